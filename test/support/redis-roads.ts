@@ -52,10 +52,18 @@ export function useBothRoads(): BothRoads {
   };
 }
 
-/** All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. */
+/**
+ * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How much a
+ * lane knows of its line (the last field of its record) is left to the roads; the audit says whether it is so.
+ */
 async function readAll(admin: OwnRedis["admin"], prefix: string): Promise<unknown> {
   const keys = Object.entries(await readKeys(admin, prefix));
   return Object.fromEntries(
-    keys.map(([key, held]) => [key, key.startsWith("end:") && Array.isArray(held) ? new Set(held) : held]),
+    keys.map(([key, held]) => {
+      if (key.startsWith("end:") && Array.isArray(held)) return [key, new Set(held)];
+      if (key !== "lane") return [key, held];
+      const lanes = Object.entries(held as Record<string, string>);
+      return [key, Object.fromEntries(lanes.map(([lane, text]) => [lane, text.replace(/[^\x1f]*$/, "")]))];
+    }),
   );
 }

@@ -47,8 +47,11 @@ export const argumentFields = {
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
-  /** Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, and those for which it speaks. */
-  lane: ["handle", "place", "route", "turn", "parked", "speaks"],
+  /**
+   * Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, those for which it speaks, and what is
+   * known of its line behind the first job.
+   */
+  lane: ["handle", "place", "route", "turn", "parked", "speaks", "behind"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

@@ -26,6 +26,7 @@ import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
 import { laneEndsLua } from "./lua/lane-ends.ts";
+import { laneKindsLua } from "./lua/lane-kinds.ts";
 import { laneJoinsLua } from "./lua/lane-joins.ts";
 import { lanePackingLua } from "./lua/lane-packing.ts";
 import { laneStretchesLua } from "./lua/lane-stretches.ts";
@@ -89,6 +90,7 @@ export const libraryModules: readonly string[] = [
   ...[
     firstClaimsLua,
     laneCandidatesLua,
+    laneKindsLua,
     laneStretchesLua,
     claimLanesLua,
     claimLua,

@@ -10,6 +10,7 @@ import type { ClaimAnswer, Settle } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import {
+  aChange,
   aClaim,
   aGate,
   aJob,
@@ -17,12 +18,14 @@ import {
   aSettle,
   finish,
   handBack,
+  remove,
   schedule,
 } from "../../../test/support/builders.ts";
 import { createHeldPlatform, startAt } from "../../../test/support/held-platform.ts";
 import { readKeys } from "../../../test/support/redis-keys.ts";
 import { useBothRoads } from "../../../test/support/redis-roads.ts";
 import type { Both } from "../../../test/support/redis-roads.ts";
+import { auditAll } from "../../../test/support/walk.ts";
 
 const { plain, general, openBoth: openWith } = useBothRoads();
 const cases = 30;
@@ -113,6 +116,7 @@ const someRounds = fc.array(
     ended: fc.nat(20),
     name: fc.constantFrom("send", "send", "print"),
     byTurn: fc.boolean(),
+    removed: fc.nat(59),
   }),
   { minLength: 4, maxLength: 8 },
 );
@@ -162,7 +166,7 @@ describe("the same jobs by either road leave the same keys", () => {
         const both = await openBoth();
         await submitAll(both, jobs.slice(0, 30));
         let leased: LeasedJob[] = [];
-        for (const [round, { max, ended, name, byTurn }] of rounds.entries()) {
+        for (const [round, { max, ended, name, byTurn, removed }] of rounds.entries()) {
           const route = aRoute({ laneKey: "any", name, ...(byTurn ? { laneStep: 1 } : {}) });
           const { jobs: more } = await both.same((store) =>
             store.claim(aClaim({ offers: [{ routes: [route], max, starts: 3 }] })),
@@ -174,6 +178,8 @@ describe("the same jobs by either road leave the same keys", () => {
           leased = leased.slice(ended);
           await both.same((store) => store.settleIfLeased(settles));
           if (round === 1) await submitAll(both, jobs.slice(30));
+          await both.same((store) => store.changeIf([aChange(`j${removed}`, ["ready"], remove)]));
+          expect(await both.same((store) => auditAll(store))).toEqual({});
         }
       }),
       { numRuns: cases },

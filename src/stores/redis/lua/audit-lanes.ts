@@ -3,7 +3,8 @@
  * that a claim meets and that is no lane's is taken out there.
  *
  *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route
- *  audit_lanes   cursor, max   each lane shows the first of its line, and stands where its record says
+ *  audit_lanes   cursor, max   each lane shows the first of its line, knows what stands behind it where it says so, and
+ *                              stands where its record says
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
 
@@ -40,11 +41,20 @@ local function isPlaced(c, record)
   return true
 end
 
+-- Whether what the record of a lane says of its line behind the first job is so.
+local function knowsLine(c, record)
+  if record.behind == "" then return true end
+  local entry, stop = lineEntry(record.key, record.place, record.handle, record.route), "(" .. record.key .. BEHIND_US
+  local entries = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", num(KNOWN_MAX + 1))
+  return find(knownOf(record.key, record.route, entries), record.behind, 1, true) == 1
+end
+
 local function repairLane(c, lane)
   loadLanes(c, { lane })
   local record, head, work = c.lanes[lane], firstInLine(c, lane), workOf(c)
   local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
-  if (isSame or not head and record.handle == "") and isPlaced(c, record) then return 0 end
+  local isShown = isSame and knowsLine(c, record) or not head and record.handle == ""
+  if isShown and isPlaced(c, record) then return 0 end
   noteLane(work, lane)
   work.heads[lane] = head or false
   -- Whatever the indexes have of it, it takes its place anew.
@@ -83,10 +93,12 @@ local function countHeld(c, key, counted)
 end
 
 serveAudit("uses", function(c)
-  local flat, counted, repaired = call("HKEYS", c.k.use), { held = {} }, 0
-  if #flat == 0 and not hasLanes(c) then return 0, 0, "" end
+  local keys, counted, repaired = call("HKEYS", c.k.use), { held = {} }, 0
+  if #keys <= 1 and not hasLanes(c) then return 0, 0, "" end
   local checked = countHeld(c, c.k.lease, counted) + countHeld(c, c.k.keeping, counted)
-  for _, key in ipairs(flat) do counted.held[key] = counted.held[key] or 0 end
+  for _, key in ipairs(keys) do
+    if key ~= LONG_ENTRY then counted.held[key] = counted.held[key] or 0 end
+  end
   for key, held in pairs(counted.held) do
     local g = keyGateOf(c, key)
     if g.held ~= held then

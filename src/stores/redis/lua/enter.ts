@@ -120,9 +120,10 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
     lives[tag] = alive
   end
   -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by
-  -- 100. One long entry, which no clock ever reaches, keeps these two as trees from the beginning.
+  -- 100. One long entry, which no clock ever reaches, keeps these as trees from the beginning.
   call("ZADD", k.lease, "+inf", LONG_ENTRY)
   call("HSET", k.page, "-", LONG_ENTRY)
+  call("HSET", k.use, LONG_ENTRY, "0")
   return { num(epoch), partitions }
 end })
 

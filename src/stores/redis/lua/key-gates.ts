@@ -2,7 +2,7 @@
  * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
  * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
- *  use     hash   gate -> held US token time
+ *  use     hash   gate -> held [US token time]
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
 
@@ -50,7 +50,7 @@ local function setBounds(c, g)
 end
 
 local function newKeyGate(c, key, text)
-  local held, tatUs = match(text, "^([^\31]*)\31([^\31]*)$")
+  local held, tatUs = match(text, "^(%d*)\31?(.*)$")
   local g = {
     key = key, text = text, held = tonumber(held) or 0, tatUs = tonumber(tatUs) or 0, isShut = false,
     opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false,
@@ -96,7 +96,7 @@ local function writeKeyGates(c)
   for key, g in pairs(c.keyed or {}) do
     local isSpent = g.tatUs > c.now * 1000
     local text = ""
-    if g.held > 0 or isSpent then text = num(g.held) .. US .. (isSpent and exact(g.tatUs) or "0") end
+    if g.held > 0 or isSpent then text = num(g.held) .. (isSpent and US .. exact(g.tatUs) or "") end
     if text ~= g.text then
       if text == "" then gone[#gone + 1] = key else add2(set, key, text) end
       g.text = text

@@ -155,7 +155,7 @@ local function leaveLine(c, p, candidate)
   noteLane(work, lane)
   local head = behind(c, p, lane, entry)
   work.heads[lane] = head or false
-  record.speaks, record.parked = "", ""
+  record.speaks, record.parked, record.behind = "", "", ""
   if not head then return end
   record.handle, record.place, record.route = head.handle, head.place, head.route
   head.position = positionOf(c, record)

@@ -4,23 +4,41 @@
  */
 
 export const laneEndsLua = String.raw`
--- What these jobs held, by key, where that is one gate each; of others it is noted. Answers also their lanes.
+-- The key of the gate of a job that has one, and its use; nothing for several. last: what the spec of the last one has
+-- between its time and its lane (before), and between its lane and the key (middle): most have the same.
+local function gateOf(work, last, spec)
+  local at = find(spec, last.before, 1, true)
+  local stop = at and find(spec, US, at + #last.before, true)
+  if stop and find(spec, last.middle, stop, true) == stop then
+    local keyAt = stop + #last.middle
+    local key = sub(spec, keyAt, find(spec, US, keyAt, true) - 1)
+    if not find(key, RS, 1, true) then return key, last.use end
+  end
+  local gates, before = gatesIn(spec)
+  if not gates then return nil end
+  local key, use = onlyUse(last, gates)
+  if not key then noteHeld(work, { state = RUNNING, laneGates = gates }, -1)
+  elseif before then
+    local step = match(spec, "^[^\31]*\31([^\31]*)", find(spec, before, 1, true) + #before)
+    last.before, last.middle, last.use = before, US .. step .. US .. use.prefix, use
+  end
+  return key, use
+end
+
+-- What these jobs held, by key, where that is one gate each; of others it is noted.
 local function heldBy(work, specs)
-  local freed, keys, lanes, alike, uses = {}, {}, {}, {}, {}
-  for _, spec in ipairs(specs) do
-    local lane, gates = laneIn(spec or "", alike)
-    if gates then
-      lanes[#lanes + 1] = lane
-      local key, use = onlyUse(uses, gates)
-      if not key then noteHeld(work, { state = RUNNING, laneGates = gates }, -1)
-      elseif freed[key] then freed[key] = freed[key] + use.weight
+  local freed, keys, last = {}, {}, { before = HOLE, middle = "", use = false }
+  for i = 1, #specs do
+    local key, use = gateOf(work, last, specs[i] or "")
+    if key then
+      if freed[key] then freed[key] = freed[key] + use.weight
       else
         keys[#keys + 1] = key
         freed[key] = use.weight
       end
     end
   end
-  return freed, keys, lanes
+  return freed, keys
 end
 
 -- Gates of which a permit came back, and at which lanes wait, are opened.
@@ -33,14 +51,15 @@ local function noteWakes(c, work, keys)
 end
 
 local function returnHeld(c, work, keys, freed)
-  local set, gone, returned = {}, {}, {}
+  local set, gone, returned, keyed = {}, {}, {}, c.keyed or NONE
   local texts = fetch("HMGET", c.k.use, keys)
-  for i, key in ipairs(keys) do
-    local held = texts[i] and not (c.keyed and c.keyed[key]) and tonumber(match(texts[i], "^(%d+)\31" .. "0$"))
-    if not held then work.held[key] = (work.held[key] or 0) - freed[key]
+  for i = 1, #keys do
+    local key = keys[i]
+    local by, held = freed[key], texts[i] and not keyed[key] and tonumber(texts[i])
+    if not held then work.held[key] = (work.held[key] or 0) - by
     else
       returned[#returned + 1] = key
-      if held > freed[key] then add2(set, key, num(held - freed[key]) .. US .. "0") else gone[#gone + 1] = key end
+      if held > by then add2(set, key, num(held - by)) else gone[#gone + 1] = key end
     end
   end
   many("HDEL", c.k.use, gone)
@@ -48,26 +67,16 @@ local function returnHeld(c, work, keys, freed)
   noteWakes(c, work, returned)
 end
 
--- The routes of the first jobs of lanes that are open may go on.
-local function showFreed(c, lanes)
-  local shown
-  for _, text in ipairs(fetch("HMGET", c.k.lane, lanes)) do
-    -- Most are of a route that is told of already.
-    local isNew = text and not (shown and find(text, shown, 1, true))
-    local route = isNew and match(text, "^[^\31]+\31[^\31]*\31([^\31]*)\31[^\31]*\31\31")
-    if route then
-      push(c, "shown", route)
-      shown = US .. route .. US
-    end
-  end
-  tellShown(c)
-end
-
-local function freeGates(c)
+-- Ends as a set of jobs of these routes that have gates of keys. Where lanes of such a route are open, their first jobs may
+-- go on; a lane whose first job is of another route was told of when it came to show that.
+local function freeGates(c, routes)
   local work = workOf(c)
-  local freed, keys, lanes = heldBy(work, fetch("HMGET", c.k.spec, c.gated))
+  local freed, keys = heldBy(work, fetch("HMGET", c.k.spec, c.gated))
   c.gated = nil
   returnHeld(c, work, keys, freed)
-  showFreed(c, lanes)
+  for route in pairs(routes) do
+    if call("EXISTS", c.k.open .. route) == 1 then push(c, "shown", route) end
+  end
+  tellShown(c)
 end
 `;

@@ -4,14 +4,14 @@
  * is noted, and shown as after any other change (lanes.ts).
  *
  *  c.joins   line: entries with their scores; lanes: each once; and by lane handle, place, route and gates of its first
- *            new job
+ *            new job, and whether it is the only one
  */
 
 export const laneJoinsLua = String.raw`
 local function joinsOf(c)
   local joins = c.joins
   if not joins then
-    joins = { line = {}, lanes = {}, handles = {}, places = {}, routes = {}, gates = {} }
+    joins = { line = {}, lanes = {}, handles = {}, places = {}, routes = {}, gates = {}, areMore = {} }
     c.joins = joins
   end
   return joins
@@ -21,7 +21,7 @@ end
 local function joinLane(joins, place, h, route, lane, gates)
   add2(joins.line, "0", lineEntry(lane, place, h, route))
   local first = joins.places[lane]
-  if not first then joins.lanes[#joins.lanes + 1] = lane end
+  if not first then joins.lanes[#joins.lanes + 1] = lane else joins.areMore[lane] = true end
   -- Of the same place, the earlier one has the lower handle.
   if not first or place < first then
     joins.handles[lane], joins.places[lane], joins.routes[lane], joins.gates[lane] = h, place, route, gates
@@ -34,11 +34,12 @@ local function textOf(c, turn)
   return c.turnText
 end
 
--- A lane that was not there shows its first job. closed: the gates at which it waits.
-local function openLane(c, lane, handle, place, route, closed, set, come, parked)
+-- A lane that was not there shows its first job. closed: the gates at which it waits. behind: what it knows of its line.
+local function openLane(c, lane, handle, place, route, closed, behind, set, come, parked)
   local laned, turn = lanedOf(c, route), ""
   if laned and laned.byTurn then turn = textOf(c, topOf(c, laned.queue)) end
-  add2(set, lane, handle .. US .. place .. US .. route .. US .. turn .. US .. (closed and concat(closed, RS) or "") .. US)
+  local waits = closed and concat(closed, RS) or ""
+  add2(set, lane, handle .. US .. place .. US .. route .. US .. turn .. US .. waits .. US .. US .. behind)
   if closed then
     local standing = turn ~= "" and placeText(tonumber(turn)) or place
     for _, gate in ipairs(closed) do add2(parked, "0", concat({ gate, route, standing .. handle, lane }, US)) end
@@ -66,6 +67,13 @@ local function closedLanes(c, joins, records)
   return closed
 end
 
+-- Whether a new job of this place stands behind all that the record of a lane knows of its line.
+local function isBehindKnown(text, place)
+  local last = byte(text, -1)
+  if last == US_BYTE then return true end
+  return last ~= ALONE_BYTE and place >= sub(match(text, "^.*[\30\31](.*)\30$"), 1, #place)
+end
+
 local function writeJoins(c)
   local joins, set, come, parked = c.joins, {}, {}, {}
   c.joins = nil
@@ -74,14 +82,16 @@ local function writeJoins(c)
   local closed = closedLanes(c, joins, records)
   for i, lane in ipairs(joins.lanes) do
     local text, handle, place, route = records[i], joins.handles[lane], joins.places[lane], joins.routes[lane]
-    if not text then openLane(c, lane, handle, place, route, closed[lane], set, come, parked)
+    if not text then
+      local behind = joins.areMore[lane] and "" or ALONE
+      openLane(c, lane, handle, place, route, closed[lane], behind, set, come, parked)
     else
       local stop = find(text, US, 1, true) or 1
       if stop == 1 or place < sub(text, stop + 1, stop + #place) then
         local moved = noteLane(workOf(c), lane)
         local entry = { handle = handle, place = place, route = route, gates = joins.gates[lane] }
         if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
-      end
+      elseif not isBehindKnown(text, place) then add2(set, lane, match(text, "^.*\31")) end
     end
   end
   many("HSET", c.k.lane, set)

@@ -15,7 +15,7 @@ const lanedPattern = patternOf([...headFields, ...ownFields], {
   ...{ laneKey: captured, laneStep: "(%d*)", laneGates: captured },
 });
 /** The same without key and tags: where the time ends, the lane begins, and the gates end, in place of the others. */
-const alikePattern = patternOf([...headFields, ...ownFields], {
+export const alikePattern = patternOf([...headFields, ...ownFields], {
   ...{ flags: `([${flags.lane}${flags.gates}]+)`, ...sureNumbers, createdAt: "%d+()", ...initials },
   ...{ laneKey: `()${skipped}`, laneStep: "%d*", laneGates: `${skipped}()` },
 });
@@ -28,65 +28,17 @@ local function readLaned(spec, route)
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
 end
 
--- Whether a text is a time; that of the job before is the same for most.
-local function isTime(shared, text)
-  if text == shared.madeAt then return true end
-  if not tonumber(text) then return false end
-  shared.madeAt = text
-  return true
-end
-
--- The same of a job of this lane, but not the lane. alike: by route, what such jobs without key and tags have before
--- their lane and behind their gates, up to the input.
-local function readAlike(spec, route, lane, alike)
-  local shared = alike[route]
-  if shared and find(spec, shared.flags, 1, true) == 1 then
-    local from = #shared.flags + 1
-    local stop = find(spec, US, from, true)
-    local before = shared.before .. lane .. shared.middle
-    local at = stop and find(spec, before, stop + 1, true)
-    if at and shared.step then
-      local isSame = isTime(shared, sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #before, true)
-      if isSame then return sub(spec, from, stop - 1), shared.own, shared.step, "" end
-    elseif at and isTime(shared, sub(spec, stop + 1, at - 1)) then
-      local step, gates, behind = match(spec, "^(%d*)\31([^\31]*)()", at + #before)
-      local isSame = behind and find(spec, shared.behind, behind, true) == behind
-      if isSame and not find(spec, US, behind + #shared.behind, true) then
-        return sub(spec, from, stop - 1), shared.own, step, gates
-      end
-    end
-  end
-  local id, own, found, step, gates = readLaned(spec, route)
-  if not id or found ~= lane then return nil end
-  local _, madeAt, laneAt, gatesEnd, tail = match(spec, "${alikePattern}")
-  if tail then
-    local before, behind = sub(spec, madeAt, laneAt - 1), sub(spec, gatesEnd, inputAt(spec, tail) - 1)
-    shared = { flags = own .. US, own = own, before = before, middle = US, behind = behind, step = false, madeAt = "" }
-    -- Without gates, the lane alone differs.
-    if gates == "" then shared.middle, shared.step = US .. step .. US .. behind, step end
-    alike[route] = shared
-  end
-  return id, own, step, gates
-end
-
 -- Lane and gates in what a submit sends of the single job.
 local function laneInBody(body)
   local ${pickLua("body", ["laneKey", "laneGates"], ownFields)}
   return laneKey, laneGates
 end
 
--- Lane and gates of a spec that has a lane. alike: what those without key and tags have between their time and their
--- lane, which is the same for most.
-local function laneIn(spec, alike)
-  local at = alike.before and find(spec, alike.flags, 1, true) == 1 and find(spec, alike.before, 1, true)
-  local from = at and at + #alike.before
-  local stop = from and find(spec, US, from, true)
-  local gatesAt = stop and find(spec, US, stop + 1, true)
-  local gatesEnd = gatesAt and find(spec, US, gatesAt + 1, true)
-  if gatesEnd then return sub(spec, from, stop - 1), sub(spec, gatesAt + 1, gatesEnd - 1) end
-  local own, madeAt, laneAt = match(spec, "${alikePattern}")
-  if laneAt then alike.flags, alike.before = own .. US, sub(spec, madeAt, laneAt - 1) end
-  local ${pickLua("spec", ["laneKey", "laneGates"], specFields)}
-  return laneKey, laneGates
+-- The gates of a spec that has a lane, and where its lane begins in one that has no unique key and no tags; nothing for no
+-- spec.
+local function gatesIn(spec)
+  local _, madeAt, laneAt = match(spec, "${alikePattern}")
+  local ${pickLua("spec", ["laneGates"], specFields)}
+  return laneGates, laneAt and sub(spec, madeAt, laneAt - 1)
 end
 `;

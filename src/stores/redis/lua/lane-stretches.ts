@@ -16,173 +16,155 @@ local PLACE_LENGTH = 17
 -- So many lanes that are refused are passed over in a call.
 local REFUSED_MAX = 2000
 
--- What bounds the gate of a key beside a cap of the job's own; false where that is more than a cap.
-local function capOf(c, key)
-  local gates = c.life.gates
-  if not gates then return ANY end
-  local limit = gates.all[limitOf(key)]
-  if gates.all[key] or limit and limit.perKey and limit.perStepUs then return false end
-  return limit and limit.perKey and limit.perCap or ANY
-end
-
 -- The open lanes of a route, and the texts of their first jobs; ends before an entry that is none.
 local function lookStretch(c, p, route)
-  local found = call("ZRANGE", c.k.open .. route, "0", num(p.wanted - p.taken - 1), "WITHSCORES")
-  local handles, lanes, n = {}, {}, 0
-  for i = 1, #found, 2 do
+  local found = call("ZRANGE", c.k.open .. route, "0", num(p.wanted - p.taken - 1))
+  local handles, lanes = {}, {}
+  for i = 1, #found do
     local entry = found[i]
     local stop = find(entry, US, 1, true)
     if not stop then break end
-    n = n + 1
-    handles[n], lanes[n] = sub(entry, 1, stop - 1), sub(entry, stop + 1)
+    handles[i], lanes[i] = sub(entry, 1, stop - 1), sub(entry, stop + 1)
   end
-  local laned = lanedOf(c, route)
+  local laned, ending = lanedOf(c, route), US .. route .. US .. US .. US .. US
   return {
-    route = route, laned = laned, n = n, found = found, handles = handles, lanes = lanes,
+    route = route, laned = laned, byTurn = laned.byTurn, n = #handles, handles = handles, lanes = lanes,
     specs = fetch("HMGET", c.k.spec, handles), states = fetch("HMGET", c.k.state, handles),
-    texts = fetch("HMGET", c.k.lane, lanes), top = laned.byTurn and topOf(c, laned.queue), boundAt = ANY,
-    boundHandle = "", looked = 0, taken = {}, gone = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {},
-    uses = {},
+    texts = fetch("HMGET", c.k.lane, lanes), ids = {}, kinds = {}, keys = {}, held = {}, looked = 0, taken = {},
+    gone = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {}, uses = {}, ranks = {}, scores = {},
+    behindHandle = US .. route, turn = "", at = false, ending = ending, top = laned.byTurn and topOf(c, laned.queue),
+    step = false, next = false, nextText = "", middle = ending,
   }
 end
 
--- Reads the jobs, up to the first that is not usual.
+-- Reads the jobs, up to the first that is not usual or with which their inputs may reach the bound of the call.
 local function readStretch(c, s)
-  local ids, flags, steps, keys, weights, caps, areOwn, wanted = {}, {}, {}, {}, {}, {}, {}, {}
-  local uses = {}
+  local specs, states, lanes, ids, kinds, keys = s.specs, s.states, s.lanes, s.ids, s.kinds, s.keys
+  local kind, bytes, wanted, puts = c.alike[s.route], c.bytes, {}, c.life.gates and c.life.gates.all or NONE
   for i = 1, s.n do
-    local spec, id, own, step, gates = s.specs[i], nil, nil, nil, nil
-    if spec and not s.states[i] then id, own, step, gates = readAlike(spec, s.route, s.lanes[i], c.alike) end
-    if id and gates ~= "" then
-      local key, use = onlyUse(uses, gates)
-      -- Also where the job has a cap of its own, nothing else may bound the key.
-      local cap = key and capOf(c, key)
-      if not cap then id = nil
-      else
-        keys[i], weights[i], caps[i], areOwn[i] = key, use.weight, use.cap or cap, use.cap ~= nil
-        wanted[#wanted + 1] = key
-      end
+    local spec, lane, id, key = specs[i], lanes[i], nil, nil
+    if spec and not states[i] then
+      bytes = bytes + #spec
+      if kind then id, key = readLike(kind, spec, lane) end
+      if not id then kind, id, key = kindOf(c, spec, s.route, lane) end
     end
-    if not id then
+    if not id or bytes >= c.bytesMax or key and (puts[key] or not kind.cap) then
       s.n = i - 1
       break
     end
-    ids[i], flags[i], steps[i] = id, own, step
+    ids[i], kinds[i] = id, kind
+    if key then
+      keys[i] = key
+      wanted[#wanted + 1] = key
+    end
   end
-  s.ids, s.flags, s.steps, s.keys, s.held = ids, flags, steps, keys, {}
-  s.weights, s.caps, s.areOwn = weights, caps, areOwn
-  for i, text in ipairs(fetch("HMGET", c.k.use, wanted)) do s.held[wanted[i]] = text or "" end
-end
-
--- What is held of the gate of a key; nothing where more is known of it than that.
-local function heldBefore(c, s, key)
-  local held, g = s.held[key], c.keyed and c.keyed[key]
-  if g and g.isShut then return nil end
-  if type(held) == "string" then
-    held = held == "" and 0 or tonumber(match(held, "^(%d+)\31" .. "0$"))
-    s.held[key] = held
+  -- Of a gate about which more is known than what is held of it, that is nothing.
+  for i, text in ipairs(fetch("HMGET", c.k.use, wanted)) do
+    local key = wanted[i]
+    local g = c.keyed and c.keyed[key]
+    s.held[key] = not (g and g.isShut) and tonumber(text or 0)
   end
-  return held
 end
 
--- Whether the gate of a job's key has room for it; nothing where it may refuse others as well.
-local function hasRoom(c, s, i, key)
-  local held = heldBefore(c, s, key)
-  if not held then return nil end
-  if held + s.weights[i] <= s.caps[i] then return true end
-  if s.areOwn[i] then return false end
+-- The record of a lane has another turn than the one before it: from here on, lanes stand at that one. Answers whether it
+-- is the record of an open lane that speaks for nobody.
+local function meetTurn(s, text, endingAt)
+  local turn = s.byTurn and match(text, "^\31[^\31]*\31(%d+)\31", endingAt)
+  if not turn then return false end
+  s.turn, s.at, s.ending = turn, tonumber(turn), US .. s.route .. US .. turn .. US .. US .. US
+  return find(text, s.ending, endingAt, true) == endingAt
 end
 
--- The place of a lane's first job, where the record is that of an open lane that speaks for nobody (argument-text.ts).
-local function placeIn(s, text, h, turn)
-  if turn ~= s.turn then s.turn, s.ending = turn, US .. s.route .. US .. turn .. US .. US end
-  local behind = #h + PLACE_LENGTH + 2
-  if #text ~= behind - 1 + #s.ending or not find(text, s.ending, behind, true) then return nil end
-  if find(text, h, 1, true) == 1 then return sub(text, #h + 2, behind - 1) end
+-- The turn of lanes behind a job of this step that is taken now.
+local function moveTurn(s, step)
+  s.top, s.step = max(s.top, s.at), step
+  s.next = s.top + (tonumber(step) or 0)
+  s.nextText = num(s.next)
+  s.middle = US .. s.route .. US .. s.nextText .. US .. US .. US
 end
 
--- What stands behind a job in its line: handle, place, route; nothing at its end.
-local function nextInLine(c, lane, entry)
-  local found = call("ZRANGE", c.k.line, "(" .. entry, "+", "BYLEX", "LIMIT", "0", "1")[1]
-  local from = #lane + 2
-  if not found or find(found, US, 1, true) ~= from - 1 or sub(found, 1, from - 2) ~= lane then return nil end
-  local behind = from + PLACE_LENGTH
-  local stop = find(found, US, behind, true)
-  return sub(found, behind, stop - 1), sub(found, from, behind - 1), sub(found, stop + 1)
+-- The rank of a place. Many jobs have the same.
+local function rankAt(s, place)
+  local rank = rankIn(place)
+  s.ranks[place], s.scores[place] = rank, scoreIn(place)
+  return rank
 end
 
--- Position and score of a place by rank. Many jobs have the place of the one before.
-local function scoreAt(s, place)
-  if place ~= s.place then s.place, s.position, s.score = place, rankIn(place), scoreIn(place) end
-  return s.position, s.score
+-- What stands behind a job, as the record of a lane knows it; and the entry of the next one.
+local function lookBehind(c, s, lane, entry)
+  local stop = "(" .. lane .. BEHIND_US
+  local entries = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", num(KNOWN_MAX + 1))
+  return knownOf(lane, s.route, entries), entries[1]
 end
 
--- The turn of a lane behind a job that is taken at one.
-local function turnBehind(s, at, step)
-  if step ~= s.stepText then s.stepText, s.step = step, tonumber(step) or 0 end
-  s.top = max(s.top, at)
-  local turn = s.top + s.step
-  if turn ~= s.next then s.next, s.nextText = turn, num(turn) end
-  return turn, s.nextText
-end
-
--- A lane shows what stands behind the job that was taken. Those of the route bound how far the stretch goes.
-local function showNext(s, lane, handle, place, route, turn, position, score)
-  add2(s.records, lane, handle .. US .. place .. US .. route .. US .. turn .. US .. US)
-  push2(s.come, route, score, openEntry(lane, handle))
-  if route ~= s.route or position > s.boundAt or position == s.boundAt and handle > s.boundHandle then return end
-  s.boundAt, s.boundHandle = position, handle
-end
-
--- Takes the first job of a lane. Answers false where what stands behind it is not usual.
-local function takeLane(c, s, i, lane, place, at, turn)
-  local entry, byTurn = lineEntry(lane, place, s.handles[i], s.route), s.laned.byTurn
-  local handle, nextPlace, route = nextInLine(c, lane, entry)
-  if handle and route ~= s.route then
-    local laned = lanedOf(c, route)
-    if not laned or laned.byTurn ~= byTurn then return false end
-  end
-  local position, score
-  if byTurn then
-    position, turn = turnBehind(s, at, s.steps[i])
-    score = turn
-  elseif handle then position, score = scoreAt(s, nextPlace) end
-  s.gone[#s.gone + 1] = entry
-  s.taken[#s.taken + 1] = i
-  if handle then showNext(s, lane, handle, nextPlace, route, turn, position, score)
-  elseif byTurn then
-    add2(s.records, lane, US .. US .. US .. turn .. US .. US)
-    add2(s.idle, turn, lane)
-  else s.emptied[#s.emptied + 1] = lane end
+-- A lane shows a job of another route. Answers false where that goes by another order.
+local function showOther(c, s, lane, entry)
+  local next = inLine(lane, entry)
+  local laned = lanedOf(c, next.route)
+  if not laned or laned.byTurn ~= s.byTurn then return false end
+  local score = s.byTurn and s.nextText or scoreIn(next.place)
+  add2(s.records, lane, concat({ next.handle, next.place, next.route, s.nextText, "", "", "" }, US))
+  push2(s.come, next.route, score, openEntry(lane, next.handle))
   return true
 end
 
+-- Nobody stands behind the job that was taken.
+local function emptyLane(s, lane)
+  if s.byTurn then
+    add2(s.records, lane, US .. US .. US .. s.nextText .. US .. US .. US)
+    add2(s.idle, s.nextText, lane)
+  else s.emptied[#s.emptied + 1] = lane end
+end
+
 -- A lane whose first job is refused by its own cap waits at that gate.
-local function parkLane(s, lane, h, place, at, turn, key)
-  local standing = s.laned.byTurn and placeText(at) or place
-  add2(s.records, lane, concat({ h, place, s.route, turn, key, "" }, US))
+local function parkLane(s, lane, h, place, key, behind)
+  local standing = s.byTurn and placeText(s.at) or place
+  add2(s.records, lane, concat({ h, place, s.route, s.turn, key, "", behind }, US))
   add2(s.parked, "0", concat({ key, s.route, standing .. h, lane }, US))
 end
 
--- Takes and parks lanes, as long as they come before what lanes that were taken from show now.
+-- Takes and parks lanes, as long as they come before what lanes that were taken from show now. What stands behind a job
+-- that was taken is in the text of its lane, or is looked up; it becomes the first of the lane.
 local function takeLanes(c, s)
-  local found, byTurn, at, score = s.found, s.laned.byTurn, nil, nil
+  local handles, lanes, texts, kinds, keys, held, byTurn = s.handles, s.lanes, s.texts, s.kinds, s.keys, s.held, s.byTurn
+  local taken, gone, records, uses, ranks, behindHandle = s.taken, s.gone, s.records, s.uses, s.ranks, s.behindHandle
+  local come, boundAt, boundHandle = newList(s.come, s.route), ANY, ""
   for i = 1, s.n do
-    local h, lane, key, isOpen = s.handles[i], s.lanes[i], s.keys[i], true
-    if found[i * 2] ~= score then
-      score = found[i * 2]
-      at = tonumber(score)
-    end
-    if s.boundAt < at or s.boundAt == at and s.boundHandle < h then break end
-    local turn = byTurn and score or ""
-    local place = placeIn(s, s.texts[i] or "", h, turn)
-    if key then isOpen = hasRoom(c, s, i, key) end
-    if not place or isOpen == nil then break end
-    if not isOpen then parkLane(s, lane, h, place, at, turn, key)
-    elseif not takeLane(c, s, i, lane, place, at, turn) then break
-    elseif key then
-      s.held[key] = s.held[key] + s.weights[i]
-      s.uses[key] = s.held[key]
+    local h, lane, text, key, kind = handles[i], lanes[i], texts[i] or "", keys[i], kinds[i]
+    local endingAt = #h + PLACE_LENGTH + 2
+    if find(text, h, 1, true) ~= 1 then break end
+    if find(text, s.ending, endingAt, true) ~= endingAt and not meetTurn(s, text, endingAt) then break end
+    local place = sub(text, endingAt - PLACE_LENGTH, endingAt - 1)
+    local at = byTurn and s.at or ranks[place] or rankAt(s, place)
+    if boundAt < at or boundAt == at and boundHandle < h then break end
+    local behindAt, before = endingAt + #s.ending, key and held[key]
+    if key and not before then break end
+    if key and before + kind.weight > kind.cap then
+      if not kind.isOwnCap then break end
+      parkLane(s, lane, h, place, key, sub(text, behindAt))
+    else
+      if byTurn and (at > s.top or kind.step ~= s.step) then moveTurn(s, kind.step) end
+      local entry, first, other = lane .. US .. place .. h .. behindHandle, byte(text, behindAt), nil
+      if not first then
+        text, other = lookBehind(c, s, lane, entry)
+        first, behindAt = byte(text), 1
+      end
+      if first == ALONE_BYTE then emptyLane(s, lane)
+      elseif first then
+        local placeEnd, stop, n = behindAt + PLACE_LENGTH, find(text, RS, behindAt, true), #records
+        place, h = sub(text, behindAt, placeEnd - 1), sub(text, placeEnd, stop - 1)
+        local position = byTurn and s.next or ranks[place] or rankAt(s, place)
+        records[n + 1], records[n + 2] = lane, h .. US .. place .. s.middle .. sub(text, stop + 1)
+        n = #come
+        come[n + 1], come[n + 2] = byTurn and s.nextText or s.scores[place], h .. US .. lane
+        if position < boundAt or position == boundAt and h < boundHandle then boundAt, boundHandle = position, h end
+      elseif not showOther(c, s, lane, other) then break end
+      gone[#gone + 1], taken[#taken + 1] = entry, i
+      if key then
+        local n, by = #uses, before + kind.weight
+        held[key] = by
+        uses[n + 1], uses[n + 2] = key, by == 1 and "1" or num(by)
+      end
     end
     s.looked = i
   end
@@ -190,7 +172,7 @@ end
 
 -- Writes where the lanes of a stretch stand now.
 local function writeStretch(c, s)
-  local k, uses, queue = c.k, {}, s.laned.queue
+  local k, queue = c.k, s.laned.queue
   many("ZREM", k.line, s.gone)
   call("ZREMRANGEBYRANK", k.open .. s.route, "0", num(s.looked - 1))
   for route, list in pairs(s.come) do
@@ -201,13 +183,11 @@ local function writeStretch(c, s)
   many("HSET", k.lane, s.records)
   many("HDEL", k.lane, s.emptied)
   many("ZADD", k.idle .. queue, s.idle)
-  for key, held in pairs(s.uses) do
-    local g, text = c.keyed and c.keyed[key], (held == 1 and "1" or num(held)) .. US .. "0"
-    if g then g.held, g.text = held, text end
-    add2(uses, key, text)
+  many("HSET", k.use, s.uses)
+  for key, g in pairs(c.keyed or NONE) do
+    if s.held[key] then g.held, g.text = s.held[key], s.held[key] > 0 and num(s.held[key]) or "" end
   end
-  many("HSET", k.use, uses)
-  if s.laned.byTurn and #s.taken > 0 then
+  if s.byTurn and #s.taken > 0 then
     c.turned = c.turned or {}
     c.tops[queue], c.turned[queue] = s.top, true
   end
@@ -218,33 +198,28 @@ end
 
 -- Leases what was taken of a stretch.
 local function leaseStretch(c, p, s, starts)
-  local states, leases, ready = c.states or {}, c.zadd[c.k.lease] or {}, p.ready[s.route] or {}
-  c.states, c.zadd[c.k.lease], p.ready[s.route] = states, leases, ready
-  local n, z, r = #states, #leases, #ready
-  for _, i in ipairs(s.taken) do
-    local h, id, own, isStarted = s.handles[i], s.ids[i], s.flags[i], p.taken < starts
-    local first = firstOf(c, s.route, p.owner, p.endsAt, isStarted, own)
+  local lease, handles, specs, ids, kinds, outHandles, out = c.k.lease, s.handles, s.specs, s.ids, s.kinds, c.handles, c.out
+  local states, leases, ready = c.states or {}, c.zadd[lease] or {}, p.ready[s.route] or {}
+  c.states, c.zadd[lease], p.ready[s.route] = states, leases, ready
+  local endsAt, n, z, r, o, bytes = p.endsAt, #states, #leases, #ready, #out, c.bytes
+  local taken, kind, wasStarted, first, g = p.taken, nil, nil, nil, nil
+  for at = 1, #s.taken do
+    local i = s.taken[at]
+    local h, id, spec, isStarted = handles[i], ids[i], specs[i], taken < starts
+    if kinds[i] ~= kind or isStarted ~= wasStarted then
+      kind, wasStarted = kinds[i], isStarted
+      first = firstOf(c, s.route, p.owner, endsAt, isStarted, kind.own)
+      g = first.bundle
+    end
     states[n + 1], states[n + 2] = h, first.before .. id .. first.behind
-    n = n + 2
-    leases[z + 1], leases[z + 2] = p.endsAt, h
-    z = z + 2
-    r = r + 1
-    ready[r] = h
-    local g = first.bundle
-    g.n = g.n + 1
-    g[g.n] = id
-    handOut(c, h, s.specs[i])
-    p.taken = p.taken + 1
+    leases[z + 1], leases[z + 2] = endsAt, h
+    n, z, r, o = n + 2, z + 2, r + 1, o + 1
+    ready[r], outHandles[o], out[o] = h, h, spec
+    local told = g.n + 1
+    g.n, g[told] = told, id
+    bytes, taken = bytes + #spec, taken + 1
   end
-end
-
--- Whether the inputs of a stretch stay below the bound of the call: near it, they are looked at one by one.
-local function isBelowBound(c, s)
-  local bytes = c.bytes
-  for i = 1, s.n do bytes = bytes + (s.specs[i] and #s.specs[i] or 0) end
-  if bytes >= c.bytesMax then return false end
-  c.bytes = bytes
-  return true
+  c.bytes, p.taken = bytes, taken
 end
 
 -- Takes stretches as long as they are worth it. Routes that have gates are looked at job by job.
@@ -253,7 +228,6 @@ local function takeStretches(c, p, route, starts)
   while p.taken < p.wanted and p.refused < REFUSED_MAX do
     local s = lookStretch(c, p, route)
     readStretch(c, s)
-    if s.n == 0 or not isBelowBound(c, s) then return end
     takeLanes(c, s)
     if s.looked == 0 then return end
     p.refused = p.refused + s.looked - #s.taken

@@ -4,7 +4,10 @@
  * (writeLanes): the one place where a lane changes.
  *
  *  line     zset  lane US place of its rank, handle US route: all ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane ahead of its queue keeps its turn
+ *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane ahead of its queue keeps its turn. What
+ *                 stands behind the first job: place, handle RS of some jobs of its route that are next in the line, then
+ *                 ALONE where nobody stands behind them; nothing where it has to be looked up. It saves a claim the
+ *                 look; a job that comes or goes there in any other way takes it away
  *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
  *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
@@ -19,6 +22,9 @@ export const lanesLua = String.raw`
 local WHOLE = 9007199254740992
 -- Behind the end of a field in the byte order, and before any other character of a text.
 local BEHIND_US = " "
+-- Ends what is known of a line where nobody stands behind it; so many jobs of it are known at most.
+local ALONE, KNOWN_MAX = ".", 6
+local ALONE_BYTE = ${".".charCodeAt(0)}
 
 -- A whole number as text whose byte order is its numeric order.
 local function placeText(n) return n < 0 and fmt("0%016.0f", n + WHOLE) or fmt("1%016.0f", n) end
@@ -134,10 +140,10 @@ end
 
 -- All fields at once: a table that grows field by field costs several times as much.
 local function newRecord(lane, text)
-  local handle, place, route, turn, parked, speaks = match(text, "${lanePattern}")
+  local handle, place, route, turn, parked, speaks, behind = match(text, "${lanePattern}")
   return {
     handle = handle or "", place = place or "", route = route or "", turn = tonumber(turn), parked = parked or "",
-    speaks = speaks or "", text = text, key = lane, isTouched = false,
+    speaks = speaks or "", behind = behind or "", text = text, key = lane, isTouched = false,
     was = { handle = "", route = "", parked = "", position = false },
   }
 end
@@ -215,6 +221,18 @@ local function headAfter(c, work, record, moved)
   return best and isAhead(best, record) and best or record
 end
 
+-- What a lane knows of its line from these entries, which are all that stand behind its first job or the first of them.
+local function knownOf(lane, route, entries)
+  local items, from, ending = {}, #lane + 2, US .. route
+  for i, entry in ipairs(entries) do
+    local stop = find(entry, ending, from, true)
+    if not stop or i > KNOWN_MAX then return concat(items) end
+    items[i] = sub(entry, from, stop - 1) .. RS
+  end
+  if #entries <= KNOWN_MAX then items[#items + 1] = ALONE end
+  return concat(items)
+end
+
 -- An empty lane keeps its turn until the others have reached it.
 local function rest(c, record, laned, places)
   record.handle, record.place, record.route = "", "", ""
@@ -242,7 +260,7 @@ end
 local function laneText(record)
   if record.handle == "" and not record.turn then return "" end
   local turn = record.turn and num(record.turn) or ""
-  return concat({ record.handle, record.place, record.route, turn, record.parked, record.speaks }, US)
+  return concat({ record.handle, record.place, record.route, turn, record.parked, record.speaks, record.behind }, US)
 end
 
 local function writeRecordsOfLanes(c)

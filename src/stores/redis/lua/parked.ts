@@ -151,6 +151,7 @@ local function writeLanes(c)
   loadLanes(c, work.lanes)
   for _, lane in ipairs(work.lanes) do
     local record, moved = c.lanes[lane], work.moved[lane]
+    if moved.best or moved.gone or work.heads[lane] ~= nil then record.behind = "" end
     showHead(c, work, record, headAfter(c, work, record, moved), places)
     parkNew(c, record, moved.best)
     takePlace(c, record, places)

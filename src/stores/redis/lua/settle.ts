@@ -159,6 +159,7 @@ local function writeEndings(c, stretch)
       count(c, ending.route, RUNNING, -ending.jobs)
       count(c, ending.route, to, ending.jobs)
       if c.life.gates then returnPermits(c, ending.route) end
+      if ending.hasGates then c.freed[ending.route] = true end
     end
   end
 end
@@ -251,7 +252,7 @@ function OPERATIONS.settle(c)
   local total, args, refusals, stretches = nextNumber(c), c.args, {}, {}
   local before, at, members = c.i - 1, 0, nil
   local states = fetch("HMGET", c.k.state, args, c.i, before + total)
-  c.i, c.states, c.statesAt, c.done, c.keyHolders = c.i + total, {}, 0, {}, {}
+  c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
   while at < total do
     local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
     local hasAttempts, hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
@@ -281,7 +282,7 @@ function OPERATIONS.settle(c)
   if members then leaveTargets(c) end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   freeKeys(c)
-  if c.gated then freeGates(c) end
+  if c.gated then freeGates(c, c.freed) end
   writeRecords(c)
   return refusals
 end
