@@ -14,11 +14,12 @@ import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
 import { count, mark, setClock, takeBack, tellEvent } from "../../store/rules/telling.ts";
 import { isDocAt, putDoc } from "./docs.ts";
-import { flushTargets, growFlow } from "./flows.ts";
+import { growFlow } from "./flows.ts";
 import { readDrainingGates } from "./gates.ts";
 import { keepRoute } from "./routes.ts";
 import { nextSeq } from "./step.ts";
 import type { Step } from "./step.ts";
+import { flushTargets } from "./targets.ts";
 import { submitGeneral } from "./submit-general.ts";
 
 export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[] {
