@@ -33,6 +33,11 @@ export function readWaits(text: string): Waits {
   return { need, slack, passed, owes: owes === 1 ? 1 : 0, members };
 }
 
+/** The need alone, which is asked of every member that is submitted. */
+export function readNeed(text: string): number {
+  return Number.parseInt(text, 10);
+}
+
 /** Of a new job: nothing has arrived and nothing is passed on. */
 export function newWaits(
   given: Pick<Waits, "need"> & Partial<Pick<Waits, "slack" | "owes">> & { readonly total?: number },

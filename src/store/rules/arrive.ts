@@ -44,17 +44,22 @@ export function passOn(
   const passed = Math.min(all.length, own.passed + max);
   return {
     edges: all.slice(own.passed, passed).map((text) => {
-      const edge = readEdge(text);
-      return { ...edge, id: idOfNode(flow as string, edge.target) };
+      const { meets, misses, target } = readEdge(text);
+      return { meets, misses, target, id: idOfNode(flow as string, target) };
     }),
     waits: writeWaits({ ...own, passed }),
     owes: passed < all.length,
   };
 }
 
+/** Where an edge leads, as far as an arrival has to know it. Many ends arrive at one: its waits are read once. */
+export interface ArrivalTarget extends Pick<JobRow, "state"> {
+  readonly waits: Waits | null;
+}
+
 /** What an end has made of the target of its edge. */
 export interface Arrival {
-  readonly waits: string;
+  readonly waits: Waits;
   /** It has no need left: where it says how, it is placed (`free`). */
   readonly isFreed: boolean;
   /** Owed work is left for the target. */
@@ -65,20 +70,15 @@ export interface Arrival {
  * One end, in this state, arrives at the target of an edge. Null where nothing comes of it: the target is not blocked,
  * and is not the flow that counts its members.
  */
-export function arrive(
-  { state, waits }: Pick<JobRow, "state" | "waits">,
-  edge: Edge,
-  ended: number,
-): Arrival | null {
+export function arrive({ state, waits: before }: ArrivalTarget, edge: Edge, ended: number): Arrival | null {
   const isBlocked = state === stateCodes.blocked;
-  if (waits === null || !(isBlocked || edge.target === "")) return null;
-  const before = readWaits(waits);
+  if (before === null || !(isBlocked || edge.target === "")) return null;
   const after = counted(before, edge, ended, 1);
   const isMet = isBlocked && before.need > 0 && after.need <= 0;
   const isLost = isBlocked && before.slack >= 0 && after.slack < 0;
   // A flow that is lost already is decided by its last member too.
   return {
-    waits: writeWaits(after),
+    waits: after,
     isFreed: isMet && after.slack >= 0,
     owes: isLost || (isMet && after.owes === 1),
   };

@@ -2,16 +2,18 @@ import { describe, expect, test } from "vitest";
 import { aJob, finish, handBack, remove, replay, schedule } from "../../../test/support/builders.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
+import { initialValues } from "./advance.ts";
 import { change, isReplay, settle } from "./change.ts";
 import { lease } from "./lease.ts";
 import { placeNew } from "./place.ts";
 import { keyOfReplay } from "./replay.ts";
 
 const now = 1000;
-const waiting = placeNew(
+const submitted = placeNew(
   aJob({ id: "a", deadline: { inMs: 5 }, unique: { key: "k", hold: "end", onHeld: "keep" } }),
   { seq: 1, route: 7, now },
-).row;
+);
+const waiting = { ...initialValues(() => true), ...submitted } as JobRow;
 const running = lease(waiting, { owner: "w", starts: false, leaseMs: 50, epoch: 1, now }).row;
 const ended = settle(
   running,

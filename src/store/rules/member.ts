@@ -2,7 +2,7 @@
  * What rule R4 has to know of a job before anything arrives: whether it makes part of a flow, is one, waits for others,
  * and how far its own end has been passed on.
  */
-import { readWaits, writeWaits } from "../../model/flow/waits.ts";
+import { readNeed, readWaits, writeWaits } from "../../model/flow/waits.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { NewJob } from "../records.ts";
@@ -19,7 +19,7 @@ export function isFlow({ waits }: Pick<JobRow, "waits">): boolean {
 }
 
 export function isBornBlocked({ waits = null, freed = null }: Pick<NewJob, "waits" | "freed">): boolean {
-  return waits !== null && (freed === null || readWaits(waits).need > 0);
+  return waits !== null && (freed === null || readNeed(waits) > 0);
 }
 
 /** Whether the end of a member has gone along all its edges; true of any other job. */

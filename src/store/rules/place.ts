@@ -101,48 +101,29 @@ export function givenBy(job: NewJob): Partial<JobRow> {
   return given;
 }
 
-const plainNames = [
-  ...fieldNames(({ home, isRare }) => home === "spec" && isRare !== true),
-  ...(["route", "state", "rank", "dueAt", "ttlAt", "deadlineAt", "timerAt"] as const),
-] as (keyof PlainRow)[];
 const rareNames = fieldNames((field) => isGiven(field) && field.isRare === true);
 
-/**
- * Writes all that a submit says of a job into a row. Field by field: spreading one object over another costs a
- * microsecond per job.
- */
-function writeSubmitted(row: Partial<JobRow>, job: NewJob, by: StoreGiven): void {
-  const plain = placePlain(job, by);
-  for (const name of plainNames) row[name] = plain[name] as never;
+/** A new job: all that its submit says. The other fields of its row have their initial values. */
+export function placeNew(job: NewJob, by: StoreGiven): PlainRow & Partial<JobRow> {
+  const row: PlainRow & Partial<JobRow> = placePlain(job, by);
   const named = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
   for (const name of rareNames) if (named[name] !== undefined) row[name] = named[name];
   if (isBornBlocked(job)) {
     row.state = stateCodes.blocked;
     row.ttlAt = null;
-    row.timerAt = timerAtOf(row as JobRow);
+    row.timerAt = timerAtOf(row);
   }
-  if (job.unique === null) return;
+  if (job.unique === null) return row;
   const hold = holdCode(job.unique.hold);
   row.uniqueKey = job.unique.key;
   row.uniqueHold = hold;
   row.holds = holdsOf(hold);
+  return row;
 }
 
-/** All that a submit says of a job's row. */
+/** The same with the initial values of what a submit may say and this one does not: for a row that is there already. */
 export function submittedBy(job: NewJob, by: StoreGiven): Partial<JobRow> & PlainRow {
-  const row: Partial<JobRow> = { ...nothingGiven, holds: uniqueHolds.none };
-  writeSubmitted(row, job, by);
-  return row as Partial<JobRow> & PlainRow;
-}
-
-/** A row in which nothing has happened yet. */
-const blank = initialValues(() => true) as JobRow;
-
-/** A new job: what its submit says, and the initial value of everything else. */
-export function placeNew(job: NewJob, by: StoreGiven): Outcome {
-  const row = { ...blank };
-  writeSubmitted(row, job, by);
-  return { row, event: "submitted", isKept: true, key: job.unique === null ? "stays" : "taken" };
+  return { ...nothingGiven, holds: uniqueHolds.none, ...placeNew(job, by) };
 }
 
 const cleared = clearedBy("place");

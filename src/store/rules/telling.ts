@@ -51,6 +51,18 @@ export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outc
   if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(telling, timerAt);
 }
 
+/** Tells of a new job (`placeNew`). Of its lane the caller tells. */
+export function tellSubmitted(
+  telling: Telling,
+  row: Pick<JobRow, "id" | "route" | "state" | "dueAt" | "timerAt">,
+): void {
+  const { id, route, state, dueAt, timerAt } = row;
+  count(telling, route, state, 1);
+  setClock(telling, timerAt);
+  const extra = state === stateCodes.scheduled ? dueAt : null;
+  tellEvent(telling, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
+}
+
 export function moveLane({ lanes }: Pick<Telling, "lanes">, from: Laned | null, to: Laned | null): void {
   lanes.push({ from, to });
 }

@@ -6,9 +6,10 @@ import { storeLimits } from "../../store/limits.ts";
 import type { Change, ChangeAnswer, ChangeCase } from "../../store/operations.ts";
 import { changeByGuard } from "../../store/rules/change.ts";
 import type { Lookup } from "../../store/rules/change.ts";
-import { flushTargets, passOnEnds, passOnSome, readById, writeChange } from "./flows.ts";
+import { passOnEnds, passOnSome, readById, writeChange } from "./flows.ts";
 import { readKept, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
+import { flushTargets } from "./targets.ts";
 import { readHolder } from "./unique.ts";
 
 export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[] {

@@ -1,22 +1,18 @@
 /**
- * Rule R4 on rows (store/rules/arrive.ts): the ends of members go along their edges, behind everything else of their unit;
- * flows and their nodes grow; what is left to a duty becomes a due document.
- *
- * Many ends of one call arrive at one flow or join. What they count is kept in the step and written once (`flushTargets`):
- * at the end of the call, and before anybody reads these rows.
+ * Rule R4 on rows (store/rules/arrive.ts): the ends of members go along their edges, behind everything else of their unit,
+ * and arrive at others (targets.ts); flows and their nodes grow; what is left to a duty becomes a due document.
  */
 import { readEdge } from "../../model/flow/edge.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { Growth } from "../../store/records.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
-import { arrive, depart, free, grow, link, owedPut, passOn } from "../../store/rules/arrive.ts";
+import { depart, grow, link, passOn } from "../../store/rules/arrive.ts";
 import { isFinished } from "../../store/rules/change.ts";
 import { aftermathOf, hasPassedOn, isMember } from "../../store/rules/member.ts";
-import { columnList, fromJob, rowReader } from "./columns.ts";
-import { putDoc } from "./docs.ts";
-import { readKept, readLive, seqOfId } from "./rows.ts";
-import type { Step, Target } from "./step.ts";
+import { readKept, seqOfId } from "./rows.ts";
+import type { Step } from "./step.ts";
+import { arriveAt, flushTargets, loadTargets, owe } from "./targets.ts";
 import { updateRow, writeOutcome } from "./write-outcome.ts";
 
 export function readById(step: Step, id: string): JobRow | null {
@@ -43,10 +39,6 @@ export function writeChange(step: Step, from: JobRow, outcome: Outcome): void {
   if (owes) owe(step, from.id);
 }
 
-export function owe(step: Step, id: string): void {
-  putDoc(step, owedPut(id));
-}
-
 function comeBack(step: Step, member: JobRow): void {
   const flow = readById(step, member.flow as string);
   if (flow === null) return;
@@ -57,7 +49,12 @@ function comeBack(step: Step, member: JobRow): void {
 export function passOnEnds(step: Step): void {
   if (step.ended.length === 0) return;
   step.commit.insert.flush();
-  for (const { id, state, passing } of step.ended.splice(0)) {
+  const ended = step.ended.splice(0);
+  loadTargets(
+    step,
+    ended.flatMap(({ passing }) => passing.edges.map(({ id }) => id)),
+  );
+  for (const { id, state, passing } of ended) {
     for (const edge of passing.edges) arriveAt(step, edge, state);
     if (passing.owes) owe(step, id);
   }
@@ -69,58 +66,6 @@ export function passOnSome(step: Step, member: JobRow, max: number): void {
   updateRow(step.statements, member, { ...member, waits: passing.waits });
   step.ended.push({ id: member.id, state: member.state, passing });
   passOnEnds(step);
-}
-
-const targetNames = ["seq", "state", "waits", "freed"] as const;
-const readTarget = rowReader(targetNames);
-/** Input: id. Answer: what an arrival has to know of a live job, or of a finished one. */
-const targetIn = (table: string): string =>
-  `SELECT ${columnList(targetNames, fromJob)} FROM millrace_spec s JOIN ${table} j ON j.seq = s.seq WHERE s.id = ?`;
-const liveTarget = targetIn("millrace_job");
-const finishedTarget = targetIn("millrace_history");
-
-function targetOf({ statements, targets }: Step, id: string): Target | null {
-  const known = targets.get(id);
-  if (known !== undefined) return known;
-  const values = statements(liveTarget).get(id) ?? statements(finishedTarget).get(id);
-  const row = values === undefined ? null : readTarget(values);
-  const target = row === null ? null : { ...row, written: row.waits };
-  targets.set(id, target);
-  return target;
-}
-
-function arriveAt(
-  step: Step,
-  edge: Parameters<typeof arrive>[1] & { readonly id: string },
-  ended: number,
-): void {
-  const target = targetOf(step, edge.id);
-  const arrival = target === null ? null : arrive(target, edge, ended);
-  if (target === null || arrival === null) return;
-  target.waits = arrival.waits;
-  if (arrival.isFreed && target.freed !== null) freeTarget(step, target);
-  if (arrival.owes) owe(step, edge.id);
-}
-
-function freeTarget(step: Step, target: Target): void {
-  const row = readLive(step.statements, target.seq) as JobRow;
-  const outcome = free({ ...row, waits: target.waits }, step.now) as Outcome;
-  writeOutcome(step, row, outcome);
-  target.state = outcome.row.state;
-  target.written = target.waits;
-}
-
-/** Inputs: waits, seq. */
-const countLive = "UPDATE millrace_job SET waits = ? WHERE seq = ?";
-const countFinished = "UPDATE millrace_history SET waits = ? WHERE seq = ?";
-
-/** Writes what has arrived. */
-export function flushTargets({ statements, targets }: Step): void {
-  if (targets.size === 0) return;
-  for (const target of targets.values())
-    if (target !== null && target.waits !== target.written)
-      statements(isFinished(target) ? countFinished : countLive).run(target.waits, target.seq);
-  targets.clear();
 }
 
 /** Answers the id of what cannot grow; null where all of it has. */

@@ -11,7 +11,7 @@ import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { dropDoc } from "./docs.ts";
-import { owe } from "./flows.ts";
+import { owe } from "./targets.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
 import { readKept as readKeptJob } from "./rows.ts";

@@ -1,6 +1,15 @@
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import {
+  aFlow,
+  aMember,
+  always,
+  edgeTo,
+  onFailure,
+  onSuccess,
+  tolerated,
+} from "../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
 import { emptyHints } from "../../store/hints.ts";
@@ -20,6 +29,7 @@ import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submitGeneral } from "./submit-general.ts";
 import { submit } from "./submit.ts";
+import { flushTargets } from "./targets.ts";
 import { writeOutcome } from "./write-outcome.ts";
 
 /** One database, on which every call takes the same road. */
@@ -51,6 +61,7 @@ const tables = [
   "line",
   "lane",
   "permit",
+  "doc",
 ];
 /** Where a lane waits is no part of what is true of it: only a claim that looks at lanes finds out. */
 const columnsOf = (table: string): string =>
@@ -109,6 +120,34 @@ const anyJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
   ),
 });
 const newJob = fc.tuple(anyJob, maybe(someLane)).map(([job, lane]): Partial<NewJob> => ({ ...job, ...lane }));
+const edgeKinds = [onSuccess, onFailure, always, tolerated];
+/** Nodes of a flow: each comes behind some of those before it. */
+const newNodes = fc.array(
+  fc.record({
+    job: newJob,
+    parents: fc.uniqueArray(fc.nat({ max: 3 }), { maxLength: 3 }),
+    by: fc.constantFrom(...edgeKinds),
+    need: fc.integer({ min: 1, max: 2 }),
+    slack: fc.nat({ max: 1 }),
+    owes: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 6 },
+);
+type Nodes = typeof newNodes extends fc.Arbitrary<infer A> ? A : never;
+
+function flowJobs(id: string, nodes: Nodes): NewJob[] {
+  const parentsOf = nodes.map(({ parents }, at) => parents.filter((parent) => parent < at));
+  const members = nodes.map(({ job: { unique: _unique, ...job }, need, slack, owes }, at) => {
+    const to = nodes.flatMap(({ by }, child) =>
+      parentsOf[child]?.includes(at) === true ? [edgeTo(`n${child}`, by)] : [],
+    );
+    const wanted = Math.min(need, parentsOf[at]?.length ?? 0);
+    const placed = { flow: id, to, need: wanted, slack, ...(owes ? { owes: 1 as const } : {}) };
+    return aMember("", { ...job, ...placed, id: `${id}.n${at}` });
+  });
+  return [aFlow(nodes.length, { id }), ...members];
+}
+
 const ending = fc.record({
   to: fc.constantFrom("completed" as const, "failed" as const, "skipped" as const),
   reason: maybe(fc.constantFrom("because", "x\0y")),
@@ -132,6 +171,7 @@ const command = fc.oneof(
     endings: fc.array(ending, { minLength: 1, maxLength: 12 }),
   }),
   fc.record({ kind: fc.constant("promote" as const), waitMs: delay }),
+  fc.record({ kind: fc.constant("flow" as const), nodes: newNodes }),
 );
 
 it("the same jobs by either road leave the same rows and tell the same", () => {
@@ -142,16 +182,19 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
       let now = 1000;
       let made = 0;
       let held: LeasedJob[] = [];
+      const submitBoth = (jobs: readonly NewJob[]): void => {
+        plain.call(now, (step) => submit(step, [{ jobs }]));
+        general.call(now, (step) =>
+          jobs.map((job) => submitGeneral(step, job, { isRepeat: false, isRefused: false })),
+        );
+      };
       for (const each of commands) {
         switch (each.kind) {
           case "submit": {
             const jobs = each.jobs.map((given) =>
               aJob({ ...given, id: `job-${String(made++).padStart(4, "0")}` }),
             );
-            plain.call(now, (step) => submit(step, [{ jobs }]));
-            general.call(now, (step) =>
-              jobs.map((job) => submitGeneral(step, job, { isRepeat: false, isRefused: false })),
-            );
+            submitBoth(jobs);
             break;
           }
           case "claim": {
@@ -172,9 +215,16 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
             });
             held = held.slice(settles.length);
             const answers = plain.call(now, (step) => settleIfLeased(step, settles));
-            expect(general.call(now, (step) => settles.map((settle) => settleGeneral(step, settle)))).toEqual(
-              answers,
-            );
+            const one = (step: Step): unknown => {
+              const given = settles.map((settle) => settleGeneral(step, settle));
+              flushTargets(step);
+              return given;
+            };
+            expect(general.call(now, one)).toEqual(answers);
+            break;
+          }
+          case "flow": {
+            submitBoth(flowJobs(`flow-${String(made++).padStart(4, "0")}`, each.nodes));
             break;
           }
           case "promote":

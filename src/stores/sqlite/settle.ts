@@ -13,13 +13,14 @@ import { isPlainSettle } from "../../store/plain.ts";
 import type { Effects } from "../../store/records.ts";
 import { settle as settleRow } from "../../store/rules/change.ts";
 import { isLeased, settleRefusal } from "../../store/rules/guard.ts";
-import { flushTargets, passOnEnds, writeChange } from "./flows.ts";
+import { passOnEnds, writeChange } from "./flows.ts";
 import { hasLanes } from "./routes.ts";
 import { readEdges, readLive, readLiveStates, readNamed } from "./rows.ts";
 import type { Member } from "./rows.ts";
 import { finishJobs, readLeases } from "./settle-plain.ts";
 import type { End, Lease } from "./settle-plain.ts";
 import type { Step } from "./step.ts";
+import { flushTargets } from "./targets.ts";
 import { allOrNothing, submitUnit } from "./submit.ts";
 
 const ok: SettleAnswer = { kind: "ok" };

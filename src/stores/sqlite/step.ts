@@ -18,6 +18,7 @@ import type { LaneMove } from "../../store/rules/lane.ts";
 import { routesFreed } from "./gates.ts";
 import { flushLanes } from "./lanes.ts";
 import type { KnownRoutes } from "./routes.ts";
+import type { Target } from "./targets.ts";
 
 /** What the calls of one transaction share. */
 export interface Commit {
@@ -41,17 +42,12 @@ export interface Step extends Telling {
   readonly woken: Set<number>;
   /** Members of flows that have ended in the unit at hand, and whose ends are not passed on yet. */
   readonly ended: EndedMember[];
-  /** Jobs at which ends have arrived, by id; null for one that is not there. What they count is not written yet. */
+  /** Jobs at which ends have arrived, by id; null for one that is not there. What they count is not written yet (targets.ts). */
   readonly targets: Map<string, Target | null>;
 }
 
 export interface EndedMember extends Pick<JobRow, "id" | "state"> {
   readonly passing: Passing;
-}
-
-export interface Target extends Pick<JobRow, "seq" | "state" | "waits" | "freed"> {
-  /** As the store has it. */
-  written: string | null;
 }
 
 export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch" | "now">): Commit {

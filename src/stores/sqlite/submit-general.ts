@@ -7,7 +7,7 @@ import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { meet } from "../../store/rules/meet.ts";
 import { placeNew } from "../../store/rules/place.ts";
-import { tellOutcome } from "../../store/rules/telling.ts";
+import { moveLane, tellSubmitted } from "../../store/rules/telling.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { nextSeq } from "./step.ts";
@@ -52,11 +52,17 @@ export function submitGeneral(
     insert.flush();
     return meetHolder(step, holder, job, route);
   }
-  const outcome = placeNew(job, { seq: nextSeq(commit), route, now });
-  insert.add(outcome.row, false);
-  if (outcome.key === "taken") takeKey(statements, outcome.row, now);
-  tellOutcome(step, null, outcome);
+  const row = placeNew(job, { seq: nextSeq(commit), route, now });
+  insert.add(row);
+  if (unique !== null) takeKey(statements, row, now);
+  if (job.laneKey !== undefined) joinLane(step, row, job.laneKey);
+  tellSubmitted(step, row);
   return { kind: "ok", id, how: "created", isKnown: false };
+}
+
+function joinLane(step: Step, row: ReturnType<typeof placeNew>, laneKey: string): void {
+  const { seq, route, rank, state, timerAt, laneStep = null, laneGates = null } = row;
+  moveLane(step, null, { seq, route, rank, state, timerAt, keepsLane: 0, laneKey, laneStep, laneGates });
 }
 
 function meetHolder(step: Step, { seq, id }: Holder, job: NewJob, route: number): JobAnswer {

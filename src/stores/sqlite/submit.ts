@@ -7,18 +7,18 @@
  * (submit-general.ts).
  */
 import { queueGateKey } from "../../model/gate.ts";
-import { stateCodes } from "../../model/job-state.ts";
 import { isGrowth, isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
-import { count, mark, setClock, takeBack, tellEvent } from "../../store/rules/telling.ts";
+import { mark, takeBack, tellSubmitted } from "../../store/rules/telling.ts";
 import { isDocAt, putDoc } from "./docs.ts";
-import { flushTargets, growFlow } from "./flows.ts";
+import { growFlow } from "./flows.ts";
 import { readDrainingGates } from "./gates.ts";
 import { keepRoute } from "./routes.ts";
 import { nextSeq } from "./step.ts";
 import type { Step } from "./step.ts";
+import { flushTargets } from "./targets.ts";
 import { submitGeneral } from "./submit-general.ts";
 
 export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[] {
@@ -102,10 +102,6 @@ function submitPlain(step: Step, job: NewJob): void {
   const { statements, commit, now } = step;
   const route = keepRoute(statements, commit.routes, job);
   const row = placePlain(job, { seq: nextSeq(commit), route, now });
-  commit.insert.add(row, true);
-  const { id, state, dueAt, timerAt } = row;
-  count(step, route, state, 1);
-  setClock(step, timerAt);
-  const extra = state === stateCodes.scheduled ? dueAt : null;
-  tellEvent(step, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
+  commit.insert.addPlain(row);
+  tellSubmitted(step, row);
 }

@@ -25,7 +25,7 @@ const put = "INSERT OR REPLACE INTO millrace_unique (key, seq, id, held_until) V
 
 export function takeKey(
   statements: Statements,
-  { uniqueKey, uniqueHold, seq, id }: JobRow,
+  { uniqueKey = null, uniqueHold = null, seq, id }: Partial<JobRow> & Pick<JobRow, "seq" | "id">,
   now: number,
 ): void {
   statements(put).run(uniqueKey, seq, id, heldUntilOf(uniqueHold, now));
