@@ -130,14 +130,15 @@ export class Flow {
     if (concurrency !== undefined) checkWhole(concurrency, `${what}: concurrency`, 1, 1_000_000);
     const path = this.#addPart(
       name,
-      { kind: "group", tolerate: checkWhole(tolerate, `${what}: tolerate`, 0, 1_000_000) },
+      {
+        kind: "group",
+        tolerate: checkWhole(tolerate, `${what}: tolerate`, 0, 1_000_000),
+        ...(concurrency === undefined ? {} : { concurrency }),
+      },
       given,
       what,
     );
-    const expands: Expansion = {
-      ...(concurrency === undefined ? {} : { concurrency }),
-      options: plainOptions(given as object, what),
-    };
+    const expands: Expansion = { options: plainOptions(given as object, what) };
     this.#addJob({
       path: `${path}.${expanderName}`,
       within: path,

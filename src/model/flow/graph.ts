@@ -21,8 +21,8 @@ export type Condition = "success" | "failure" | "always";
 /** What a part makes of its nodes. */
 export type Part =
   | { readonly kind: "flow"; readonly onFailure: OnFailure }
-  /** As many of its nodes may end otherwise than completed. */
-  | { readonly kind: "group"; readonly tolerate: number }
+  /** As many of its nodes may end otherwise than completed. A map may have a cap: so many of its items are free at once. */
+  | { readonly kind: "group"; readonly tolerate: number; readonly concurrency?: number }
   /** It is decided by so many that completed. */
   | { readonly kind: "race"; readonly first: number; readonly cancelsRest: boolean };
 
