@@ -74,7 +74,7 @@ function planNode(engine: Engine, { path, submission, refs, expands }: BuiltNode
 }
 
 /** A flow or a part of one: a job that nobody claims. */
-function partJob(id: string, name: string): NewJob {
+export function partJob(id: string, name: string): NewJob {
   return {
     ...{ id, digest: null, queue: flowQueue, name, input: "null", policy: null, meta: null, tags: null },
     ...{ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, deadline: null, ttlMs: null, unique: null },

@@ -19,7 +19,7 @@ import type { Engine } from "../engine.ts";
 import { liveMembers } from "../../model/flow/outcome.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import { capOf, goOn, waitForTurn } from "./capped-map.ts";
-import { allMembers, flowMetaOf, goAlong } from "./members.ts";
+import { allMembers, flowMetaOf, goAlong, isStandIn } from "./members.ts";
 
 export const replayKind = "flow-replay";
 
@@ -55,7 +55,8 @@ function memberOf(job: JobRecord): Member {
     path: pathOfId(id),
     state,
     rev,
-    isPart: part !== undefined,
+    // What a stand-in stood for cannot run again.
+    isPart: part !== undefined || isStandIn(job),
     isCapped: capOf(part) !== null,
     parents,
     within: flow === null ? null : pathOfId(flow),
@@ -72,7 +73,7 @@ function checkNode(node: Member | undefined, path: string, flow: string): void {
   if (node.isPart)
     throw new MillraceError(
       "invalid-option",
-      `${JSON.stringify(path)} has nodes of its own; name one of these.`,
+      `${JSON.stringify(path)} has nodes of its own, of which one can be named, or its record was lost.`,
     );
   if (!isTerminal(node.state))
     throw new MillraceError(

@@ -84,6 +84,11 @@ function flowMasks(part: Part): { readonly meets: number; readonly misses: numbe
   }
 }
 
+/** The first edge of a member of this flow or part. */
+export function edgeToFlow(part: Part): string {
+  return writeEdge({ ...flowMasks(part), target: "" });
+}
+
 /** How many ends a part needs, and how many may miss it. */
 export function needOfPart(part: Part, members: number): { readonly need: number; readonly slack: number } {
   switch (part.kind) {
@@ -185,7 +190,7 @@ function joinFlows(nodes: Map<string, PlannedNode>, whole: Whole): void {
         `${JSON.stringify(node.path)} stands in ${JSON.stringify(node.within)}, which is no part of the flow.`,
       );
     if (flow !== null) flow.members += 1;
-    node.edges.push(writeEdge({ ...flowMasks(flow?.part ?? whole.part), target: "" }));
+    node.edges.push(edgeToFlow(flow?.part ?? whole.part));
   }
 }
 
