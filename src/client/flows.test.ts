@@ -6,7 +6,6 @@ import { job } from "../engine/definition.ts";
 import { flow } from "../engine/flows/flow.ts";
 import type { Flow } from "../engine/flows/flow.ts";
 import { handler } from "../worker/handler.ts";
-import type { FlowRun, SubmitFlowOptions } from "./flows.ts";
 
 const v = useVirtualMill();
 
