@@ -55,6 +55,22 @@ describe("a flow is refused", () => {
       },
     ],
     [
+      "with the result of a node that its join may not wait for",
+      "invalid-flow",
+      (f) => {
+        const [a, b] = [f.add("a", step, ""), f.add("b", step, "")];
+        f.add("c", join, { parts: [a.result] }, { after: [a, b], join: "any" });
+      },
+    ],
+    [
+      "with a result beside a join of others",
+      "invalid-flow",
+      (f) => {
+        const [a, b, c] = [f.add("a", step, ""), f.add("b", step, ""), f.add("c", step, "")];
+        f.add("d", join, { parts: [c.result] }, { after: [a, b], join: 2 });
+      },
+    ],
+    [
       "with a result that is not kept",
       "invalid-flow",
       (f) => f.add("b", join, { parts: [f.add("a", step, "", { keepResult: false }).result] }),

@@ -267,10 +267,11 @@ export class Flow {
     for (const key of [...afterKeys, "cancelRest", "before"]) delete own[key];
     const { after, join } = readAfter(options, what);
     const implied = this.#impliedBy(refs, after, what);
-    if (join !== null && implied[0] !== undefined)
+    const [ref] = refs;
+    if (ref !== undefined && join !== null && join < after.length + implied.length)
       throw invalidFlow(
-        `${what} joins ${join} of several nodes, and refers to the result of ${JSON.stringify(implied[0].path)}, which may ` +
-          "not have completed by then; name that one among those that it comes after, or put a node between them.",
+        `${what} joins ${join} of ${after.length + implied.length} nodes, and refers to the result of ${JSON.stringify(ref.of)}, ` +
+          "which may not have completed by then; a race has the results of those that came first.",
       );
     this.nodes.push({
       ...{ path, within, part: null, cancelsRest, refs, join },
