@@ -14,6 +14,7 @@ import { pushTo } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 
 export function* checkFlows({ evidence }: Ledger): Generator<Violation> {
+  for (const message of evidence.miscounts ?? []) yield { invariant: 43, message };
   yield* judgeFlows(evidence.snapshot.jobs, evidence.snapshot.feed);
 }
 
@@ -29,7 +30,7 @@ export function* judgeFlows(jobs: readonly JobRecord[], feed: readonly FeedRecor
   yield* capsHold(records, feed);
 }
 
-function* countsAreTrue(members: readonly JobRecord[]): Generator<Violation> {
+export function* countsAreTrue(members: readonly JobRecord[]): Generator<Violation> {
   const inside = new Map<string, JobRecord[]>();
   for (const record of members) if (record.flow !== null) pushTo(inside, record.flow, record);
   for (const { id, waits } of members) {
