@@ -17,9 +17,11 @@ import { checkDefinition } from "../definition.ts";
 import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../definition.ts";
 import {
   afterKeys,
+  checkItems,
   checkOnFailure,
   checkSubmissions,
   listOf,
+  madeBy,
   memberKeys,
   pathOf,
   plainOptions,
@@ -97,7 +99,7 @@ export class Flow {
       ...["cancelRest", "before"],
     ]) as NodeOptions<In>;
     const { cancelRest = false } = given;
-    const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`));
+    const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`, this));
     const path = checkNodeName(name, `${what}: name`);
     this.#addJob({
       path,
@@ -127,6 +129,7 @@ export class Flow {
       "tolerate",
     ]) as MapOptions<In>;
     const { concurrency, tolerate = 0 } = given;
+    checkItems(items, what);
     if (concurrency !== undefined) checkWhole(concurrency, `${what}: concurrency`, 1, 1_000_000);
     const path = this.#addPart(
       name,
@@ -245,7 +248,7 @@ export class Flow {
 
   #addPart(name: string, part: Part, options: AfterOptions, what: string): string {
     const path = checkNodeName(name, `${what}: name`);
-    const { after, join } = readAfter(options, what);
+    const { after, join } = readAfter(options, what, this);
     this.nodes.push({ path, within: "", part, after, join, cancelsRest: false, submission: null, refs: [] });
     return path;
   }
@@ -265,7 +268,7 @@ export class Flow {
     const { input, refs } = takeRefs(this, given.input);
     const own: Record<string, unknown> = { ...options };
     for (const key of [...afterKeys, "cancelRest", "before"]) delete own[key];
-    const { after, join } = readAfter(options, what);
+    const { after, join } = readAfter(options, what, this);
     const implied = this.#impliedBy(refs, after, what);
     const [ref] = refs;
     if (ref !== undefined && join !== null && join < after.length + implied.length)
@@ -297,12 +300,12 @@ export class Flow {
   }
 
   #node<Result>(path: string): FlowNode<Result> {
-    return { name: path, result: refTo<Result>(this, path) };
+    return madeBy(this, { name: path, result: refTo<Result>(this, path) });
   }
 
   #part<Item>(path: string): FlowPart<Item> {
     const results = refTo<readonly Item[]>(this, path, true);
-    return { name: path, results, result: results };
+    return madeBy(this, { name: path, results, result: results });
   }
 }
 
