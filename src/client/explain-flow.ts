@@ -1,10 +1,11 @@
 /** What a blocked job waits for: a member of a flow for those that it comes after, a flow for its nodes. */
 import type { Engine } from "../engine/engine.ts";
+import { capOf } from "../engine/flows/capped-map.ts";
 import { flowMetaOf, membersPage } from "../engine/flows/members.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { conditionOf } from "../model/flow/graph.ts";
 import type { Condition } from "../model/flow/graph.ts";
-import { idOfPath, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
+import { idOfPath, isItem, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
 import { liveMembers } from "../model/flow/outcome.ts";
 import { readWaits } from "../model/flow/waits.ts";
 import { isTerminal, liveStates } from "../model/job-state.ts";
@@ -40,6 +41,8 @@ async function explainMember(engine: Engine, record: JobRecord): Promise<string>
     const on = conditionOf(parents[at] as string);
     return [`${wanted[on]} ${nameOf(parent)}`];
   });
+  const turn = awaited.length === 0 ? await explainTurn(engine, record) : null;
+  if (turn !== null) return turn;
   if (awaited.length === 0 || wants === undefined)
     return "It is about to be freed, or to run again by a replay of its flow.";
   const more = parents.length > readMax ? parents.length - readMax : 0;
@@ -49,6 +52,14 @@ async function explainMember(engine: Engine, record: JobRecord): Promise<string>
       ? ""
       : `; it needs ${wants.need === parents.length ? `all ${parents.length}` : `${wants.need} of ${parents.length}`}, and ${came} ${came === 1 ? "has" : "have"} come`;
   return `It waits for ${listed(awaited, more)}${joins}.`;
+}
+
+/** Of an item of a map with a cap; null of any other. */
+async function explainTurn(engine: Engine, { id, flow }: JobRecord): Promise<string | null> {
+  const map = flow === null || !isItem(id) ? null : await engine.reads.add(flow);
+  const cap = map === null ? null : capOf(flowMetaOf(map).part);
+  if (map === null || cap === null) return null;
+  return `It waits for its turn: ${JSON.stringify(pathOfId(map.id))} lets ${cap} of its items run at once, in the order of the list.`;
 }
 
 async function explainFlow(engine: Engine, record: JobRecord): Promise<string> {

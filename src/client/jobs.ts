@@ -27,7 +27,7 @@ import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
-import { isFlow, isOfFlow, MemberReplays, removeOf } from "./flow-jobs.ts";
+import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "./flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
@@ -277,6 +277,7 @@ export class Jobs {
       const { level } = policy;
       const input = this.#editOf(changes);
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
+        if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
         const { isReadable, order } = this.#engine.readPolicy(record.policy);
         const { strideMs } = this.#engine.settings;
         const edit: Edit = {

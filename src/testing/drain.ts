@@ -29,7 +29,7 @@ interface DrainOptions {
 }
 
 /** The duties that answer a clock; the others are upkeep and matter to no test. */
-const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live", "schedules"];
+const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live", "due-documents"];
 /** After this many turns without news the drain looks for what keeps jobs from ending. */
 const quietTurnsMax = 20;
 const realPauseMs = 2;

@@ -68,7 +68,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
       "attempt-timeout": { sleep: dutySleep },
       deadline: { sleep: dutySleep },
       "time-to-live": { sleep: dutySleep },
-      schedules: { sleep: dutySleep },
+      "due-documents": { sleep: dutySleep },
       // Nothing leads out of a test.
       webhooks: false,
       // A test's worker lives only while it drains, so a job without a handler says nothing about the application.

@@ -59,7 +59,7 @@ export async function expandList(
   engine: Engine,
   attempt: Attempt,
   definition: JobDefinition,
-  { concurrency, options }: NonNullable<FlowMeta["expands"]>,
+  { options }: NonNullable<FlowMeta["expands"]>,
   items: unknown,
 ): Promise<void> {
   const { id } = attempt.job;
@@ -76,7 +76,7 @@ export async function expandList(
   if (items.length === 0) return;
   const part = id.slice(0, id.lastIndexOf("."));
   const growing = await planItems(engine, part, {
-    ...{ job: definition as AnyJob, items, concurrency, options },
+    ...{ job: definition as AnyJob, items, options },
     isAgain: roundOf(attempt.job.attempts) > 1,
   });
   (attempt.effects ??= new EffectsDraft()).addGrowth(() => Promise.resolve(growing));

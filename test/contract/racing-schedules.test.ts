@@ -60,7 +60,7 @@ describe.each(places)("on %s", (_title, place) => {
   }
 
   const race = (mills: readonly Millrace[]): Promise<unknown> =>
-    Promise.all(mills.map((mill) => mill.runDuty("schedules")));
+    Promise.all(mills.map((mill) => mill.runDuty("due-documents")));
 
   test(
     "thousands of ticks fire once each, with processes that die and answers that are lost",
@@ -116,7 +116,7 @@ describe.each(places)("on %s", (_title, place) => {
       };
       for (let round = 0; round < 60; round++) {
         platform.advance(minute / 2);
-        await Promise.all(mills.map((mill, at) => (at < 3 ? operate(mill) : mill.runDuty("schedules"))));
+        await Promise.all(mills.map((mill, at) => (at < 3 ? operate(mill) : mill.runDuty("due-documents"))));
       }
       const fired = (await findAll(store)).map(({ meta }) => readMeta(meta).schedule!.tick);
       const ticks = fired.filter((tick) => tick !== null);

@@ -1,7 +1,7 @@
 // The same handler file in the worker, in a thread and in a child process: whatever a handler can do works alike.
 import { describe, expect, test } from "vitest";
-import { handler } from "millrace";
-import { followUp } from "./handlers/jobs.ts";
+import { flow, handler } from "millrace";
+import { everything, followUp } from "./handlers/jobs.ts";
 import { everythingIn, useWorkedMill } from "./open-mill.ts";
 
 const value = {
@@ -52,6 +52,30 @@ describe.each(["inline", "thread", "process"] as const)('a handler file with run
     const [line] = await worked.mill.jobs.logs(handle.id);
     expect(line).toMatchObject({ level: "warn", message: "look at this", fields: { row: 7 } });
     expect(line?.fields).toMatchObject({ error: { name: "Error", message: "broken" } });
+  });
+
+  test("adds nodes to its flow, with its completion and all the verbs of a builder", async () => {
+    expect(await grant({ do: "grow" })).toBeNull();
+    const given = flow("growing");
+    given.add("grow", everything, { do: "grow" });
+    const grown = await worked.mill.submit(given);
+    await grown.result({ timeout: "30s" });
+    const nodes = await grown.nodes();
+    const result = async (node: string) => (await worked.mill.jobs.get(`${grown.id}.${node}`))?.result;
+    expect(await result("grow")).toBe("grow");
+    expect(await result("second")).toBe("first");
+    expect([await result("pair.1"), await result("each.1")]).toEqual(["b", "y"]);
+    expect((await worked.mill.jobs.get(`${grown.id}.first`))?.tags).toEqual(["grown"]);
+    expect(nodes.find(({ name }) => name === "pair")?.after).toEqual([]);
+    expect(nodes.find(({ name }) => name === "pair.0")?.after).toEqual([{ name: "second", on: "success" }]);
+  });
+
+  test.skipIf(run === "inline")("adds no node of a job that was not listed", async () => {
+    const given = flow("growing");
+    given.add("grow", everything, { do: "grow-unlisted" });
+    const refused = await worked.mill.submit(given);
+    await expect(refused.result({ timeout: "30s" })).rejects.toMatchObject({ code: "flow-failed" });
+    expect((await refused.nodes())[0]?.error?.message).toMatch(/name that job in `jobs`/);
   });
 
   test("reads KV, sees its own writes, and has its effects applied with its completion", async () => {

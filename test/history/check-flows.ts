@@ -1,9 +1,9 @@
 /**
- * Flows: invariants 40, 41, 43, 45 and 52. What a member waits for is taken from its own record, how others ended from the
+ * Flows: invariants 40, 41, 43, 45, 52 and 58. What a member waits for is taken from its own record, how others ended from the
  * feed, so that nothing which the store counted is believed.
  */
 import { readEdge, hasBit } from "../../src/model/flow/edge.ts";
-import { idOfPath, rootOf } from "../../src/model/flow/flow-meta.ts";
+import { idOfPath, isItem, rootOf } from "../../src/model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../src/model/flow/flow-meta.ts";
 import { readWaits } from "../../src/model/flow/waits.ts";
 import { readMeta } from "../../src/model/job-meta.ts";
@@ -14,6 +14,7 @@ import { pushTo } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 
 export function* checkFlows({ evidence }: Ledger): Generator<Violation> {
+  for (const message of evidence.miscounts ?? []) yield { invariant: 43, message };
   yield* judgeFlows(evidence.snapshot.jobs, evidence.snapshot.feed);
 }
 
@@ -26,9 +27,10 @@ export function* judgeFlows(jobs: readonly JobRecord[], feed: readonly FeedRecor
   yield* nobodyHangs(members, records);
   yield* nobodyRanEarly(records, feed);
   yield* membersStay(records, feed);
+  yield* capsHold(records, feed);
 }
 
-function* countsAreTrue(members: readonly JobRecord[]): Generator<Violation> {
+export function* countsAreTrue(members: readonly JobRecord[]): Generator<Violation> {
   const inside = new Map<string, JobRecord[]>();
   for (const record of members) if (record.flow !== null) pushTo(inside, record.flow, record);
   for (const { id, waits } of members) {
@@ -99,6 +101,31 @@ function* nobodyRanEarly(
           id,
           message: `${id} was freed with ${met.length} of the ${wants.need} that it wants`,
         };
+    }
+  }
+}
+
+/** Items of a map that are neither blocked nor over, behind each step of the store. */
+function* capsHold(
+  records: ReadonlyMap<string, JobRecord>,
+  feed: readonly FeedRecord[],
+): Generator<Violation> {
+  const free = new Map<string, Set<string>>();
+  for (const { events } of feed) {
+    const moved = new Map<string, number>();
+    for (const { id, state } of events) {
+      const map = isItem(id) ? records.get(records.get(id)?.flow ?? "") : undefined;
+      const part = map === undefined ? undefined : flowOf(map).part;
+      if (map === undefined || part?.kind !== "group" || part.concurrency === undefined) continue;
+      const items = free.get(map.id) ?? new Set();
+      free.set(map.id, items);
+      if (state === null || state === "blocked" || isTerminal(state)) items.delete(id);
+      else items.add(id);
+      moved.set(map.id, part.concurrency);
+    }
+    for (const [id, cap] of moved) {
+      const { size } = free.get(id) as Set<string>;
+      if (size > cap) yield { invariant: 58, id, message: `${size} items of ${id} are free, and not ${cap}` };
     }
   }
 }

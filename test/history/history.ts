@@ -164,6 +164,8 @@ export interface Evidence {
   readonly slackMs?: number;
   /** Store time since which nothing was disturbed; null when that was never so. */
   readonly healedAt: number | null;
+  /** Sentences about flows that were counted wrong behind some commit; left out where nobody looked. */
+  readonly miscounts?: readonly string[];
   /** How many of each were left after everything was closed. */
   readonly leftovers: Readonly<Record<string, number>>;
 }

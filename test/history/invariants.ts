@@ -52,6 +52,7 @@ export const invariants = {
   55: "nothing is left behind after everything was closed",
   56: "a job is claimed only by a worker that offers all that it requires",
   57: "of a lane only the first ready job is claimed, whatever its name",
+  58: "of a map with a cap no more items are free at once, at any time",
 } as const satisfies Readonly<Record<number, string>>;
 
 export type Invariant = keyof typeof invariants;

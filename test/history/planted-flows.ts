@@ -1,4 +1,4 @@
-/** Planted violations of flows: invariants 40, 41, 43, 45 and 52; and a flow that keeps them. */
+/** Planted violations of flows: invariants 40, 41, 43, 45, 52 and 58; and a flow that keeps them. */
 import { everyEnd, bitsOf, writeEdge } from "../../src/model/flow/edge.ts";
 import { writeFreed } from "../../src/model/flow/freed.ts";
 import { newWaits } from "../../src/model/flow/waits.ts";
@@ -33,6 +33,17 @@ function submitFlow(s: Scribe): void {
     },
   ];
   s.submit(...jobs);
+}
+
+/** A flow F that is a map with a cap of 1 over two items. */
+function submitMap(s: Scribe): void {
+  const map = { kind: "group", tolerate: 0, concurrency: 1 } as const;
+  const item = { flow: "F", freed, edges: [toFlow] };
+  s.submit(
+    { id: "F", meta: writeMeta({ flow: { part: map } }), waits: newWaits({ need: 1, owes: 1, total: 2 }) },
+    { id: "F.0", ...item, waits: newWaits({ need: 0 }) },
+    { id: "F.1", ...item, waits: newWaits({ need: 1 }) },
+  );
 }
 
 function run(s: Scribe, id: string, end: "completed" | "failed" = "completed"): void {
@@ -153,6 +164,15 @@ export const plantedFlows: readonly Planted[] = [
       run(s, "F.a");
       s.change("F.b", "freed", "ready");
       endFlow(s, "cancelled");
+    },
+  ],
+  [
+    58,
+    "an item of a map is freed while the one before it runs",
+    (s) => {
+      submitMap(s);
+      s.claim("F.0");
+      s.change("F.1", "freed", "ready");
     },
   ],
   [52, "a member is removed from a flow that is still there", (s) => (whole(s), s.remove("F.a"))],

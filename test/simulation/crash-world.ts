@@ -77,7 +77,7 @@ export async function liveThrough(
       await time.advance(Math.max(0, nextUs - time.elapsedUs));
       const { isDone } = second ?? first;
       if (isDone && (first.isAlive || second !== null) && (await isOver(scenario, network.store)))
-        return await lookBack(network.store, first.calls);
+        return await lookBack(network, first.calls);
       if (first.isAlive || second !== null) continue;
       second = new CrashingProcess("second", network, null);
       const tallies = await network.store.tallyJobs();
@@ -103,7 +103,9 @@ async function isOver({ isPruned = false }: Scenario, store: Store): Promise<boo
   return true;
 }
 
-async function lookBack(store: Store, calls: number): Promise<Life> {
+async function lookBack({ store, miscounts }: Network, calls: number): Promise<Life> {
+  const [wrong] = await miscounts();
+  if (wrong !== undefined) throw new Error(`behind some commit ${wrong}`);
   return { calls, jobs: await findAll(store), feed: await readWholeFeed(store) };
 }
 

@@ -19,6 +19,8 @@ type Reply = { readonly seen: Seen; readonly answer?: unknown; readonly error?: 
 /** What all processes share: the store, the weather, and the record of it all. */
 export interface Network {
   readonly store: Store;
+  /** Of a store in memory: flows that were counted wrong behind any of its commits. */
+  readonly miscounts: () => Promise<readonly string[]>;
   /** What it is made of: processes reach each part on a way of its own. */
   readonly parts: readonly Store[];
   /** Clients of a store on a real server, which processes take in turn; for a store in memory it is the store alone. */

@@ -33,7 +33,16 @@ export function describeFlowCrashes({ title, open, crashes }: CrashSubject): voi
 /** A flow that waits for its retention makes many calls that are all alike. */
 const crashesMax = 320;
 
-function pointsOf(calls: number, crashes = Math.min(2 * calls, crashesMax)): readonly CrashPoint[] {
+/** MILLRACE_CRASHES=all dies before and behind every call on every store, MILLRACE_CRASHES=N so often in each scenario. */
+const { MILLRACE_CRASHES: asked } = process.env;
+
+function crashesOf(calls: number, given: number | undefined): number {
+  if (asked === "all") return 2 * calls;
+  return Math.min(2 * calls, asked === undefined ? (given ?? crashesMax) : Number(asked));
+}
+
+function pointsOf(calls: number, given: number | undefined): readonly CrashPoint[] {
+  const crashes = crashesOf(calls, given);
   const all = Array.from({ length: calls }, (_, at) => at + 1).flatMap((call): CrashPoint[] => [
     { call, when: "before" },
     { call, when: "behind" },

@@ -5,10 +5,15 @@ import { removeChange } from "../../src/model/operate.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { judgeFlows } from "../history/check-flows.ts";
-import { schedule } from "../support/builders.ts";
+import { liveStates, terminalStates } from "../../src/model/job-state.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { chain } from "../contract/cases/flow-jobs.ts";
+import { aChange, aClaim, aSettle, finish, schedule } from "../support/builders.ts";
+import { createHeldPlatform } from "../support/held-platform.ts";
 import { liveThrough } from "./crash-world.ts";
 import { scenarios } from "./flow-scenarios.ts";
 import type { Told } from "./flow-scenarios.ts";
+import { recounted } from "./recounted.ts";
 
 type Mutant = readonly [bug: string, scenario: string, bend: (store: Store) => Store];
 
@@ -99,4 +104,32 @@ test.each(mutants)("it is found that %s", async (_, name, bend) => {
     (error: unknown) => [String(error)],
   );
   expect(found).not.toEqual([]);
+});
+
+test("it is found that a flow counts an end only with the next one, although all counts are right in the end", async () => {
+  const platform = createHeldPlatform();
+  const store = await openSqliteStore({ path: ":memory:", platform });
+  let late: string | null = null;
+  const isLate = async (ids: readonly string[]) => {
+    const [flow, ...others] = await store.readJobs(ids);
+    const shown = late ?? flow?.waits ?? null;
+    late = flow?.waits ?? null;
+    return [flow === null || flow === undefined ? null : { ...flow, waits: shown }, ...others];
+  };
+  const wrongs: (readonly string[])[] = [];
+  for (const bent of [store, { ...store, readJobs: isLate }]) {
+    const { store: watched, miscounts, looks } = recounted(bent);
+    await watched.submit([{ jobs: chain }]);
+    for (const _ of ["a", "b", "c"]) {
+      const { jobs } = await watched.claim(aClaim());
+      await watched.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+    }
+    expect(looks()).toBe(4);
+    wrongs.push(await miscounts());
+    await store.changeIf(
+      chain.map(({ id }) => aChange(id, [...liveStates, ...terminalStates], removeChange.next)),
+    );
+  }
+  expect(wrongs).toEqual([[], [expect.stringMatching(/^F counts 3 members/)]]);
+  await store.close();
 });

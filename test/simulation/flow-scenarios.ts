@@ -176,6 +176,21 @@ export const scenarios: readonly Told[] = [
     completed: 6,
   },
   {
+    name: "a map with a cap, whose first item is slow, one item fails, and both run again",
+    flow: built("capped", (f) => {
+      const items = [{ ms: 100 }, {}, { fails: true }, {}, {}];
+      f.map("m", step, items, { concurrency: 2, tolerate: 1 });
+    }),
+    handlers,
+    acts: async (_, run) => {
+      await run.result({ timeout: "10m" });
+      await run.replay({ nodes: ["m.0", "m.2", "m.3", "m.4"] });
+      await run.result({ timeout: "10m" });
+    },
+    ends: ["completed"],
+    nodes: { "m.0": "completed", "m.1": "completed", "m.4": "completed" },
+  },
+  {
     name: "a replay of everything, with a map and a handler that adds nodes",
     flow: built("again", (f) => {
       const list = f.add("list", step, {});

@@ -10,6 +10,7 @@ import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { Network } from "./faulty-store.ts";
 import { InFlight } from "./in-flight.ts";
 import type { Plan } from "./plan.ts";
+import { recounted } from "./recounted.ts";
 
 /** A store on a real server in place of the one in memory. */
 export interface RealStore {
@@ -57,7 +58,7 @@ export async function openNetwork(options: NetworkOptions): Promise<Network> {
   };
 }
 
-type Opened = Pick<Network, "parts" | "clients">;
+type Opened = Pick<Network, "parts" | "clients" | "miscounts">;
 
 async function openInMemory({ time, random, clock, partitions = 1 }: NetworkOptions): Promise<Opened> {
   const base = createVirtualPlatform({ time, random });
@@ -65,8 +66,12 @@ async function openInMemory({ time, random, clock, partitions = 1 }: NetworkOpti
   const parts: Store[] = [];
   for (let number = 0; number < partitions; number++)
     parts.push(await openSqliteStore({ path: ":memory:", platform, executor: "inline" }));
-  const whole = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { platform });
-  return { parts, clients: [whole] };
+  const counts = parts.map(recounted);
+  const counted = counts.map(({ store }) => store);
+  const whole = partitions === 1 ? (counted[0] as Store) : partitionedStore(counted, { platform });
+  const miscounts = async (): Promise<readonly string[]> =>
+    (await Promise.all(counts.map((each) => each.miscounts()))).flat();
+  return { parts: counted, clients: [whole], miscounts };
 }
 
 /**
@@ -82,5 +87,5 @@ async function openReal(
   const tick = (): number => (last = Math.max(last, time.now + clock.offsetMs));
   const now = (): number => inFlight.nowOf(tick);
   const clients = (await open({ ...nodePlatform, now })).map((client) => inFlight.watch(client));
-  return { parts: clients.slice(0, 1), clients };
+  return { parts: clients.slice(0, 1), clients, miscounts: () => Promise.resolve([]) };
 }

@@ -170,6 +170,7 @@ class World {
       operations: this.network.history,
       effects: this.#effects,
       snapshot,
+      miscounts: await this.network.miscounts(),
       isFaultFree: this.plan.isFaultFree,
       healedAt: this.#healedAt,
       leftovers: { timers: pending, watchers: this.network.watchers, "unclosed nodes": isClosed ? 0 : 1 },

@@ -1,10 +1,12 @@
 /** Jobs for tests of flows: steps that return what they are given, fail, or hold until they are let go. */
 import type { Millrace } from "../../src/client/millrace.ts";
-import type { FlowRun } from "../../src/client/flows.ts";
+import type { FlowRun, SubmitFlowOptions } from "../../src/client/flows.ts";
 import { job } from "../../src/engine/definition.ts";
+import type { Flow } from "../../src/engine/flows/flow.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Worker } from "../../src/worker/worker.ts";
 import type { WorkerOptions } from "../../src/worker/worker-settings.ts";
+import type { VirtualMill } from "./virtual-mill.ts";
 
 /** Returns its input. One called "fail" fails, one called "hold" waits until it is let go or aborted. */
 export const step = job<string, string>("step", { retry: { attempts: 1 } });
@@ -61,4 +63,35 @@ export class Steps {
 /** The states of the nodes, by their names. */
 export async function statesOf(run: FlowRun): Promise<Readonly<Record<string, string>>> {
   return Object.fromEntries((await run.nodes()).map(({ name, state }) => [name, state]));
+}
+
+/** Flows on a virtual mill, with a worker for their steps. */
+export function flowsOn(v: VirtualMill): {
+  begin: (given: Flow, options?: SubmitFlowOptions) => Promise<[FlowRun, Steps]>;
+  /** The state in which it ends. */
+  ended: (run: FlowRun) => Promise<string>;
+  toEnd: (given: Flow, options?: SubmitFlowOptions) => Promise<EndedFlow>;
+} {
+  const begin = async (given: Flow, options: SubmitFlowOptions = {}): Promise<[FlowRun, Steps]> => {
+    const steps = new Steps();
+    await v.run(steps.work(v.mill));
+    return [await v.run(v.mill.submit(given, options)), steps];
+  };
+  const ended = async (run: FlowRun): Promise<string> => {
+    await v.run(run.result().catch(() => undefined));
+    return (await v.run(run.view())).state;
+  };
+  const toEnd = async (given: Flow, options?: SubmitFlowOptions): Promise<EndedFlow> => {
+    const [run, steps] = await begin(given, options);
+    const state = await ended(run);
+    return { state, nodes: await v.run(statesOf(run)), ran: steps.ran, run };
+  };
+  return { begin, ended, toEnd };
+}
+
+interface EndedFlow {
+  readonly state: string;
+  readonly nodes: Readonly<Record<string, string>>;
+  readonly ran: readonly string[];
+  readonly run: FlowRun;
 }

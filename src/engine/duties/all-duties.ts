@@ -11,7 +11,7 @@ import { noHandlerDuty } from "./no-handler.ts";
 import { promoteDuty } from "./promote.ts";
 import { reclaimDuty } from "./reclaim.ts";
 import { retentionDuty } from "./retention.ts";
-import { schedulesDuty } from "./schedules.ts";
+import { dueDocumentsDuty } from "./due-documents.ts";
 import { webhooksDuty } from "./webhooks.ts";
 
 export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning): readonly Duty[] {
@@ -21,7 +21,7 @@ export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning)
     attemptTimeoutDuty(engine, tuning["attempt-timeout"]),
     deadlineDuty(engine, tuning.deadline),
     timeToLiveDuty(engine, tuning["time-to-live"]),
-    schedulesDuty(engine, tuning.schedules),
+    dueDocumentsDuty(engine, tuning["due-documents"]),
     webhooksDuty(engine, tuning.webhooks),
     noHandlerDuty(engine, tuning["no-handler"]),
     retentionDuty(engine, tuning.retention),

@@ -10,7 +10,7 @@ export const dutyNames = [
   "attempt-timeout",
   "deadline",
   "time-to-live",
-  "schedules",
+  "due-documents",
   "webhooks",
   "no-handler",
   "retention",
@@ -41,7 +41,7 @@ const defaults: DutyTuning = {
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  schedules: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
+  "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
   // Also how late a process without workers notices the first webhook: where workers are, a bell says it.
   webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 15_000 },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },

@@ -2,9 +2,10 @@
  * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its
  * job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A page that
  * cannot be read ends the walk, and the next walk begins at the head. A term lets one process of a store walk at a
- * time, because on a large store a walk is real work.
+ * time, because on a large store a walk is real work. Behind a walk members of flows that were set aside come to an end.
  */
 import type { Engine } from "../engine.ts";
+import { endLostMembers } from "../flows/lost-members.ts";
 import type { Duty } from "./duty.ts";
 import { idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
@@ -43,13 +44,15 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
       quarantine.succeeded(page);
       const { checked, repaired } = answer;
       cursor = answer.cursor;
+      const ended = cursor === null ? await endLostMembers(engine) : 0;
+      if (ended > 0) engine.log.error("members of flows whose records were set aside have failed", { ended });
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
       return {
         processed: checked,
         ...passedOver(engine),
-        outcomes: { ...repaired },
+        outcomes: { ...repaired, ...(ended === 0 ? {} : { "members-ended": ended }) },
         hasMore: cursor !== null,
         pauseMs: betweenStepsMs,
       };

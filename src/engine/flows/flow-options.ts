@@ -1,5 +1,6 @@
 /** What the verbs of a flow's builder take, and how their options are read. */
 import type { Expansion } from "../../model/flow/flow-meta.ts";
+import { invalidFlow, nodesMax } from "../../model/flow/graph.ts";
 import type { Condition, GraphNode, OnFailure } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
@@ -7,6 +8,7 @@ import { checkDefinition } from "../definition.ts";
 import type { AnyJob, AnySubmission } from "../definition.ts";
 import { enqueueKeys } from "../job-options.ts";
 import type { EnqueueOptions } from "../job-options.ts";
+import { isRef } from "./result-refs.ts";
 import type { Ref } from "./result-refs.ts";
 
 /** A node, or the name of one. */
@@ -100,14 +102,19 @@ export function checkSubmissions(jobs: readonly AnySubmission[], what: string): 
   }
 }
 
-export function readAfter(options: AfterOptions, what: string): Pick<GraphNode, "after" | "join"> {
+/** @param flow the flow that is being built. */
+export function readAfter(
+  options: AfterOptions,
+  what: string,
+  flow: object,
+): Pick<GraphNode, "after" | "join"> {
   const conditions: readonly (readonly [keyof AfterOptions, Condition])[] = [
     ["after", "success"],
     ["onFailure", "failure"],
     ["always", "always"],
   ];
   const after = conditions.flatMap(([key, on]) =>
-    listOf(options[key]).map((node) => ({ path: pathOf(node, `${what}: ${key}`), on })),
+    listOf(options[key]).map((node) => ({ path: pathOf(node, `${what}: ${key}`, flow), on })),
   );
   const { join = "all" } = options;
   if (join === "all") return { after, join: null };
@@ -120,11 +127,29 @@ export function listOf(given: unknown): readonly unknown[] {
   return Array.isArray(given) ? given : [given];
 }
 
-export function pathOf(node: unknown, what: string): string {
+/** Which flow each node was made by: a node of another flow may have the name of one of this. */
+const makers = new WeakMap<object, object>();
+
+export function madeBy<Node extends object>(flow: object, node: Node): Node {
+  makers.set(node, flow);
+  return node;
+}
+
+export function pathOf(node: unknown, what: string, flow: object): string {
   if (typeof node === "string") return checkName(node, what);
-  const { name } = (node ?? {}) as Partial<FlowNode>;
-  if (typeof name !== "string") throw invalidOption(`${what}: give a node, its name or a list of these.`);
+  const maker = typeof node === "object" && node !== null ? makers.get(node) : undefined;
+  if (maker === undefined) throw invalidOption(`${what}: give a node, its name or a list of these.`);
+  const { name } = node as FlowNode;
+  if (maker !== flow) throw invalidFlow(`${what}: ${JSON.stringify(name)} is a node of another flow.`);
   return name;
+}
+
+/** A list that is known is checked before anything is written; one that is a result, when it is there. */
+export function checkItems(items: unknown, what: string): void {
+  if (isRef(items)) return;
+  if (!Array.isArray(items)) throw invalidOption(`${what}: give a list, or the result of a node.`);
+  if (items.length >= nodesMax)
+    throw invalidFlow(`${what}: a map takes at most ${nodesMax - 1} items, not ${items.length}.`);
 }
 
 /** Options of the jobs of a map, which a process without this code must be able to use later. */

@@ -17,9 +17,11 @@ import { checkDefinition } from "../definition.ts";
 import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../definition.ts";
 import {
   afterKeys,
+  checkItems,
   checkOnFailure,
   checkSubmissions,
   listOf,
+  madeBy,
   memberKeys,
   pathOf,
   plainOptions,
@@ -97,7 +99,7 @@ export class Flow {
       ...["cancelRest", "before"],
     ]) as NodeOptions<In>;
     const { cancelRest = false } = given;
-    const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`));
+    const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`, this));
     const path = checkNodeName(name, `${what}: name`);
     this.#addJob({
       path,
@@ -127,17 +129,19 @@ export class Flow {
       "tolerate",
     ]) as MapOptions<In>;
     const { concurrency, tolerate = 0 } = given;
+    checkItems(items, what);
     if (concurrency !== undefined) checkWhole(concurrency, `${what}: concurrency`, 1, 1_000_000);
     const path = this.#addPart(
       name,
-      { kind: "group", tolerate: checkWhole(tolerate, `${what}: tolerate`, 0, 1_000_000) },
+      {
+        kind: "group",
+        tolerate: checkWhole(tolerate, `${what}: tolerate`, 0, 1_000_000),
+        ...(concurrency === undefined ? {} : { concurrency }),
+      },
       given,
       what,
     );
-    const expands: Expansion = {
-      ...(concurrency === undefined ? {} : { concurrency }),
-      options: plainOptions(given as object, what),
-    };
+    const expands: Expansion = { options: plainOptions(given as object, what) };
     this.#addJob({
       path: `${path}.${expanderName}`,
       within: path,
@@ -244,7 +248,7 @@ export class Flow {
 
   #addPart(name: string, part: Part, options: AfterOptions, what: string): string {
     const path = checkNodeName(name, `${what}: name`);
-    const { after, join } = readAfter(options, what);
+    const { after, join } = readAfter(options, what, this);
     this.nodes.push({ path, within: "", part, after, join, cancelsRest: false, submission: null, refs: [] });
     return path;
   }
@@ -264,12 +268,13 @@ export class Flow {
     const { input, refs } = takeRefs(this, given.input);
     const own: Record<string, unknown> = { ...options };
     for (const key of [...afterKeys, "cancelRest", "before"]) delete own[key];
-    const { after, join } = readAfter(options, what);
+    const { after, join } = readAfter(options, what, this);
     const implied = this.#impliedBy(refs, after, what);
-    if (join !== null && implied[0] !== undefined)
+    const [ref] = refs;
+    if (ref !== undefined && join !== null && join < after.length + implied.length)
       throw invalidFlow(
-        `${what} joins ${join} of several nodes, and refers to the result of ${JSON.stringify(implied[0].path)}, which may ` +
-          "not have completed by then; name that one among those that it comes after, or put a node between them.",
+        `${what} joins ${join} of ${after.length + implied.length} nodes, and refers to the result of ${JSON.stringify(ref.of)}, ` +
+          "which may not have completed by then; a race has the results of those that came first.",
       );
     this.nodes.push({
       ...{ path, within, part: null, cancelsRest, refs, join },
@@ -295,12 +300,12 @@ export class Flow {
   }
 
   #node<Result>(path: string): FlowNode<Result> {
-    return { name: path, result: refTo<Result>(this, path) };
+    return madeBy(this, { name: path, result: refTo<Result>(this, path) });
   }
 
   #part<Item>(path: string): FlowPart<Item> {
     const results = refTo<readonly Item[]>(this, path, true);
-    return { name: path, results, result: results };
+    return madeBy(this, { name: path, results, result: results });
   }
 }
 

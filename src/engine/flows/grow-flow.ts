@@ -3,12 +3,13 @@
  * job's completion or not at all, and a flow is never decided while a node is about to add to it.
  */
 import { MillraceError } from "../../model/error.ts";
-import { idOfPath, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
+import { idOfPath, isItem, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { joinsSome, invalidFlow, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { Part, PlannedNode } from "../../model/flow/graph.ts";
 import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
 import type { AnyJob } from "../definition.ts";
 import type { Engine } from "../engine.ts";
+import { capOf } from "./capped-map.ts";
 import { checkRefs, memberOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
@@ -33,12 +34,14 @@ export async function planGrowth(
   const part = flow === null ? undefined : flowMetaOf(flow).part;
   if (part === undefined)
     throw new MillraceError("flow-closed", `The flow ${JSON.stringify(within)} is not there any more.`);
+  if (capOf(part) !== null && given.some((node) => node.within === path && isItem(node.path)))
+    throw invalidFlow("The nodes of a map are numbered; what is added to one has another name.");
   const known = await readKnown(engine, root, given);
   const doubled = given.find((node) => known.has(node.path));
   if (doubled !== undefined && !isAgain)
     throw invalidFlow(`Two nodes have the name ${JSON.stringify(doubled.path)}.`);
   const nodes = given.filter((node) => !known.has(node.path));
-  const there = await readThere(engine, within, nodes);
+  const there = await readThere(engine, within, part, nodes);
   return assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
 }
 
@@ -56,12 +59,13 @@ async function readKnown(
 async function readThere(
   engine: Engine,
   within: string,
+  own: Part,
   nodes: readonly BuiltNode[],
 ): Promise<ReadonlySet<string>> {
   const root = rootOf(within) ?? within;
-  const own = new Set(nodes.map(({ path }) => path));
+  const added = new Set(nodes.map(({ path }) => path));
   const named = nodes.flatMap(({ after, before = [] }) => [...after.map(({ path }) => path), ...before]);
-  const asked = [...new Set(named)].filter((path) => !own.has(path));
+  const asked = [...new Set(named)].filter((path) => !added.has(path));
   const records = await Promise.all(asked.map((path) => engine.reads.add(idOfPath(root, path))));
   // An edge of what stands inside of another part leads elsewhere.
   const there = records.filter((record): record is JobRecord => record?.flow === within);
@@ -74,6 +78,10 @@ async function readThere(
           `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which has nodes of its own.`,
         );
       if (wants !== undefined && wants.slack > 0) throw invalidFlow(joinsSome(path, later));
+      if (capOf(own) !== null)
+        throw invalidFlow(
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for its turn in a map.`,
+        );
     }
   return new Set(byPath.keys());
 }
@@ -84,9 +92,14 @@ interface Addition {
   readonly part: Part;
   readonly nodes: readonly BuiltNode[];
   readonly isThere: (path: string) => boolean;
+  /** Of a map with a cap: which of them wait for their turn, and how many ends more than these its need counts. */
+  readonly turns?: { readonly waits: (path: string) => boolean; readonly need: number };
 }
 
-async function assemble(engine: Engine, { root, path, part, nodes, isThere }: Addition): Promise<Growing> {
+async function assemble(
+  engine: Engine,
+  { root, path, part, nodes, isThere, turns }: Addition,
+): Promise<Growing> {
   if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
   const plan = planGraph(nodes, { path, part, isThere });
   checkRefs(nodes);
@@ -95,6 +108,7 @@ async function assemble(engine: Engine, { root, path, part, nodes, isThere }: Ad
     engine,
     plan.nodes.map((node) => built.get(node.path) as BuiltNode),
   );
+  for (const node of plan.nodes) if (turns?.waits(node.path) === true) node.need += 1;
   const members = plan.nodes.map((node, at) =>
     memberOf(root, node, built.get(node.path) as BuiltNode, jobs[at] as NewJob),
   );
@@ -105,7 +119,8 @@ async function assemble(engine: Engine, { root, path, part, nodes, isThere }: Ad
     grows: [
       {
         id: idOfPath(root, path),
-        need: more.need - none.need,
+        // The need of a map with a cap is the next end, whoever is added.
+        need: turns?.need ?? (capOf(part) === null ? more.need - none.need : 0),
         slack: more.slack - none.slack,
         members: total,
       },
@@ -118,29 +133,33 @@ async function assemble(engine: Engine, { root, path, part, nodes, isThere }: Ad
 /** The jobs of a list, one for each item, in the part that was made for them. */
 export async function planItems(
   engine: Engine,
-  part: string,
+  id: string,
   {
     job,
     items,
-    concurrency,
     options,
     isAgain,
   }: {
     readonly isAgain: boolean;
     readonly job: AnyJob;
     readonly items: readonly unknown[];
-    readonly concurrency: number | undefined;
     readonly options: Readonly<Record<string, unknown>> | undefined;
   },
 ): Promise<Growing> {
-  const root = rootOf(part) ?? part;
-  const path = pathOfId(part);
-  const name = (at: number): string => `${path}.${at}`;
+  const root = rootOf(id) ?? id;
+  const path = pathOfId(id);
+  const map = await engine.reads.add(id);
+  const part: Part = (map === null ? undefined : flowMetaOf(map).part) ?? { kind: "group", tolerate: 0 };
   const given = items.map((input, at): BuiltNode => ({
-    ...{ path: name(at), within: path, part: null, join: null, cancelsRest: false, refs: [] },
-    // As many lines as may run at once, each one behind the other.
-    after:
-      concurrency === undefined || at < concurrency ? [] : [{ path: name(at - concurrency), on: "always" }],
+    ...{
+      path: `${path}.${at}`,
+      within: path,
+      part: null,
+      after: [],
+      join: null,
+      cancelsRest: false,
+      refs: [],
+    },
     submission: {
       job,
       input,
@@ -149,8 +168,27 @@ export async function planItems(
   }));
   const known = isAgain ? await readKnown(engine, root, given) : new Set<string>();
   const nodes = given.filter((node) => !known.has(node.path));
+  const cap = capOf(part);
   return assemble(engine, {
-    ...{ root, path, nodes, isThere: (other) => known.has(other) },
-    part: { kind: "group", tolerate: 0 },
+    ...{ root, path, part, nodes, isThere: (other) => known.has(other) },
+    ...(cap === null ? {} : { turns: turnsOf({ path, cap, count: nodes.length, isAgain }) }),
   });
+}
+
+/** As many as the cap says are born free. Behind a replay others may be free, and the end of what adds them is owed. */
+function turnsOf({
+  path,
+  cap,
+  count,
+  isAgain,
+}: {
+  readonly path: string;
+  readonly cap: number;
+  readonly count: number;
+  readonly isAgain: boolean;
+}): NonNullable<Addition["turns"]> {
+  const numberOf = (item: string): number => Number(item.slice(path.length + 1));
+  return isAgain
+    ? { waits: () => true, need: 0 }
+    : { waits: (item) => numberOf(item) >= cap, need: count > cap ? 1 : count };
 }

@@ -2,7 +2,7 @@
  * The members of a flow: found by the tag that all of them have, told apart by their ids. What is done to many of them is
  * done page by page, each under the guard of what was read; whatever moved on meanwhile is left to the next page or look.
  */
-import { memberTag, rootOf } from "../../model/flow/flow-meta.ts";
+import { flowQueue, memberTag, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import { noteCancelReason } from "../../model/attempt-log.ts";
 import { readMeta } from "../../model/job-meta.ts";
@@ -22,6 +22,11 @@ const scanMax = 10_000;
 
 export function flowMetaOf({ meta }: Pick<JobRecord, "meta">): FlowMeta {
   return readMeta(meta).flow ?? {};
+}
+
+/** Whether a job stands in for a member whose record could not be read (lost-members.ts). */
+export function isStandIn(record: Pick<JobRecord, "queue" | "flow" | "meta">): boolean {
+  return record.queue === flowQueue && record.flow !== null && flowMetaOf(record).part === undefined;
 }
 
 export interface MemberPage {

@@ -7,6 +7,7 @@
  *   is gone                                      the flow was pruned or removed: so are its members
  *   has ended, not gone along all its edges      it goes along the next ones
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
+ *   is a map with a cap                          the next of its items are freed (capped-map.ts)
  *   is blocked and can never be freed            it is skipped
  *   was freed and cancels the rest               the parents that have not ended are cancelled
  */
@@ -22,6 +23,7 @@ import { isTerminal } from "../../model/job-state.ts";
 import { removeChange } from "../../model/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
+import { capOf, forgetMap, freeNext, rearm } from "./capped-map.ts";
 import {
   allMembers,
   cancelBelow,
@@ -101,8 +103,28 @@ async function decidePart(
   const { end, cancelsRest } = decideFlow({ part, waits, policy, cancelAsked, cancelReason, hasNoList });
   if (end !== null && record.state === "blocked" && (await endAsRead(engine, record, end)) === null)
     return null;
+  if (
+    capOf(part) !== null &&
+    !(await turnInMap(engine, record, { isOver: end !== null, isLost: cancelsRest }))
+  )
+    return null;
   if (cancelsRest) await cancelRest(engine, record, waits, part);
   return end === null ? "waited" : end.to;
+}
+
+/** Whose turn it is in a map with a cap. @returns false where the map has to be looked at again. */
+async function turnInMap(
+  engine: Engine,
+  map: JobRecord,
+  { isOver, isLost }: { readonly isOver: boolean; readonly isLost: boolean },
+): Promise<boolean> {
+  if (isOver || map.state !== "blocked") {
+    forgetMap(engine, map.id);
+    return true;
+  }
+  if (!(await rearm(engine, map))) return false;
+  if (!isLost && !map.cancelAsked) await freeNext(engine, map);
+  return true;
 }
 
 async function hasFailedToExpand(engine: Engine, id: string): Promise<boolean> {

@@ -74,7 +74,7 @@ function planNode(engine: Engine, { path, submission, refs, expands }: BuiltNode
 }
 
 /** A flow or a part of one: a job that nobody claims. */
-function partJob(id: string, name: string): NewJob {
+export function partJob(id: string, name: string): NewJob {
   return {
     ...{ id, digest: null, queue: flowQueue, name, input: "null", policy: null, meta: null, tags: null },
     ...{ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, deadline: null, ttlMs: null, unique: null },
@@ -124,14 +124,22 @@ function tagsOf(root: string, path: string, { tags }: NewJob): readonly string[]
 /** A result that is not kept is there for nobody. */
 export function checkRefs(nodes: readonly BuiltNode[]): void {
   const byPath = new Map(nodes.map((node) => [node.path, node]));
+  const inside = Map.groupBy(nodes, ({ within }) => within);
   for (const { path, refs } of nodes)
     for (const { of } of refs) {
-      const submission = byPath.get(of)?.submission;
-      const keeps = submission?.options?.keepResult ?? submission?.job.options.policy.keepsResult;
-      if (keeps === false || keeps === 0)
+      const own = byPath.get(of);
+      // The results of a part are those of its nodes.
+      const referred = own === undefined ? [] : own.part === null ? [own] : (inside.get(of) ?? []);
+      if (referred.some(keepsNoResult))
         throw new MillraceError(
           "invalid-flow",
           `${JSON.stringify(path)} refers to the result of ${JSON.stringify(of)}, which keeps none.`,
         );
     }
+}
+
+function keepsNoResult({ submission, expands }: BuiltNode): boolean {
+  const options = (expands?.options ?? submission?.options) as { readonly keepResult?: unknown } | undefined;
+  const keeps = options?.keepResult ?? submission?.job.options.policy.keepsResult;
+  return keeps === false || keeps === 0;
 }

@@ -6,9 +6,9 @@
 import { noteNewRound } from "../../model/attempt-log.ts";
 import type { Block } from "../../model/change.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
-import { idOfPath, pathOfId } from "../../model/flow/flow-meta.ts";
+import { idOfPath, isItem, pathOfId } from "../../model/flow/flow-meta.ts";
 import { planReplay } from "../../model/flow/replay.ts";
-import type { Marked, Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
+import type { Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
 import { isTerminal, terminalStates } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import { replayChange } from "../../model/operate.ts";
@@ -18,7 +18,8 @@ import { hasPassedOn } from "../../store/rules/member.ts";
 import type { Engine } from "../engine.ts";
 import { liveMembers } from "../../model/flow/outcome.ts";
 import { readWaits } from "../../model/flow/waits.ts";
-import { allMembers, flowMetaOf, goAlong } from "./members.ts";
+import { capOf, goOn, waitForTurn } from "./capped-map.ts";
+import { allMembers, flowMetaOf, goAlong, isStandIn } from "./members.ts";
 
 export const replayKind = "flow-replay";
 
@@ -54,7 +55,9 @@ function memberOf(job: JobRecord): Member {
     path: pathOfId(id),
     state,
     rev,
-    isPart: part !== undefined,
+    // What a stand-in stood for cannot run again.
+    isPart: part !== undefined || isStandIn(job),
+    isCapped: capOf(part) !== null,
     parents,
     within: flow === null ? null : pathOfId(flow),
     edges: edges ?? [],
@@ -70,7 +73,7 @@ function checkNode(node: Member | undefined, path: string, flow: string): void {
   if (node.isPart)
     throw new MillraceError(
       "invalid-option",
-      `${JSON.stringify(path)} has nodes of its own; name one of these.`,
+      `${JSON.stringify(path)} has nodes of its own, of which one can be named, or its record was lost.`,
     );
   if (!isTerminal(node.state))
     throw new MillraceError(
@@ -104,12 +107,12 @@ async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<R
   } catch (error) {
     if (!isMillraceError(error) || error.retryable || error.outcome === "unknown") throw error;
   }
-  return { parks: [], runs: [], steps: [], waits: 0, added: {} };
+  return { parks: [], runs: [], steps: [], capped: [], turns: [], waits: 0, added: {} };
 }
 
 /** Goes through a plan. */
 export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promise<string> {
-  const { parks, runs, steps, added } = JSON.parse(body) as ReplayPlan;
+  const { parks, runs, steps, capped, turns, added } = JSON.parse(body) as ReplayPlan;
   await Promise.all(parks.map((step) => take(engine, root, step, park)));
   await Promise.all(runs.map((run) => take(engine, root, run, hold)));
   // One behind the other: each counts those before it as they stand.
@@ -117,12 +120,14 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
     await take(engine, root, step, (record) =>
       flowMetaOf(record).part === undefined
         ? waitAgain(root, record, added[pathOfId(record.id)] ?? [])
-        : reopen(),
+        : reopen(record),
     );
+  await Promise.all(turns.map((path) => take(engine, root, [path, null], turnAgain)));
   // The hold has made one rev more.
   await Promise.all(
-    runs.map(([path, rev]) => take(engine, root, [path, rev + 1], (record) => letGo(engine, record))),
+    runs.map(([path, rev]) => take(engine, root, [path, rev + 1], (record) => letGo(engine, record, capped))),
   );
+  for (const path of capped) await goOn(engine, idOfPath(root, path));
   return "replayed";
 }
 
@@ -134,13 +139,15 @@ const triesMax = 10;
 async function take(
   engine: Engine,
   root: string,
-  [path, rev]: Marked[number],
-  make: (record: JobRecord) => Case,
+  [path, rev]: readonly [path: string, rev: number | null],
+  make: (record: JobRecord) => Case | null,
 ): Promise<void> {
   for (let tries = 0; tries < triesMax; tries++) {
     const record = await engine.reads.add(idOfPath(root, path));
     if (record === null || !isAsPlanned(record, rev)) return;
-    const { states, ...change } = make(record);
+    const made = make(record);
+    if (made === null) return;
+    const { states, ...change } = made;
     const guard = { states, rev: record.rev };
     const answer = await engine.changes.add({ id: record.id, cases: [{ guard, ...change }] });
     if (answer.kind !== "changed") return;
@@ -148,9 +155,12 @@ async function take(
 }
 
 /** A flow or a part may have ended behind the plan: nodes that have come back since count as living in it. */
-function isAsPlanned(record: JobRecord, rev: number): boolean {
-  if (record.rev === rev) return true;
-  if (flowMetaOf(record).part === undefined || !isTerminal(record.state)) return false;
+function isAsPlanned(record: JobRecord, rev: number | null): boolean {
+  if (rev === null || record.rev === rev) return true;
+  const { part } = flowMetaOf(record);
+  // Each look at a map with a cap makes another rev of it.
+  if (!isTerminal(record.state)) return capOf(part) !== null;
+  if (part === undefined) return false;
   return liveMembers(readWaits(record.waits ?? "")) > 0;
 }
 
@@ -160,9 +170,15 @@ const again = { to: "blocked", event: "replayed" } as const;
  * A flow or a part goes on counting from where it stands. One that has not ended gets another rev, so that whoever is about
  * to end it, by the counts from before, looks again.
  */
-function reopen(): Case {
+function reopen(record: JobRecord): Case {
   const next: Block = { ...again, parents: [], waits: null };
-  return { states: [...terminalStates, "blocked"], next };
+  const round = capOf(flowMetaOf(record).part) === null ? {} : { attempts: noteNewRound(record.attempts) };
+  return { states: [...terminalStates, "blocked"], next, ...round };
+}
+
+/** One that has been freed meanwhile goes on. */
+function turnAgain({ state }: JobRecord): Case | null {
+  return state === "blocked" ? { states: ["blocked"], next: waitForTurn("passed-on") } : null;
 }
 
 /** Nothing ever meets this need, or misses it: it is let go at the end. */
@@ -189,7 +205,10 @@ function waitAgain(root: string, record: JobRecord, added: readonly string[]): C
   return { states: [...terminalStates, "blocked"], next, ...log };
 }
 
-function letGo(engine: Engine, { policy, queue, attempts }: JobRecord): Case {
+function letGo(engine: Engine, { id, policy, queue, attempts }: JobRecord, capped: readonly string[]): Case {
+  const path = pathOfId(id);
+  if (isItem(path) && capped.includes(path.slice(0, path.lastIndexOf("."))))
+    return { states: ["blocked"], next: waitForTurn("replayed") };
   const decided = engine.readPolicy(policy, queue);
   const options = { due: { inMs: 0 }, resetsAttempts: true, strideMs: engine.settings.strideMs };
   return { states: ["blocked"], next: replayChange({ policy: decided, attempts }, options).next };

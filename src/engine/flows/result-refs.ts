@@ -35,6 +35,9 @@ export function refTo<Value>(flow: object, of: string, isList = false): Ref<Valu
   return makeRef({ flow, of, path: [], ...(isList ? { isList } : {}) }) as Ref<Value>;
 }
 
+export const isRef = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && targets.has(value);
+
 function makeRef(target: Target): object {
   const ref = new Proxy(Object.freeze({}), {
     get: (_, key) => {

@@ -34,8 +34,6 @@ export interface ResultRef {
 }
 
 export interface Expansion {
-  /** How many of the jobs run at once; left out for any number. */
-  readonly concurrency?: number;
   /** Options of each job, as the caller gave them. */
   readonly options?: Readonly<Record<string, unknown>>;
 }
@@ -85,3 +83,6 @@ export const flowQueue = "\u0007flows";
 
 /** The member that makes the jobs of a map, beside them in their part. */
 export const expanderName = "each";
+
+/** Whether the path is that of a node that its part has numbered. */
+export const isItem = (path: string): boolean => /^\d+$/.test(path.slice(path.lastIndexOf(".") + 1));

@@ -21,8 +21,8 @@ export type Condition = "success" | "failure" | "always";
 /** What a part makes of its nodes. */
 export type Part =
   | { readonly kind: "flow"; readonly onFailure: OnFailure }
-  /** As many of its nodes may end otherwise than completed. */
-  | { readonly kind: "group"; readonly tolerate: number }
+  /** As many of its nodes may end otherwise than completed. A map may have a cap: so many of its items are free at once. */
+  | { readonly kind: "group"; readonly tolerate: number; readonly concurrency?: number }
   /** It is decided by so many that completed. */
   | { readonly kind: "race"; readonly first: number; readonly cancelsRest: boolean };
 
@@ -82,6 +82,11 @@ function flowMasks(part: Part): { readonly meets: number; readonly misses: numbe
     case "race":
       return masks.success;
   }
+}
+
+/** The first edge of a member of this flow or part. */
+export function edgeToFlow(part: Part): string {
+  return writeEdge({ ...flowMasks(part), target: "" });
 }
 
 /** How many ends a part needs, and how many may miss it. */
@@ -185,7 +190,7 @@ function joinFlows(nodes: Map<string, PlannedNode>, whole: Whole): void {
         `${JSON.stringify(node.path)} stands in ${JSON.stringify(node.within)}, which is no part of the flow.`,
       );
     if (flow !== null) flow.members += 1;
-    node.edges.push(writeEdge({ ...flowMasks(flow?.part ?? whole.part), target: "" }));
+    node.edges.push(edgeToFlow(flow?.part ?? whole.part));
   }
 }
 

@@ -61,11 +61,17 @@ function isOnlySkipped({ members }: Waits): boolean {
   return skipped > 0 && Object.values(others).every((count) => count === 0);
 }
 
+/** Of a group the counts tell it, because the slack of a map with a cap is not counted. */
+function hasLost({ tolerate }: Extract<Part, { readonly kind: "group" }>, { members }: Waits): boolean {
+  const { completed: _, ...others } = countEnds(members);
+  return Object.values(others).reduce((sum, count) => sum + count, 0) > tolerate;
+}
+
 export function decideFlow(flow: FlowStanding): FlowDecision {
   const { part, waits, policy, cancelAsked } = flow;
   const ended = countEnds(waits.members);
   const areOver = liveMembers(waits) === 0;
-  const isLost = waits.slack < 0;
+  const isLost = part.kind === "group" ? hasLost(part, waits) : waits.slack < 0;
   const end = (to: "completed" | "failed", reason: string | null): Finish => ({
     ...{ to, event: to, reason, result: null, keepMs: keepMsOf(policy, to) },
   });

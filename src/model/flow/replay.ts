@@ -13,6 +13,7 @@
 import { isTerminal } from "../job-state.ts";
 import type { JobState } from "../job-state.ts";
 import { readEdge } from "./edge.ts";
+import { isItem } from "./flow-meta.ts";
 
 /** A member, or the flow itself (path ""). */
 export interface Member {
@@ -20,6 +21,8 @@ export interface Member {
   readonly state: JobState;
   readonly rev: number;
   readonly isPart: boolean;
+  /** A map that lets so many of its items run at once. */
+  readonly isCapped: boolean;
   /** The path of the flow or part that it stands in; null for the flow itself. */
   readonly within: string | null;
   readonly edges: readonly string[];
@@ -34,6 +37,10 @@ export interface ReplayPlan {
   readonly parks: Marked;
   readonly runs: Marked;
   readonly steps: Marked;
+  /** Maps with a cap that nodes of these stand in: what runs again there waits for its turn. */
+  readonly capped: readonly string[];
+  /** Items of theirs that wait for their turn now, and do so again behind those that come back. */
+  readonly turns: readonly string[];
   /** How many of the steps are nodes that wait again. */
   readonly waits: number;
   /** Of steps that handlers have made to wait for more: edges from these nodes, with their paths in place of targets. */
@@ -62,6 +69,10 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
     behind.filter((path) => members.get(path)?.isPart === false),
   );
   const steps = withParts(members, runs, blocks);
+  const capped = new Set(steps.filter((path) => members.get(path)?.isCapped === true));
+  const turns = [...members.values()].filter(
+    ({ path, within, state }) => state === "blocked" && capped.has(within ?? "") && isItem(path),
+  );
   const parked = new Set(blocks.filter((path) => members.get(path)?.state === "blocked"));
   const marked = (paths: Iterable<string>): Marked =>
     [...paths].map((path) => [path, members.get(path)?.rev ?? 0] as const);
@@ -70,6 +81,8 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
     runs: marked(runs),
     // Parking makes one rev more.
     steps: marked(steps).map(([path, rev]) => [path, parked.has(path) ? rev + 1 : rev] as const),
+    capped: [...capped],
+    turns: turns.map(({ path }) => path),
     waits: blocks.length,
     added: addedParents(members, new Set(blocks)),
   };

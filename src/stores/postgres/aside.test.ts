@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { expectEndWithout } from "../../../test/support/lost-members.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { recount, sortTallies, findAll } from "../../../test/support/walk.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
@@ -228,5 +230,14 @@ describe("a bad record", () => {
     expect(await store.tallyJobs()).toMatchObject([{ state: "ready", count: 1 }]);
     await store.submit([{ jobs: [aJob({ id: "b" })] }]);
     expect((await store.readRoutes()).map(({ name }) => name)).toEqual(["send"]);
+  });
+});
+
+test("a record of a member of a flow that cannot be read lets the flow come to its end", async () => {
+  const schema = "aside_flow";
+  const own = await openPostgresStore({ url: database.url, platform: nodePlatform, schema, poolMax: 4 });
+  await expectEndWithout(own, async (id) => {
+    for (const table of ["waiting", "leased", "history"])
+      await database.query(`UPDATE ${schema}.${table} SET state = 77 WHERE id = '${id}'`);
   });
 });

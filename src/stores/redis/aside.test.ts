@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../store/store.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { expectEndWithout } from "../../../test/support/lost-members.ts";
 import type { HeldPlatform } from "../../../test/support/held-platform.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { auditAll, findAll } from "../../../test/support/walk.ts";
@@ -280,3 +281,10 @@ describe("beside jobs", () => {
     expect(await store.tallyJobs()).toEqual([]);
   });
 });
+
+test.each(["garbage", ""])(
+  "a member of a flow whose spec is %j lets the flow come to its end",
+  async (spec) => {
+    await expectEndWithout(await redis.open({}), (id) => rewrite(id, "spec", () => spec));
+  },
+);

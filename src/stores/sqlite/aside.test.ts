@@ -5,6 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { aChange, aClaim, aJob, aSettle, finish, remove, schedule } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { expectEndWithout } from "../../../test/support/lost-members.ts";
 import {
   auditAll,
   findAll,
@@ -14,6 +15,7 @@ import {
   sortTallies,
 } from "../../../test/support/walk.ts";
 import { jobStates } from "../../model/job-state.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
@@ -204,5 +206,15 @@ describe("a record that cannot be read", () => {
       { ref: "feed:2", id: null, text: "'no event'" },
     ]);
     await store.close();
+  });
+});
+
+it("of a member of a flow lets the flow come to its end", async () => {
+  const path = join(folder, `${files++}.db`);
+  const store = await openSqliteStore({ path, platform: nodePlatform });
+  await expectEndWithout(store, async (id) => {
+    const hand = new DatabaseSync(path);
+    hand.exec(`UPDATE millrace_spec SET tags = '{}' WHERE id = '${id}'`);
+    hand.close();
   });
 });

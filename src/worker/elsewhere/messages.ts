@@ -19,6 +19,7 @@ import { MillraceError } from "../../model/error.ts";
 import type { ErrorRecord } from "../../model/attempt-log.ts";
 import type { AbortReason } from "../control.ts";
 import type { SentControl } from "./sent-error.ts";
+import type { SentNode } from "./sent-node.ts";
 
 export const protocolVersion = 1;
 
@@ -87,9 +88,11 @@ export type FromOutpost =
       readonly type: "effect";
       readonly run: number;
       readonly when?: EffectsWhen;
-      readonly effect: "enqueue" | "kv.put" | "kv.delete";
-      /** Of the job to enqueue. */
+      readonly effect: "enqueue" | "kv.put" | "kv.delete" | "flow.add";
+      /** Of the job to enqueue, or of the node's. */
       readonly name?: string;
+      /** Of `flow.add`. */
+      readonly node?: SentNode;
       /** Minted by the outpost; the worker mints one where it is left out. */
       readonly id?: string;
       readonly key?: string;

@@ -6,7 +6,7 @@
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
 import { MillraceError, notYetSupported } from "../../model/error.ts";
-import { rootOf } from "../../model/flow/flow-meta.ts";
+import { placeOfId } from "../../model/flow/flow-meta.ts";
 import { createIdMinter } from "../../model/job-id.ts";
 import { checkName } from "../../model/name.ts";
 import { createPlacement } from "../../model/placement.ts";
@@ -15,12 +15,15 @@ import { readEnqueueOptions } from "../../engine/job-options.ts";
 import { readKvPutOptions } from "../../engine/kv.ts";
 import type { LogFields } from "../../engine/logger.ts";
 import type { Platform } from "../../platform/platform.ts";
+import type { BuiltNode } from "../../engine/flows/flow.ts";
+import { ContextFlow } from "../context-flow.ts";
 import { AttemptAborted } from "../control.ts";
 import type { AbortReason } from "../control.ts";
 import type { EffectsScope, Fence, JobContext, JobLog } from "../job-context.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { EffectsWhen, FromOutpost, SentJob, ToOutpost } from "./messages.ts";
 import { receiveError } from "./sent-error.ts";
+import { sentNode } from "./sent-node.ts";
 
 /** What all runs of an outpost share. */
 export interface OutpostSurroundings {
@@ -36,6 +39,7 @@ export function mintIdsBeside(platform: Platform, partitions: number): (id: stri
 }
 
 type Effect = Extract<FromOutpost, { type: "effect" }>;
+type EffectMade = Omit<Effect, "type" | "run" | "when">;
 
 export class OutpostContext implements Pick<JobContext, keyof JobContext> {
   readonly input: unknown;
@@ -44,6 +48,7 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
   readonly #around: OutpostSurroundings;
   readonly #controller = new AbortController();
   readonly #calls = new Map<number, PromiseWithResolvers<unknown>>();
+  #flow: ContextFlow | null = null;
   #callsMade = 0;
   #isOver = false;
 
@@ -98,10 +103,21 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
     return this.#job.topic;
   }
 
-  /** Nodes are planned by the worker, which has the definitions of their jobs. */
+  /** Nodes are planned by the worker, with the completion of the job. */
   get flow(): JobContext["flow"] {
-    if (rootOf(this.#job.id) === null) return null;
-    throw notYetSupported("Adding to its flow by a handler that runs elsewhere");
+    if (placeOfId(this.#job.id) === null) return null;
+    this.#flow ??= new ContextFlow(this.#job.id, (_, nodes) => {
+      for (const node of nodes) this.#addNode(node);
+    });
+    return this.#flow;
+  }
+
+  #addNode(node: BuiltNode): void {
+    const { submission } = node;
+    const name = submission?.job.name;
+    if (name !== undefined && !this.#around.jobs.has(name)) throw notListed(this.name, name);
+    const job = name === undefined ? {} : { name, ...sentOptions(submission?.options) };
+    this.#apply("completion", { effect: "flow.add", node: sentNode(node), ...job }, submission?.input);
   }
 
   get schedule(): JobContext["schedule"] {
@@ -179,16 +195,19 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
     if (!this.#isOver) this.#around.send(lineWith(message, field, value));
   }
 
+  #apply(when: EffectsWhen, effect: EffectMade, value: unknown): void {
+    if (this.#isOver)
+      throw new MillraceError(
+        "lease-lost",
+        `An effect of the job ${this.id} was refused: the attempt has ended; effects must be made before the handler returns.`,
+      );
+    const message: Effect = { type: "effect", run: this.#run, when, ...effect };
+    const takesInput = effect.effect === "enqueue" || effect.effect === "flow.add";
+    this.#say(message, takesInput ? "input" : "value", value);
+  }
+
   #scope(when: EffectsWhen): EffectsScope {
-    const apply = (effect: Omit<Effect, "type" | "run" | "when">, value?: unknown): void => {
-      if (this.#isOver)
-        throw new MillraceError(
-          "lease-lost",
-          `An effect of the job ${this.id} was refused: the attempt has ended; effects must be made before the handler returns.`,
-        );
-      const message: Effect = { type: "effect", run: this.#run, when, ...effect };
-      this.#say(message, effect.effect === "enqueue" ? "input" : "value", value);
-    };
+    const apply = (effect: EffectMade, value?: unknown): void => this.#apply(when, effect, value);
     return {
       enqueue: (job, input, options) => {
         if (!this.#around.jobs.has(job.name)) throw notListed(this.name, job.name);

@@ -7,13 +7,14 @@ import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { AttemptOutput } from "../../model/attempt-log.ts";
-import type { JobDefinition } from "../../engine/definition.ts";
+import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
 import { JobContext } from "../job-context.ts";
 import type { ContextInside, EffectsScope, JobLog } from "../job-context.ts";
 import { describeError } from "../../model/attempt-log.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { FromOutpost, SentJob } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
+import { readSentNode } from "./sent-node.ts";
 
 /** The outcome of a run that its outpost had not begun when it ended: it is to be run again. */
 export const notBegun = Symbol("not begun");
@@ -149,11 +150,11 @@ export class RemoteRun {
       typeof message.options === "string" ? (jsonCodec.decode(message.options) as object) : message.options;
     switch (effect) {
       case "enqueue": {
-        const definition = this.#jobs.get(name);
-        if (definition === undefined) throw notListed(this.context.name, name);
-        scope.enqueue(definition, valueIn(message, "input"), options);
+        scope.enqueue(this.#listed(name), valueIn(message, "input"), options);
         return;
       }
+      case "flow.add":
+        return this.#addNode(message, options);
       case "kv.put":
         return scope.kv.put(key, valueIn(message, "value"), options);
       case "kv.delete":
@@ -161,6 +162,23 @@ export class RemoteRun {
       default:
         throw new MillraceError("invalid-option", `There is no effect ${JSON.stringify(effect)}.`);
     }
+  }
+
+  #listed(name: string): JobDefinition {
+    const definition = this.#jobs.get(name);
+    if (definition === undefined) throw notListed(this.context.name, name);
+    return definition;
+  }
+
+  #addNode(message: About<"effect">, options: object | undefined): void {
+    const { flow, id } = this.context;
+    if (flow === null)
+      throw new MillraceError("invalid-option", `The job ${id} is a node of no flow, so it can add none.`);
+    const { name, node } = message;
+    const job = name === undefined ? null : (this.#listed(name) as AnyJob);
+    flow.nodes.push(
+      readSentNode(node, job === null ? null : { job, input: valueIn(message, "input"), options }),
+    );
   }
 
   async #answer(message: About<"call">, send: (line: string) => void): Promise<void> {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JobContext } from "millrace";
 // Not from the whole package: a test starts this file dozens of times.
 import { Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "../../../src/worker/control.ts";
-import { everything, followUp } from "./jobs.ts";
+import { everything, followUp, stranger } from "./jobs.ts";
 import type { Wish } from "./jobs.ts";
 
 export default async function doAsWished(context: JobContext<Wish>): Promise<unknown> {
@@ -36,6 +36,17 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
     }
     case "follow":
       return enqueue(followUp, { from: context.id });
+    case "grow": {
+      const { flow } = context;
+      const first = flow?.add("first", followUp, { from: "first" }, { tags: ["grown"] });
+      if (first !== undefined) flow?.add("second", followUp, { from: first.result as never });
+      flow?.group("pair", [followUp.with({ from: "a" }), followUp.with({ from: "b" })], { after: "second" });
+      flow?.map("each", followUp, [{ from: "x" }, { from: "y" }], { concurrency: 1 });
+      return flow?.node ?? null;
+    }
+    case "grow-unlisted":
+      context.flow?.add("never", stranger, {});
+      return "not reached";
     case "fail-with-effects":
       kv.put("never", 1);
       onFailure.kv.put("failed", context.attempt);

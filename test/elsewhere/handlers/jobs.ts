@@ -8,4 +8,6 @@ export interface Wish {
 }
 
 export const everything = job<Wish>("everything", { retry: { attempts: 1 } });
+/** No handler lists it. */
+export const stranger = job<object>("stranger");
 export const followUp = job<{ from: string }>("follow-up");

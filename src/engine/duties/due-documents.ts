@@ -1,7 +1,8 @@
 /**
- * Schedules: fires what is due by the store's clock, and takes the steps of backfills (engine/schedules/). Every step is
- * guarded by its document's version, so a second process does no harm; the alarm keeps the others from trying at once.
- * What is not due is never looked at. One document that fails is quarantined alone.
+ * Due documents: what has to be done by the store's clock and is kept as a document until it is done. Schedules fire and
+ * backfills take their steps (engine/schedules/); owed work of flows is paid, and orders about them are carried out
+ * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps the
+ * others from trying at once. What is not due is never looked at. One document that fails is quarantined alone.
  */
 import type { Doc } from "../../store/records.ts";
 import { owedKind } from "../../store/rules/arrive.ts";
@@ -34,11 +35,11 @@ const steps: readonly (readonly [
 
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
 
-export function schedulesDuty(engine: Engine, tuning: Tuning): Duty {
+export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
   let cursor: string | null = null;
   return {
-    name: "schedules",
+    name: "due-documents",
     wakes: "alarm",
     servesDocs: true,
     sleepMaxMs: tuning.sleepMaxMs,
@@ -62,7 +63,10 @@ export function schedulesDuty(engine: Engine, tuning: Tuning): Duty {
         if (end.status === "rejected") {
           errors += 1;
           quarantine.failed(item, end.reason);
-          engine.log.error("duty schedules: one could not be fired", { item, error: end.reason as unknown });
+          engine.log.error("duty due-documents: one could not be served", {
+            item,
+            error: end.reason as unknown,
+          });
           continue;
         }
         const { outcome, dueAt } = end.value;

@@ -1,0 +1,113 @@
+/**
+ * Members whose records could not be read. A store sets such a record aside, and then nobody ends the job: its flow would
+ * wait for it for good. Behind each walk of the index audit the flows of what was set aside are looked at, and a member
+ * that had not ended comes to its end as failed (`record-unreadable`): a job that stands in for it takes its id, its place
+ * in the flow and the edges that others know of, and is ended, so that all that depends on it goes on by rule R4.
+ *
+ * Whether it had ended is told by the counts of its flow: these count more members that live than there are.
+ */
+import type { Finish } from "../../model/change.ts";
+import { idOfPath, memberTag, pathOfId, placeOfId, rootOf } from "../../model/flow/flow-meta.ts";
+import { edgeToFlow } from "../../model/flow/graph.ts";
+import type { Part } from "../../model/flow/graph.ts";
+import { liveMembers } from "../../model/flow/outcome.ts";
+import { newWaits, readWaits } from "../../model/flow/waits.ts";
+import { mintedPartition } from "../../model/job-id.ts";
+import { isTerminal } from "../../model/job-state.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { owedPut } from "../../store/rules/arrive.ts";
+import type { Engine } from "../engine.ts";
+import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
+import { partJob } from "./plan-flow.ts";
+
+const reason = "record-unreadable";
+const pageMax = 100;
+/** A flow whose members end while they are counted is counted again, so often; then by the next walk. */
+const countsMax = 5;
+
+/** @returns how many members came to their end. */
+export async function endLostMembers(engine: Engine): Promise<number> {
+  let ended = 0;
+  let after: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Engine["store"]["readAside"]>> = await engine.store.readAside({
+      after,
+      max: pageMax,
+    });
+    for (const { id } of page.records) if (id !== null && (await endLost(engine, id))) ended += 1;
+    after = page.cursor;
+  } while (after !== null);
+  return ended;
+}
+
+async function endLost(engine: Engine, id: string): Promise<boolean> {
+  if (placeOfId(id) === null) {
+    if (mintedPartition(id) !== null) await forgetFlow(engine, id);
+    return false;
+  }
+  const record = (await engine.reads.add(id)) ?? (await standIn(engine, id));
+  if (record === null || !isStandIn(record) || isTerminal(record.state)) return false;
+  const next: Finish = { to: "failed", event: "failed", reason, result: null, keepMs: null };
+  const answer = await changeAsRead(engine, record, [{ states: ["blocked"], next }]);
+  return answer.kind === "ok";
+}
+
+/** Of a flow that is lost itself the members go, as of one that was removed. */
+async function forgetFlow(engine: Engine, id: string): Promise<void> {
+  if ((await engine.reads.add(id)) !== null) return;
+  if ((await membersPage(engine, id, { cursor: null })).jobs.length > 0)
+    await engine.store.putDocs([owedPut(id)]);
+}
+
+async function standIn(engine: Engine, id: string): Promise<JobRecord | null> {
+  const within = id.slice(0, id.lastIndexOf("."));
+  const { isLost, part, edges } = await lookAround(engine, id, within);
+  if (!isLost || part === undefined) return null;
+  // A part has nodes of its own, which nothing waits for any more.
+  await cancelBelow(engine, id, { reason });
+  await engine.store.submit([
+    {
+      jobs: [
+        {
+          ...partJob(id, pathOfId(id)),
+          tags: [memberTag(rootOf(id) ?? id)],
+          flow: within,
+          edges: [edgeToFlow(part), ...edges],
+          waits: newWaits({ need: 1 }),
+        },
+      ],
+      isRepeat: true,
+    },
+  ]);
+  return engine.reads.add(id);
+}
+
+interface Around {
+  /** The flow counts a member as living that is not there. */
+  readonly isLost: boolean;
+  readonly part?: Part | undefined;
+  /** To those that say that they come after it. */
+  readonly edges: readonly string[];
+}
+
+async function lookAround(engine: Engine, id: string, within: string): Promise<Around> {
+  const root = rootOf(id) ?? id;
+  for (let count = 0; count < countsMax; count++) {
+    const before = await engine.reads.add(within);
+    const edges: string[] = [];
+    let live = 0;
+    for await (const page of allMembers(engine, root))
+      for (const member of page) {
+        if (member.flow === within && !isTerminal(member.state)) live += 1;
+        for (const parent of flowMetaOf(member).parents ?? [])
+          if (idOfPath(root, parent.slice(2)) === id)
+            edges.push(parent.slice(0, 2) + member.id.slice(within.length + 1));
+      }
+    const flow = await engine.reads.add(within);
+    if (flow === null || flow.waits === null) break;
+    // Each end, each replay and each node that is added changes what the flow counts.
+    if (flow.waits === before?.waits)
+      return { isLost: liveMembers(readWaits(flow.waits)) > live, part: flowMetaOf(flow).part, edges };
+  }
+  return { isLost: false, edges: [] };
+}
