@@ -14,18 +14,17 @@ import { Term } from "./term.ts";
 
 /** A pause between two pages of a walk keeps the audit from competing with jobs. */
 const betweenStepsMs = 1000;
-const termMinMs = 60_000;
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
-  // The term outlasts the sleep and the pause between two pages, so the process that walks keeps it.
-  const term = new Term(engine, "index-audit", Math.max(tuning.sleepMaxMs, termMinMs));
+  const term = new Term(engine, "index-audit");
   let cursor: string | null = null;
   return {
     name: "index-audit",
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
+    term,
     async pass(isAsked = false) {
       if (!isAsked && !(await term.take())) {
         cursor = null;

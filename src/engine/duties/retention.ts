@@ -25,8 +25,6 @@ import { Rest } from "./rest.ts";
 import { Term } from "./term.ts";
 
 const bitesPerPassMax = 20;
-const partitionsPerPass = 4;
-const termMinMs = 60_000;
 
 type Prune = readonly [kind: string, request: PruneRequest];
 
@@ -37,10 +35,8 @@ interface Kind {
 }
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
-  // A prune asks every partition: over many of them even what never rests comes less often, or idle stores are asked more.
-  const everyMin = Math.ceil((engine.store.partitions ?? 1) / partitionsPerPass);
   const withRest = ([kind, request]: Prune): Kind => {
-    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs, everyMin) };
+    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs, engine.store.partitions) };
   };
   const untimed = untimedPrunes(tuning.batchMax).map(withRest);
   let timed: readonly Kind[] = [];
@@ -49,8 +45,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
   let counted: readonly Kind[] = [];
-  // The term outlasts the sleep, so the process that prunes keeps it.
-  const term = new Term(engine, "retention", Math.max(tuning.sleepMaxMs, termMinMs));
+  const term = new Term(engine, "retention");
 
   /** What is pruned by the times and counts of the store; a change of them begins their rests anew. */
   async function boundKinds(): Promise<readonly Kind[]> {
@@ -89,6 +84,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
+    term,
     async pass(isAsked = false) {
       if (!isAsked && !(await term.take())) return idlePass;
       const outcomes: Record<string, number> = {};
