@@ -40,13 +40,14 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
         throw error;
       }
       quarantine.succeeded(page);
-      const { checked, repaired } = answer;
+      const { checked, checkedIn, repaired } = answer;
       cursor = answer.cursor;
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
       return {
         processed: checked,
+        ...(checkedIn === undefined ? {} : { processedIn: checkedIn }),
         ...passedOver(engine),
         outcomes: { ...repaired },
         hasMore: cursor !== null,

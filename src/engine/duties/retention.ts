@@ -10,6 +10,8 @@ import type { KeptHistory } from "../../model/job-policy.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import { readBody } from "../../model/limit.ts";
 import { keptCountOf, keptMsOf } from "../../model/queue-policy.ts";
+import { addByPartition } from "../../store/by-partition.ts";
+import type { ByPartition } from "../../store/by-partition.ts";
 import type { Tally } from "../../store/records.ts";
 import type { PruneRequest } from "../../store/upkeep.ts";
 import type { Engine } from "../engine.ts";
@@ -32,6 +34,12 @@ interface Kind {
   readonly kind: string;
   readonly request: PruneRequest;
   readonly rest: Rest;
+}
+
+interface Pruned {
+  readonly pruned: number;
+  readonly prunedIn: ByPartition | undefined;
+  readonly hasMore: boolean;
 }
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
@@ -66,17 +74,19 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     return [...timed, ...counted];
   }
 
-  async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
+  async function prune(kind: string, request: PruneRequest): Promise<Pruned> {
     let pruned = 0;
+    let prunedIn: ByPartition | undefined;
     for (let bite = 0; bite < bitesPerPassMax; bite++) {
       const answer = await engine.store.prune(
         "cursor" in request ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
       pruned += answer.removed;
-      if (!answer.more) return { pruned, hasMore: false };
+      prunedIn = addByPartition(prunedIn, answer.removedIn);
+      if (!answer.more) return { pruned, prunedIn, hasMore: false };
     }
-    return { pruned, hasMore: true };
+    return { pruned, prunedIn, hasMore: true };
   }
 
   return {
@@ -90,6 +100,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;
+      let processedIn: ByPartition | undefined;
       let visited = 0;
       let hasMore = false;
       const kinds = [...untimed];
@@ -110,6 +121,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
           quarantine.succeeded(kind);
           outcomes[kind] = done.pruned;
           processed += done.pruned;
+          processedIn = addByPartition(processedIn, done.prunedIn);
           hasMore ||= done.hasMore;
           // Too many that have times of their own: they will not be fewer in the next pass.
           if (!done.hasMore && (request.what !== "surplus" || done.pruned === 0)) rest.begin();
@@ -122,7 +134,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
       // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
-      return { processed, ...passedOver(engine, failures.length), outcomes, hasMore };
+      const inPartitions = processedIn === undefined ? {} : { processedIn };
+      return { processed, ...inPartitions, ...passedOver(engine, failures.length), outcomes, hasMore };
     },
   };
 }
