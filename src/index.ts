@@ -150,7 +150,7 @@ export type {
 } from "./client/limits.ts";
 export type { QueueEdit } from "./client/queue-edit.ts";
 export type { Queues, QueueSettings } from "./client/queues.ts";
-export type { DutyView } from "./client/duty-views.ts";
+export type { DutyView, PartitionDutyView } from "./client/duty-views.ts";
 export type { WorkerJob, Workers, WorkerView } from "./client/workers.ts";
 export type { EventsOptions, EventStream } from "./client/events.ts";
 export type { Explanation } from "./client/explain.ts";

@@ -1,43 +1,80 @@
 /** What the duties of all processes with a live worker have done, from the notices of these workers. */
+import type { DutyTally, PartitionTally } from "../engine/duties/duty-tally.ts";
 import { readNotices } from "../engine/worker-notice.ts";
-import type { LiveWorker } from "../engine/worker-notice.ts";
 import type { Store } from "../store/store.ts";
 
-export interface DutyView {
-  readonly duty: string;
-  /** Processes in which it runs. */
-  readonly processes: number;
-  /** Of all of them, since each has started. */
-  readonly passes: number;
+interface DutyCounts {
   readonly processed: number;
   readonly errors: number;
   /** Items that are left alone for now; `quarantined()` lists them. */
   readonly aside: number;
   /** How long ago it was last done by anybody, as of that process's notice; null for never. */
   readonly lagMs: number | null;
+}
+
+export interface DutyView extends DutyCounts {
+  readonly duty: string;
+  /** Processes in which it runs. */
+  readonly processes: number;
+  /** Of all of them, since each has started. */
+  readonly passes: number;
   /** The partitions of the store that somebody had to pass over. */
   readonly missing: readonly number[];
+  /** What of it was done in which partition, as far as that can be told; empty on a store of one. */
+  readonly partitions: readonly PartitionDutyView[];
+}
+
+export interface PartitionDutyView extends DutyCounts {
+  readonly partition: number;
+}
+
+/** The duties of one process. */
+export interface ProcessDuties {
+  /** Host and process id. */
+  readonly process: string;
+  readonly duties: Readonly<Record<string, DutyTally>>;
+}
+
+export async function readProcessDuties(store: Pick<Store, "readDocs">): Promise<readonly ProcessDuties[]> {
+  // The workers of one process tell the same duties.
+  const processes = new Map<string, ProcessDuties>();
+  for (const { host, processId, duties } of await readNotices(store, true)) {
+    const process = `${host}:${processId}`;
+    processes.set(process, { process, duties });
+  }
+  return [...processes.values()];
 }
 
 /** @param names the duties that there are: those that nobody runs are told, too. */
 export async function readDutyViews(
-  store: Pick<Store, "readDocs">,
+  store: Pick<Store, "readDocs" | "partitions">,
   names: readonly string[],
 ): Promise<readonly DutyView[]> {
-  // The workers of one process tell the same duties.
-  const processes = new Map<string, LiveWorker>();
-  for (const worker of await readNotices(store, true))
-    processes.set(JSON.stringify([worker.host, worker.processId]), worker);
+  const { partitions = 1 } = store;
+  const processes = await readProcessDuties(store);
   return names.map((duty) => {
-    const tallies = [...processes.values()].flatMap(({ duties }) => duties[duty] ?? []);
-    const sum = (field: "passes" | "processed" | "errors" | "aside"): number =>
-      tallies.reduce((total, tally) => total + tally[field], 0);
-    const lags = tallies.flatMap(({ lastPassMs }) => lastPassMs ?? []);
+    const tallies = processes.flatMap(({ duties }) => duties[duty] ?? []);
     return {
-      ...{ duty, processes: tallies.length, passes: sum("passes"), processed: sum("processed") },
-      ...{ errors: sum("errors"), aside: sum("aside") },
-      lagMs: lags.length === 0 ? null : Math.min(...lags),
+      ...{ duty, processes: tallies.length },
+      passes: tallies.reduce((total, { passes }) => total + passes, 0),
+      ...countsOf(tallies),
       missing: [...new Set(tallies.flatMap(({ missing = [] }) => missing))].toSorted((a, b) => a - b),
+      partitions: Array.from({ length: partitions === 1 ? 0 : partitions }, (_, partition) => {
+        const own = tallies.map(({ lastPassMs, partitions: told = {} }): PartitionTally => {
+          return { lastPassMs, ...told[partition] };
+        });
+        return { partition, ...countsOf(own) };
+      }),
     };
   });
+}
+
+function countsOf(tallies: readonly PartitionTally[]): DutyCounts {
+  const sum = (field: "processed" | "errors" | "aside"): number =>
+    tallies.reduce((total, tally) => total + (tally[field] ?? 0), 0);
+  const lags = tallies.flatMap(({ lastPassMs }) => lastPassMs ?? []);
+  return {
+    ...{ processed: sum("processed"), errors: sum("errors"), aside: sum("aside") },
+    lagMs: lags.length === 0 ? null : Math.min(...lags),
+  };
 }

@@ -5,15 +5,18 @@
 import type { MetricTotals, TotalSeries } from "../model/metric-totals.ts";
 import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
 import type { StoreMeasure } from "../store/store.ts";
+import { dutyFamilies } from "./duty-families.ts";
+import type { ProcessDuties } from "./duty-views.ts";
 import type { QueueGauges } from "./metric-gauges.ts";
 
 export interface Measured {
   readonly totals: MetricTotals;
   readonly queues: readonly QueueGauges[];
   readonly servers: readonly StoreMeasure[];
+  readonly processes: readonly ProcessDuties[];
 }
 
-export function metricFamilies({ totals, queues, servers }: Measured): readonly Family[] {
+export function metricFamilies({ totals, queues, servers, processes }: Measured): readonly Family[] {
   const all = [...totals.series];
   const calls = [...totals.calls];
   const bySeries = (valueOf: (series: TotalSeries) => Sample["value"]): readonly Sample[] =>
@@ -131,6 +134,7 @@ export function metricFamilies({ totals, queues, servers }: Measured): readonly 
       type: "counter",
       samples: calls.map(([operation, { failed }]) => ({ labels: { operation }, value: failed })),
     },
+    ...dutyFamilies(processes),
   ];
 }
 

@@ -16,6 +16,7 @@ import { checkOptions } from "../model/option.ts";
 import { prometheusText } from "../model/prometheus-text.ts";
 import type { Sketch } from "../model/sketch.ts";
 import type { StoreMeasure } from "../store/store.ts";
+import { readProcessDuties } from "./duty-views.ts";
 import { metricFamilies } from "./metric-families.ts";
 import { readQueueGauges, readStoreGauges } from "./metric-gauges.ts";
 import type { QueueGauges } from "./metric-gauges.ts";
@@ -163,8 +164,13 @@ export class Metrics {
   async prometheus(): Promise<string> {
     const { metrics, store } = this.#engine;
     await metrics?.flush();
-    const [totals, queues, servers] = await Promise.all([readAllTotals(store), this.queues(), this.store()]);
-    return prometheusText(metricFamilies({ totals, queues, servers }));
+    const [totals, queues, servers, processes] = await Promise.all([
+      readAllTotals(store),
+      this.queues(),
+      this.store(),
+      readProcessDuties(store),
+    ]);
+    return prometheusText(metricFamilies({ totals, queues, servers, processes }));
   }
 }
 

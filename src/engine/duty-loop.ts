@@ -90,7 +90,7 @@ export class DutyLoop {
   }
 
   get tally(): DutyTally {
-    return this.#count.read(this.cases.length);
+    return this.#count.read(this.cases, this.duty.quarantine?.failuresIn ?? {});
   }
 
   /** The items that the duty leaves alone, and its own trouble as a case without an item. */

@@ -48,6 +48,7 @@ import { StoreRetention } from "./store-retention.ts";
 import type { KeptTimes } from "./store-retention.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { Publishing } from "./topics/publish.ts";
+import { TermBook } from "./term-book.ts";
 import { Turn } from "./turn.ts";
 
 export interface EngineSettings {
@@ -109,9 +110,10 @@ export class Engine {
   readonly promotions = new Set<() => void>();
   /**
    * Called with the clocks that a claim told which brought nothing: until the next one rings; 0 when one has rung
-   * already, null when none is set. So an idle process reads the clocks with its claims and not once more.
+   * already, null when none is set; and with the store's time. So an idle process reads the clocks with its claims and
+   * not once more.
    */
-  readonly idleClaims = new Set<(nextDueInMs: number | null) => void>();
+  readonly idleClaims = new Set<(nextDueInMs: number | null, now: number) => void>();
 
   /** What this process counts; null where it counts nothing. */
   readonly metrics: MetricRecorder | null;
@@ -129,6 +131,9 @@ export class Engine {
   readonly fleet = { others: 0 };
 
   readonly queuePolicies: QueuePolicies;
+
+  /** The duties that this process does for all. */
+  readonly terms: TermBook;
 
   /** What the duties of this process have done, by their names; nothing where none has started. */
   readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
@@ -162,6 +167,7 @@ export class Engine {
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
     );
+    this.terms = new TermBook(this);
     this.queuePolicies = new QueuePolicies(this, (queue) => this.#policies.queueChanged(queue));
     this.#policies = new Policies(settings.codeDefaults, (queue) => this.queuePolicies.of(queue));
     let notKept = "{}";

@@ -2,14 +2,14 @@
  * Which of the processes of a store answers a clock that rings: the holder of the term of the clocks at once; the others
  * stand by for a quarter second and answer only if no hint has told meanwhile that due jobs were promoted. So a due job
  * costs the fleet one promotion and not one per process, and a holder that died or was stopped makes it late by the
- * quarter second until the term is over, and no more.
+ * quarter second until another has its term, and no more.
  *
  *  a hint, an answer ──► clock ──rings──┬──► the holder: a pass
- *                          │            └──► another: stands by ──► a pass, and the term if it has run out
+ *                          │            └──► another: stands by ──► a pass, and the term if it is free
  *                          └──────────────────── "promoted" ──► nothing to do
  *
- * The term only saves calls. It is taken at the start, made longer only when a clock rings, and given back at the stop,
- * so that an idle store is not written to. Who has lost it to another process learns so when it makes it longer.
+ * The term only saves calls. It is taken at the start; who has lost it to another process learns so from its book of
+ * terms when a clock rings.
  * Behind all of it stands the longest sleep of the clock duty, in every process.
  */
 import type { Timer } from "../platform/platform.ts";
@@ -30,8 +30,6 @@ const hiddenRingMs = 250;
 const meantMs = 50;
 /** A pass tells the next clock, so only the clocks before it must be known; later ones than these are left out. */
 const clocksMax = 64;
-/** So long a holder that was killed makes due jobs late by the quarter second. */
-const termMs = 4000;
 /** The least time between two tries to take the term from another process. */
 const tryAgainMs = 500;
 const takeMaxMs = 5000;
@@ -55,7 +53,8 @@ export class StandingBy {
   /** @param answer makes the clock duty pass. */
   constructor(engine: Engine, clockDuty: Duty, answer: () => void) {
     this.#engine = engine;
-    this.#term = new Term(engine, "clocks", termMs);
+    this.#term = new Term(engine, "clocks");
+    this.#term.whenTaken(() => this.#hold(true));
     this.#answer = answer;
     this.duty = { ...clockDuty, pass: (isAsked) => this.#pass(clockDuty, isAsked) };
   }
@@ -65,17 +64,11 @@ export class StandingBy {
     this.#take();
   }
 
-  /** Gives the term back. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#clocksUs = [];
     this.#arm();
     await this.#taking;
-    try {
-      await this.#term.giveBack();
-    } catch (error) {
-      this.#engine.log.debug("the term of the clocks could not be given back", { error });
-    }
   }
 
   /** Whether a ring that the last pass of the clock duty met and did not serve is for this process to answer. */
@@ -145,13 +138,16 @@ export class StandingBy {
   async #tryTerm(): Promise<void> {
     const { platform, log } = this.#engine;
     try {
-      const isHolder = await answersWithin(platform, this.#term.take(), takeMaxMs);
-      if (isHolder === this.#isHolder) return;
-      this.#isHolder = isHolder;
-      this.#timerUs = Number.POSITIVE_INFINITY;
-      this.#arm();
+      this.#hold(await answersWithin(platform, this.#term.take(), takeMaxMs));
     } catch (error) {
       log.debug("the term of the clocks could not be taken", { error });
     }
+  }
+
+  #hold(isHolder: boolean): void {
+    if (isHolder === this.#isHolder || this.#isStopped) return;
+    this.#isHolder = isHolder;
+    this.#timerUs = Number.POSITIVE_INFINITY;
+    this.#arm();
   }
 }

@@ -70,7 +70,10 @@ export class Supervisor {
       Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#engine.webhookChanges.add(this.#hooksChanged);
     this.#standingBy?.start();
-    for (const loop of this.#loops) loop.start();
+    for (const loop of this.#loops) {
+      loop.duty.term?.whenTaken(() => loop.wakeIn(0));
+      loop.start();
+    }
   }
 
   /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
@@ -100,6 +103,7 @@ export class Supervisor {
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
     const all = Promise.all([...stops, this.#standingBy?.stop()]);
     await settlesWithin(this.#engine.platform, all, graceMs);
+    await settlesWithin(this.#engine.platform, this.#engine.terms.close(), graceMs);
     // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
     if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);

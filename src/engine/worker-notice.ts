@@ -8,6 +8,7 @@
  *   {workers}/cancel/worker    rung when one of its jobs is to be cancelled
  *   {workers}/settings/worker  rung when one of its queues was set
  *   {workers}/webhooks         rung when webhooks were changed
+ *   {workers}/holder/process   lasts while a process that holds terms lives (term-book.ts)
  *   {workers}/left/worker      it was told that the worker left: by itself, or by the first that misses its notice
  *
  * The braces let all of them lie in one partition, which alone is asked.

@@ -2,6 +2,7 @@
  * Requests and answers of the store operations, in the order of a job's life. All take and give arrays; a **unit** is what is
  * atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race is an answer.
  */
+import type { ByPartition } from "./by-partition.ts";
 import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { EventKind } from "../model/event-kind.ts";
 import type { JobState } from "../model/job-state.ts";
@@ -234,6 +235,8 @@ export type ChangeAnswer =
  */
 export interface PromoteAnswer {
   readonly count: number;
+  /** Left out by a store of one partition, as in the answers to a prune and to an audit. */
+  readonly countIn?: ByPartition;
   /** True while jobs that were due are still scheduled. */
   readonly more: boolean;
   /** As in the answer to a claim. */

@@ -1,4 +1,5 @@
 /** Requests and answers of upkeep: pruning, records that could not be read, and the index audit (operations.ts has the rest). */
+import type { ByPartition } from "./by-partition.ts";
 import type { TerminalState } from "../model/job-state.ts";
 
 /** `olderThanMs`: at least that old. Pruning keeps the tallies exact and tells no events. */
@@ -37,6 +38,7 @@ export type PruneRequest =
 
 export interface PruneAnswer {
   readonly removed: number;
+  readonly removedIn?: ByPartition;
   readonly more: boolean;
   readonly cursor: string | null;
 }
@@ -61,6 +63,7 @@ export interface AsideAnswer {
 
 export interface AuditAnswer {
   readonly checked: number;
+  readonly checkedIn?: ByPartition;
   /** How many entries of each kind were wrong and are now right. */
   readonly repaired: Readonly<Record<string, number>>;
   readonly cursor: string | null;

@@ -5,8 +5,9 @@
  *   write   the notice of each worker; oftener while one of its queues has a total, because its share is given to others
  *           as soon as its notice has run out
  *   read    orders and bells for its workers (worker-bell.ts), while jobs run here once a second, else at half that pace:
- *           an idle worker has nothing to cancel, and reads at once when it gets work. While a queue has a total the
- *           same read brings all notices; a notice that is about to run out is looked at just when it does
+ *           an idle worker has nothing to cancel, and reads at once when it gets work. The same read brings the signs of
+ *           the processes whose terms this one waits for (engine/term-book.ts), and while a queue has a total all
+ *           notices; a notice that is about to run out is looked at just when it does
  *   round   what nobody rings for: how long the store keeps jobs, and settings of queues whose bell was not written
  *
  * Always true: nothing here is needed for a job to run; a call that fails is made again at its next time.
@@ -26,9 +27,10 @@ import {
 } from "../engine/worker-notice.ts";
 import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
-import type { Doc, PutEvent } from "../store/records.ts";
+import type { PutDocAnswer } from "../store/operations.ts";
+import type { Doc, DocPut, PutEvent } from "../store/records.ts";
 
-const readEveryMs = { busy: 1050, idle: 2400 };
+const readEveryMs = { busy: 1050, idle: 2800 };
 /** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
 const writeEveryMs = { inFleet: 2800, alone: 20_000 };
 const noticeTtlMs = { inFleet: 4000, alone: 60_000 };
@@ -97,13 +99,17 @@ export class Beat {
   /** @returns a function that takes the worker out of the registry. */
   join(seat: BeatSeat): () => Promise<void> {
     this.#seats.add(seat);
+    this.#engine.terms.readRegistry = () => void this.#read();
     void this.#write();
     this.#hearRound();
     if (seat.hasTotals) void this.#read();
     else this.#setRead(readEveryMs.idle);
     return async () => {
       this.#seats.delete(seat);
-      if (this.#seats.size === 0) for (const timer of Object.values(this.#timers)) timer?.cancel();
+      if (this.#seats.size === 0) {
+        for (const timer of Object.values(this.#timers)) timer?.cancel();
+        this.#engine.terms.readRegistry = null;
+      }
       // A notice that is still on its way must not come behind the end of it.
       await this.#writing;
       await this.#put([noticePut(seat.owner, null), leftPut(seat.owner, true)]);
@@ -155,32 +161,37 @@ export class Beat {
     });
     // Not told again while the answer is on its way; one that was lost may have been told.
     for (const seat of seats) this.#joined.add(seat);
-    this.#writing = Promise.all([this.#writing, this.#put(puts)]).then(([, isWritten]) => {
-      if (isWritten) this.#writtenUs = sentUs;
+    const sign = this.#engine.terms.renewal();
+    const writing = this.#put(sign === null ? puts : [...puts, sign]);
+    this.#writing = Promise.all([this.#writing, writing]).then(([, answers]) => {
+      if (answers !== null) this.#writtenUs = sentUs;
+      if (sign !== null) this.#engine.terms.renewed(answers?.at(-1) ?? null, sentUs);
     });
     await this.#writing;
   }
 
-  async #put(puts: Parameters<Engine["store"]["putDocs"]>[0]): Promise<boolean> {
+  async #put(puts: readonly DocPut[]): Promise<readonly PutDocAnswer[] | null> {
     try {
-      await answersWithin(this.#engine.platform, this.#engine.store.putDocs(puts), callMaxMs);
-      return true;
+      return await answersWithin(this.#engine.platform, this.#engine.store.putDocs(puts), callMaxMs);
     } catch (error) {
       this.#engine.log.debug("the notices of workers could not be written", { error });
-      return false;
+      return null;
     }
   }
 
   async #read(): Promise<void> {
     if (this.#isReading || this.#seats.size === 0) return;
     this.#isReading = true;
-    const { platform, log } = this.#engine;
+    const { platform, log, terms } = this.#engine;
     this.#readUs = platform.monotonicUs();
     let endsInMs = Number.POSITIVE_INFINITY;
     try {
       const isInFleet = this.#isInFleet;
-      const docs = await answersWithin(platform, isInFleet ? this.#readAll() : this.#readOwn(), callMaxMs);
+      const signs = terms.watched;
+      const read = isInFleet ? this.#readAll() : this.#readOwn(signs);
+      const docs = await answersWithin(platform, read, callMaxMs);
       this.#hear(docs);
+      terms.seen(docs, signs);
       if (isInFleet) endsInMs = this.#showFleet(docs);
     } catch (error) {
       log.debug("the registry of workers could not be read; what was known last holds", { error });
@@ -199,10 +210,37 @@ export class Beat {
     return docs;
   }
 
-  async #readOwn(): Promise<readonly Doc[]> {
+  async #readOwn(signs: ReadonlySet<string>): Promise<readonly Doc[]> {
     const own = [...this.#seats].flatMap(({ owner }) => Object.values(bellIds(owner)));
-    const ids = [...own, webhooksBellId];
-    return (await this.#engine.store.readDocs({ kind: workerKind, ids })).docs;
+    const ids = [...own, webhooksBellId, ...signs];
+    const sign = signs.size === 0 ? this.#engine.terms.renewal() : null;
+    const news = sign === null ? ids : await this.#renewAndAsk(sign, ids);
+    return news.length === 0 ? [] : (await this.#engine.store.readDocs({ kind: workerKind, ids: news })).docs;
+  }
+
+  /**
+   * Renews the sign of this process and asks in the same call which of these documents were written: the removal of what
+   * has to be absent changes nothing, and its refusal tells the version. @returns what was not heard yet.
+   */
+  async #renewAndAsk(sign: DocPut, ids: readonly string[]): Promise<readonly string[]> {
+    const { platform, terms, store } = this.#engine;
+    const sentUs = platform.monotonicUs();
+    const asks = ids.map((id): DocPut => ({ kind: workerKind, id, body: null, guard: "absent" }));
+    try {
+      const [renewed = null, ...answers] = await answersWithin(
+        platform,
+        store.putDocs([sign, ...asks]),
+        callMaxMs,
+      );
+      terms.renewed(renewed, sentUs);
+      return ids.filter((id, at) => {
+        const answer = answers[at];
+        return answer?.kind === "changed" && answer.version !== this.#heard.get(id);
+      });
+    } catch (error) {
+      terms.renewed(null, sentUs);
+      throw error;
+    }
   }
 
   #hear(docs: readonly Doc[]): void {

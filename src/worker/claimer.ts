@@ -257,7 +257,7 @@ export class Claimer {
       await Promise.resolve();
     }
     if (answer.jobs.length === 0) {
-      for (const told of this.#engine.idleClaims) told(answer.nextDueInMs);
+      for (const told of this.#engine.idleClaims) told(answer.nextDueInMs, answer.now);
       return;
     }
     if (!isFull && !answer.more) this.#turns.tell([...new Set(answer.jobs.map(({ route }) => route))]);

@@ -42,7 +42,7 @@ if (role === "worker") {
 } else {
   const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
   const store = await openStore(nodePlatform, url);
-  const term = new Term(new Engine(store, nodePlatform, settings, log), "test", 1000);
+  const term = new Term(new Engine(store, nodePlatform, settings, log), "test");
   if (await term.take()) say({ line: "held" });
   const check = term.check();
   process.kill(process.pid, "SIGSTOP");

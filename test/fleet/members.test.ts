@@ -140,11 +140,11 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     const store = await openStore(nodePlatform, url);
     const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
     const engine = new Engine(store, nodePlatform, settings, log);
-    const term = new Term(engine, "test", 60_000);
+    const term = new Term(engine, "test");
     await until("the term has passed on", () => term.take(), rebalancedMs);
     await term.giveBack();
     await store.prune({ what: "expired", max: 100 });
-    expect(await new Term(engine, "test", 60_000).take()).toBe(true);
+    expect(await new Term(engine, "test").take()).toBe(true);
     holder.signal("SIGCONT");
     await until("it has written", () => holder.said("wrote").length === 1);
     expect(holder.said("wrote")).toEqual([{ line: "wrote", answer: "doc-changed", isHeld: false }]);

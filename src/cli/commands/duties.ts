@@ -1,5 +1,5 @@
 /** `millrace duties`: what the background duties of all processes have done, or one duty run by hand. */
-import type { DutyView } from "../../client/duty-views.ts";
+import type { DutyView, PartitionDutyView } from "../../client/duty-views.ts";
 import { durationText } from "../../model/duration.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
@@ -10,11 +10,14 @@ import { quote, wrong } from "../read-args.ts";
 
 export const duties: Command = {
   name: "duties",
-  usage: "duties | duties run NAME",
+  usage: "duties [--partitions] | duties run NAME",
   summary: "what the background duties of all processes have done, or one of them run once",
   words: [0, 2],
-  options: storeOption,
-  examples: ["duties run reclaim", "duties run retention --json"],
+  options: {
+    ...storeOption,
+    partitions: { meaning: "a line for each partition of the store, too" },
+  },
+  examples: ["duties --partitions", "duties run reclaim", "duties run retention --json"],
   async run(call) {
     const [verb, name] = call.words;
     if (verb === undefined) return listDuties(call);
@@ -33,15 +36,35 @@ const columns = [
 
 function cells({ duty, lagMs, missing, ...counts }: DutyView): readonly string[] {
   const { processes, passes, processed, errors, aside } = counts;
-  const last = lagMs === null ? "" : `${durationText(lagMs)} ago`;
-  return [duty, ...[processes, passes, processed, errors, aside].map(String), last, missing.join(", ")];
+  return [
+    duty,
+    ...[processes, passes, processed, errors, aside].map(String),
+    lastOf(lagMs),
+    missing.join(", "),
+  ];
+}
+
+function partitionCells({
+  partition,
+  processed,
+  errors,
+  aside,
+  lagMs,
+}: PartitionDutyView): readonly string[] {
+  return [`  partition ${partition}`, "", "", ...[processed, errors, aside].map(String), lastOf(lagMs), ""];
+}
+
+function lastOf(lagMs: number | null): string {
+  return lagMs === null ? "" : `${durationText(lagMs)} ago`;
 }
 
 async function listDuties(call: Call): Promise<number> {
   const all = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.duties());
-  call.terminal.writeOut(
-    `${call.wantsJson ? toJson({ duties: all }) : formatTable(columns, all.map(cells))}\n`,
-  );
+  const rows = all.flatMap((view) => [
+    cells(view),
+    ...(call.options.has("partitions") ? view.partitions.map(partitionCells) : []),
+  ]);
+  call.terminal.writeOut(`${call.wantsJson ? toJson({ duties: all }) : formatTable(columns, rows)}\n`);
   return 0;
 }
 

@@ -3,12 +3,15 @@
  * alone, which is quarantined in the end (quarantine.ts).
  */
 import type { JobState } from "../../model/job-state.ts";
+import type { ByPartition } from "../../store/by-partition.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
 import type { Quarantine } from "./quarantine.ts";
 
 export interface Applied {
   readonly applied: number;
+  /** Left out on a store of one partition. */
+  readonly appliedIn?: ByPartition;
   readonly errors: number;
   /** How many jobs ended in which way. */
   readonly outcomes: Readonly<Record<string, number>>;
@@ -25,6 +28,8 @@ export async function applyChanges(
   },
 ): Promise<Applied> {
   const outcomes: Record<string, number> = {};
+  const { placement } = engine;
+  const appliedIn: Record<number, number> = {};
   let applied = 0;
   let errors = 0;
   // The batcher finds a bad change by halves, so the changes beside it are applied.
@@ -43,7 +48,8 @@ export async function applyChanges(
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     if (answer.value.kind !== "ok") continue;
     applied += 1;
+    if (placement !== null) appliedIn[placement.ofId(id)] = (appliedIn[placement.ofId(id)] ?? 0) + 1;
     if (answer.value.state !== null) duty.applied?.(id, answer.value.state);
   }
-  return { applied, errors, outcomes };
+  return { applied, ...(placement === null ? {} : { appliedIn }), errors, outcomes };
 }

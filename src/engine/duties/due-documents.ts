@@ -36,7 +36,10 @@ const steps: readonly (readonly [
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
 
 export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
-  const quarantine = new Quarantine(engine.platform);
+  const { placement } = engine;
+  const partitionOf = (item: string): number | null =>
+    placement?.ofName(item.slice(item.indexOf(" ") + 1)) ?? null;
+  const quarantine = new Quarantine(engine.platform, partitionOf);
   let cursor: string | null = null;
   return {
     name: "due-documents",
@@ -57,6 +60,7 @@ export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
       );
       const outcomes: Record<string, number> = {};
       let nextAt = page.nextInMs === null || page.nextInMs === 0 ? Infinity : page.now + page.nextInMs;
+      const processedIn: Record<number, number> = {};
       let processed = 0;
       let errors = 0;
       for (const { item, end } of ended.flat()) {
@@ -72,11 +76,16 @@ export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
         const { outcome, dueAt } = end.value;
         quarantine.succeeded(item);
         outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-        if (outcome !== "raced") processed += 1;
+        if (outcome !== "raced") {
+          processed += 1;
+          const partition = partitionOf(item);
+          if (partition !== null) processedIn[partition] = (processedIn[partition] ?? 0) + 1;
+        }
         nextAt = Math.min(nextAt, dueAt ?? Infinity);
       }
       return {
         processed,
+        ...(placement === null ? {} : { processedIn }),
         ...passedOver(engine, errors),
         outcomes,
         hasMore: page.cursor !== null,

@@ -26,7 +26,7 @@ interface DueDutyOptions {
 
 export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
   const { name, tuning, clock } = options;
-  const quarantine = new Quarantine(engine.platform);
+  const quarantine = new Quarantine(engine.platform, (id) => engine.placement?.ofId(id) ?? null);
   let cursor: string | null = null;
   return {
     name,
@@ -53,13 +53,14 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
       }
       const byId = new Map(due.jobs.map((job) => [job.id, job]));
       const tell = (id: string, state: JobState): void => options.applied?.(byId.get(id) as DueJob, state);
-      const { applied, errors, outcomes } = await applyChanges(engine, changes, {
+      const { applied, appliedIn, errors, outcomes } = await applyChanges(engine, changes, {
         name,
         quarantine,
         applied: tell,
       });
       return {
         processed: applied,
+        ...(appliedIn === undefined ? {} : { processedIn: appliedIn }),
         ...passedOver(engine, errors + undecided),
         outcomes,
         hasMore: due.cursor !== null,

@@ -3,6 +3,8 @@
  * (engine/worker-notice.ts), so that operators see the duties of the whole fleet.
  */
 import type { Platform } from "../../platform/platform.ts";
+import { addByPartition } from "../../store/by-partition.ts";
+import type { ByPartition } from "../../store/by-partition.ts";
 import type { DutyPass } from "./duty.ts";
 
 export interface DutyTally {
@@ -17,6 +19,17 @@ export interface DutyTally {
   readonly lastPassMs: number | null;
   /** The partitions that the last pass passed over; left out for none. */
   readonly missing?: readonly number[];
+  /** What can be told of single partitions; left out for nothing, as is a partition of which there is nothing to tell. */
+  readonly partitions?: Readonly<Record<number, PartitionTally>>;
+}
+
+/** A count of 0 is left out. */
+export interface PartitionTally {
+  readonly processed?: number;
+  readonly errors?: number;
+  readonly aside?: number;
+  /** Of one that the last pass passed over: how long ago one did not; null for never. */
+  readonly lastPassMs?: number | null;
 }
 
 export class DutyCount {
@@ -26,6 +39,10 @@ export class DutyCount {
   #errors = 0;
   #lastUs: number | null = null;
   #missing: readonly number[] = [];
+  #processedIn: ByPartition = {};
+  #missedIn: ByPartition = {};
+  /** When the partitions that are missing were last reached; null for never. */
+  #reachedUs = new Map<number, number | null>();
 
   constructor(platform: Platform) {
     this.#platform = platform;
@@ -37,8 +54,15 @@ export class DutyCount {
     if (pass === null) return;
     this.#passes += 1;
     this.#processed += pass.processed;
+    const { processedIn, missing = [] } = pass;
+    this.#processedIn = addByPartition(this.#processedIn, processedIn) ?? {};
+    if (missing.length > 0)
+      this.#missedIn =
+        addByPartition(this.#missedIn, Object.fromEntries(missing.map((each) => [each, 1]))) ?? {};
+    const reachedUs = (partition: number): number | null => this.#reachedUs.get(partition) ?? this.#lastUs;
+    this.#reachedUs = new Map(missing.map((partition) => [partition, reachedUs(partition)]));
     this.#lastUs = this.#platform.monotonicUs();
-    this.#missing = pass.missing ?? [];
+    this.#missing = missing;
   }
 
   /** Somebody else has seen what a pass would have looked for. */
@@ -46,12 +70,38 @@ export class DutyCount {
     this.#lastUs = this.#platform.monotonicUs();
   }
 
-  read(aside: number): DutyTally {
-    const lastUs = this.#lastUs;
+  /** @param cases what the duty leaves alone. @param failuresIn how often its items failed, by partition. */
+  read(cases: readonly { readonly partition?: number }[], failuresIn: ByPartition): DutyTally {
+    const partitions = this.#readPartitions(cases, failuresIn);
     return {
-      ...{ passes: this.#passes, processed: this.#processed, errors: this.#errors, aside },
-      lastPassMs: lastUs === null ? null : Math.round((this.#platform.monotonicUs() - lastUs) / 1000),
+      ...{ passes: this.#passes, processed: this.#processed, errors: this.#errors, aside: cases.length },
+      lastPassMs: this.#sinceMs(this.#lastUs),
       ...(this.#missing.length === 0 ? {} : { missing: this.#missing }),
+      ...(Object.keys(partitions).length === 0 ? {} : { partitions }),
     };
+  }
+
+  #readPartitions(
+    cases: readonly { readonly partition?: number }[],
+    failuresIn: ByPartition,
+  ): Readonly<Record<number, PartitionTally>> {
+    const told: Record<number, PartitionTally> = {};
+    const tell = (field: "processed" | "errors" | "aside", counts: ByPartition | undefined): void => {
+      for (const [partition, count] of Object.entries(counts ?? {}))
+        if (count > 0) told[Number(partition)] = { ...told[Number(partition)], [field]: count };
+    };
+    tell("processed", this.#processedIn);
+    tell("errors", addByPartition(this.#missedIn, failuresIn));
+    const asideIn: Record<number, number> = {};
+    for (const { partition } of cases)
+      if (partition !== undefined) asideIn[partition] = (asideIn[partition] ?? 0) + 1;
+    tell("aside", asideIn);
+    for (const [partition, reachedUs] of this.#reachedUs)
+      told[partition] = { ...told[partition], lastPassMs: this.#sinceMs(reachedUs) };
+    return told;
+  }
+
+  #sinceMs(us: number | null): number | null {
+    return us === null ? null : Math.round((this.#platform.monotonicUs() - us) / 1000);
   }
 }

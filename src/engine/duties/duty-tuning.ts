@@ -34,16 +34,19 @@ export interface Tuning {
 
 export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 
+/** The alarm wakes these (supervisor.ts): their own looks stand behind it, and five each minute were a call in twelve seconds. */
+const alarmSleepMs = 300_000;
+
 const defaults: DutyTuning = {
   // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end.
   promote: { isOn: true, batchMax: 1000, sleepMaxMs: 1500 },
-  reclaim: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  deadline: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
-  // Also how late a process without workers notices the first webhook: where workers are, a bell says it.
-  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 15_000 },
+  reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
+  "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
+  deadline: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
+  "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
+  "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: alarmSleepMs },
+  // Also how late a process without workers notices the first webhook of another: where workers are, a bell says it.
+  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000 },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },

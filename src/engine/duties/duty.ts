@@ -3,9 +3,14 @@
  * once because every change it makes is guarded. One pass is one bounded batch; it says whether more is left.
  */
 import type { Quarantine } from "./quarantine.ts";
+import type { Term } from "./term.ts";
+import { addByPartition } from "../../store/by-partition.ts";
+import type { ByPartition } from "../../store/by-partition.ts";
 
 export interface DutyPass {
   readonly processed: number;
+  /** How many of them lie in which partition, as far as that can be told; left out on a store of one. */
+  readonly processedIn?: ByPartition;
   readonly errors: number;
   /** The partitions of the store that the pass left out because they fail; left out for none. */
   readonly missing?: readonly number[];
@@ -36,6 +41,8 @@ export interface Duty {
    * items, and the supervisor tells of its failures.
    */
   readonly quarantine?: Quarantine;
+  /** It is done by one process for all: that which has this term. */
+  readonly term?: Term;
   /**
    * @param isAsked whether an operator asks for this pass: then the duty neither rests nor leaves the work to another
    * process.
@@ -51,8 +58,10 @@ export function addPasses(left: DutyPass, right: DutyPass): DutyPass {
   for (const [outcome, count] of Object.entries(right.outcomes))
     outcomes[outcome] = (outcomes[outcome] ?? 0) + count;
   const missing = [...new Set([...(left.missing ?? []), ...(right.missing ?? [])])].sort((a, b) => a - b);
+  const processedIn = addByPartition(left.processedIn, right.processedIn);
   return {
     processed: left.processed + right.processed,
+    ...(processedIn === undefined ? {} : { processedIn }),
     errors: ownErrors(left) + ownErrors(right) + missing.length,
     ...(missing.length === 0 ? {} : { missing }),
     outcomes,

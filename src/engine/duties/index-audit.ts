@@ -15,18 +15,17 @@ import { Term } from "./term.ts";
 
 /** A pause between two pages of a walk keeps the audit from competing with jobs. */
 const betweenStepsMs = 1000;
-const termMinMs = 60_000;
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
-  // The term outlasts the sleep and the pause between two pages, so the process that walks keeps it.
-  const term = new Term(engine, "index-audit", Math.max(tuning.sleepMaxMs, termMinMs));
+  const term = new Term(engine, "index-audit");
   let cursor: string | null = null;
   return {
     name: "index-audit",
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
+    term,
     async pass(isAsked = false) {
       if (!isAsked && !(await term.take())) {
         cursor = null;
@@ -42,7 +41,7 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
         throw error;
       }
       quarantine.succeeded(page);
-      const { checked, repaired } = answer;
+      const { checked, checkedIn, repaired } = answer;
       cursor = answer.cursor;
       const ended = cursor === null ? await endLostMembers(engine) : 0;
       if (ended > 0) engine.log.error("members of flows whose records were set aside have failed", { ended });
@@ -51,6 +50,7 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
       return {
         processed: checked,
+        ...(checkedIn === undefined ? {} : { processedIn: checkedIn }),
         ...passedOver(engine),
         outcomes: { ...repaired, ...(ended === 0 ? {} : { "members-ended": ended }) },
         hasMore: cursor !== null,

@@ -14,23 +14,19 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Rest } from "./rest.ts";
 
-const termMinMs = 120_000;
-
 export function metricsDuty(engine: Engine, tuning: Tuning): Duty {
-  const term = new Term(engine, "metrics", Math.max(2 * tuning.sleepMaxMs, termMinMs));
-  const rest = new Rest(Number.POSITIVE_INFINITY, tuning.sleepMaxMs);
+  const term = new Term(engine, "metrics");
+  const rest = new Rest(Number.POSITIVE_INFINITY, tuning.sleepMaxMs, engine.store.partitions);
   return {
     name: "metrics",
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
+    term,
     async pass(isAsked = false) {
+      if (!isAsked && !(await term.take())) return idlePass;
       const isResting = rest.isOn();
       const hasWritten = engine.metrics?.takeHasWritten() ?? false;
       if (!isAsked && isResting && !hasWritten) return idlePass;
-      if (!isAsked && !(await term.take())) {
-        rest.begin();
-        return idlePass;
-      }
       const { now } = await engine.store.describe();
       const rolled = await rollUpMinutes(engine.store, now, tuning.batchMax);
       const over = passedOver(engine);

@@ -47,13 +47,17 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
       const next = afterNoHandler(engine.readPolicy(job.policy, job.queue));
       return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
     });
-    const { applied, errors, outcomes } = await applyChanges(engine, changes, { name, quarantine });
+    const { applied, appliedIn, errors, outcomes } = await applyChanges(engine, changes, {
+      name,
+      quarantine,
+    });
     if (applied > 0)
       engine.log.error("jobs failed: no worker of their queue has a handler and what they require", {
         ...route,
         failed: applied,
       });
-    return { processed: applied, errors, outcomes, hasMore: page.cursor !== null };
+    const inPartitions = appliedIn === undefined ? {} : { processedIn: appliedIn };
+    return { processed: applied, ...inPartitions, errors, outcomes, hasMore: page.cursor !== null };
   }
 
   return {

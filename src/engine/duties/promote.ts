@@ -13,9 +13,10 @@ export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "clock",
     sleepMaxMs: tuning.sleepMaxMs,
     async pass() {
-      const { count, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
+      const { count, countIn, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
       return {
         processed: count,
+        ...(countIn === undefined ? {} : { processedIn: countIn }),
         ...passedOver(engine),
         outcomes: { promoted: count },
         hasMore: more,

@@ -15,6 +15,8 @@ export interface QuarantinedItem {
   readonly duty: string;
   /** A job's id, or what the duty was about ("completed" for retention); null for the duty as a whole. */
   readonly item: string | null;
+  /** In which the item lies; left out where that cannot be told, and on a store of one. */
+  readonly partition?: number;
   readonly failures: number;
   readonly error: string;
   /** When it is tried again, in epoch milliseconds by the clock of the process. */

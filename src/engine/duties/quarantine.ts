@@ -7,6 +7,7 @@
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import type { ByPartition } from "../../store/by-partition.ts";
 
 interface Case {
   failures: number;
@@ -18,6 +19,8 @@ interface Case {
 
 export interface QuarantineCase {
   readonly item: string;
+  /** In which it lies; left out where that cannot be told, and on a store of one. */
+  readonly partition?: number;
   readonly failures: number;
   /** What the last failure said. */
   readonly error: string;
@@ -40,8 +43,18 @@ export class Quarantine {
   readonly #platform: Platform;
   readonly #cases = new BoundedMap<string, Case>(casesMax);
 
-  constructor(platform: Platform) {
+  readonly #failuresIn: Record<number, number> = {};
+  readonly #partitionOf: (item: string) => number | null;
+
+  /** @param partitionOf in which partition an item lies; null where that cannot be told, and on a store of one. */
+  constructor(platform: Platform, partitionOf: (item: string) => number | null = () => null) {
     this.#platform = platform;
+    this.#partitionOf = partitionOf;
+  }
+
+  /** How often items failed, by their partitions. */
+  get failuresIn(): ByPartition {
+    return this.#failuresIn;
   }
 
   /** Whether the item is to be left alone for now. */
@@ -54,6 +67,8 @@ export class Quarantine {
 
   failed(item: string, error: unknown): void {
     if (isStoreAway(error)) return;
+    const partition = this.#partitionOf(item);
+    if (partition !== null) this.#failuresIn[partition] = (this.#failuresIn[partition] ?? 0) + 1;
     const failures = (this.#cases.get(item)?.failures ?? 0) + 1;
     const periodMs = Math.min(firstMs * 2 ** Math.max(0, failures - failuresBefore), longestMs);
     this.#cases.set(item, {
@@ -74,7 +89,10 @@ export class Quarantine {
       .filter(
         ([, { failures, untilUs }]) => failures >= failuresBefore && nowUs < untilUs + shownAfterMs * 1000,
       )
-      .map(([item, { failures, error, until }]) => ({ item, failures, error, until }));
+      .map(([item, { failures, error, until }]) => {
+        const partition = this.#partitionOf(item);
+        return { item, ...(partition === null ? {} : { partition }), failures, error, until };
+      });
   }
 }
 

@@ -4,6 +4,7 @@
  */
 const lateShare = 1000;
 const passesMax = 10;
+const partitionsPerPass = 4;
 
 export class Rest {
   readonly #passes: number;
@@ -11,10 +12,13 @@ export class Rest {
 
   /**
    * @param sleepMs how long the duty sleeps between two passes.
-   * @param everyMin it works in one of so many passes at the most often.
+   * @param partitions of the store. A pass asks each of them: over many even what never rests comes less often, or idle
+   * stores are asked more.
    */
-  constructor(promisedMs: number, sleepMs: number, everyMin = 1) {
-    this.#passes = Math.min(passesMax, Math.max(everyMin, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
+  constructor(promisedMs: number, sleepMs: number, partitions = 1) {
+    const every = Math.ceil(partitions / partitionsPerPass);
+    const rested = Math.floor(promisedMs / lateShare / sleepMs);
+    this.#passes = Math.min(passesMax * every, Math.max(every, rested)) - 1;
   }
 
   /** Whether this pass skips the work. To be asked exactly once in every pass, because each question counts one. */

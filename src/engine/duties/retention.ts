@@ -10,6 +10,8 @@ import type { KeptHistory } from "../../model/job-policy.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import { readBody } from "../../model/limit.ts";
 import { keptCountOf, keptMsOf } from "../../model/queue-policy.ts";
+import { addByPartition } from "../../store/by-partition.ts";
+import type { ByPartition } from "../../store/by-partition.ts";
 import type { Tally } from "../../store/records.ts";
 import type { PruneRequest } from "../../store/upkeep.ts";
 import type { Engine } from "../engine.ts";
@@ -25,8 +27,6 @@ import { Rest } from "./rest.ts";
 import { Term } from "./term.ts";
 
 const bitesPerPassMax = 20;
-const partitionsPerPass = 4;
-const termMinMs = 60_000;
 
 type Prune = readonly [kind: string, request: PruneRequest];
 
@@ -36,11 +36,15 @@ interface Kind {
   readonly rest: Rest;
 }
 
+interface Pruned {
+  readonly pruned: number;
+  readonly prunedIn: ByPartition | undefined;
+  readonly hasMore: boolean;
+}
+
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
-  // A prune asks every partition: over many of them even what never rests comes less often, or idle stores are asked more.
-  const everyMin = Math.ceil((engine.store.partitions ?? 1) / partitionsPerPass);
   const withRest = ([kind, request]: Prune): Kind => {
-    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs, everyMin) };
+    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs, engine.store.partitions) };
   };
   const untimed = untimedPrunes(tuning.batchMax).map(withRest);
   let timed: readonly Kind[] = [];
@@ -49,8 +53,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
   let counted: readonly Kind[] = [];
-  // The term outlasts the sleep, so the process that prunes keeps it.
-  const term = new Term(engine, "retention", Math.max(tuning.sleepMaxMs, termMinMs));
+  const term = new Term(engine, "retention");
 
   /** What is pruned by the times and counts of the store; a change of them begins their rests anew. */
   async function boundKinds(): Promise<readonly Kind[]> {
@@ -71,17 +74,19 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     return [...timed, ...counted];
   }
 
-  async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
+  async function prune(kind: string, request: PruneRequest): Promise<Pruned> {
     let pruned = 0;
+    let prunedIn: ByPartition | undefined;
     for (let bite = 0; bite < bitesPerPassMax; bite++) {
       const answer = await engine.store.prune(
         "cursor" in request ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
       pruned += answer.removed;
-      if (!answer.more) return { pruned, hasMore: false };
+      prunedIn = addByPartition(prunedIn, answer.removedIn);
+      if (!answer.more) return { pruned, prunedIn, hasMore: false };
     }
-    return { pruned, hasMore: true };
+    return { pruned, prunedIn, hasMore: true };
   }
 
   return {
@@ -89,11 +94,13 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
+    term,
     async pass(isAsked = false) {
       if (!isAsked && !(await term.take())) return idlePass;
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;
+      let processedIn: ByPartition | undefined;
       let visited = 0;
       let hasMore = false;
       const kinds = [...untimed];
@@ -114,6 +121,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
           quarantine.succeeded(kind);
           outcomes[kind] = done.pruned;
           processed += done.pruned;
+          processedIn = addByPartition(processedIn, done.prunedIn);
           hasMore ||= done.hasMore;
           // Too many that have times of their own: they will not be fewer in the next pass.
           if (!done.hasMore && (request.what !== "surplus" || done.pruned === 0)) rest.begin();
@@ -126,7 +134,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
       // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
-      return { processed, ...passedOver(engine, failures.length), outcomes, hasMore };
+      const inPartitions = processedIn === undefined ? {} : { processedIn };
+      return { processed, ...inPartitions, ...passedOver(engine, failures.length), outcomes, hasMore };
     },
   };
 }

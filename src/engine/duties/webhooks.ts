@@ -19,10 +19,7 @@ import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Term } from "./term.ts";
 
-const termMs = 10_000;
 const pauseMs = 100;
-/** How often a process asks for the term of another that delivers and may have died. */
-const heldElsewhereMs = 5000;
 /** Behind lost hints. */
 const slowLookMs = 2000;
 /** Deliveries are made under the version of the hooks, so what is known of them may be a little old. */
@@ -31,7 +28,7 @@ const hooksKnownMs = 1000;
 export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
   const { platform, store } = engine;
   const quarantine = new Quarantine(platform);
-  const term = new Term(engine, webhooksId, termMs);
+  const term = new Term(engine, webhooksId);
   const shared = { names: new RouteNames(store), jobs: new EventJobs(engine) };
   const readers = new Map<string, HookReader>();
   let unwatch: Unwatch | null = null;
@@ -43,13 +40,12 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
   const sinceMs = (us: number): number => (platform.monotonicUs() - us) / 1000;
 
   const rest = (): DutyPass => {
-    const isHeld = found !== null && found.hooks.length > 0;
     unwatch?.();
     unwatch = null;
     readers.clear();
     found = null;
     for (const told of engine.webhookTurns) told(false);
-    return isHeld ? { ...idlePass, hasMore: true, pauseMs: heldElsewhereMs } : idlePass;
+    return idlePass;
   };
 
   /** The reader of each hook that is not paused, as it is set now. */
@@ -77,7 +73,10 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
       // A pass that an operator asks for makes deliveries, but whoever runs the command does not deliver them.
       if (!isAsked) for (const told of engine.webhookTurns) told(true);
       unwatch ??= store.watch(() => (isStale = true));
-    } else if (!isAsked || found.hooks.length === 0) return rest();
+    } else if (!isAsked || found.hooks.length === 0) {
+      if (found.hooks.length === 0) await term.giveBack();
+      return rest();
+    }
     isStale = false;
     lookedUs = platform.monotonicUs();
     const { version } = found;
@@ -121,6 +120,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
+    term,
     pass(isAsked = false): Promise<DutyPass> {
       const pass = last.then(() => passOnce(isAsked)).catch(unlessMissing);
       last = pass.catch(() => undefined);

@@ -48,6 +48,7 @@ export async function changeWebhooks(
     const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
     const [answer] = await engine.store.putDocs([put]);
     if (answer?.kind !== "ok") continue;
+    for (const told of engine.webhookChanges) told();
     await ringWebhooks(engine);
     return next;
   }

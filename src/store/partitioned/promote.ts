@@ -20,7 +20,8 @@ const leaseMaxMs = 15_000;
 export class Promotion {
   readonly #calls: PartitionedCalls;
   #shortestLeaseMs = leaseMaxMs;
-  #lateCount = 0;
+  /** What silent partitions promoted after all. */
+  #lateIn: Record<number, number> = {};
 
   constructor(calls: PartitionedCalls) {
     this.#calls = calls;
@@ -33,23 +34,28 @@ export class Promotion {
 
   async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
     const { partitions, nowMs } = this.#calls;
-    const reached = await Promise.all(this.#worthAsking().map((partition) => this.#askOne(partition, max)));
-    const ends = await orLater(reached);
-    let count = this.#lateCount;
-    this.#lateCount = 0;
+    const asked = this.#worthAsking();
+    const ends = await orLater(await Promise.all(asked.map((partition) => this.#askOne(partition, max))));
+    const countIn = this.#lateIn;
+    this.#lateIn = {};
     let more = false;
-    for (const each of ends) {
+    for (const [at, each] of ends.entries()) {
+      const { number } = asked[at] as Partition;
       if (each.kind === "answered") {
-        count += each.answer.count;
+        addTo(countIn, number, each.answer.count);
         more ||= each.answer.more;
       } else if (each.kind === "silent")
-        void each.later.then((end) => (this.#lateCount += end.kind === "answered" ? end.answer.count : 0));
+        void each.later.then((end) => {
+          if (end.kind === "answered") addTo(this.#lateIn, number, end.answer.count);
+        });
     }
+    const count = Object.values(countIn).reduce((sum, own) => sum + own, 0);
     const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
     if (present.length === 0 && !ends.some(({ kind }) => kind === "answered")) throwFirst(ends);
     const next = nextInMs();
     return {
       count,
+      countIn,
       // A clock that rang while others were asked: only a look tells whether it is a due job's.
       more: more || present.some(({ outlook }) => outlook.hasRungUnseen(nowMs())),
       nextDueInMs: present.length === partitions.length ? next : Math.min(next ?? lookAgainMs, lookAgainMs),
@@ -87,4 +93,8 @@ export class Promotion {
       patience: this.#calls.patience.short,
     });
   }
+}
+
+function addTo(counts: Record<number, number>, number: number, count: number): void {
+  if (count > 0) counts[number] = (counts[number] ?? 0) + count;
 }

@@ -20,6 +20,7 @@ export async function pruneSurplus(calls: PartitionedCalls, request: SurplusRequ
   });
   const total = counted.reduce((sum, { answer }) => sum + answer, 0);
   let removed = 0;
+  const removedIn: Record<number, number> = {};
   let more = false;
   for (const { partition, answer: finished } of total > keep ? counted : []) {
     const share = Math.ceil((keep * finished) / total);
@@ -32,11 +33,13 @@ export async function pruneSurplus(calls: PartitionedCalls, request: SurplusRequ
     const own = { ...request, keep: share, max: max - removed, cursor: cursors[number] ?? null };
     const [pruned] = await askAll(calls, "prune surplus", (store) => store.prune(own), [partition]);
     removed += pruned?.answer.removed ?? 0;
+    if (pruned !== undefined && pruned.answer.removed > 0) removedIn[number] = pruned.answer.removed;
     more ||= pruned?.answer.more ?? false;
     cursors[number] = pruned?.answer.cursor ?? null;
   }
   return {
     removed,
+    removedIn,
     more,
     cursor: cursors.every((cursor) => cursor === null) ? null : JSON.stringify(cursors),
   };

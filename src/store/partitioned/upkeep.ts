@@ -29,6 +29,7 @@ export async function prune(calls: PartitionedCalls, request: PruneRequest): Pro
   const visits = toVisit(calls, at);
   const reached: Reached<PruneAnswer>[] = [];
   let removed = 0;
+  const removedIn: Record<number, number> = {};
   for (const partition of visits) {
     const { number } = partition;
     const max = request.max - removed;
@@ -46,12 +47,14 @@ export async function prune(calls: PartitionedCalls, request: PruneRequest): Pro
     if (visit.kind !== "answered") continue;
     const { answer } = visit;
     removed += answer.removed;
-    if (answer.more) return { removed, more: true, cursor: cursorIn(request, number, answer.cursor) };
+    if (answer.removed > 0) removedIn[number] = answer.removed;
+    if (answer.more)
+      return { removed, removedIn, more: true, cursor: cursorIn(request, number, answer.cursor) };
     if (removed === request.max && number + 1 < partitions.length)
-      return { removed, more: true, cursor: cursorIn(request, number + 1, null) };
+      return { removed, removedIn, more: true, cursor: cursorIn(request, number + 1, null) };
   }
   if (!reached.some(({ kind }) => kind === "answered")) throwFirst(reached);
-  return { removed, more: false, cursor: null };
+  return { removed, removedIn, more: false, cursor: null };
 }
 
 function cursorIn({ what }: PruneRequest, number: number, rest: string | null): string | null {
@@ -77,7 +80,7 @@ export async function auditIndexes(
     const { answer } = visit;
     const isLast = number + 1 === calls.partitions.length;
     const next = answer.cursor === null ? (isLast ? null : `${number + 1}:`) : `${number}:${answer.cursor}`;
-    return { ...answer, cursor: next };
+    return { ...answer, checkedIn: { [number]: answer.checked }, cursor: next };
   }
   throwFirst(reached);
   return { checked: 0, repaired: {}, cursor: null };

@@ -1,0 +1,111 @@
+/**
+ * The duties that one process does for all are taken over within five seconds when it is killed, and with the next look
+ * of another when it stops: real processes on each store, with and without workers.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
+import { termKind } from "../../src/engine/term-book.ts";
+import { Millrace } from "../../src/index.ts";
+import { openStore } from "../../src/open.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { startScript } from "../support/start-script.ts";
+import type { StartedScript } from "../support/start-script.ts";
+import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
+import { useSharedRedis } from "../support/use-redis.ts";
+
+const script = fileURLToPath(new URL("upkeep-process.ts", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "millrace-takeover-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const database = useTestDatabase();
+const redis = useSharedRedis();
+const takenOverMs = 5000;
+/** Of a process on a busy machine. */
+const startMaxMs = 100_000;
+const terms = ["clocks", "index-audit", "metrics", "retention", "{webhooks}"];
+/** How often a holder is killed in a row; MILLRACE_TRIES=20 is what is promised. */
+const tries = Number(process.env["MILLRACE_TRIES"] ?? 1);
+const secret = "a secret of enough length";
+
+let places = 0;
+const onRedis = (): string => `${redis.prefixes.url}?prefix=${redis.prefixes.next()}`;
+const stores: [store: string, url: () => string][] = [
+  ["SQLite", () => `sqlite:${join(folder, `jobs-${++places}.db`)}`],
+  ["Postgres", () => `${database.url}?schema=takeover_${++places}`],
+  ["Redis", onRedis],
+  ["Redis in four partitions", () => `${onRedis()}&partitions=4`],
+];
+const roles = ["sharing", "working", "duties"];
+const isLong = tries > 1;
+/** A usual run has one role on each store. */
+const cases = stores.flatMap(([store, url], at) =>
+  roles
+    .filter((_, number) => isLong || number === at % roles.length)
+    .map((role): [store: string, role: string, url: () => string] => [store, role, url]),
+);
+
+class Upkeep {
+  pid = "";
+  readonly #started: StartedScript;
+
+  constructor(role: string, url: string) {
+    this.#started = startScript(script, [role, url], (line) => (this.pid = line));
+  }
+
+  kill(): Promise<void> {
+    return this.#started.kill();
+  }
+
+  stop(): void {
+    this.#started.signal("SIGTERM");
+  }
+}
+
+// All wait for the same clocks, so they wait together.
+describe.concurrent.each(cases)("on %s, %s processes", (store, role, place) => {
+  test(
+    `take over every duty of one that was killed within five seconds, ${tries} in a row, and of one that stops`,
+    { timeout: 2 * startMaxMs + tries * startMaxMs },
+    async () => {
+      const url = place();
+      const mill = await Millrace.open(url, { log: false });
+      const looking = await openStore(nodePlatform, url);
+      const started: Upkeep[] = [];
+      const start = (): Upkeep => {
+        const upkeep = new Upkeep(role, url);
+        started.push(upkeep);
+        return upkeep;
+      };
+      const isHeldBy = async ({ pid }: Upkeep): Promise<boolean> => {
+        const { docs } = await looking.readDocs({ kind: termKind, ids: terms });
+        return docs.length === terms.length && docs.every(({ body }) => body.split(":")[1] === pid);
+      };
+      try {
+        // Nobody takes the term of webhooks where there are none.
+        await mill.webhooks.add("hook", { url: "http://127.0.0.1:9/", secret, kinds: "failed" });
+        let holder = start();
+        await until("the first has all terms", () => isHeldBy(holder), startMaxMs);
+        const tookMs: number[] = [];
+        for (let kill = 0; kill <= tries; kill++) {
+          const next = start();
+          await until("another is there", () => next.pid !== "", startMaxMs);
+          const beganMs = performance.now();
+          if (kill < tries) await holder.kill();
+          else holder.stop();
+          await until("the other has all terms", () => isHeldBy(next), takenOverMs);
+          tookMs.push(Math.round(performance.now() - beganMs));
+          holder = next;
+        }
+        if (isLong) console.log(`${store}, ${role}: taken over after ${tookMs.join(", ")} ms`);
+        expect(Math.max(...tookMs)).toBeLessThan(takenOverMs);
+      } finally {
+        await Promise.all(started.map((each) => each.kill()));
+        await looking.close();
+        await mill.close();
+      }
+    },
+  );
+});
