@@ -15,7 +15,8 @@
 import { fieldNames, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 
-export type PackedName = JobFieldName | "flags";
+/** flags and uses follow from other fields. uses: of a running job, its laneGates, so that its end need not read the spec. */
+export type PackedName = JobFieldName | "flags" | "uses";
 
 /**
  * What a job has beyond a plain one; a plain job has no flag, so that its spec begins with the end of an empty field.
@@ -50,11 +51,13 @@ export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFiel
 const leaseFields = ["state", "fence", "id"] as const;
 const unpackedFields: readonly string[] = [...leaseFields, "attempts", "deadlineAt", "timerAt", "holds"];
 /**
- * Behind state, fence and id. A settle sends id and attempts as one text, as they stand here side by side.
+ * Behind state, fence and id. A settle sends id and attempts as one text, as they stand here side by side; and compares what
+ * is before the uses, in which jobs of one kind differ.
  */
 export const restFields: readonly PackedName[] = [
   ...(["attempts", "flags"] as const),
   ...fieldNames(({ home }, name) => home !== "spec" && !unpackedFields.includes(name)),
+  "uses",
 ];
 export const stateFields: readonly PackedName[] = [...leaseFields, ...restFields];
 
@@ -79,7 +82,7 @@ export const asInSpec: readonly JobFieldName[] = ["dueAt", "rank"];
 
 /** The packed text of a field that nobody has set. */
 export function initialText(name: PackedName): string {
-  if (name === "flags") return "";
+  if (name === "flags" || name === "uses") return "";
   const { initial } = jobFields[name] as JobField;
   return initial === undefined || initial === null ? "" : String(initial);
 }

@@ -125,7 +125,7 @@ local function leaseOne(c, p, candidate, isStarted, out)
     push2(c, "others", #out, job)
   else
     local first = firstOf(c, route, p.owner, p.endsAt, isStarted, candidate.flags)
-    push2(c, "states", h, first.before .. candidate.id .. first.behind)
+    push2(c, "states", h, first.before .. candidate.id .. first.behind .. candidate.gates)
     push2(c.zadd, c.k.lease, p.endsAt, h)
     push(p.ready, route, h)
     local g = first.bundle

@@ -24,11 +24,12 @@ local function partEnd(c, done, total)
   return min(done + min(room, CHUNK), total)
 end
 
--- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and
--- their event.
+-- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, up to their
+-- uses, and their event.
 local function templateOf(c, route, owner, isStarted, flags)
   local job = newJob()
   job.flags = flags
+  if find(flags, HAS_GATES, 1, true) then job.laneGates = HOLE end
   job.id, job.route, job.state = HOLE, route, READY
   lease({ now = c.now, at = HOLE, fence = c.fence }, job, owner, HOLE, isStarted)
   local t = { parts = split(stateOf(job), HOLE) }

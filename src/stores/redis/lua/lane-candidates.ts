@@ -18,7 +18,7 @@ end
 local function newCandidate(handle, lane, route, place, position)
   return {
     handle = handle, lane = lane, route = route, place = place, position = position, isRead = false, isStray = false,
-    isRung = false, spec = false, id = false, flags = false, step = false, uses = NONE, job = false,
+    isRung = false, spec = false, id = false, flags = false, step = false, gates = "", uses = NONE, job = false,
   }
 end
 
@@ -58,7 +58,7 @@ local function readCandidate(c, each, spec, state)
   if HAS_PLAIN_ROADS and spec and not state then
     local id, flags, lane, step, gates = readLaned(spec, each.route)
     if id and lane == each.lane then
-      each.id, each.flags, each.step, each.uses = id, flags, tonumber(step), usesIn(gates)
+      each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
       return
     end
   end

@@ -4,38 +4,16 @@
  */
 
 export const laneEndsLua = String.raw`
--- The key of the gate of a job that has one, and its use; nothing for several. last: what the spec of the last one has
--- between its time and its lane (before), and between its lane and the key (middle): most have the same.
-local function gateOf(work, last, spec)
-  local at = find(spec, last.before, 1, true)
-  local stop = at and find(spec, US, at + #last.before, true)
-  if stop and find(spec, last.middle, stop, true) == stop then
-    local keyAt = stop + #last.middle
-    local key = sub(spec, keyAt, find(spec, US, keyAt, true) - 1)
-    if not find(key, RS, 1, true) then return key, last.use end
-  end
-  local gates, before = gatesIn(spec)
-  if not gates then return nil end
-  local key, use = onlyUse(last, gates)
-  if not key then noteHeld(work, { state = RUNNING, laneGates = gates }, -1)
-  elseif before then
-    local step = match(spec, "^[^\31]*\31([^\31]*)", find(spec, before, 1, true) + #before)
-    last.before, last.middle, last.use = before, US .. step .. US .. use.prefix, use
-  end
-  return key, use
-end
-
--- What these jobs held, by key, where that is one gate each; of others it is noted.
-local function heldBy(work, specs)
-  local freed, keys, last = {}, {}, { before = HOLE, middle = "", use = false }
-  for i = 1, #specs do
-    local key, use = gateOf(work, last, specs[i] or "")
-    if key then
-      if freed[key] then freed[key] = freed[key] + use.weight
-      else
-        keys[#keys + 1] = key
-        freed[key] = use.weight
-      end
+-- What jobs with these uses held, by key, where that is one gate each; of others it is noted.
+local function heldBy(work, gated)
+  local freed, keys, last = {}, {}, {}
+  for i = 1, #gated do
+    local key, use = onlyUse(last, gated[i])
+    if not key then noteHeld(work, { state = RUNNING, laneGates = gated[i] }, -1)
+    elseif freed[key] then freed[key] = freed[key] + use.weight
+    else
+      keys[#keys + 1] = key
+      freed[key] = use.weight
     end
   end
   return freed, keys
@@ -71,7 +49,7 @@ end
 -- go on; a lane whose first job is of another route was told of when it came to show that.
 local function freeGates(c, routes)
   local work = workOf(c)
-  local freed, keys = heldBy(work, fetch("HMGET", c.k.spec, c.gated))
+  local freed, keys = heldBy(work, c.gated)
   c.gated = nil
   returnHeld(c, work, keys, freed)
   for route in pairs(routes) do

@@ -3,7 +3,7 @@
  * key of their gate, and input are a kind. The first of a claim is read by patterns, and the others are compared with what its
  * spec has around these.
  *
- *  kind   own: its flags. step, weight and cap of one job, isOwnCap: whether the cap is the job's own; no cap where the
+ *  kind   own: its flags. step, weight and cap of one job, prefix: what its use has before the key, isOwnCap: whether the cap is the job's own; no cap where the
  *         gate is bounded by more than that
  *         flags US id text lane middle [key behind] input: the parts of the spec; text begins with the time, before has
  *         what follows the time in it; the middle ends with the limit, which is so long and begins the key; none without a
@@ -24,7 +24,7 @@ end
 -- All fields at once (as in newRecord).
 local function newKind(own, step)
   return {
-    own = own, step = step, weight = 0, cap = ANY, isOwnCap = false, flags = HOLE, text = "", before = "",
+    own = own, step = step, prefix = "", weight = 0, cap = ANY, isOwnCap = false, flags = HOLE, text = "", before = "",
     middle = US .. step .. US, behind = "", limitLength = false,
   }
 end
@@ -33,7 +33,7 @@ end
 local function setGate(c, kind, key, use)
   local cap = capOf(c, key)
   local limit = limitOf(key) .. KEY_MARK
-  kind.weight, kind.cap, kind.isOwnCap = use.weight, cap and (use.cap or cap), use.cap ~= nil
+  kind.prefix, kind.weight, kind.cap, kind.isOwnCap = use.prefix, use.weight, cap and (use.cap or cap), use.cap ~= nil
   kind.middle, kind.limitLength = kind.middle .. use.prefix .. limit, #limit
 end
 

@@ -2,7 +2,7 @@
  * What specs of jobs with lanes say of them (packing.ts has the rest). Such jobs come by hundreds and differ in little, so
  * what the last one of a kind had around its lane is compared as a whole before a pattern reads it.
  */
-import { flags, headFields, ownFields, specFields } from "../packed-fields.ts";
+import { flags, headFields, ownFields } from "../packed-fields.ts";
 import { captured, initials, patternOf, pickLua, skipped, sureNumbers } from "./packing.ts";
 
 /**
@@ -32,13 +32,5 @@ end
 local function laneInBody(body)
   local ${pickLua("body", ["laneKey", "laneGates"], ownFields)}
   return laneKey, laneGates
-end
-
--- The gates of a spec that has a lane, and where its lane begins in one that has no unique key and no tags; nothing for no
--- spec.
-local function gatesIn(spec)
-  local _, madeAt, laneAt = match(spec, "${alikePattern}")
-  local ${pickLua("spec", ["laneGates"], specFields)}
-  return laneGates, laneAt and sub(spec, madeAt, laneAt - 1)
 end
 `;

@@ -198,7 +198,8 @@ end
 
 -- Leases what was taken of a stretch.
 local function leaseStretch(c, p, s, starts)
-  local lease, handles, specs, ids, kinds, outHandles, out = c.k.lease, s.handles, s.specs, s.ids, s.kinds, c.handles, c.out
+  local handles, specs, ids, kinds, keys, outHandles, out = s.handles, s.specs, s.ids, s.kinds, s.keys, c.handles, c.out
+  local lease = c.k.lease
   local states, leases, ready = c.states or {}, c.zadd[lease] or {}, p.ready[s.route] or {}
   c.states, c.zadd[lease], p.ready[s.route] = states, leases, ready
   local endsAt, n, z, r, o, bytes = p.endsAt, #states, #leases, #ready, #out, c.bytes
@@ -211,7 +212,9 @@ local function leaseStretch(c, p, s, starts)
       first = firstOf(c, s.route, p.owner, endsAt, isStarted, kind.own)
       g = first.bundle
     end
-    states[n + 1], states[n + 2] = h, first.before .. id .. first.behind
+    states[n + 1] = h
+    if keys[i] then states[n + 2] = first.before .. id .. first.behind .. kind.prefix .. keys[i]
+    else states[n + 2] = first.before .. id .. first.behind end
     leases[z + 1], leases[z + 2] = endsAt, h
     n, z, r, o = n + 2, z + 2, r + 1, o + 1
     ready[r], outHandles[o], out[o] = h, h, spec

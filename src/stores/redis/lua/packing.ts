@@ -65,7 +65,7 @@ function readLua(table: string, names: readonly string[], isWhole: boolean): str
 function soundLua(names: readonly PackedName[], rules: SameRules): string {
   const firsts = names.filter((_, at) => at % (capturesMax - 1) === 0).map((name) => `job.${name}`);
   const numbers = names.flatMap((name) => {
-    if (name === "flags" || name === "route" || name === "state") return [];
+    if (name === "flags" || name === "uses" || name === "route" || name === "state") return [];
     const { type, isNullable } = jobFields[name] as JobField;
     if (type === "flag") return [`(job.${name} == "0" or job.${name} == "1")`];
     if (type !== "integer") return [];

@@ -22,7 +22,7 @@ local EDITED = ${luaList(editFields)}
 
 local function advance(job, to)
   assert(ARROWS[job.state .. to], "MRARROW a job cannot move from state " .. job.state .. " to " .. to)
-  job.state = to
+  job.state, job.uses = to, to == RUNNING and job.laneGates or ""
   job.rev = job.rev + 1
 end
 

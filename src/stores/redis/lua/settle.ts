@@ -100,11 +100,12 @@ local function prepare(c, stretch, rest)
   return ending
 end
 
--- The ending of a job with this state and id; nothing where it is not running under the fence of the stretch.
+-- The ending of a job with this state and id; nothing where it is not running under the fence of the stretch. Jobs that
+-- differ in their uses alone have the same.
 local function endingOf(c, stretch, state, id)
   local at = #stretch.running + 1
   if find(state, stretch.running, 1, true) ~= 1 or find(state, id, at, true) ~= at then return nil end
-  local rest = sub(state, at + #id)
+  local rest = match(state, "^.*\31", at + #id) or ""
   local ending = stretch.endings[rest] or prepare(c, stretch, rest)
   if ending.isPlain then
     stretch.last = ending
@@ -117,9 +118,15 @@ local function endPlain(c, stretch, h, state, id, ended, result)
   if not stretch.isPlain or not state or c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
   local ending = stretch.last
   -- Most look like the one before them.
-  if state ~= stretch.running .. id .. (ending.rest or "") then
+  local known = stretch.running .. id .. (ending.rest or "")
+  if state ~= known and not (ending.hasGates and find(state, known, 1, true) == 1) then
     ending = endingOf(c, stretch, state, id)
     if not ending then return false end
+  end
+  if ending.hasGates then
+    local uses = sub(state, #stretch.running + #id + #ending.rest + 1)
+    if uses == "" then return false end
+    push(c, "gated", uses)
   end
   -- The id and its note: a short attempt log as it came, most often.
   local told = ended
@@ -137,7 +144,6 @@ local function endPlain(c, stretch, h, state, id, ended, result)
   stretch.n, stretch.handles[n] = n, h
   ending.jobs = ending.jobs + 1
   if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
-  if ending.hasGates then push(c, "gated", h) end
   n = g.n + 1
   g.n, g[n], g.ids[n] = n, told, id
   return true
