@@ -39,13 +39,18 @@ const collect = (table: string, place: string, which: string, more = ""): string
 const isBlocked = ` AND state = ${blocked}`;
 
 export const arriveSql = `
--- Owed work under these ids, each of them as often as it is named.
+-- Owed work under these ids, each of them as often as it is named: put_doc_v1 without a guard, over a set.
 CREATE FUNCTION @owe_v1(p_now int8, p_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE v_id text;
+DECLARE v_floor int8 := coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
 BEGIN
-  FOR v_id IN SELECT unnest(p_ids) ORDER BY 1 LOOP
-    PERFORM @put_doc_v1(p_now, jsonb_build_object('kind', '${owedKind}', 'id', v_id, 'body', E'\\x01e', 'due', '{"inMs": 0}'::jsonb));
-  END LOOP;
+  INSERT INTO @doc AS d (kind, id, version, body, due_at)
+  SELECT '${owedKind}', o.id, v_floor + count(*), E'\\x01e', p_now FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
+    ON CONFLICT (kind, id) DO UPDATE SET version = d.version + excluded.version - v_floor, body = excluded.body, due_at = excluded.due_at, expires_at = NULL;
+  -- As in put_doc_v1: what was given to one that is gone since is below the floor by now.
+  SELECT max(f.version) INTO v_floor FROM @doc_floor f WHERE f.version > v_floor;
+  IF v_floor IS NOT NULL THEN
+    UPDATE @doc d SET version = v_floor + 1 WHERE d.kind = '${owedKind}' AND d.id = ANY (p_ids) AND d.version <= v_floor;
+  END IF;
 END $$;
 
 -- The ends of these members go along p_max edges each behind p_passed (null: from the first one on), in order of
