@@ -149,7 +149,8 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
   const places = jobs.map((job) => routes.add(job).place);
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
-  const tags = placesOf(jobs, (job) => job.tags ?? []);
+  // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
+  const tags = placesOf(jobs, ({ tags: given }) => (given ? [...new Set(given)] : []));
   return {
     ...Object.fromEntries(sentFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,

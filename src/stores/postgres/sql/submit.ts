@@ -173,7 +173,7 @@ BEGIN
     INSERT INTO @payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input) WHERE v_seqs[l.at] IS NOT NULL;
   END IF;
   IF p_tag_at IS NOT NULL THEN
-    INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) WHERE v_seqs[t.at] IS NOT NULL ON CONFLICT DO NOTHING;
+    INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) WHERE v_seqs[t.at] IS NOT NULL;
   END IF;
   PERFORM @tell_v1(now, @and_v1(v_all, v_events), p_inside);
   IF p_lane_key IS NOT NULL AND NOT p_inside THEN PERFORM @relieve_claims_v1(now); END IF;

@@ -31,20 +31,26 @@ const ends = terminalStates.map((state) => ({
 }));
 const newEnds = ends.map(({ name }, at) => `w[${at + 6}] + ${name}`).join(", ");
 
-const collect = (state: string, table: string, which: string, more = ""): string => `
-    SELECT t_id || array_agg(id), t_waits || array_agg(waits), t_freed || array_agg(freed), t_state || array_agg(${state})
-      INTO t_id, t_waits, t_freed, t_state
-      FROM (SELECT id, waits, freed, state FROM @${table} WHERE id = ANY (${which})${more} ORDER BY id FOR UPDATE) t;`;
+/** Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place. */
+const collect = (table: string, place: string, which: string, more = ""): string => `
+    SELECT t_place || array_agg(place), t_id || array_agg(id), t_waits || array_agg(waits), t_freed || array_agg(freed), t_state || array_agg(state)
+      INTO t_place, t_id, t_waits, t_freed, t_state
+      FROM (SELECT ${place} AS place, id, waits, freed, state FROM @${table} WHERE id = ANY (${which})${more} ORDER BY id FOR UPDATE) t;`;
 const isBlocked = ` AND state = ${blocked}`;
 
 export const arriveSql = `
--- Owed work under these ids, each of them as often as it is named.
+-- Owed work under these ids, each of them as often as it is named: put_doc_v1 without a guard, over a set.
 CREATE FUNCTION @owe_v1(p_now int8, p_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE v_id text;
+DECLARE v_floor int8 := coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
 BEGIN
-  FOR v_id IN SELECT unnest(p_ids) ORDER BY 1 LOOP
-    PERFORM @put_doc_v1(p_now, jsonb_build_object('kind', '${owedKind}', 'id', v_id, 'body', E'\\x01e', 'due', '{"inMs": 0}'::jsonb));
-  END LOOP;
+  INSERT INTO @doc AS d (kind, id, version, body, due_at)
+  SELECT '${owedKind}', o.id, v_floor + count(*), E'\\x01e', p_now FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
+    ON CONFLICT (kind, id) DO UPDATE SET version = d.version + excluded.version - v_floor, body = excluded.body, due_at = excluded.due_at, expires_at = NULL;
+  -- As in put_doc_v1: what was given to one that is gone since is below the floor by now.
+  SELECT max(f.version) INTO v_floor FROM @doc_floor f WHERE f.version > v_floor;
+  IF v_floor IS NOT NULL THEN
+    UPDATE @doc d SET version = v_floor + 1 WHERE d.kind = '${owedKind}' AND d.id = ANY (p_ids) AND d.version <= v_floor;
+  END IF;
 END $$;
 
 -- The ends of these members go along p_max edges each behind p_passed (null: from the first one on), in order of
@@ -53,25 +59,26 @@ CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows te
   OUT events text, OUT owes bool) LANGUAGE plpgsql ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE
-  g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; v_asked text[]; v_flows text[] := p_flows; v_left text[]; v_owed text[];
-  t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; n_id text[]; n_waits text[]; h_id text[]; h_waits text[]; f_id text[]; f_waits text[]; f_freed text[];
+  g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; v_asked text[]; v_flows text[] := p_flows; v_left text[]; v_owed text[]; v_rest text[];
+  t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; h_id text[]; h_waits text[];
 BEGIN
-  SELECT array_agg(id), array_agg(ended), array_agg(meets), array_agg(misses)
-    INTO g_id, g_ended, g_meets, g_misses FROM (
-      SELECT ${targetOf("m.flow", "e.edge")} AS id, CASE WHEN length(e.edge) = 2 THEN m.state END AS ended,
+  -- Of a member with more edges the first one of the rest is seen, too: it tells that they are owed.
+  SELECT array_agg(id) FILTER (WHERE NOT is_rest), array_agg(ended) FILTER (WHERE NOT is_rest), array_agg(meets) FILTER (WHERE NOT is_rest),
+      array_agg(misses) FILTER (WHERE NOT is_rest), array_agg(member) FILTER (WHERE is_rest)
+    INTO g_id, g_ended, g_meets, g_misses, v_rest FROM (
+      SELECT m.id AS member, e.o > coalesce(m.passed, 0) + p_max AS is_rest, ${targetOf("m.flow", "e.edge")} AS id, CASE WHEN length(e.edge) = 2 THEN m.state END AS ended,
         ${bitAt("e.edge", 1, "m.state")} AS meets, ${bitAt("e.edge", 2, "m.state")} AS misses
-      FROM unnest(p_places, p_flows, p_edges, p_states, p_passed) m(place, flow, edges, state, passed)
+      FROM unnest(p_places, p_ids, p_flows, p_edges, p_states, p_passed) m(place, id, flow, edges, state, passed)
         CROSS JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) WITH ORDINALITY e(edge, o)
-      WHERE e.o > coalesce(m.passed, 0) AND e.o <= coalesce(m.passed, 0) + p_max ORDER BY m.place, e.o) g;
-  SELECT array_agg(m.id) INTO v_owed FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed) 
-    -- No edge is shorter than five letters with its quotes: most lists need not be read for that.
-    WHERE length(m.edges) > p_max * 5 AND ${edgeCount("m.")} > coalesce(m.passed, 0) + p_max;
+      WHERE e.o > coalesce(m.passed, 0) AND e.o <= coalesce(m.passed, 0) + p_max + 1 ORDER BY m.place, e.o) g;
   v_asked := g_id;
-  FOR i IN 1..50 LOOP${collect("state", "waiting", "v_asked", isBlocked)}
+  FOR i IN 1..50 LOOP${collect("waiting", "ctid", "v_asked", isBlocked)}
+    -- Most often each target is asked for once and is there.
+    EXIT WHEN cardinality(t_id) = cardinality(g_id);
     v_left := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(t_id));
     EXIT WHEN v_left = '{}';
     v_flows := ARRAY(SELECT unnest(v_flows) INTERSECT SELECT unnest(v_left));
-    IF v_flows <> '{}' THEN${collect("state", "history", "v_flows")}
+    IF v_flows <> '{}' THEN${collect("history", "NULL::tid", "v_flows")}
       v_left := ARRAY(SELECT unnest(v_left) EXCEPT SELECT unnest(t_id));
     END IF;
     EXIT WHEN NOT EXISTS (SELECT 1 FROM @waiting WHERE id = ANY (v_left)${isBlocked}) AND NOT EXISTS (SELECT 1 FROM @history WHERE id = ANY (v_left) AND id = ANY (v_flows));
@@ -83,13 +90,13 @@ BEGIN
   -- some of them miss it, row by row its need and slack fall. It is freed where the first reaches 0 while the second does
   -- not lack, and whatever comes behind that passes it over. To a flow that has ended only its members come.
   WITH target AS MATERIALIZED (
-    SELECT id, waits, freed, state, split_part(waits, ',', 1)::int8 AS need, split_part(waits, ',', 2)::int8 AS slack
-    FROM unnest(t_id, t_waits, t_freed, t_state) t(id, waits, freed, state)),
+    SELECT place, id, waits, freed, state, split_part(waits, ',', 1)::int8 AS need, split_part(waits, ',', 2)::int8 AS slack
+    FROM unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state)),
   came AS (
     SELECT id, sum(meets) AS met, sum(misses) AS missed, count(*) - count(ended) AS others, ${ends.map(({ name, count }) => `${count} AS ${name}`).join(", ")}
     FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id),
   summed AS MATERIALIZED (
-    SELECT c.*, t.waits, t.freed, t.state, t.need AS need_before, t.slack AS slack_before, t.need - c.met AS need, t.slack - c.missed AS slack,
+    SELECT c.*, t.place, t.waits, t.freed, t.state, t.need AS need_before, t.slack AS slack_before, t.need - c.met AS need, t.slack - c.missed AS slack,
       (t.need > 0 AND t.need <= c.met AND (t.need < c.met OR c.missed > 0)) OR (t.state <> ${blocked} AND c.others > 0) AS is_ordered
     FROM came c JOIN target t ON t.id = c.id),
   step AS (
@@ -101,48 +108,45 @@ BEGIN
       min(o) FILTER (WHERE need = 0 AND meets = 1) AS met_at, min(o) FILTER (WHERE slack < 0) AS lost_at FROM step GROUP BY id),
   -- Materialized, because the planner would read the text of a target anew for each number that is taken from it.
   counted AS MATERIALIZED (
-    SELECT t.id, t.freed, t.state, t.need_before, t.slack_before, ${ends.map(({ name }) => `t.${name}`).join(", ")}, string_to_array(t.waits, ',')::int8[] AS w,
+    SELECT t.id, t.place, t.freed, t.state, t.need_before, t.slack_before, ${ends.map(({ name }) => `t.${name}`).join(", ")}, string_to_array(t.waits, ',')::int8[] AS w,
       coalesce(s.need, t.need) AS need, coalesce(s.slack, t.slack) AS slack,
       CASE WHEN t.is_ordered THEN s.slack_freed WHEN t.need_before > 0 AND t.need <= 0 AND t.slack >= 0 THEN t.slack END AS slack_freed,
       CASE WHEN t.is_ordered THEN s.met_at IS NOT NULL ELSE t.need_before > 0 AND t.need <= 0 END AS is_met, coalesce(s.met_at = s.lost_at, false) AS is_lost_with_it
     FROM summed t LEFT JOIN stepped s ON s.id = t.id WHERE NOT t.is_ordered OR s.id IS NOT NULL),
   judged AS (SELECT *, state = ${blocked} AND freed IS NOT NULL AND slack_freed IS NOT NULL AS is_freed FROM counted),
   written AS MATERIALIZED (
-    SELECT id, freed, state, is_freed, is_met AND w[4] = 1 AS owes, is_lost_with_it, slack_before, CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
+    SELECT id, place, state, is_freed, is_met AND w[4] = 1 AS owes, is_lost_with_it, slack_before, CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
+      CASE WHEN is_freed THEN string_to_array(freed, ',') END AS p,
       concat_ws(',', CASE WHEN is_freed THEN 0 ELSE need END, CASE WHEN is_freed THEN slack_freed ELSE slack END, w[3], w[4]) ||
-      CASE WHEN array_length(w, 1) > 4 THEN concat_ws(',', '', w[5], ${newEnds}) ELSE '' END AS waits FROM judged)
-  SELECT array_agg(id) FILTER (WHERE state = ${blocked} AND NOT is_freed), array_agg(waits) FILTER (WHERE state = ${blocked} AND NOT is_freed),
-      array_agg(id) FILTER (WHERE state <> ${blocked}), array_agg(waits) FILTER (WHERE state <> ${blocked}),
-      array_agg(id) FILTER (WHERE is_freed), array_agg(waits) FILTER (WHERE is_freed), array_agg(freed) FILTER (WHERE is_freed),
+      CASE WHEN array_length(w, 1) > 4 THEN concat_ws(',', '', w[5], ${newEnds}) ELSE '' END AS waits FROM judged),
+  due AS MATERIALIZED (
+    SELECT place, waits, is_freed, p, CASE WHEN is_freed THEN CASE left(p[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(p[1], 2)::int8 END AS due_at
+    FROM written WHERE state = ${blocked}),
+  -- A target that stays blocked keeps all but its waits.
+  placed AS (
+    UPDATE @waiting w SET waits = c.waits, state = c.state, rev = w.rev + c.steps, rank = coalesce(c.rank, w.rank), due_at = coalesce(c.due_at, w.due_at),
+      ttl_at = CASE WHEN c.is_freed THEN c.ttl_at ELSE w.ttl_at END, timer_at = CASE WHEN c.is_freed THEN ${waitingTimer("c.").replace("c.deadline_at", "w.deadline_at")} ELSE w.timer_at END
+    FROM (SELECT place, waits, is_freed, is_freed::int4 AS steps, due_at, p[2]::int8 + p[3]::int8 * due_at AS rank, due_at + nullif(p[4], '')::int8 AS ttl_at,
+      CASE WHEN is_freed THEN ${stateSql("due_at", "p_now")} ELSE ${blocked} END AS state FROM due) c
+    WHERE w.ctid = ANY (t_place) AND w.ctid = c.place RETURNING w.id, w.route, w.rev, w.attempt, w.state, w.due_at, w.lane_key, c.is_freed),
+  grouped AS MATERIALIZED (
+    SELECT route, rev, attempt, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids,
+      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL) AS lanes
+    FROM placed WHERE is_freed GROUP BY 1, 2, 3, 4, 5),
+  moved AS (
+    INSERT INTO @tally SELECT route, ${blocked}, -sum(jobs) FROM grouped GROUP BY route
+      UNION ALL SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state),
+  laned AS (SELECT k.lane_key, row_number() OVER () AS number FROM (SELECT DISTINCT unnest(lanes) AS lane_key FROM grouped WHERE state = ${ready}) k),
+  touched AS (INSERT INTO @lane_touch (lanes) SELECT array_agg(lane_key) FROM laned GROUP BY (number - 1) / ${touchKeysMax})
+  SELECT array_agg(id) FILTER (WHERE state <> ${blocked}), array_agg(waits) FILTER (WHERE state <> ${blocked}),
       -- Once for each arrival that owes something, as one behind the other would.
-      v_owed || array_agg(id) FILTER (WHERE state = ${blocked} AND owes)
-        || array_agg(id) FILTER (WHERE state = ${blocked} AND slack_before >= 0 AND slack < 0 AND NOT (owes AND is_lost_with_it))
-    INTO n_id, n_waits, h_id, h_waits, f_id, f_waits, f_freed, v_owed FROM written;
+      v_rest || array_agg(id) FILTER (WHERE state = ${blocked} AND owes)
+        || array_agg(id) FILTER (WHERE state = ${blocked} AND slack_before >= 0 AND slack < 0 AND NOT (owes AND is_lost_with_it)),
+      (SELECT string_agg(${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) FROM grouped)
+    INTO h_id, h_waits, v_owed, events FROM written;
 
-  IF n_id IS NOT NULL THEN
-    UPDATE @waiting w SET waits = n.waits FROM unnest(n_id, n_waits) n(id, waits) WHERE w.id = ANY (n_id) AND w.id = n.id;
-  END IF;
   IF h_id IS NOT NULL THEN
     UPDATE @history h SET waits = n.waits FROM unnest(h_id, h_waits) n(id, waits) WHERE h.id = ANY (h_id) AND h.id = n.id;
-  END IF;
-  IF f_id IS NOT NULL THEN
-    WITH parted AS MATERIALIZED (SELECT f.id, f.waits, string_to_array(f.freed, ',') AS p FROM unnest(f_id, f_waits, f_freed) f(id, waits, freed)),
-    due AS MATERIALIZED (
-      SELECT id, waits, p[2]::int8 AS base, p[3]::int8 AS slope, nullif(p[4], '')::int8 AS ttl, CASE left(p[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(p[1], 2)::int8 AS due_at FROM parted),
-    place AS (SELECT id, waits, base + slope * due_at AS rank, due_at, due_at + ttl AS ttl_at, ${stateSql("due_at", "p_now")} AS state FROM due),
-    placed AS (
-      UPDATE @waiting w SET state = c.state, rev = w.rev + 1, rank = c.rank, due_at = c.due_at, ttl_at = c.ttl_at, waits = c.waits,
-        timer_at = ${waitingTimer("c.").replace("c.deadline_at", "w.deadline_at")}
-      FROM place c WHERE w.id = ANY (f_id) AND w.id = c.id RETURNING w.id, w.route, w.rev, w.attempt, w.state, w.due_at, w.lane_key),
-    grouped AS (
-      SELECT route, rev, attempt, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids
-      FROM placed GROUP BY route, rev, attempt, state, CASE WHEN state = ${scheduled} THEN due_at END),
-    moved AS (
-      INSERT INTO @tally SELECT route, ${blocked}, -sum(jobs) FROM grouped GROUP BY route
-        UNION ALL SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state),
-    laned AS (SELECT k.lane_key, row_number() OVER () AS number FROM (SELECT DISTINCT lane_key FROM placed WHERE state = ${ready} AND lane_key IS NOT NULL) k),
-    touched AS (INSERT INTO @lane_touch (lanes) SELECT array_agg(lane_key) FROM laned GROUP BY (number - 1) / ${touchKeysMax})
-    SELECT string_agg(${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) INTO events FROM grouped;
   END IF;
   owes := v_owed IS NOT NULL AND v_owed <> '{}';
   IF owes THEN PERFORM @owe_v1(p_now, v_owed); END IF;
