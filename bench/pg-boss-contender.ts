@@ -3,10 +3,13 @@
  * loops of fetch and complete by 1,000 or work() with batches of 1,000 that fetches on at once while its batches come full. To be quick for a
  * single job its queue asks for LISTEN/NOTIFY. It keeps finished jobs in place, and checks no fence.
  */
+import { randomUUID } from "node:crypto";
 import { PgBoss } from "pg-boss";
-import type { Contender, OpenOptions } from "./contender.ts";
+import type { FlowJob } from "pg-boss";
+import type { BenchFlows, Contender, OpenOptions } from "./contender.ts";
 import { bulkJobs } from "./contender.ts";
 import { watchQueries } from "./driver-queries.ts";
+import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
 import { groupKeyOf, perKeyMax, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
@@ -41,6 +44,7 @@ export async function openPgBossContender({
   await boss.start();
   await boss.createQueue(queue, { notify: !isQuiet, ...policyOf(jobKind) });
   const keyOf = (input: BenchInput) => keyOptionsOf(jobKind, input);
+  const { flows, heard } = openPgBossFlows(boss);
   return {
     durability: "strict",
     get storeCalls() {
@@ -53,7 +57,7 @@ export async function openPgBossContender({
         inputs.map((input) => ({ data: input as object, ...keyOf(input as BenchInput) })),
       ),
     async work({ started, finished }) {
-      if (mode === "fetch") return fetchLoops(boss, started, finished);
+      if (mode === "fetch") return fetchLoops(boss, started, (ids) => (finished(ids.length), heard(ids)));
       ended = finished;
       const batch = isQuiet
         ? {
@@ -69,6 +73,7 @@ export async function openPgBossContender({
       });
       return { stop: () => boss.offWork(queue) };
     },
+    openFlows: () => Promise.resolve(flows),
     async countFinished() {
       const { rows } = await boss
         .getDb()
@@ -96,7 +101,7 @@ function keyOptionsOf(kind: JobKind, input: BenchInput): { singletonKey?: string
 function fetchLoops(
   boss: PgBoss,
   started: (input: unknown) => void,
-  finished: (count: number) => void,
+  finished: (ids: readonly string[]) => unknown,
 ): { stop(): Promise<unknown> } {
   let isStopped = false;
   const loop = async (): Promise<void> => {
@@ -107,11 +112,9 @@ function fetchLoops(
         continue;
       }
       for (const { data } of jobs) started(data);
-      await boss.complete(
-        queue,
-        jobs.map(({ id }) => id),
-      );
-      finished(jobs.length);
+      const ids = jobs.map(({ id }) => id);
+      await boss.complete(queue, ids);
+      await finished(ids);
     }
   };
   const running = Promise.all(Array.from({ length: loops }, loop));
@@ -119,6 +122,58 @@ function fetchLoops(
     stop() {
       isStopped = true;
       return running;
+    },
+  };
+}
+
+/**
+ * Its flows are jobs that wait for others by name. What waits is freed by a poll, once a second at best; `resolveFlow` is
+ * the pass of it that an application asks for, here behind every batch that has ended.
+ */
+function openPgBossFlows(boss: PgBoss): {
+  readonly flows: BenchFlows;
+  readonly heard: (ids: readonly string[]) => Promise<void>;
+} {
+  const waiting = new Map<string, () => void>();
+  const node = (ref: string, dependsOn: readonly string[] = []): FlowJob => ({
+    ...{ ref, name: queue, data: makeInput(0) },
+    ...(dependsOn.length === 0 ? {} : { dependsOn: [...dependsOn] }),
+  });
+  const fanOf = (width: number): readonly FlowJob[] => {
+    const middle = Array.from({ length: width }, (_, at) => node(`n${at}`, ["first"]));
+    return [
+      node("first"),
+      ...middle,
+      node(
+        "last",
+        Array.from({ length: width }, (_, at) => `n${at}`),
+      ),
+    ];
+  };
+  const run = async (jobs: readonly FlowJob[]): Promise<void> => {
+    // Known before the flow is there, because its last job may end before its submit is answered.
+    const id = randomUUID();
+    const ended = new Promise<void>((resolve) => waiting.set(id, resolve));
+    const last = jobs.at(-1) as FlowJob;
+    await boss.flow([...jobs.slice(0, -1), { ...last, options: { id } }]);
+    await ended;
+  };
+  return {
+    heard: async (ids) => {
+      for (const id of ids) waiting.get(id)?.();
+      for (const id of ids) waiting.delete(id);
+      if (waiting.size > 0) await boss.resolveFlow();
+    },
+    flows: {
+      chain: (nodes) => {
+        const chain = Array.from({ length: nodes }, (_, at) =>
+          node(`n${at}`, at === 0 ? [] : [`n${at - 1}`]),
+        );
+        return run(chain);
+      },
+      fan: (width) => run(fanOf(width)),
+      submit: async (nodes) => void (await boss.flow([...fanOf(nodes - 2)])),
+      close: () => Promise.resolve(),
     },
   };
 }

@@ -196,8 +196,8 @@ function topics(isQuick: boolean, jobs: number | null): Part {
 }
 
 /** Beside what peers have of it: chains and fans. */
-function flows(isQuick: boolean, jobs: number | null, peers: readonly SystemName[]): readonly Part[] {
-  const entries = [millrace(100), ...peers.map((system) => peer(system, 100))];
+function flows(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): readonly Part[] {
+  const entries = [millrace(100), ...peers];
   const many = jobs ?? (isQuick ? 10_000 : 100_000);
   const samples = jobs ?? (isQuick ? 20 : 200);
   return [
@@ -269,7 +269,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     tracing(special),
     ...schedules(jobs),
     topics(isQuick, jobs),
-    ...flows(isQuick, jobs, []),
+    ...flows(isQuick, jobs, [peer("pg-boss", null, "fetch")]),
     ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
@@ -338,7 +338,7 @@ function redisParts(asked: Asked): readonly Part[] {
     tracing(special),
     ...schedules(jobs),
     topics(isQuick, jobs),
-    ...flows(isQuick, jobs, ["bullmq"]),
+    ...flows(isQuick, jobs, [peer("bullmq", 100)]),
     ...events(isQuick, jobs, special),
     {
       work: "idle",

@@ -161,6 +161,8 @@ function isAsPlanned(record: JobRecord, rev: number | null): boolean {
   // Each look at a map with a cap makes another rev of it.
   if (!isTerminal(record.state)) return capOf(part) !== null;
   if (part === undefined) return false;
+  // A race ends while others of it live: unless its end is all that came since, it has come back by this plan before.
+  if (part.kind === "race") return record.rev === rev + 1;
   return liveMembers(readWaits(record.waits ?? "")) > 0;
 }
 
