@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
@@ -140,4 +141,26 @@ describe("the settings of a queue", () => {
     await expect(v.run(act())).rejects.toThrow(coded(code));
     expect(await v.run(v.mill.queues.list())).toEqual([]);
   });
+});
+
+test("a change is told in its own step, so that a process which dies behind it has told it", async () => {
+  const never = (): Promise<never> => new Promise(() => undefined);
+  let isDead = false;
+  const dying = {
+    ...v.store,
+    async putGates(...given: Parameters<typeof v.store.putGates>) {
+      const answer = await v.store.putGates(...given);
+      isDead = true;
+      return answer;
+    },
+    putDocs: (...given: Parameters<typeof v.store.putDocs>) => (isDead ? never() : v.store.putDocs(...given)),
+    readGates: (...given: Parameters<typeof v.store.readGates>) =>
+      isDead ? never() : v.store.readGates(...given),
+  };
+  void millOn(dying, { duties: false }, v.platform).queues.pause("email", { for: "1m" });
+  await v.advance(1000);
+  const { records } = await v.store.readFeed({ after: 0, max: 10 });
+  const told = records.flatMap(({ events }) => events).filter(({ kind }) => kind === "queue-changed");
+  expect(told).toMatchObject([{ id: "email" }]);
+  expect(JSON.parse(String(told[0]?.extra))).toMatchObject({ queue: "email", paused: true });
 });

@@ -8,7 +8,7 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { allGates, changeGate, readGate } from "../engine/gates.ts";
-import type { GateChange } from "../engine/gates.ts";
+import type { GateChange, NextGate } from "../engine/gates.ts";
 import { ringSettings } from "../engine/worker-bell.ts";
 import { readQueueEdit } from "./queue-edit.ts";
 import type { QueueEdit } from "./queue-edit.ts";
@@ -47,9 +47,6 @@ export interface QueueSettings {
   /** How long and how many finished jobs are kept, by outcome; null leaves all of it to the store's retention. */
   readonly retention: KeptHistory | null;
 }
-
-/** The document of a queue by which its last change was told. */
-const changeKind = "queue-change";
 
 export class Queues {
   readonly #engine: Engine;
@@ -129,25 +126,18 @@ export class Queues {
     change: (body: LimitBody) => GateChange,
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
-    await changeGate(this.#engine.store, key, ({ body }) => change(body));
+    await changeGate(
+      this.#engine.store,
+      key,
+      ({ body }) => change(body),
+      (next, now) => {
+        const extra = JSON.stringify(settingsOfGate(queue, next, now));
+        return { kind: "queue-changed", subject: queue, extra };
+      },
+    );
     // This process knows without a bell.
     await Promise.all([this.#engine.queuePolicies.refresh(), ringSettings(this.#engine, queue)]);
-    const settings = await this.settings(queue);
-    await this.#tell(settings);
-    return settings;
-  }
-
-  /** The change is made; that nobody is told of it must not make it fail. */
-  async #tell(settings: QueueSettings): Promise<void> {
-    const { store, log } = this.#engine;
-    const { queue } = settings;
-    const body = JSON.stringify(settings);
-    const tells = { kind: "queue-changed", subject: queue, extra: body } as const;
-    try {
-      await store.putDocs([{ kind: changeKind, id: queue, body, guard: "any", tells }]);
-    } catch (error) {
-      log.warn("the change of a queue could not be told; it is made", { queue, error });
-    }
+    return this.settings(queue);
   }
 }
 
@@ -155,7 +145,7 @@ export function isPaused({ closedUntil }: Pick<Gate, "closedUntil">, now: number
   return closedUntil !== null && closedUntil > now;
 }
 
-function settingsOfGate(queue: string, gate: Gate | null, now: number): QueueSettings {
+function settingsOfGate(queue: string, gate: NextGate | null, now: number): QueueSettings {
   const paused = gate !== null && isPaused(gate, now);
   const until = paused ? gate.closedUntil : null;
   const body = readBody(gate?.body ?? null);

@@ -8,7 +8,7 @@ import { MillraceError } from "../model/error.ts";
 import { boundsOfBody, boundsPerKeyOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
 import type { LimitBody } from "../model/limit.ts";
 import { behindKeysOf, gateOfLimit, isKeyedGate } from "../model/lane.ts";
-import type { Gate } from "../store/records.ts";
+import type { Gate, PutEvent } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 
 type GateStore = Pick<Store, "readGates" | "putGates">;
@@ -28,6 +28,9 @@ export interface GateChange {
   readonly drains?: boolean;
 }
 
+/** A gate as a change leaves it, as far as people set it; a time from now on is counted from the read before. */
+export type NextGate = Pick<Gate, "closedUntil" | "isDraining" | "body">;
+
 /** As many processes as may change one gate in the same moment. */
 const triesMax = 100;
 const pageMax = 500;
@@ -40,12 +43,14 @@ export async function readGate(store: GateStore, key: string): Promise<FoundGate
 
 /**
  * @param decide what is to change; null for nothing.
+ * @param tells what the feed tells of the change, in the same step.
  * @returns what was decided by, and what was changed.
  */
 export async function changeGate<Change extends GateChange>(
   store: GateStore,
   key: string,
   decide: (found: FoundGate) => Change | null,
+  tells?: (next: NextGate, now: number) => PutEvent,
 ): Promise<{ readonly found: FoundGate; readonly change: Change | null }> {
   for (let tries = 0; tries < triesMax; tries++) {
     const found = await readGate(store, key);
@@ -55,16 +60,20 @@ export async function changeGate<Change extends GateChange>(
     const { body = found.body, isDraining = gate?.isDraining ?? false, drains = false } = change;
     const until = gate?.closedUntil ?? null;
     const kept = until !== null && until > now ? { at: until } : null;
+    const closed = change.closed === undefined ? kept : change.closed;
+    const closedUntil = closed === null ? null : "at" in closed ? closed.at : now + closed.inMs;
+    const next: NextGate = { closedUntil, isDraining, body: writeBody(body) };
     const [answer] = await store.putGates([
       {
         key,
         guard: { version: gate?.version ?? 0 },
         ...boundsOfBody(body),
         perKey: boundsPerKeyOf(settingsOf(body)),
-        closed: change.closed === undefined ? kept : change.closed,
+        closed,
         isDraining,
-        body: writeBody(body),
+        body: next.body,
         ...(drains ? { drains } : {}),
+        ...(tells === undefined ? {} : { tells: tells(next, now) }),
       },
     ]);
     if (answer?.kind === "ok") return { found, change };

@@ -219,6 +219,8 @@ export interface GatePut {
   readonly body: string | null;
   /** Takes all tokens that are there: the token time is at least now + burstUs. */
   readonly drains?: boolean;
+  /** What the feed tells where the put is applied; left out for nothing. Over partitions it is told once. */
+  readonly tells?: PutEvent;
 }
 
 /**

@@ -464,6 +464,7 @@ function gatePut(command: Extract<Command, { do: "gate" }>, place: string): Gate
     isDraining,
     body: null,
     drains,
+    ...(isDraining ? { tells: { kind: "queue-changed", subject: "q0", extra: `${cap}` } } : {}),
   };
 }
 

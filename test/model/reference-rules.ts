@@ -30,6 +30,7 @@ import type {
   FeedRecord,
   Gate,
   GatePut,
+  PutEvent,
   Growth,
   JobRecord,
   LeasedJob,
@@ -366,9 +367,10 @@ export class ReferenceRules {
     return held;
   }
 
-  putGate({ key, guard, closed, drains, perKey = null, ...put }: GatePut): operations.GatePutAnswer {
+  putGate({ key, guard, closed, drains, tells, perKey = null, ...put }: GatePut): operations.GatePutAnswer {
     const { version, tatUs } = this.all.gates.get(key) ?? { version: 0, tatUs: 0 };
     if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
+    this.tellPut(tells);
     const emptyUs = drains === true && put.rate !== null ? this.now * 1000 + put.rate.burstUs : 0;
     const closedUntil = closed === null ? null : this.at(closed);
     const gate = { ...put, key, closedUntil, perKey, version: version + 1, tatUs: Math.max(tatUs, emptyUs) };
@@ -579,16 +581,19 @@ export class ReferenceRules {
     return doc === undefined || this.isExpired(doc) ? 0 : doc.version;
   }
 
+  tellPut(tells: PutEvent | undefined): void {
+    if (tells === undefined) return;
+    const { kind, subject, extra } = tells;
+    this.all.events.push({ kind, id: subject, rev: 0, route: 0, state: null, attempt: 0, extra });
+  }
+
   putDoc(put: DocPut): operations.PutDocAnswer {
     const { kind, id, body, guard, due = null, expiresInMs = null, tells } = put;
     const old = this.all.docs.get(docKey({ kind, id }));
     const current = this.versionOf({ kind, id });
     const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
     if (wanted !== current) return { kind: "changed", version: current };
-    if (tells !== undefined) {
-      const { kind: told, subject, extra } = tells;
-      this.all.events.push({ kind: told, id: subject, rev: 0, route: 0, state: null, attempt: 0, extra });
-    }
+    this.tellPut(tells);
     this.all.docs.delete(docKey({ kind, id }));
     if (body === null) {
       if (old !== undefined) this.raiseFloor(old);

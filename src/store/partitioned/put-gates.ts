@@ -38,17 +38,18 @@ async function putGate(
     ? everywhere(partitions, placement)
     : placesOf(partitions, placement, put.key);
   const of = partitions.length;
+  const { tells: _told, ...copied } = put;
   // Before the put at home: a copy that is as it was then has been written by nobody who came there later.
   const copies = await Promise.all(
     others.map(async (other) =>
-      isOfKeys ? (await putAt(other, { ...put, guard: "any" }, of)).version : versionIn(other, put.key),
+      isOfKeys ? (await putAt(other, { ...copied, guard: "any" }, of)).version : versionIn(other, put.key),
     ),
   );
   const answer = await putAt(home as Partition, put, of);
   if (answer.kind === "changed") return answer;
   const isLast = async (): Promise<boolean> =>
     (await versionIn(home as Partition, put.key)) === answer.version;
-  await Promise.all(others.map((other, at) => follow(other, put, { copy: copies[at] ?? 0, of, isLast })));
+  await Promise.all(others.map((other, at) => follow(other, copied, { copy: copies[at] ?? 0, of, isLast })));
   return answer;
 }
 

@@ -2,6 +2,7 @@
 import type { TokenRate } from "../../model/gate.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
+import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
 import { callRead, callWrite, onlyRow, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -16,13 +17,15 @@ export async function putGates(calls: Calls, puts: readonly GatePut[]): Promise<
   );
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
+  hints.hasTold = puts.some(({ tells }) => tells !== undefined);
   calls.tell(hints);
   return JSON.parse(answers as string) as GatePutAnswer[];
 }
 
-function packPut({ key, guard, body, perKey = null, ...put }: GatePut): object {
+function packPut({ key, guard, body, perKey = null, tells, ...put }: GatePut): object {
   return {
     ...put,
+    tells: tells && packEvents([bundleOfPut(tells)]),
     perKey,
     key: packText(key),
     guard: guard === "any" ? null : guard.version,

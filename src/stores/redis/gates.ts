@@ -6,6 +6,7 @@ import { putFields, readArgument, valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { readHints } from "./hint-text.ts";
 import { dueText } from "./next-text.ts";
+import { eventText } from "./submit-text.ts";
 import { packNullable, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
 export const putGates: Operation<"putGates"> = async (calls, puts) => {
@@ -20,13 +21,13 @@ export const putGates: Operation<"putGates"> = async (calls, puts) => {
 };
 
 function putTexts(put: GatePut): string[] {
-  const { key, guard, cap, rate, closed, isDraining, perKey = null, drains = false, body } = put;
+  const { key, guard, cap, rate, closed, isDraining, perKey = null, drains = false, body, tells } = put;
   const values: Readonly<Record<(typeof putFields)[number], string>> = {
     ...{ cap: valueText(cap), stepUs: valueText(rate?.stepUs), burstUs: valueText(rate?.burstUs) },
     ...{ closed: closed === null ? "" : dueText(closed), isDraining: valueText(isDraining) },
     ...{ drains: valueText(drains), perKey: perKey === null ? "" : "1", perCap: valueText(perKey?.cap) },
     ...{ perStepUs: valueText(perKey?.rate?.stepUs), perBurstUs: valueText(perKey?.rate?.burstUs) },
-    body: packNullable(body),
+    ...{ body: packNullable(body), tells: eventText(tells) },
   };
   const version = guard === "any" ? guard : String(guard.version);
   return [packText(key), version, ...putFields.map((name) => values[name])];

@@ -9,7 +9,7 @@ import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
 import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
 import { isOfFlow, mayBeRefusedLate } from "../../store/plain.ts";
-import type { DocPut, NewJob } from "../../store/records.ts";
+import type { DocPut, NewJob, PutEvent } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { holdCode } from "../../store/rules/unique-holds.ts";
 import { argumentText, valueText } from "./argument-text.ts";
@@ -123,7 +123,12 @@ export function pushDoc(args: string[], put: DocPut): void {
   const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
   args.push(docField(put.kind, put.id), version);
   args.push(due ? dueText(due) : "", valueText(expiresInMs), packNullable(put.body));
-  args.push(put.tells === undefined ? "" : packEvents([bundleOfPut(put.tells)], routeText));
+  args.push(eventText(put.tells));
+}
+
+/** What a put tells, packed; "" for nothing. */
+export function eventText(tells: PutEvent | undefined): string {
+  return tells === undefined ? "" : packEvents([bundleOfPut(tells)], routeText);
 }
 
 /** Effects follow a change of their job, so for them every refusal is late. */

@@ -9,6 +9,7 @@ import type { GateBounds, GateState } from "../../model/gate.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
+import { bundleOfPut } from "../../store/packed-events.ts";
 import { Admission } from "../../store/rules/admit.ts";
 import { putGate } from "../../store/rules/put-gate.ts";
 import { limitTo, readValue } from "./connection.ts";
@@ -78,6 +79,7 @@ export function putGates(step: Step, puts: readonly GatePut[]): GatePutAnswer[] 
       bounds,
       body,
     );
+    if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
     for (const [route] of statements(readRoutesOf).all(key) as [route: number][]) step.woken.add(route);
     if (put.drains === true && isKeyedGate(key)) drainKey(step, key);
     for (const route of wakeLanesOf(step, key)) step.woken.add(route);

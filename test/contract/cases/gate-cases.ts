@@ -43,6 +43,25 @@ export const gateCases: ContractGroup = {
   about: "gates",
   cases: [
     [
+      "what the put of a gate tells is in the feed with the put, and a refused put tells nothing",
+      async ({ store }) => {
+        const tells = { kind: "queue-changed", subject: "q", extra: "{}" } as const;
+        const put = aGate(queueGateKey("q"), { cap: 3, guard: { version: 0 }, tells });
+        expect(await store.putGates([put])).toEqual([{ kind: "ok", version: 1 }]);
+        expect(await store.putGates([put])).toEqual([{ kind: "changed", version: 1 }]);
+        const { partitions = 1 } = store;
+        const feeds = await Promise.all(
+          Array.from({ length: partitions }, (_, partition) =>
+            store.readFeed({ partition, after: 0, max: 10 }),
+          ),
+        );
+        const events = feeds.flatMap(({ records }) => records.flatMap((record) => record.events));
+        expect(events).toEqual([
+          { kind: "queue-changed", id: "q", rev: 0, route: 0, state: null, attempt: 0, extra: "{}" },
+        ]);
+      },
+    ],
+    [
       "a gate is put under its version and read with what is held",
       async ({ store, lease, platform }) => {
         const rate = { stepUs: 1000, burstUs: 5000 };

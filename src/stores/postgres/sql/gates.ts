@@ -46,7 +46,7 @@ END $$;
 
 -- ready: the routes of the gates that were put. p_careful: nobody is waited for.
 CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool, OUT answers jsonb, OUT ready int8[]) LANGUAGE plpgsql AS $$
-DECLARE v_now int8; v_put jsonb; v_one record;
+DECLARE v_now int8; v_put jsonb; v_one record; v_events text;
   v_keys text[] := ARRAY(SELECT DISTINCT p->>'key' FROM jsonb_array_elements(p_puts) p);
   v_keyed bool := EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE k LIKE ${anyKeyed}) OR EXISTS (SELECT 1 FROM jsonb_array_elements(p_puts) p WHERE jsonb_typeof(p->'perKey') = 'object')
     OR EXISTS (SELECT 1 FROM @gate WHERE key = ANY (v_keys) AND has_keys);
@@ -65,7 +65,9 @@ BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts) LOOP
     SELECT * INTO v_one FROM @put_gate_v1(v_now, v_put);
     answers := answers || to_jsonb(v_one);
+    IF v_one.kind = 'ok' THEN v_events := @and_v1(v_events, v_put->>'tells'); END IF;
   END LOOP;
+  PERFORM @tell_v1(v_now, v_events, false);
   ready := ARRAY(SELECT DISTINCT route FROM @gate_use WHERE key = ANY (v_keys));
   IF v_keyed THEN
     -- Lanes that wait at these gates, or at those of keys of these limits.

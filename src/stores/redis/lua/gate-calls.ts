@@ -67,6 +67,7 @@ local function putGate(c, key, guard)
   gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
+  if put.tells ~= "" then tellPacked(c, put.tells) end
   tellGate(c, gate)
   if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else wakeKeys(c, key, "") end
   return true, gate.version
