@@ -87,6 +87,40 @@ test("a first job that cannot be read is set aside, and the lane goes on", async
   expect(await auditAll(store)).toEqual({});
 });
 
+test("a job that comes ahead of those that its lane knows of is claimed before them", async () => {
+  const fair = (id: string, given: Partial<NewJob> = {}): NewJob =>
+    aJob({ id, laneKey: "l", laneStep: laneStepOf(1), ...given });
+  const claimFair = async (): Promise<string[]> => {
+    const routes = [aRoute({ laneKey: "any", laneStep: 1 })];
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 1 }] }));
+    return jobs.map(({ id }) => id);
+  };
+  await submit(...["a", "b", "c", "d"].map((id) => fair(id)));
+  expect(await claimFair()).toEqual(["a"]);
+  await submit(fair("urgent", { rankBase: -5 }), fair("e"));
+  expect(await claimFair()).toEqual(["urgent"]);
+  expect(await claimFair()).toEqual(["b"]);
+  await submit(fair("less urgent", { rankBase: -5 }));
+  expect(await claimFair()).toEqual(["less urgent"]);
+  for (const id of ["c", "d", "e"]) expect(await claimFair()).toEqual([id]);
+  expect(await claimFair()).toEqual([]);
+  expect(await auditAll(store)).toEqual({});
+});
+
+test("what a lane wrongly knows of its line is mended by the audit", async () => {
+  const uncapped = (id: string): NewJob => aJob({ id, laneKey: "l", laneGates: null });
+  await submit(...["a", "b", "c", "d"].map(uncapped));
+  expect(await claim(1)).toEqual(["a"]);
+  const [key, known] = [keyOf("lane"), (await redis.admin.hget(keyOf("lane"), "l")) as string];
+  expect(known).toMatch(/a3\x1e.*a4\x1e\.$/);
+  for (const wrong of [known.replace("a3", "a4"), `${known.slice(0, known.lastIndexOf("\x1f") + 1)}.`]) {
+    await redis.admin.hset(key, "l", wrong);
+    expect(await auditAll(store)).toEqual({ lane: 1 });
+    expect(await auditAll(store)).toEqual({});
+  }
+  expect(await claim()).toEqual(["b", "c", "d"]);
+});
+
 test("nothing is left of lanes without jobs, once the others have reached their turns", async () => {
   const fair = (id: string, key: string): NewJob =>
     aJob({ id, laneKey: key, laneStep: laneStepOf(1), laneGates: grouped(id, key).laneGates ?? null });
