@@ -88,7 +88,7 @@ function mendHeld(step: Step): number {
   }
   const wrong = [...changes].filter(([, change]) => change !== 0);
   for (const [key, change] of wrong) {
-    addPermits(statements, key, change, now);
+    addPermits(statements, [[key, change]], now);
     wakeAtGate(step, key);
   }
   return wrong.length;

@@ -29,6 +29,8 @@ interface Head extends Pick<JobRow, "seq" | "rank" | "route"> {
   readonly isRung: boolean;
   /** Set for what stands behind this job of the lane, which was taken, and has not been read. */
   readonly behind?: Pick<JobRow, "rank" | "seq">;
+  /** Its gates have not been read: most lanes have so many others before their next turn that nobody asks. */
+  readonly isBare?: true;
 }
 
 /** A job that passed. */
@@ -62,9 +64,11 @@ const readOpen = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l
   WHERE ${isOpenLane} AND l.route = ? AND (l.pos, l.seq) > (?, ?) ORDER BY l.pos, l.seq ${limitTo("?")}`;
 /** Input: lane. Answer: its head. */
 const readOne = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l ${joined} WHERE l.key = ?`;
-/** Inputs: lane, its number, rank and seq to go on behind. Answer: the next in line. */
-const readBehind = `SELECT l.lane, ?, 0, ${columns} FROM millrace_line l ${joined}
-  WHERE l.lane = ? AND (l.rank, l.seq) > (?, ?) ORDER BY l.rank, l.seq LIMIT 1`;
+/** Inputs: number of a lane, rank and seq to go on behind. Answer: the next in line. */
+const readBehind = `SELECT rank, seq, route, timer_at FROM millrace_line
+  WHERE lane = ? AND (rank, seq) > (?, ?) ORDER BY rank, seq LIMIT 1`;
+/** Input: seq. Answer: what its spec says of its lane. */
+const readSpec = "SELECT lane_step, lane_gates FROM millrace_spec WHERE seq = ?";
 
 /** Inputs: key of the gate, number of the lane, its first job. */
 const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE number = ? AND seq = ?";
@@ -147,7 +151,7 @@ export class LanePick {
       taken.map(({ head }) => head),
       served.values(),
     );
-    for (const [key, permits] of held) addPermits(statements, key, permits, now);
+    addPermits(statements, held, now);
     writeTops(statements, tops);
     for (const { head, gate } of others) statements(parkLane).run(gate, head.number, head.seq);
     for (const gate of new Set(this.#refused.map((each) => each.gate))) {
@@ -159,6 +163,10 @@ export class LanePick {
   #consider(head: Head): void {
     if (head.behind !== undefined) {
       this.#readBehind(head, head.behind);
+      return;
+    }
+    if (head.isBare === true) {
+      this.#readSpec(head);
       return;
     }
     this.#seen.add(head.lane);
@@ -187,10 +195,21 @@ export class LanePick {
     this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
   }
 
-  #readBehind({ lane, number, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
-    const row = this.#step.statements(readBehind).get(lane, number, rank, seq) as HeadRow | undefined;
-    if (row !== undefined) this.#add(this.#headOf(row, pos));
-    this.#behind.set(lane, row === undefined ? null : [row[3], row[4], row[5], row[6]]);
+  #readBehind({ lane, number, pos, step }: Head, behind: Pick<JobRow, "rank" | "seq">): void {
+    const found = this.#step.statements(readBehind).get(number, behind.rank, behind.seq) as First | undefined;
+    this.#behind.set(lane, found ?? null);
+    if (found === undefined) return;
+    const [rank, seq, route, timerAt] = found;
+    const place = { lane, number, pos: step === null ? rank : pos, rank, seq, route };
+    this.#add({ ...place, step, uses: [], isRung: this.#isRung(timerAt), isBare: true });
+  }
+
+  #readSpec(head: Head): void {
+    const { isBare: _isBare, ...bare } = head;
+    const row = this.#step.statements(readSpec).get(head.seq) as
+      | [step: number | null, gates: string | null]
+      | undefined;
+    if (row !== undefined) this.#consider({ ...bare, step: row[0], uses: usesOf(row[1]) });
   }
 
   #takeTurn({ pos, route }: Head, step: number): number {
@@ -213,12 +232,14 @@ export class LanePick {
     }
   }
 
-  /** @param turn of its lane, where that is not written yet. */
-  #headOf([number, lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow, turn?: number): Head {
-    const laneGates = gates === null ? null : (JSON.parse(gates) as string[]);
-    const isRung = timerAt !== null && timerAt <= this.#step.now;
-    const place = step === null ? rank : (turn ?? pos);
-    return { lane, number, pos: place, seq, route, rank, step, uses: keyUsesOf({ laneGates }), isRung };
+  #headOf([number, lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow): Head {
+    const isRung = this.#isRung(timerAt);
+    const place = step === null ? rank : pos;
+    return { lane, number, pos: place, seq, route, rank, step, uses: usesOf(gates), isRung };
+  }
+
+  #isRung(timerAt: number | null): boolean {
+    return timerAt !== null && timerAt <= this.#step.now;
   }
 
   #add(head: Head): void {
@@ -265,6 +286,10 @@ export class LanePick {
     source.next = 0;
     source.isDry = rows.length < this.#batch;
   }
+}
+
+function usesOf(gates: string | null): readonly KeyUse[] {
+  return keyUsesOf({ laneGates: gates === null ? null : (JSON.parse(gates) as string[]) });
 }
 
 function isBefore(one: Head, other: Head): boolean {

@@ -125,18 +125,21 @@ export function openRowSets(
 
 /**
  * Runs it for many rows with few statements. `values` are those of all rows, `width` of each; `namedOf` gives the
- * named inputs of the set that starts with the row of this number.
+ * named inputs of the set that starts with the row of this number, where it has any.
  */
 export function runRowSets(
   statements: Statements,
   sets: readonly RowSet[],
   { values, width }: { readonly values: readonly SqlValue[]; readonly width: number },
-  namedOf: (row: number) => NamedValues,
+  namedOf?: (row: number) => NamedValues,
 ): void {
   let from = 0;
   for (const { rows, sql } of sets) {
-    for (const size = rows * width; values.length - from >= size; from += size)
-      statements(sql).run(namedOf(from / width), ...values.slice(from, from + size));
+    for (const size = rows * width; values.length - from >= size; from += size) {
+      const ofSet = values.slice(from, from + size);
+      if (namedOf === undefined) statements(sql).run(...ofSet);
+      else statements(sql).run(namedOf(from / width), ...ofSet);
+    }
   }
 }
 

@@ -6,16 +6,21 @@
 import type { GateState } from "../../model/gate.ts";
 import { gateOfLimit } from "../../model/lane.ts";
 import type { Gate } from "../../store/records.ts";
-import { readValue } from "./connection.ts";
-import type { Statements } from "./connection.ts";
+import { openRowSets, readValue, runRowSets } from "./connection.ts";
+import type { SqlValue, Statements } from "./connection.ts";
 import { readGate } from "./gates.ts";
 import type { Step } from "./step.ts";
 
 /** Input: key. */
 const readPermit = "SELECT held, tat_us, opens_at FROM millrace_permit WHERE key = ?";
 /** Inputs: key, change. */
-const addHeld = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, ?, 0)
-  ON CONFLICT (key) DO UPDATE SET held = held + excluded.held`;
+const addHeld = heldSql("VALUES (?, ?, 0)");
+/** Inputs: the same of each row. Many at once take half the time of one by one. */
+const addHelds = openRowSets(
+  "key, change",
+  (set) => `WITH ${set} ${heldSql("SELECT key, change, 0 FROM e WHERE true")}`,
+  addHeld,
+);
 /** Inputs: key, now in us. A row that says nothing goes. */
 const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
 /** Inputs: key, how much of it is given back, now in us. A row that says nothing behind it goes. */
@@ -24,6 +29,11 @@ const dropLast =
 /** Inputs: key, token time. */
 const setToken = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, 0, ?)
   ON CONFLICT (key) DO UPDATE SET tat_us = max(tat_us, excluded.tat_us)`;
+
+function heldSql(rows: string): string {
+  return `INSERT INTO millrace_permit (key, held, tat_us) ${rows}
+    ON CONFLICT (key) DO UPDATE SET held = held + excluded.held`;
+}
 
 interface KeyState extends GateState {
   /** When its clock lets lanes that wait there pass; null where none wait for it. */
@@ -80,10 +90,19 @@ export function keyGate(
   return { ...state, key, version, isDraining, perKey: null, body, tatUs };
 }
 
-export function addPermits(statements: Statements, key: string, change: number, now: number): void {
-  // Most keys give back the only permit that they gave.
-  const isLast = change < 0 && Number(statements(dropLast).run(key, -change, now * 1000).changes) > 0;
-  if (!isLast) statements(addHeld).run(key, change);
+/** @param changes how much more (or less) is held, by key. */
+export function addPermits(
+  statements: Statements,
+  changes: Iterable<readonly [key: string, change: number]>,
+  now: number,
+): void {
+  const more: SqlValue[] = [];
+  for (const [key, change] of changes) {
+    // Most keys give back the only permit that they gave.
+    const isLast = change < 0 && Number(statements(dropLast).run(key, -change, now * 1000).changes) > 0;
+    if (change !== 0 && !isLast) more.push(key, change);
+  }
+  runRowSets(statements, addHelds, { values: more, width: 2 });
 }
 
 export function moveKeyToken(statements: Statements, key: string, tatUs: number): void {

@@ -7,8 +7,8 @@ import type { GateState } from "../../model/gate.ts";
 import type { RouteContent } from "../../model/route.ts";
 import { isInLine, keyUsesOf, permitChanges } from "../../store/rules/lane.ts";
 import type { Laned } from "../../store/rules/lane.ts";
-import { readValue } from "./connection.ts";
-import type { Statements } from "./connection.ts";
+import { openRowSets, readValue, runRowSets } from "./connection.ts";
+import type { SqlValue, Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { addPermits, openKeyStates } from "./key-gates.ts";
 import { closedGateOf, isAnyParked, wakeAtGate } from "./parked-lanes.ts";
@@ -30,6 +30,15 @@ const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RE
 /** Inputs: where it waits, place, first job, number. */
 const setFirst = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
   WHERE number = ?`;
+/** Inputs: the same of each row. */
+const setFirsts = openRowSets(
+  "parked_at, pos, rank, seq, route, timer_at, number",
+  (
+    set,
+  ) => `WITH ${set} UPDATE millrace_lane SET parked_at = e.parked_at, pos = e.pos, rank = e.rank, seq = e.seq,
+    route = e.route, timer_at = e.timer_at FROM e WHERE millrace_lane.number = e.number`,
+  setFirst,
+);
 /** Input: seq. Answer: the gates of its keys. */
 const readGates = "SELECT lane_gates FROM millrace_spec WHERE seq = ?";
 /** Input: number. */
@@ -75,8 +84,9 @@ export function flushLanes(commit: Commit): void {
     shift(from, false);
     shift(to, true);
   }
-  for (const [key, change] of permitChanges(moves)) {
-    if (change !== 0) addPermits(statements, key, change, now);
+  const changes = permitChanges(moves);
+  addPermits(statements, changes, now);
+  for (const [key, change] of changes) {
     // Who takes a permit makes no room.
     if (change > 0) gates.delete(key);
     if (change < 0) gates.set(key, false);
@@ -187,8 +197,8 @@ export interface Served {
 }
 
 /**
- * Takes these jobs out of their lines; their lanes show the next. One by one: as sets, from a list in JSON, each of the
- * two took twice as long.
+ * Takes these jobs out of their lines, one by one: as sets it takes as long. Their lanes show the next, as sets: 1.4 us a
+ * lane instead of 2.5; from a list in JSON it took twice as long.
  */
 export function serveLanes(
   statements: Statements,
@@ -197,14 +207,15 @@ export function serveLanes(
 ): void {
   const leave = statements(takeFromLine);
   for (const { number, rank, seq } of taken) leave.run(number, rank, seq);
+  const values: SqlValue[] = [];
   for (const { number, turn, parkedAt, next } of served) {
     const first = next === undefined ? (statements(readFirst).get(number) as First | undefined) : next;
-    if (first !== undefined && first !== null)
-      statements(setFirst).run(parkedAt, turn ?? first[0], ...first, number);
+    if (first !== undefined && first !== null) values.push(parkedAt, turn ?? first[0], ...first, number);
     // An empty lane of turns keeps its turn.
     else if (turn === null) statements(dropLane).run(number);
-    else statements(setFirst).run(null, turn, ...nobody, number);
+    else values.push(null, turn, ...nobody, number);
   }
+  runRowSets(statements, setFirsts, { values, width: 7 });
 }
 
 /** Inputs: queue, turn. */
