@@ -58,15 +58,6 @@ export async function rearm(engine: Engine, map: JobRecord): Promise<boolean> {
   return false;
 }
 
-/** Behind a replay that made a new round. */
-export async function goOn(engine: Engine, id: string): Promise<void> {
-  for (;;) {
-    const map = await engine.reads.add(id);
-    if (map === null || map.state !== "blocked" || map.cancelAsked) return;
-    if (await rearm(engine, map)) return freeNext(engine, map);
-  }
-}
-
 /** @param map as it was read once its need was set back. */
 export async function freeNext(engine: Engine, map: JobRecord): Promise<void> {
   const cap = capOf(flowMetaOf(map).part) ?? 0;
