@@ -38,8 +38,9 @@ export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 const alarmSleepMs = 300_000;
 
 const defaults: DutyTuning = {
-  // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end.
-  promote: { isOn: true, batchMax: 1000, sleepMaxMs: 1500 },
+  // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end. The
+  // batch bounds for how long a flood of one queue keeps the store from others: docs/decisions/0006.
+  promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500 },
   reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
