@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { eventCodes } from "../model/event-kind.ts";
 import { stateCodes } from "../model/job-state.ts";
-import { emptyHints, handOut, hintDue, isEmpty } from "./hints.ts";
+import { emptyHints, handOut, hintDoc, hintDue, isEmpty } from "./hints.ts";
 import type { Hints } from "./hints.ts";
 import { hintEvents, packEvents, readEvents } from "./packed-events.ts";
 import type { Hint } from "./store.ts";
@@ -95,14 +95,20 @@ describe("packed events", () => {
 });
 
 describe("hints", () => {
-  test("of a clock that has rung are due at once", () => {
+  test("of a clock that has rung are due in a moment, and those of due documents at once, beside any clock", () => {
     const hints = emptyHints();
     expect(isEmpty(hints)).toBe(true);
     hintDue(hints, 20);
     hintDue(hints, -5);
     hintDue(hints, 10);
     expect(isEmpty(hints)).toBe(false);
-    expect(handed(hints)).toEqual([{ kind: "due", inMs: 0 }]);
+    expect(handed(hints)).toEqual([{ kind: "due", inMs: 1 }]);
+    hintDoc(hints, 30);
+    hintDoc(hints, 0);
+    expect(handed(hints)).toEqual([
+      { kind: "due", inMs: 0 },
+      { kind: "due", inMs: 1 },
+    ]);
   });
 
   test("reach every listener, also behind one that throws", () => {

@@ -9,8 +9,10 @@ import type { Hint } from "./store.ts";
 
 export interface Hints {
   routes: Set<number>;
-  /** The earliest clock that was set, relative to the call's time. */
+  /** The earliest clock that was set, relative to the call's time; at least 1. */
   dueInMs: number | null;
+  /** Whether documents were written that are due already: told apart, because they would hide the clocks. */
+  hasDueDocs: boolean;
   /** Whether due jobs were promoted. */
   hasPromoted: boolean;
   /** Whether the feed has grown. */
@@ -23,17 +25,26 @@ export interface Hints {
 
 export function emptyHints(): Hints {
   const lists = { finished: [], cancels: [] };
-  return { routes: new Set(), dueInMs: null, hasPromoted: false, hasTold: false, taken: new Set(), ...lists };
+  const flags = { hasDueDocs: false, hasPromoted: false, hasTold: false };
+  return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
 }
 
-export function isEmpty({ routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels }: Hints): boolean {
-  const isQuiet = routes.size === 0 && dueInMs === null && !hasPromoted && !hasTold && taken.size === 0;
-  return isQuiet && finished.length === 0 && cancels.length === 0;
+export function isEmpty(hints: Hints): boolean {
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
+  const hasNoIds = finished.length === 0 && cancels.length === 0;
+  return hasNoClock && hasNoIds && !hasTold && routes.size === 0 && taken.size === 0;
 }
 
 export function hintDue(hints: Hints, inMs: number): void {
-  const left = Math.max(0, inMs);
+  const left = Math.max(1, inMs);
   if (hints.dueInMs === null || left < hints.dueInMs) hints.dueInMs = left;
+}
+
+/** The due time of a document that was written. */
+export function hintDoc(hints: Hints, inMs: number): void {
+  if (inMs <= 0) hints.hasDueDocs = true;
+  else hintDue(hints, inMs);
 }
 
 /**
@@ -62,13 +73,14 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
 
 /** The hints as those who watch get them: plain, so that they may cross to another thread. */
 export function contractHints(told: Hints): Hint[] {
-  const { routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels } = told;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = told;
   const hints: Hint[] = [];
   // Before the routes that became ready in the same breath: those jobs are not taken.
   if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
   if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
   // Before the clocks that are set in the same breath: those are not answered yet.
   if (hasPromoted) hints.push({ kind: "promoted" });
+  if (hasDueDocs) hints.push({ kind: "due", inMs: 0 });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
   if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
   const owners = new Map<string, string[]>();

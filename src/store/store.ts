@@ -162,7 +162,10 @@ export type Unwatch = () => void;
 export type Hint =
   /** Jobs became ready on these routes. */
   | { readonly kind: "ready"; readonly routes: readonly number[] }
-  /** The earliest clock that was set: a duty that sleeps longer should wake then. */
+  /**
+   * The earliest clock that was set: a duty that sleeps longer should wake then. 0 tells of documents that are due
+   * already, and hides no other clock.
+   */
   | { readonly kind: "due"; readonly inMs: number }
   /** Due jobs were promoted just now: who stands by for their clocks need not do it. */
   | { readonly kind: "promoted" }

@@ -17,6 +17,7 @@ import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
 import { until } from "../support/until.ts";
 import { auditAll, findAll } from "../support/walk.ts";
+import { onePartition } from "../support/one-partition.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const partitions = 4;
@@ -36,7 +37,7 @@ describeStoreContract(
     const prefix = randomBytes(6).toString("hex");
     const { url } = cluster;
     const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });
-    return { ...store, readFeed: (request) => store.readFeed({ partition, ...request }) };
+    return onePartition(store, partition);
   },
 );
 

@@ -4,6 +4,7 @@
  * histories.
  */
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { onePartition } from "../support/one-partition.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
@@ -16,6 +17,6 @@ describeStoreContract("Redis with all of a case in one of four partitions", ({ p
     const partition = opened++ % partitions;
     const placement = { partitions, ofId: () => partition, ofName: () => partition, ofGates: partition };
     const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });
-    return { ...store, readFeed: (request) => store.readFeed({ partition, ...request }) };
+    return onePartition(store, partition);
   }),
 );

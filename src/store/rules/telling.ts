@@ -29,6 +29,8 @@ export interface Telling {
   readonly events: (EventBundle & { readonly ids: string[]; readonly notes?: string[] })[];
   /** The earliest clock that was set. */
   dueAt: number | null;
+  /** Documents were written that are due already. */
+  hasDueDocs: boolean;
 }
 
 export function openCounts(): Counts {
@@ -98,6 +100,12 @@ export function tellMove(telling: Telling, from: number, told: Told & { readonly
 
 export function setClock(telling: Telling, at: number | null): void {
   if (at !== null && (telling.dueAt === null || at < telling.dueAt)) telling.dueAt = at;
+}
+
+/** The due time of a document: one that is due already hides no clock. */
+export function setDocClock(telling: Telling, at: number | null, now: number): void {
+  if (at !== null && at <= now) telling.hasDueDocs = true;
+  else setClock(telling, at);
 }
 
 export function count({ counts }: Telling, route: number, state: number, change: number): void {

@@ -22,11 +22,14 @@ describe("a payload of NOTIFY", () => {
 
   test("that would be too large says that there is more, and keeps routes and clock", () => {
     for (const finished of [["x".repeat(8000)], Array.from({ length: 300 }, (_, at) => `job-${at}`)]) {
-      const text = writePayload(hintsOf({ routes: new Set([2]), dueInMs: 0, finished }), "me");
+      const text = writePayload(
+        hintsOf({ routes: new Set([2]), dueInMs: 7, hasDueDocs: true, finished }),
+        "me",
+      );
       expect(text.length).toBeLessThan(8000);
       expect(readPayload(text)).toEqual({
         by: "me",
-        hints: hintsOf({ routes: new Set([2]), dueInMs: 0 }),
+        hints: hintsOf({ routes: new Set([2]), dueInMs: 7, hasDueDocs: true }),
         hasMore: true,
       });
     }

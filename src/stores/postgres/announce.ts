@@ -22,6 +22,7 @@ interface Payload {
   readonly by?: string;
   readonly r?: number[];
   readonly d?: number;
+  readonly o?: boolean;
   readonly p?: boolean;
   readonly k?: number[];
   readonly f?: string[];
@@ -115,9 +116,10 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
 }
 
 function joinHints(all: Hints, hints: Hints): void {
-  const { routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
   for (const route of routes) all.routes.add(route);
   for (const route of taken) if (!all.routes.has(route)) all.taken.add(route);
+  all.hasDueDocs ||= hasDueDocs;
   all.hasPromoted ||= hasPromoted;
   all.hasTold ||= hasTold;
   if (dueInMs !== null) hintDue(all, dueInMs);
@@ -126,11 +128,12 @@ function joinHints(all: Hints, hints: Hints): void {
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
     d: dueInMs ?? undefined,
+    o: hasDueDocs || undefined,
     p: hasPromoted || undefined,
     k: taken.size === 0 ? undefined : [...taken].slice(0, idsMax),
     t: hasTold || undefined,
@@ -158,6 +161,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     payload = JSON.parse(text) as Payload;
     for (const route of payload.r ?? []) hints.routes.add(route);
     if (payload.d !== undefined) hintDue(hints, payload.d);
+    hints.hasDueDocs = payload.o === true;
     hints.hasPromoted = payload.p === true;
     hints.hasTold = payload.t === true;
     for (const route of payload.k ?? []) hints.taken.add(route);

@@ -2,7 +2,7 @@
  * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
  */
 import { isMillraceError } from "../../model/error.ts";
-import { emptyHints, hintDue } from "../../store/hints.ts";
+import { emptyHints, hintDoc, hintDue } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
 import type { Ride } from "./announce.ts";
@@ -89,7 +89,7 @@ export async function callEach<Answer>(
   });
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
-  if (owes === "t") hintDue(hints, 0);
+  if (owes === "t") hintDoc(hints, 0);
   hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return JSON.parse(answers ?? "[]") as Answer[];

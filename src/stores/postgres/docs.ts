@@ -1,7 +1,7 @@
 /** Documents (sql/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
 import { untilMs } from "../../store/due-job.ts";
 import { dueDocsPage, placeOfCursor } from "../../store/due-docs.ts";
-import { emptyHints, hintDue } from "../../store/hints.ts";
+import { emptyHints, hintDoc } from "../../store/hints.ts";
 import type {
   PutDocAnswer,
   ReadDocsAnswer,
@@ -21,7 +21,7 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
   const hints = emptyHints();
   // The store's time is not known here: whoever hears of it looks, and learns the real clock.
-  if (puts.some(({ due }) => due !== undefined && due !== null)) hintDue(hints, 0);
+  if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
   hints.hasTold = puts.some(({ tells }) => tells !== undefined);
   calls.tell(hints);
   return rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));

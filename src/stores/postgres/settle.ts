@@ -6,7 +6,7 @@ import type { Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
-import { emptyHints, hintDue } from "../../store/hints.ts";
+import { emptyHints, hintDoc } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
 import { areAlike, isGrowth, isOfFlow, isPlainSettle } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -73,7 +73,7 @@ export async function settleBy(
   for (const [at, index] of singles.entries())
     answers[index] = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
   for (const route of readNumbers(ready)) hints.routes.add(route);
-  if (owes === "1") hintDue(hints, 0);
+  if (owes === "1") hintDoc(hints, 0);
   hintEvents(hints, events, Number(now));
   calls.tell(hints);
   return answers;

@@ -8,13 +8,19 @@ import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-te
 import { readRoute, routeText } from "./route-text.ts";
 import { rowsOf } from "./text.ts";
 
+/** In front of the earliest clock: documents are due already. */
+const dueDocs = "0,";
+
 /** An answer: ready routes, earliest clock, finished ids, cancels, and 1 where the feed has grown. */
 export function readHints(answer: unknown): Hints {
   const [routes, due, finished, cancels, told] = answer as [string, string, string, string, number?];
   const hints = emptyHints();
   hints.hasTold = told === 1;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
-  if (due !== "") hintDue(hints, Number(due));
+  const hasDueDocs = due.startsWith(dueDocs);
+  const clock = hasDueDocs ? due.slice(dueDocs.length) : due;
+  hints.hasDueDocs = hasDueDocs;
+  if (clock !== "") hintDue(hints, Number(clock));
   if (finished !== "") hints.finished = readTexts(finished);
   if (cancels !== "")
     for (const [id, owner] of rowsOf<[string, string]>(readTexts(cancels), 2))

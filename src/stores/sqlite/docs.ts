@@ -13,7 +13,7 @@ import type {
 import { bundleOfPut } from "../../store/packed-events.ts";
 import type { Doc, DocCheck, DocPut } from "../../store/records.ts";
 import { putDoc as putBy } from "../../store/rules/put-doc.ts";
-import { setClock } from "../../store/rules/telling.ts";
+import { setDocClock } from "../../store/rules/telling.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
@@ -55,7 +55,7 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
     case "written": {
       const { version, body, dueAt, expiresAt } = outcome.doc;
       statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
-      setClock(step, dueAt);
+      setDocClock(step, dueAt, now);
       if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
       return { kind: "ok", version };
     }

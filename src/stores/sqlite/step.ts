@@ -64,6 +64,7 @@ export function beginStep(commit: Commit): Step {
     lanes,
     events: [],
     dueAt: null,
+    hasDueDocs: false,
     woken: new Set(),
     ended: [],
     targets: new Map(),
@@ -86,7 +87,9 @@ const appendFeed = "INSERT INTO millrace_feed (at, body) VALUES (?, ?) RETURNING
  * Writes what the call has to tell and adds its hints. Answers the number of its feed record, or null when it changed
  * no job.
  */
-export function endStep({ statements, now, events, dueAt, woken }: Step, hints: Hints): number | null {
+export function endStep(step: Step, hints: Hints): number | null {
+  const { statements, now, events, dueAt, hasDueDocs, woken } = step;
+  hints.hasDueDocs ||= hasDueDocs;
   if (dueAt !== null) hintDue(hints, dueAt - now);
   for (const route of woken) hints.routes.add(route);
   if (events.length === 0) return null;

@@ -4,6 +4,7 @@ import type { Hint, Store } from "../../../src/store/store.ts";
 import { aChange, aJob, aRoute, aSettle, askCancel, finish, schedule } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
+import { aFlow, aMember } from "./flow-jobs.ts";
 
 export const hintTitle =
   "a listener hears what became ready, what is due, that it was promoted, what finished and whose cancel was asked for";
@@ -54,6 +55,21 @@ export const hintCases: ContractGroup = {
         await store.promoteDue({ max: 10 });
         await turn();
         expect(hints).toContainEqual({ kind: "promoted" });
+        unwatch();
+      },
+    ],
+    [
+      "owed work of a call does not hide the clock that the same call sets",
+      async ({ store, submit, claim }) => {
+        await submit(aFlow(1), aMember("a"));
+        await submit(aJob({ id: "later" }));
+        const jobs = await claim();
+        const { hints, unwatch } = listen(store);
+        const settles = jobs.map((job) => aSettle(job, job.id === "later" ? schedule(40) : finish()));
+        expect(await store.settleIfLeased(settles)).toEqual([{ kind: "ok" }, { kind: "ok" }]);
+        await turn();
+        expect(hints).toContainEqual({ kind: "due", inMs: 0 });
+        expect(hints).toContainEqual({ kind: "due", inMs: 40 });
         unwatch();
       },
     ],

@@ -88,8 +88,24 @@ local function leaveLists(c, h, job)
   end
 end
 
+-- What the call was to write of a record that is set aside: a state would come back without its spec.
+local function dropState(c, h)
+  local states = c.states or NONE
+  local n = c.statesAt or #states
+  for i = n - 1, 1, -2 do
+    if states[i] == h then
+      table.remove(states, i + 1)
+      table.remove(states, i)
+      n = n - 2
+    end
+  end
+  if c.statesAt then c.statesAt = n end
+  if c.done then c.done[h] = nil end
+end
+
 local function setAside(c, h, spec, state, why)
   widen(c)
+  dropState(c, h)
   local k, job, text, isMoved = c.k, {}, spec or "", state and true
   state = state or ""
   local isRead = readSpec(job, text)

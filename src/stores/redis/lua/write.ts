@@ -22,6 +22,11 @@ local function setDue(c, at)
   if not c.due or n < c.due then c.due = n end
 end
 
+-- The due time of a document: one that is due already hides no clock.
+local function setDocDue(c, at)
+  if tonumber(at) <= c.now then c.hasDueDocs = true else setDue(c, at) end
+end
+
 -- A job leaves the store. was: its route and state, and where the indexes had it.
 local function leave(c, h, was)
   local k = c.k
@@ -148,7 +153,7 @@ local function writeDocs(c)
     if dueAt == "" then free[#free + 1] = set[i]
     else
       add2(timed, dueAt, set[i])
-      setDue(c, dueAt)
+      setDocDue(c, dueAt)
       c.life.hasDueDocs = true
     end
   end
@@ -330,8 +335,8 @@ local function wakeGates(c)
   end
 end
 
--- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set,
--- finished ids, cancels, whether the feed has grown.
+-- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set ("0,"
+-- before it where documents are due already), finished ids, cancels, whether the feed has grown.
 local function tellCall(c)
   local hasTold = writeFeed(c)
   if c.opened then wakeGates(c) end
@@ -339,7 +344,7 @@ local function tellCall(c)
   if c.ready then
     for route in pairs(c.ready) do routes = (routes == "" and "" or routes .. ",") .. route end
   end
-  local due = c.due and num(c.due - c.now) or ""
+  local due = (c.hasDueDocs and "0," or "") .. (c.due and num(max(1, c.due - c.now)) or "")
   local finished, cancels = hintOf(c)
   local woken = wokenOf(c)
   -- Of claims and of jobs that join others no message goes out: it would wake every process for each of them.
