@@ -75,6 +75,8 @@ export class TermBook {
   readonly #timers: Record<"look" | "renew", Timer | null> = { look: null, renew: null };
   /** Reads the registry, the watched signs with it; null in a process without workers. */
   readRegistry: (() => void) | null = null;
+  /** No other process can ever use the store: nobody asks whether this one lives. */
+  isAlone = false;
 
   constructor(engine: Engine) {
     const { hostName, processId } = engine.platform;
@@ -159,7 +161,7 @@ export class TermBook {
   }
 
   get #isLapsed(): boolean {
-    return this.#isHolder && this.#nowMs() - this.#signedUs / 1000 >= signMs;
+    return !this.isAlone && this.#isHolder && this.#nowMs() - this.#signedUs / 1000 >= signMs;
   }
 
   *#waiting(): Generator<TermPlace & { readonly other: NonNullable<TermPlace["other"]> }> {
@@ -269,6 +271,7 @@ export class TermBook {
   }
 
   #setRenew(inMs: number): void {
+    if (this.isAlone) return;
     this.#set("renew", inMs, () => {
       if (!this.#isSigning) this.#besides(() => this.#renew());
     });

@@ -31,7 +31,7 @@ export function describeFlowCrashes({ title, open, crashes }: CrashSubject): voi
 }
 
 /** A flow that waits for its retention makes many calls that are all alike. */
-const crashesMax = 320;
+const crashesMax = 160;
 
 /** MILLRACE_CRASHES=all dies before and behind every call on every store, MILLRACE_CRASHES=N so often in each scenario. */
 const { MILLRACE_CRASHES: asked } = process.env;

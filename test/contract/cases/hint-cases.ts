@@ -9,6 +9,8 @@ import { aFlow, aMember } from "./flow-jobs.ts";
 export const hintTitle =
   "a listener hears what became ready, what is due, that it was promoted, what finished and whose cancel was asked for";
 
+export const owedHintTitle = "owed work of a call does not hide the clock that the same call sets";
+
 function listen(store: Store): { hints: Hint[]; unwatch: () => void } {
   const hints: Hint[] = [];
   return { hints, unwatch: store.watch((hint) => hints.push(hint)) };
@@ -59,7 +61,7 @@ export const hintCases: ContractGroup = {
       },
     ],
     [
-      "owed work of a call does not hide the clock that the same call sets",
+      owedHintTitle,
       async ({ store, submit, claim }) => {
         await submit(aFlow(1), aMember("a"));
         await submit(aJob({ id: "later" }));
