@@ -122,10 +122,13 @@ describe.each(urls)("on %s", (_store, place) => {
       const url = place();
       const holds = await heldOverKills("keys", url);
       const mill = closeLater(await Millrace.open(url, { log: false }));
+      const most = new Map<string, number>();
       for (const key of new Set(holds.map((hold) => hold.key ?? ""))) {
-        expect(mostHeld(holds.filter((hold) => hold.key === key))).toBe(cap);
+        most.set(key, mostHeld(holds.filter((hold) => hold.key === key)));
         await (await mill.limits.acquire("shop", { key, weight: cap, wait: "30s" })).release();
       }
+      // Not every key need come to its cap in so short a time.
+      expect(Math.max(...most.values()), JSON.stringify([...most])).toBe(cap);
     },
   );
 });
