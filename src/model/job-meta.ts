@@ -58,6 +58,24 @@ export function parseMeta(text: string | null): JobMeta | null {
   }
 }
 
+/** The text that was read last, and what it says: members of a flow that stand side by side have the same. */
+let last: { readonly text: string | null; readonly meta: JobMeta | null } = { text: null, meta: {} };
+
+/** For those who only look: a handler, which may change what it is given, gets an object of its own by `readMeta`. */
+function lookAt(text: string | null): JobMeta | null {
+  if (last.text !== text) last = { text, meta: parseMeta(text) };
+  return last.meta;
+}
+
+export function isReadableMeta(text: string | null): boolean {
+  return lookAt(text) !== null;
+}
+
+/** What the meta of a member says about its flow; nothing for any other job. */
+export function readFlowMeta(text: string | null): FlowMeta {
+  return lookAt(text)?.flow ?? {};
+}
+
 function isTexts(value: unknown): boolean {
   if (value === undefined) return true;
   return (

@@ -1,6 +1,6 @@
 /** Which parts of a job's own record cannot be read: they are texts that stores keep and hand back unread. */
 import { isLogReadable } from "./attempt-log.ts";
-import { parseMeta } from "./job-meta.ts";
+import { isReadableMeta } from "./job-meta.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 
 const none: readonly string[] = [];
@@ -13,7 +13,7 @@ export function unreadableParts(
   if (policy.isReadable && meta === null && attempts === null) return none;
   return [
     ...(policy.isReadable ? [] : ["policy"]),
-    ...(parseMeta(meta) === null ? ["meta"] : []),
+    ...(isReadableMeta(meta) ? [] : ["meta"]),
     ...(isLogReadable(attempts) ? [] : ["attempts"]),
   ];
 }

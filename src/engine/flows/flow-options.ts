@@ -8,7 +8,7 @@ import { checkDefinition } from "../definition.ts";
 import type { AnyJob, AnySubmission } from "../definition.ts";
 import { enqueueKeys } from "../job-options.ts";
 import type { EnqueueOptions } from "../job-options.ts";
-import { isRef } from "./result-refs.ts";
+import { isRef, refTo } from "./result-refs.ts";
 import type { Ref } from "./result-refs.ts";
 
 /** A node, or the name of one. */
@@ -102,17 +102,18 @@ export function checkSubmissions(jobs: readonly AnySubmission[], what: string): 
   }
 }
 
+const conditions: readonly (readonly [keyof AfterOptions, Condition])[] = [
+  ["after", "success"],
+  ["onFailure", "failure"],
+  ["always", "always"],
+];
+
 /** @param flow the flow that is being built. */
 export function readAfter(
   options: AfterOptions,
   what: string,
   flow: object,
 ): Pick<GraphNode, "after" | "join"> {
-  const conditions: readonly (readonly [keyof AfterOptions, Condition])[] = [
-    ["after", "success"],
-    ["onFailure", "failure"],
-    ["always", "always"],
-  ];
   const after = conditions.flatMap(([key, on]) =>
     listOf(options[key]).map((node) => ({ path: pathOf(node, `${what}: ${key}`, flow), on })),
   );
@@ -127,17 +128,44 @@ export function listOf(given: unknown): readonly unknown[] {
   return Array.isArray(given) ? given : [given];
 }
 
-/** Which flow each node was made by: a node of another flow may have the name of one of this. */
-const makers = new WeakMap<object, object>();
+/**
+ * A node as the builder hands it out. It knows which flow has made it, because a node of another flow may have the same
+ * name. A reference to its result is made when somebody asks for one: most nodes of a wide flow are never asked.
+ */
+export class MadeNode<Result> implements FlowNode<Result> {
+  readonly name: string;
+  readonly #flow: object;
+  readonly #isPart: boolean;
 
-export function madeBy<Node extends object>(flow: object, node: Node): Node {
-  makers.set(node, flow);
-  return node;
+  constructor(flow: object, name: string, isPart = false) {
+    this.name = name;
+    this.#flow = flow;
+    this.#isPart = isPart;
+  }
+
+  get result(): Ref<Result> {
+    return refTo(this.#flow, this.name, this.#isPart);
+  }
+
+  /** The flow that has made it; undefined for what is no node. */
+  static makerOf(node: unknown): object | undefined {
+    return typeof node === "object" && node !== null && #flow in node ? node.#flow : undefined;
+  }
+}
+
+export class MadePart<Item> extends MadeNode<readonly Item[]> implements FlowPart<Item> {
+  constructor(flow: object, name: string) {
+    super(flow, name, true);
+  }
+
+  get results(): Ref<readonly Item[]> {
+    return this.result;
+  }
 }
 
 export function pathOf(node: unknown, what: string, flow: object): string {
   if (typeof node === "string") return checkName(node, what);
-  const maker = typeof node === "object" && node !== null ? makers.get(node) : undefined;
+  const maker = MadeNode.makerOf(node);
   if (maker === undefined) throw invalidOption(`${what}: give a node, its name or a list of these.`);
   const { name } = node as FlowNode;
   if (maker !== flow) throw invalidFlow(`${what}: ${JSON.stringify(name)} is a node of another flow.`);

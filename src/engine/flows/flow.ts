@@ -21,7 +21,8 @@ import {
   checkOnFailure,
   checkSubmissions,
   listOf,
-  madeBy,
+  MadeNode,
+  MadePart,
   memberKeys,
   pathOf,
   plainOptions,
@@ -38,7 +39,7 @@ import type {
   RaceOptions,
   SubFlowOptions,
 } from "./flow-options.ts";
-import { refTo, takeRefs } from "./result-refs.ts";
+import { takeRefs } from "./result-refs.ts";
 import type { Ref, WithRefs } from "./result-refs.ts";
 
 /** A node as it was given. */
@@ -48,6 +49,9 @@ export interface BuiltNode extends GraphNode {
   readonly refs: readonly ResultRef[];
   readonly expands?: Expansion;
 }
+
+/** Options of a node that say where it stands in the flow; all others are its job's. */
+const placeKeys: readonly string[] = [...afterKeys, "cancelRest", "before"];
 
 type ResultsOf<Many extends readonly AnySubmission[]> =
   Many[number] extends Submission<infer _In, infer Result> ? Result : never;
@@ -69,13 +73,13 @@ export class Flow {
   readonly name: string;
   /** @internal */
   readonly nodes: BuiltNode[] = [];
+  readonly #title: string;
   readonly #onFailure: OnFailure | null;
 
   constructor(name: string, options: FlowDefinitionOptions = {}) {
     this.name = checkName(name, "flow name");
-    const { onFailure } = checkOptions(options, `flow ${JSON.stringify(name)}`, [
-      "onFailure",
-    ]) as FlowDefinitionOptions;
+    this.#title = `flow ${JSON.stringify(name)}`;
+    const { onFailure } = checkOptions(options, this.#title, ["onFailure"]) as FlowDefinitionOptions;
     this.#onFailure = onFailure === undefined ? null : checkOnFailure(onFailure, "flow: onFailure");
   }
 
@@ -93,11 +97,7 @@ export class Flow {
   ): FlowNode<Result> {
     const what = `${this.#title}: add ${JSON.stringify(name)}`;
     checkDefinition(job, what);
-    const given = checkOptions(options, what, [
-      ...memberKeys,
-      ...afterKeys,
-      ...["cancelRest", "before"],
-    ]) as NodeOptions<In>;
+    const given = checkOptions(options, what, [...memberKeys, ...placeKeys]) as NodeOptions<In>;
     const { cancelRest = false } = given;
     const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`, this));
     const path = checkNodeName(name, `${what}: name`);
@@ -110,7 +110,7 @@ export class Flow {
       cancelsRest: checkBoolean(cancelRest, `${what}: cancelRest`),
       before,
     });
-    return this.#node(path);
+    return new MadeNode<Result>(this, path);
   }
 
   /** Adds a job for each item of a list, which may be the result of another node. */
@@ -150,7 +150,7 @@ export class Flow {
       options: {},
       expands,
     });
-    return this.#part(path);
+    return new MadePart(this, path);
   }
 
   /** Adds jobs of which the first to complete decide. */
@@ -225,11 +225,7 @@ export class Flow {
     const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
     const path = this.#addPart(name, { kind: "flow", onFailure: other.onFailure ?? "isolate" }, given, what);
     for (const node of nodesInside(path, other.nodes)) this.nodes.push(node);
-    return this.#part(path);
-  }
-
-  get #title(): string {
-    return `flow ${JSON.stringify(this.name)}`;
+    return new MadePart(this, path);
   }
 
   #addMany<Item>(
@@ -243,7 +239,7 @@ export class Flow {
     const path = this.#addPart(name, part, after, what);
     for (const [at, { job, input, options = {} }] of jobs.entries())
       this.#addJob({ path: `${path}.${at}`, within: path, job: job as AnyJob, input, options });
-    return this.#part(path);
+    return new MadePart(this, path);
   }
 
   #addPart(name: string, part: Part, options: AfterOptions, what: string): string {
@@ -266,8 +262,7 @@ export class Flow {
     const { path, within, job, options, cancelsRest = false, before = [], expands } = given;
     const what = `${this.#title}: ${JSON.stringify(path)}`;
     const { input, refs } = takeRefs(this, given.input);
-    const own: Record<string, unknown> = { ...options };
-    for (const key of [...afterKeys, "cancelRest", "before"]) delete own[key];
+    const own = Object.entries(options).filter(([key]) => !placeKeys.includes(key));
     const { after, join } = readAfter(options, what, this);
     const implied = this.#impliedBy(refs, after, what);
     const [ref] = refs;
@@ -279,7 +274,7 @@ export class Flow {
     this.nodes.push({
       ...{ path, within, part: null, cancelsRest, refs, join },
       after: [...after, ...implied],
-      submission: { job, input, options: Object.keys(own).length === 0 ? undefined : own },
+      submission: { job, input, options: own.length === 0 ? undefined : Object.fromEntries(own) },
       ...(expands === undefined ? {} : { expands }),
       ...(before.length === 0 ? {} : { before }),
     });
@@ -297,15 +292,6 @@ export class Flow {
         );
     }
     return [...implied].map((path) => ({ path, on: "success" }));
-  }
-
-  #node<Result>(path: string): FlowNode<Result> {
-    return madeBy(this, { name: path, result: refTo<Result>(this, path) });
-  }
-
-  #part<Item>(path: string): FlowPart<Item> {
-    const results = refTo<readonly Item[]>(this, path, true);
-    return madeBy(this, { name: path, results, result: results });
   }
 }
 

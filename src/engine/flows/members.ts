@@ -5,7 +5,7 @@
 import { flowQueue, memberTag, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import { noteCancelReason } from "../../model/attempt-log.ts";
-import { readMeta } from "../../model/job-meta.ts";
+import { readFlowMeta } from "../../model/job-meta.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import { isTerminal, liveStates, terminalStates } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
@@ -21,7 +21,7 @@ const pageMax = 500;
 const scanMax = 10_000;
 
 export function flowMetaOf({ meta }: Pick<JobRecord, "meta">): FlowMeta {
-  return readMeta(meta).flow ?? {};
+  return readFlowMeta(meta);
 }
 
 /** Whether a job stands in for a member whose record could not be read (lost-members.ts). */

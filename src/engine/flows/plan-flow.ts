@@ -65,12 +65,17 @@ export async function planNodeJobs(engine: Engine, nodes: readonly BuiltNode[]):
     : (planned as NewJob[]);
 }
 
+/** That of a member follows from its flow's. */
+const noId = (): string => "";
+
 /** The job of a node, before it knows its place in the flow. */
 function planNode(engine: Engine, { path, submission, refs, expands }: BuiltNode): NewJob | Promise<NewJob> {
   if (submission === null) return partJob("", path);
   const given = submission as Submission;
   // The item of a list is the input of a job that is made later; the list is nobody's input.
-  return refs.length > 0 || expands !== undefined ? planIncomplete(engine, given) : planJob(engine, given);
+  return refs.length > 0 || expands !== undefined
+    ? planIncomplete(engine, given)
+    : planJob(engine, given, noId);
 }
 
 /** A flow or a part of one: a job that nobody claims. */
@@ -123,6 +128,7 @@ function tagsOf(root: string, path: string, { tags }: NewJob): readonly string[]
 
 /** A result that is not kept is there for nobody. */
 export function checkRefs(nodes: readonly BuiltNode[]): void {
+  if (nodes.every(({ refs }) => refs.length === 0)) return;
   const byPath = new Map(nodes.map((node) => [node.path, node]));
   const inside = Map.groupBy(nodes, ({ within }) => within);
   for (const { path, refs } of nodes)

@@ -79,6 +79,8 @@ export function takeRefs(flow: object, input: unknown): TakenRefs {
   const withTaken = (value: object, at: readonly (string | number)[]): unknown => {
     let copy: Record<string | number, unknown> | null = null;
     for (const [key, item] of Object.entries(value)) {
+      // Most of an input are texts and numbers, which no way has to be kept to.
+      if (typeof item !== "object" || item === null) continue;
       const step = Array.isArray(value) ? Number(key) : key;
       const taken = take(item, [...at, step]);
       if (taken === item) continue;

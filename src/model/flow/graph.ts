@@ -67,6 +67,13 @@ const masks: Readonly<Record<Condition, { readonly meets: number; readonly misse
   always: { meets: everyEnd, misses: 0 },
 };
 
+/** How the text of an edge begins. */
+const masksText: Readonly<Record<Condition, string>> = {
+  success: writeEdge({ ...masks.success, target: "" }),
+  failure: writeEdge({ ...masks.failure, target: "" }),
+  always: writeEdge({ ...masks.always, target: "" }),
+};
+
 /** What an edge waits for, by the text that it was written as. */
 export function conditionOf(edge: string): Condition {
   const { meets } = readEdge(edge);
@@ -173,9 +180,7 @@ function goBefore(nodes: Map<string, PlannedNode>, whole: Whole): readonly strin
         throw invalidFlow(
           `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which is no node beside it.`,
         );
-      edges.push(
-        writeEdge({ ...masks.success, target: within === "" ? later : later.slice(within.length + 1) }),
-      );
+      edges.push(masksText.success + (within === "" ? later : later.slice(within.length + 1)));
       awaited.push(later);
     }
   return awaited;
@@ -222,12 +227,12 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
       entrance.need -= slack;
       for (const { path, on } of after) {
         const from = nodes.get(path);
-        const parent = writeEdge({ ...masks[on], target: path });
+        const parent = masksText[on] + path;
         // What a part comes after may be what one of its nodes comes after, too.
         if (before !== undefined && isKnownParent(entrance, parent)) continue;
         const within = from === undefined ? whole.path : from.within;
         const target = within === "" ? entrance.path : entrance.path.slice(within.length + 1);
-        const edge = writeEdge({ ...masks[on], target });
+        const edge = masksText[on] + target;
         if (from === undefined) links.push({ from: path, edge });
         else from.edges.push(edge);
         entrance.parents.push(parent);
@@ -239,17 +244,17 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
 }
 
 function checkAfter({ path: own, after }: PlannedNode, nodes: Map<string, PlannedNode>, whole: Whole): void {
-  const name = JSON.stringify(own);
   const seen = new Set<string>();
+  const refuse = (path: string, how: string, why: string): MillraceError =>
+    invalidFlow(`${JSON.stringify(own)} ${how} ${JSON.stringify(path)}${why}`);
   for (const { path } of after) {
     const from = nodes.get(path);
-    const other = JSON.stringify(path);
     if (from === undefined && whole.isThere?.(path) !== true)
-      throw invalidFlow(`${name} comes after ${other}, which is no node of this flow.`);
-    if (seen.has(path)) throw invalidFlow(`${name} comes after ${other} twice; name it once.`);
+      throw refuse(path, "comes after", ", which is no node of this flow.");
+    if (seen.has(path)) throw refuse(path, "comes after", " twice; name it once.");
     seen.add(path);
     if (!isInside(own, from === undefined ? whole.path : from.within))
-      throw invalidFlow(`${name} cannot come after ${other}, which stands inside of another part.`);
+      throw refuse(path, "cannot come after", ", which stands inside of another part.");
   }
 }
 
