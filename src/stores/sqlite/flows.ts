@@ -50,9 +50,10 @@ export function passOnEnds(step: Step): void {
   if (step.ended.length === 0) return;
   step.commit.insert.flush();
   const ended = step.ended.splice(0);
+  const ways = new Set(ended.map(({ passing }) => passing.edges));
   loadTargets(
     step,
-    ended.flatMap(({ passing }) => passing.edges.map(({ id }) => id)),
+    [...ways].flatMap((edges) => edges.map(({ id }) => id)),
   );
   for (const { id, state, passing } of ended) {
     for (const edge of passing.edges) arriveAt(step, edge, state);

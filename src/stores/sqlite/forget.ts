@@ -10,6 +10,9 @@ import { runOnSeqs } from "./seq-list.ts";
 const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
   SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE s.tags IS NOT NULL AND s.seq BETWEEN ? AND ?`;
+/** Inputs: a tag, first and last seq of new live jobs. */
+const listTag = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
+  SELECT ?, seq FROM millrace_job WHERE seq BETWEEN ? AND ?`;
 /** Input: a JSON list of seqs. What cannot be read is left to the audit. */
 const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN
   (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
@@ -21,6 +24,16 @@ const dropSpecs = "DELETE FROM millrace_spec";
 /** Lists the tags of the specs from the first to the last of these seqs. */
 export function addTags(statements: Statements, first: number, last: number): void {
   statements(listTags).run(first, last);
+}
+
+/** The same of live jobs that all have these tags. */
+export function shareTags(
+  statements: Statements,
+  tags: readonly string[],
+  first: number,
+  last: number,
+): void {
+  for (const tag of tags) statements(listTag).run(tag, first, last);
 }
 
 export function dropTags(statements: Statements, seqs: readonly number[]): void {

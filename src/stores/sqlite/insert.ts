@@ -12,7 +12,7 @@ import type { PlainRow } from "../../store/rules/place.ts";
 import { columnList, sqlValue } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
 import type { NamedValues, RowSet, SqlValue, Statements } from "./connection.ts";
-import { addTags } from "./forget.ts";
+import { addTags, shareTags } from "./forget.ts";
 
 export interface Insert {
   /** What a plain job has beside a plain row is initial: nobody looks for it. */
@@ -55,6 +55,7 @@ const otherNames = rareNames.filter((name) => ![...keyNames, ...laneNames, ...fl
  * one of its jobs has any: members of flows cost a fifth less than with all rare fields.
  */
 const rareGroups = [keyNames, laneNames, flowNames, otherNames];
+const flowGroup = 1 << rareGroups.indexOf(flowNames);
 const isInGroups = (groups: number, isWanted: (field: JobField, name: string) => boolean): JobFieldName[] =>
   rareGroups
     .filter((_, bit) => (groups & (1 << bit)) !== 0)
@@ -86,12 +87,20 @@ function openSetInsert(
   return { sets, perRow, shared };
 }
 
-/** By whether the jobs share their texts, and what is rare of them. */
+/** What members of one flow with the same edges share of these, beside what any jobs may share. */
+const flowFields = (groups: number, isWanted: typeof isRareLive): readonly JobFieldName[] =>
+  isInGroups(groups & flowGroup, isWanted);
+
+/** By whether the jobs share their texts and their place in a flow, and what is rare of them. */
 const specInserts = openInserts((areShared, groups) =>
   openSetInsert(
     "millrace_spec",
-    ["createdAt", ...(areShared ? textNames : [])],
-    ["id", "input", ...(areShared ? [] : textNames), ...isInGroups(groups, isSpecField)],
+    ["createdAt", ...(areShared ? [...textNames, ...flowFields(groups, isSpecField)] : [])],
+    [
+      ...(["id", "input"] as const),
+      ...(areShared ? [] : [...textNames, ...flowFields(groups, isSpecField)]),
+      ...isInGroups(groups & ~flowGroup, isSpecField),
+    ],
   ),
 );
 /** By whether the jobs share their place, and what is rare of them. */
@@ -107,9 +116,13 @@ const liveGroups = rareGroups.reduce(
   (bits, names, bit) => bits + (names.some((name) => isRareLive(jobFields[name], name)) ? 1 << bit : 0),
   0,
 );
-/** Inputs: route and place by name; first and last seq. */
-const copyLive = `INSERT INTO millrace_job (${columnList(["seq", "id", ...placeNames])})
-  SELECT seq, id, ${placeNames.map(named).join(", ")} FROM millrace_spec WHERE seq BETWEEN ? AND ?`;
+/** Inputs: these fields by name; first and last seq. Answer: live rows that share them, with the ids of their specs. */
+const copyLive = (shared: readonly JobFieldName[]): string =>
+  `INSERT INTO millrace_job (${columnList(["seq", "id", ...shared])})
+  SELECT seq, id, ${shared.map(named).join(", ")} FROM millrace_spec WHERE seq BETWEEN ? AND ?`;
+const copiedPlain = { names: placeNames, sql: copyLive(placeNames) };
+const memberNames = [...placeNames, ...flowFields(-1, isRareLive)];
+const copiedMembers = { names: memberNames, sql: copyLive(memberNames) };
 
 type Inserts = (areShared: boolean, groups: number) => SetInsert;
 
@@ -131,7 +144,8 @@ export function openInsert(statements: Statements): Insert {
 
   const flush = (): void => {
     if (rows.length === 0) return;
-    writeRows(statements, rows, groups);
+    for (const set of (groups & flowGroup) === 0 ? [rows] : runsOfMembers(rows))
+      writeRows(statements, set, groups);
     rows = [];
     groups = 0;
     pending?.clear();
@@ -177,6 +191,25 @@ const rowsMax = 1024;
 /** Fewer live rows are bound than copied. */
 const copiedMin = 8;
 
+/** The rows in order; many that stand in one flow and differ in id and input only are a set of their own. */
+function runsOfMembers(rows: readonly PlainRow[]): readonly (readonly PlainRow[])[] {
+  const sets: (readonly PlainRow[])[] = [];
+  let from = 0;
+  for (let at = 0; at < rows.length;) {
+    const first = rows[at] as PlainRow;
+    let end = at + 1;
+    while (end < rows.length && isMemberLike(rows[end] as PlainRow, first)) end += 1;
+    if (end - at >= copiedMin) {
+      if (at > from) sets.push(rows.slice(from, at));
+      sets.push(rows.slice(at, end));
+      from = end;
+    }
+    at = end;
+  }
+  if (from < rows.length) sets.push(rows.slice(from));
+  return sets;
+}
+
 function writeRows(statements: Statements, rows: readonly PlainRow[], groups: number): void {
   const first = rows[0] as PlainRow;
   const last = rows[rows.length - 1] as PlainRow;
@@ -189,14 +222,17 @@ function writeRows(statements: Statements, rows: readonly PlainRow[], groups: nu
       seq: first.seq + at,
     }));
   };
-  const isOneText = areAlike(rows, isTextLike);
+  const areMembers = (groups & flowGroup) !== 0;
+  const isOneText = areAlike(rows, areMembers ? isMemberLike : isTextLike);
   run(specInserts, isOneText);
   const isOnePlace = areAlike(rows, isPlaceLike);
-  if (isOnePlace && (groups & liveGroups) === 0 && rows.length >= copiedMin)
-    statements(copyLive).run(namedValues(first, placeNames), first.seq, last.seq);
-  else run(liveInserts, isOnePlace);
-  if (first.tags !== null || (!isOneText && rows.some(({ tags }) => tags !== null)))
-    addTags(statements, first.seq, last.seq);
+  const bound = areMembers && isOneText ? groups & ~flowGroup : groups;
+  if (isOnePlace && (bound & liveGroups) === 0 && rows.length >= copiedMin) {
+    const { names, sql } = areMembers ? copiedMembers : copiedPlain;
+    statements(sql).run(namedValues(first, names), first.seq, last.seq);
+  } else run(liveInserts, isOnePlace);
+  if (isOneText) shareTags(statements, first.tags ?? [], first.seq, last.seq);
+  else if (rows.some(({ tags }) => tags !== null)) addTags(statements, first.seq, last.seq);
 }
 
 function areAlike(rows: readonly PlainRow[], isLike: (one: PlainRow, other: PlainRow) => boolean): boolean {
@@ -209,6 +245,21 @@ function isTextLike(one: PlainRow, other: PlainRow): boolean {
   for (const name of textNames)
     if (one[name as keyof PlainRow] !== other[name as keyof PlainRow]) return false;
   return true;
+}
+
+const sharedByMembers = [...textNames, ...flowNames];
+
+/** Of one flow, with the same edges and waits; or of none. */
+function isMemberLike(one: Partial<JobRow>, other: Partial<JobRow>): boolean {
+  for (const name of sharedByMembers) if (!isSame(one[name], other[name])) return false;
+  return true;
+}
+
+/** Whether two values are the same, or lists of the same texts. */
+function isSame(one: JobRow[JobFieldName] | undefined, other: JobRow[JobFieldName] | undefined): boolean {
+  if (one === other) return true;
+  if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
+  return one.every((text, at) => text === other[at]);
 }
 
 /** By the names in `placeNames`, but four times as fast. */

@@ -135,6 +135,22 @@ const newNodes = fc.array(
 );
 type Nodes = typeof newNodes extends fc.Arbitrary<infer A> ? A : never;
 
+/** One node, many that are alike behind it, and one behind all of them. */
+const fanNodes = fc
+  .record({
+    job: newJob,
+    width: fc.integer({ min: 8, max: 80 }),
+    by: fc.constantFrom(...edgeKinds),
+    slack: fc.nat({ max: 1 }),
+  })
+  .map(({ job, width, by, slack }): Nodes => {
+    const node = { by, need: 1, slack, owes: false };
+    const tagsOfOwn = (): Partial<NewJob> => (job.tags ? { ...job, tags: [...job.tags] } : job);
+    const middle = Array.from({ length: width }, () => ({ ...node, job: tagsOfOwn(), parents: [0] }));
+    const all = middle.map((_, at) => at + 1);
+    return [{ ...node, job: {}, parents: [] }, ...middle, { ...node, job, parents: all, need: width }];
+  });
+
 function flowJobs(id: string, nodes: Nodes): NewJob[] {
   const parentsOf = nodes.map(({ parents }, at) => parents.filter((parent) => parent < at));
   const members = nodes.map(({ job: { unique: _unique, ...job }, need, slack, owes }, at) => {
@@ -162,16 +178,19 @@ const command = fc.oneof(
   }),
   fc.record({
     kind: fc.constant("claim" as const),
-    max: fc.integer({ min: 1, max: 12 }),
+    max: fc.constantFrom(1, 3, 12, 90),
     routes: fc.integer({ min: 1, max: 2 }),
     isByLanes: fc.boolean(),
   }),
   fc.record({
     kind: fc.constant("settle" as const),
-    endings: fc.array(ending, { minLength: 1, maxLength: 12 }),
+    endings: fc.oneof(
+      fc.array(ending, { minLength: 1, maxLength: 12 }),
+      ending.map((same) => Array.from({ length: 70 }, () => same)),
+    ),
   }),
   fc.record({ kind: fc.constant("promote" as const), waitMs: delay }),
-  fc.record({ kind: fc.constant("flow" as const), nodes: newNodes }),
+  fc.record({ kind: fc.constant("flow" as const), nodes: fc.oneof(newNodes, fanNodes) }),
 );
 
 it("the same jobs by either road leave the same rows and tell the same", () => {
@@ -184,9 +203,12 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
       let held: LeasedJob[] = [];
       const submitBoth = (jobs: readonly NewJob[]): void => {
         plain.call(now, (step) => submit(step, [{ jobs }]));
-        general.call(now, (step) =>
-          jobs.map((job) => submitGeneral(step, job, { isRepeat: false, isRefused: false })),
-        );
+        general.call(now, (step) => {
+          for (const job of jobs) {
+            submitGeneral(step, job, { isRepeat: false, isRefused: false });
+            step.commit.insert.flush();
+          }
+        });
       };
       for (const each of commands) {
         switch (each.kind) {

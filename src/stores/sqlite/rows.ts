@@ -12,6 +12,7 @@ import type { Picked } from "./columns.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
+import { readOnSeqs } from "./seq-list.ts";
 import { readOrTell } from "./unreadable.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
@@ -34,11 +35,11 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
 
 /** Reads these fields of live jobs by seq; those that are not live are left out. */
 export function liveReader<Name extends JobFieldName>(names: readonly Name[], base: Partial<JobRow> = {}) {
-  /** Input: a JSON list of seqs. */
-  const sql = `SELECT ${columnList(names)} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
+  /** Inputs: the seqs. */
+  const sql = `SELECT ${columnList(names)} FROM millrace_job`;
   const read = rowReader(names, base);
   return (statements: Statements, seqs: readonly number[]): Picked<Name>[] =>
-    seqs.length === 0 ? [] : statements(sql).all(JSON.stringify(seqs)).map(read);
+    readOnSeqs(statements, sql, seqs).map(read);
 }
 
 const readStates = liveReader(
@@ -79,16 +80,24 @@ function lanedBySeq(rows: readonly unknown[]): Map<number, Laned> {
   return new Map(jobs.map((job) => [job.seq, job]));
 }
 
-const edgeNames = ["seq", "flow", "edges"] as const;
-const readEdgeRow = rowReader(edgeNames);
-export type Member = ReturnType<typeof readEdgeRow>;
-/** Input: a JSON list of seqs. */
-const edgesOf = `SELECT ${columnList(edgeNames)} FROM millrace_spec WHERE seq IN (SELECT value FROM json_each(?))`;
+export type Member = Pick<JobRow, "flow" | "edges">;
+/** Inputs: the seqs. */
+const edgesOf = `SELECT ${columnList(["seq", "flow", "edges"])} FROM millrace_spec`;
 
-/** The flows and edges of members, by seq. */
+/** The flows and edges of members, by seq. Those of one flow with the same edges are one object. */
 export function readEdges(statements: Statements, seqs: readonly number[]): Map<number, Member> {
-  const rows = statements(edgesOf).all(JSON.stringify(seqs)).map(readEdgeRow);
-  return new Map(rows.filter(({ flow }) => flow !== null).map((row) => [row.seq, row]));
+  const members = new Map<number, Member>();
+  let [lastFlow, lastEdges, last]: [string | null, string | null, Member | null] = [null, null, null];
+  for (const row of readOnSeqs(statements, edgesOf, seqs)) {
+    const [seq, flow, edges] = row as [number, string | null, string | null];
+    if (flow === null) continue;
+    if (last === null || flow !== lastFlow || edges !== lastEdges) {
+      last = { flow, edges: edges === null ? null : (JSON.parse(edges) as string[]) };
+      [lastFlow, lastEdges] = [flow, edges];
+    }
+    members.set(seq, last);
+  }
+  return members;
 }
 
 export const readLive = openSource("millrace_job", isLiveField);

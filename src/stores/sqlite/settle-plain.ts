@@ -8,6 +8,7 @@ import { areAlike } from "../../store/plain.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
 import { storeLimits } from "../../store/limits.ts";
 import { passOn } from "../../store/rules/arrive.ts";
+import type { Passing } from "../../store/rules/arrive.ts";
 import { keepUntilOf, keptForeverAt } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { noteOf } from "../../store/rules/tell.ts";
@@ -142,10 +143,14 @@ function moveAlike(step: Step, ends: readonly End[], from: number): number {
   const areMembers = first !== undefined;
   const width = areMembers ? 4 : 3;
   const values: SqlValue[] = [];
+  let passing: MemberPassing | null = null;
   for (const { lease, next, attempts, member } of ends.slice(from)) {
     if (!areAlike(next, like) || (member !== undefined) !== areMembers) break;
     values.push(lease.seq, next.result, attempts);
-    if (member !== undefined) values.push(endMember(step, lease, member, stateCodes[next.to]));
+    if (member === undefined) continue;
+    passing = passingOf(member, lease, passing);
+    step.ended.push({ id: lease.id, state: stateCodes[next.to], passing });
+    values.push(passing.waits);
   }
   const keepUntil = areMembers ? keptForeverAt : keepUntilOf(like, now);
   const named = { state: stateCodes[like.to], now, keepUntil, reason: like.reason };
@@ -153,9 +158,13 @@ function moveAlike(step: Step, ends: readonly End[], from: number): number {
   return values.length / width;
 }
 
-/** Its end will go along its edges. Answers how far it has gone then. */
-function endMember(step: Step, { id, waits }: Lease, member: Member, state: number): string {
-  const passing = passOn({ ...member, waits }, storeLimits.edgesAtOnceMax);
-  step.ended.push({ id, state, passing });
-  return passing.waits;
+/** The way of an end along its edges, with what it was computed from. */
+interface MemberPassing extends Passing {
+  readonly of: { readonly member: Member; readonly waits: string | null };
+}
+
+/** @param last the way of another end: members that are alike go the same, which is computed once. */
+function passingOf(member: Member, { waits }: Lease, last: MemberPassing | null): MemberPassing {
+  if (last !== null && last.of.member === member && last.of.waits === waits) return last;
+  return { ...passOn({ ...member, waits }, storeLimits.edgesAtOnceMax), of: { member, waits } };
 }

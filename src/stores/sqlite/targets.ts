@@ -56,10 +56,14 @@ const finishedTargets = openTargets("millrace_history", { timerAt: "NULL" });
 /** Reads what is not known yet of the jobs with these ids, live or finished; null for one that is not there. */
 export function loadTargets({ statements, targets }: Step, ids: readonly string[]): void {
   const unknown = [...new Set(ids)].filter((id) => !targets.has(id));
+  // The targets of a wide node are mostly alike.
+  let last: { readonly text: string | null; readonly waits: Waits | null } = { text: null, waits: null };
   const load = (sets: readonly RowSet[], wanted: readonly string[]): void => {
     for (const values of readRowSets(statements, sets, wanted)) {
       const row = readTarget(values);
-      const waits = row.waits === null ? null : readWaits(row.waits);
+      if (row.waits !== last.text)
+        last = { text: row.waits, waits: row.waits === null ? null : readWaits(row.waits) };
+      const { waits } = last;
       targets.set(row.id, { row, state: row.state, written: waits, waits, placed: null });
     }
   };
