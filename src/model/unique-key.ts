@@ -24,8 +24,11 @@ import type { LiveState } from "./job-state.ts";
 import { checkName } from "./name.ts";
 import { checkOptions } from "./option.ts";
 
-/** A holder that no worker has ever taken, in one of these states, can still be replaced. */
-export const unstartedStates = ["blocked", "scheduled", "ready"] as const satisfies readonly LiveState[];
+/**
+ * A holder that no worker has ever taken, in one of these states, can still be replaced. What is blocked is a member of a
+ * flow, and no member is replaced: its tags, its meta and where it goes once freed are its flow's.
+ */
+export const unstartedStates = ["scheduled", "ready"] as const satisfies readonly LiveState[];
 
 export type UniqueHold = "started" | "end" | number;
 export type OnHeld = "keep" | "replace";

@@ -38,7 +38,7 @@
  *              job's own cap (which refuses nobody else), else by its own put, else by perKey of its limit; it is held by
  *              the jobs that run with it, and one with a cap of the job's own also by those that wait or have ended with
  *              keepsLane. What has ended so is not pruned; replayed, it keeps its rank, and holds on until it is ready
- *  R8 unique   on a live holder keep or replace, as the unit says
+ *  R8 unique   on a live holder keep or replace, as the unit says; a member of a flow is kept
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
  *

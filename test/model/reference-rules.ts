@@ -212,15 +212,14 @@ export class ReferenceRules {
       return [this.create(spec), "created"];
     // A given id may have come back as another job since: the seq tells.
     const [holder] = this.jobs(({ seq }) => seq === entry.seq);
-    const isUnstarted = holder?.attempt === 0 && ["blocked", "scheduled", "ready"].includes(holder.state);
-    if (!isUnstarted || unique.onHeld === "keep") return [entry.id, "existing"];
+    const isUnstarted = holder?.attempt === 0 && ["scheduled", "ready"].includes(holder.state);
+    if (!isUnstarted || holder.waits !== null || unique.onHeld === "keep") return [entry.id, "existing"];
     this.place(holder, spec.due, spec);
     this.write(holder, spec);
     holder.route = this.routeOf(spec);
     holder.keepsLane = 0;
     this.hold(holder, unique.hold);
-    const waiting = holder.dueAt <= this.now ? "ready" : "scheduled";
-    this.move(holder, holder.state === "blocked" ? "blocked" : waiting, "replaced");
+    this.move(holder, holder.dueAt <= this.now ? "ready" : "scheduled", "replaced");
     return [holder.id, "replaced"];
   }
 

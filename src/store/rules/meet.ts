@@ -1,6 +1,6 @@
 /**
  * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and replaced only
- * while no worker has ever taken it.
+ * while no worker has ever taken it, and never where it is a member of a flow.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { unstartedStates } from "../../model/unique-key.ts";
@@ -14,9 +14,8 @@ import { submittedBy } from "./place.ts";
 const cleared = clearedBy("place");
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
-/** A holder that no worker has ever taken can still be replaced. */
-export function isUnstarted({ state, attempt }: Pick<JobRow, "state" | "attempt">): boolean {
-  return attempt === 0 && unstartedCodes.includes(state);
+function isReplaceable({ state, attempt, waits }: JobRow): boolean {
+  return attempt === 0 && unstartedCodes.includes(state) && waits === null;
 }
 
 export interface Meeting {
@@ -32,20 +31,15 @@ export function meet(
   { route, now }: { readonly route: number; readonly now: number },
 ): Meeting {
   const onHeld = job.unique?.onHeld ?? "keep";
-  if (onHeld === "keep" || holder === null || !isUnstarted(holder)) return { how: "existing", outcome: null };
+  if (onHeld === "keep" || holder === null || !isReplaceable(holder))
+    return { how: "existing", outcome: null };
   return { how: "replaced", outcome: replace(holder, job, route, now) };
 }
 
-/** The holder takes all that the new job's submit says; only its identity stays, and its place in a flow. */
+/** The holder takes all that the new job's submit says; only its identity stays. */
 function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
-  const { seq, id, createdAt, digest, uniqueKey, flow, edges, freed, waits } = holder;
-  const given = submittedBy(job, { seq, route, now });
-  const identity = { id, createdAt, digest, uniqueKey, flow, edges, freed, waits };
-  const changes = { ...cleared, ...given, ...identity, state: stateIn(holder, given) };
+  const { seq, id, createdAt, digest, uniqueKey } = holder;
+  const identity = { id, createdAt, digest, uniqueKey };
+  const changes = { ...cleared, ...submittedBy(job, { seq, route, now }), ...identity };
   return { row: advance(holder, changes), event: "replaced", isKept: true, key: "taken" };
-}
-
-/** What blocks the holder blocks it still. */
-function stateIn(holder: JobRow, place: Pick<JobRow, "state">): number {
-  return holder.state === stateCodes.blocked ? holder.state : place.state;
 }

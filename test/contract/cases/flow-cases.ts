@@ -325,6 +325,22 @@ export const flowCases: ContractGroup = {
       },
     ],
     [
+      "a member that holds a unique key is never replaced, blocked or freed: its tags, meta and place are its flow's",
+      async ({ store, submit, read }) => {
+        const unique = { key: "k", hold: "end", onHeld: "replace" } as const;
+        const keyed = aMember("b", { need: 1, due: { inMs: 50 }, tags: ["of F"], meta: "{}", unique });
+        await store.submit([{ jobs: [aFlow(2), aMember("a", { to: [edgeTo("b")] }), keyed] }]);
+        const stranger = aJob({ id: "x", due: { inMs: 9000 }, ttlMs: 9, tags: ["mine"], unique });
+        for (const state of ["blocked", "scheduled"]) {
+          const before = await read("F.b");
+          expect(before).toMatchObject({ state, tags: ["of F"], input: '"F.b"' });
+          expect(await submit(stranger)).toEqual([{ kind: "ok", ids: ["F.b"], hows: ["existing"] }]);
+          expect(await read("F.b")).toEqual(before);
+          await runReady(store);
+        }
+      },
+    ],
+    [
       "a submit of a flow that is repeated is answered as existing and changes nothing",
       async ({ store, read }) => {
         await store.submit([{ jobs: chain }]);

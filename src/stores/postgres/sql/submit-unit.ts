@@ -16,7 +16,7 @@ import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd } from "../text.ts";
 import { inlineBytesMax, waitingTimer } from "./rules/advance.ts";
 import { isDraining } from "./rules/gate.ts";
-import { heldUntil, isUnstarted } from "./rules/meet.ts";
+import { heldUntil, isReplaceable } from "./rules/meet.ts";
 import { byIndex } from "./call.ts";
 import { stateSql } from "./rules/place.ts";
 import { groupedEvents } from "./rules/tell.ts";
@@ -161,7 +161,7 @@ BEGIN
       IF FOUND THEN
         IF p_job->'given'->>'waits' IS NOT NULL THEN how := 'key-held'; RETURN; END IF;
         IF p_job->>'onHeld' <> 'keep' THEN
-          SELECT * INTO h FROM @waiting w WHERE w.id = v_holder.id AND ${isUnstarted} FOR UPDATE;
+          SELECT * INTO h FROM @waiting w WHERE w.id = v_holder.id AND ${isReplaceable} FOR UPDATE;
           IF FOUND THEN
             PERFORM 1 FROM @uniq u WHERE u.key = v_key AND u.seq = h.seq;
             IF NOT FOUND THEN CONTINUE; END IF;

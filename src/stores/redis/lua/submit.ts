@@ -23,7 +23,7 @@ import { pickLua } from "./packing.ts";
 const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
 export const submitLua = String.raw`
-local IDENTITY = { "digest", "uniqueKey", "flow", "edges", "freed", "waits" }
+local IDENTITY = { "digest", "uniqueKey" }
 local UNSTARTED = { ${unstarted} }
 
 -- How many args the parts of a unit have; its head has one more than there are parts.
@@ -166,21 +166,21 @@ local function create(c, shape, id, own)
   tell(c, job, SUBMITTED)
 end
 
--- R8: the new job finds its key held. The holder is kept, or replaced while no worker has ever taken it. Answers how.
+-- R8: the new job finds its key held. The holder is kept, or replaced while no worker has ever taken it; a member of a
+-- flow is always kept. Answers how.
 local function meet(c, holder, shape, own)
   if shape.onHeld == "keep" or not holder then return "existing" end
-  if holder.attempt > 0 or not UNSTARTED[holder.state] then return "existing" end
+  if holder.attempt > 0 or not UNSTARTED[holder.state] or holder.waits ~= "" then return "existing" end
   touch(c, holder)
   clearForPlace(holder)
   local to = placeBy(c, holder, shape)
   useRoute(c, shape.route)
-  -- Its identity stays: id, seq, time of its making, digest and key, and its place in a flow.
+  -- Its identity stays: id, seq, time of its making, digest and key.
   for _, field in ipairs(IDENTITY) do own[field] = holder[field] end
   for field, value in pairs(own) do holder[field] = value end
   holder.isRewritten = true
   takeKey(c, holder)
-  -- Whatever blocks the holder blocks it still.
-  advance(holder, holder.state == BLOCKED and BLOCKED or to)
+  advance(holder, to)
   tell(c, holder, REPLACED)
   return "replaced"
 end

@@ -1,6 +1,6 @@
 /**
  * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept or
- * replaced, as the new job says; its id, digest, seq, time of creation and place in a flow stay.
+ * replaced, as the new job says; its id, digest, seq and time of creation stay. A member of a flow is always kept.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
@@ -8,19 +8,18 @@ import { unstartedStates } from "../../../../model/unique-key.ts";
 import { columnOf } from "../../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../../store/job-fields.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
-import { flowFields } from "./member.ts";
 
-const { blocked } = stateCodes;
-const identity: readonly JobFieldName[] = ["seq", "id", "createdAt", "digest", "uniqueKey", ...flowFields];
+const identity: readonly JobFieldName[] = ["seq", "id", "createdAt", "digest", "uniqueKey"];
+const unstarted = unstartedStates.map((state) => stateCodes[state]).join(", ");
 
-export const isUnstarted = `attempt = 0 AND state IN (${unstartedStates.map((state) => stateCodes[state]).join(", ")})`;
+export const isReplaceable = `attempt = 0 AND state IN (${unstarted}) AND waits IS NULL`;
 
 /** Until when a key taken now is held by time; null where it is held by the job. */
 export const heldUntil = (hold: string): string =>
   `CASE WHEN ${hold} > ${uniqueHolds.none} THEN p_now + ${hold} END`;
 
 export const meetSql = `
--- The holder is unstarted, to be replaced, and its row is locked. Answers the event.
+-- The holder is replaceable, and its row is locked. Answers the event.
 CREATE FUNCTION @meet_v1(p_now int8, p_holder @waiting, p_job jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE j @waiting;
 BEGIN
@@ -28,8 +27,6 @@ BEGIN
   j.deadline_at := @due_v1(p_now, p_job->'deadline');
   UPDATE @uniq SET held_until = ${heldUntil("j.unique_hold")} WHERE key = j.unique_key AND seq = j.seq;
   j := @place_v1(p_now, j, p_job);
-  -- Whatever blocks the holder blocks it still.
-  IF p_holder.state = ${blocked} THEN j.state := ${blocked}; END IF;
   RETURN @write_v1(p_holder, @advance_v1(p_holder.state, j), ${eventCodes.replaced}, true);
 END $$;
 `;
