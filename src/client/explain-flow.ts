@@ -1,12 +1,12 @@
 /** What a blocked job waits for: a member of a flow for those that it comes after, a flow for its nodes. */
 import type { Engine } from "../engine/engine.ts";
-import { capOf } from "../engine/flows/capped-map.ts";
 import { flowMetaOf, membersPage } from "../engine/flows/members.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { conditionOf } from "../model/flow/graph.ts";
 import type { Condition } from "../model/flow/graph.ts";
 import { idOfPath, isItem, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
 import { liveMembers } from "../model/flow/outcome.ts";
+import { capOf } from "../model/flow/turns.ts";
 import { readWaits } from "../model/flow/waits.ts";
 import { isTerminal, liveStates } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";

@@ -3,13 +3,14 @@
  * job's completion or not at all, and a flow is never decided while a node is about to add to it.
  */
 import { MillraceError } from "../../model/error.ts";
-import { idOfPath, isItem, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
+import { idOfPath, isItem, numberOfItem, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { joinsSome, invalidFlow, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { Part, PlannedNode } from "../../model/flow/graph.ts";
+import { capOf, firstTurns } from "../../model/flow/turns.ts";
+import type { FirstTurns } from "../../model/flow/turns.ts";
 import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
 import type { AnyJob } from "../definition.ts";
 import type { Engine } from "../engine.ts";
-import { capOf } from "./capped-map.ts";
 import { checkRefs, memberOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
@@ -93,7 +94,7 @@ interface Addition {
   readonly nodes: readonly BuiltNode[];
   readonly isThere: (path: string) => boolean;
   /** Of a map with a cap: which of them wait for their turn, and how many ends more than these its need counts. */
-  readonly turns?: { readonly waits: (path: string) => boolean; readonly need: number };
+  readonly turns?: FirstTurns;
 }
 
 async function assemble(
@@ -108,7 +109,7 @@ async function assemble(
     engine,
     plan.nodes.map((node) => built.get(node.path) as BuiltNode),
   );
-  for (const node of plan.nodes) if (turns?.waits(node.path) === true) node.need += 1;
+  for (const node of plan.nodes) if (turns?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
   const members = plan.nodes.map((node, at) =>
     memberOf(root, node, built.get(node.path) as BuiltNode, jobs[at] as NewJob),
   );
@@ -171,24 +172,6 @@ export async function planItems(
   const cap = capOf(part);
   return assemble(engine, {
     ...{ root, path, part, nodes, isThere: (other) => known.has(other) },
-    ...(cap === null ? {} : { turns: turnsOf({ path, cap, count: nodes.length, isAgain }) }),
+    ...(cap === null ? {} : { turns: firstTurns(cap, nodes.length, isAgain) }),
   });
-}
-
-/** As many as the cap says are born free. Behind a replay others may be free, and the end of what adds them is owed. */
-function turnsOf({
-  path,
-  cap,
-  count,
-  isAgain,
-}: {
-  readonly path: string;
-  readonly cap: number;
-  readonly count: number;
-  readonly isAgain: boolean;
-}): NonNullable<Addition["turns"]> {
-  const numberOf = (item: string): number => Number(item.slice(path.length + 1));
-  return isAgain
-    ? { waits: () => true, need: 0 }
-    : { waits: (item) => numberOf(item) >= cap, need: count > cap ? 1 : count };
 }

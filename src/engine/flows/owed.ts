@@ -17,13 +17,14 @@ import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
 import { afterImpossible, decideFlow } from "../../model/flow/outcome.ts";
+import { capOf } from "../../model/flow/turns.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import type { Waits } from "../../model/flow/waits.ts";
 import { isTerminal } from "../../model/job-state.ts";
 import { removeChange } from "../../model/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { capOf, forgetMap, freeNext, rearm } from "./capped-map.ts";
+import { forgetMap, freeNext, rearm } from "./capped-map.ts";
 import {
   allMembers,
   cancelBelow,

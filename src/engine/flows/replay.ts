@@ -18,8 +18,8 @@ import { owedPut } from "../../store/rules/arrive.ts";
 import { hasPassedOn } from "../../store/rules/member.ts";
 import type { Engine } from "../engine.ts";
 import { liveMembers } from "../../model/flow/outcome.ts";
+import { capOf, waitForTurn } from "../../model/flow/turns.ts";
 import { readWaits } from "../../model/flow/waits.ts";
-import { capOf, waitForTurn } from "./capped-map.ts";
 import { allMembers, flowMetaOf, goAlong, isStandIn } from "./members.ts";
 
 export const replayKind = "flow-replay";

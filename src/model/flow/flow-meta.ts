@@ -84,5 +84,10 @@ export const flowQueue = "\u0007flows";
 /** The member that makes the jobs of a map, beside them in their part. */
 export const expanderName = "each";
 
-/** Whether the path is that of a node that its part has numbered. */
-export const isItem = (path: string): boolean => /^\d+$/.test(path.slice(path.lastIndexOf(".") + 1));
+const lastName = (path: string): string => path.slice(path.lastIndexOf(".") + 1);
+
+/** Whether the path or id is that of a node that its part has numbered. */
+export const isItem = (path: string): boolean => /^\d+$/.test(lastName(path));
+
+/** The number of such a node. */
+export const numberOfItem = (path: string): number => Number(lastName(path));

@@ -1,0 +1,111 @@
+/**
+ * Whose turn it is in a map with a cap: of its items, numbered from 0, at most `concurrency` are free at once, and as soon as
+ * one has ended the next one in order is freed, whichever it was. The first ones are born free, the others blocked with a
+ * need of 1 that no edge meets.
+ *
+ * An item may be free iff it is one of the first `concurrency`, in order of their numbers, that have not ended; behind a
+ * replay those count first that were left free. Whoever knows less of the ends frees a part of what others free, so the cap
+ * holds at any instant without a lock. The engine looks and frees (engine/flows/capped-map.ts).
+ */
+import type { Block } from "../change.ts";
+import type { JobState } from "../job-state.ts";
+import type { Part } from "./graph.ts";
+import { readWaits } from "./waits.ts";
+import type { Waits } from "./waits.ts";
+
+/** How many items of a map may be free at once; null where it has no cap, and of anything else. */
+export function capOf(part: Part | undefined): number | null {
+  return part?.kind === "group" ? (part.concurrency ?? null) : null;
+}
+
+/** At most so many: the member that makes the items is one more, and so are those that handlers have added. */
+export function itemsMax({ members }: Waits): number {
+  return (members?.total ?? 1) - 1;
+}
+
+/** How new items begin, and how much more their map needs with them. */
+export interface FirstTurns {
+  readonly isHeld: (item: number) => boolean;
+  readonly need: number;
+}
+
+/**
+ * As many of the new items as the cap says are born free, and the next end of an item is what the map needs. Behind a
+ * replay others may be free already: all are born held, and the end of the member that adds them is owed anyway.
+ */
+export function firstTurns(cap: number, count: number, isAgain: boolean): FirstTurns {
+  if (isAgain) return { isHeld: () => true, need: 0 };
+  return { isHeld: (item) => item >= cap, need: count > cap ? 1 : count };
+}
+
+const held = { need: 1, slack: 0 };
+/** Nothing misses it: whether too many items have failed is told by their counts. */
+const armed = { need: 1, slack: 1_000_000_000 };
+
+/** An item waits for its turn. What a replay has parked does not: the replay lets it go. */
+export function isHeld({
+  state,
+  waits,
+}: {
+  readonly state: JobState;
+  readonly waits: string | null;
+}): boolean {
+  return state === "blocked" && readWaits(waits ?? "").need === held.need;
+}
+
+/** An item waits for its turn, under a new rev. */
+export function waitForTurn(event: "replayed" | "passed-on"): Block {
+  return { to: "blocked", event, parents: [], waits: held };
+}
+
+/** An item has its turn. */
+export const takeTurn: Block = { to: "blocked", event: "freed", parents: [], waits: { need: 0, slack: 0 } };
+
+/** Whether the next end of an item leaves owed work for its map. */
+export function isArmed({ need }: Waits): boolean {
+  return need === armed.need;
+}
+
+/** The next end of an item leaves owed work for its map again. */
+export const rearmMap: Block = { to: "blocked", event: "passed-on", parents: [], waits: armed };
+
+/** What somebody knows of the items of a map; another process may know more. */
+export interface Turns {
+  /** Items that may be free, and had not ended when they were looked at. */
+  readonly going: readonly number[];
+  /** No item from this number on has been looked at. */
+  readonly next: number;
+}
+
+/** Items to look at, and from where the look behind it goes on. */
+export interface TurnsLook {
+  readonly items: readonly number[];
+  readonly next: number;
+}
+
+const lookMax = 500;
+
+/** What to look at before it is known whose turn it is; null once it is: all that are going, and nobody else. */
+export function nextLook({ going, next }: Turns, cap: number, items: number): TurnsLook | null {
+  const missing = cap - going.length;
+  if (missing <= 0 || next >= items) return null;
+  const end = Math.min(items, next + Math.min(lookMax, missing));
+  const known = new Set(going);
+  return { items: range(next, end).filter((item) => !known.has(item)), next: end };
+}
+
+/** With those items of a look that have not ended. */
+export function afterLook({ going }: Turns, { next }: TurnsLook, left: readonly number[]): Turns {
+  return { going: [...going, ...left], next };
+}
+
+/** All items, look by look: in a new round any of them may be free. */
+export function allLooks(items: number): readonly TurnsLook[] {
+  return range(0, Math.ceil(items / lookMax)).map((at) => {
+    const next = Math.min(items, (at + 1) * lookMax);
+    return { items: range(at * lookMax, next), next };
+  });
+}
+
+const range = (from: number, to: number): readonly number[] =>
+  Array.from({ length: to - from }, (_, at) => from + at);
