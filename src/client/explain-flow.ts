@@ -2,6 +2,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { flowMetaOf, membersPage } from "../engine/flows/members.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
+import { targetOf } from "../model/flow/edge.ts";
 import { conditionOf } from "../model/flow/graph.ts";
 import type { Condition } from "../model/flow/graph.ts";
 import { idOfPath, isItem, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
@@ -34,7 +35,7 @@ async function explainMember(engine: Engine, record: JobRecord): Promise<string>
     return "It can never be freed, because what it waits for has become impossible; it will be skipped.";
   const { parents = [], wants } = flowMetaOf(record);
   const root = rootOf(record.id) ?? record.id;
-  const paths = parents.slice(0, readMax).map((edge) => edge.slice(2));
+  const paths = parents.slice(0, readMax).map(targetOf);
   const records = await Promise.all(paths.map((path) => engine.reads.add(idOfPath(root, path))));
   const awaited = records.flatMap((parent, at) => {
     if (parent === null || isTerminal(parent.state)) return [];

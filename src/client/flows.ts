@@ -1,6 +1,7 @@
 /** Flows as an application sees them: submitting one, waiting for it, looking at it and operating on it as a whole. */
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { MillraceError } from "../model/error.ts";
+import { targetOf } from "../model/flow/edge.ts";
 import { flowQueue, idOfPath, memberTag, pathOfId } from "../model/flow/flow-meta.ts";
 import { Flow } from "../engine/flows/flow.ts";
 import { checkOnFailure } from "../engine/flows/flow-options.ts";
@@ -313,7 +314,7 @@ function viewNode(record: JobRecord): FlowNodeView {
     ...{ name: pathOfId(id), id, state, reason, attempt, ranUs },
     job: part === undefined && expands === undefined ? name : null,
     part: part?.kind ?? null,
-    after: parents.map((edge) => ({ name: edge.slice(2), on: conditionOf(edge) })),
+    after: parents.map((edge) => ({ name: targetOf(edge), on: conditionOf(edge) })),
     join:
       wants === undefined
         ? null

@@ -19,7 +19,8 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
-type Ends = readonly PromiseSettledResult<Pick<Look, "dueAt"> & { readonly outcome: string }>[];
+/** What became of each; `dueAt` where the document stays and is due again. */
+type Ends = readonly PromiseSettledResult<Partial<Pick<Look, "dueAt">> & { readonly outcome: string }>[];
 
 /** What is done with due documents, by their kind; another kind belongs to a newer version. */
 const steps: readonly (readonly [

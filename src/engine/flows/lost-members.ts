@@ -7,6 +7,7 @@
  * Whether it had ended is told by the counts of its flow: these count more members that live than there are.
  */
 import type { Finish } from "../../model/change.ts";
+import { targetOf, withTarget } from "../../model/flow/edge.ts";
 import { idOfPath, memberTag, pathOfId, placeOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { edgeToFlow } from "../../model/flow/graph.ts";
 import type { Part } from "../../model/flow/graph.ts";
@@ -100,8 +101,8 @@ async function lookAround(engine: Engine, id: string, within: string): Promise<A
       for (const member of page) {
         if (member.flow === within && !isTerminal(member.state)) live += 1;
         for (const parent of flowMetaOf(member).parents ?? [])
-          if (idOfPath(root, parent.slice(2)) === id)
-            edges.push(parent.slice(0, 2) + member.id.slice(within.length + 1));
+          if (idOfPath(root, targetOf(parent)) === id)
+            edges.push(withTarget(parent, member.id.slice(within.length + 1)));
       }
     const flow = await engine.reads.add(within);
     if (flow === null || flow.waits === null) break;

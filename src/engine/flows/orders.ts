@@ -13,7 +13,7 @@ import type { Doc, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { cancelBelow, close } from "./members.ts";
 import type { CancelHow } from "./members.ts";
-import type { OwedLook } from "./owed.ts";
+import type { OwedEnd } from "./owed.ts";
 import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay.ts";
 
 export const cancelKind = "flow-cancel";
@@ -66,18 +66,18 @@ const orders: Readonly<Record<string, (engine: Engine, doc: Doc) => Promise<stri
 };
 
 /** What the duty does with orders that are due: those whose giver has died. */
-export function carryOutAll(engine: Engine, docs: readonly Doc[]): Promise<PromiseSettledResult<OwedLook>[]> {
+export function carryOutAll(engine: Engine, docs: readonly Doc[]): Promise<PromiseSettledResult<OwedEnd>[]> {
   return Promise.allSettled(docs.map((doc) => carryOut(engine, doc)));
 }
 
 /** Carries an order out and takes its document away. */
-async function carryOut(engine: Engine, given: Doc): Promise<OwedLook> {
+async function carryOut(engine: Engine, given: Doc): Promise<OwedEnd> {
   const doc = given.kind === replayKind ? await plannedReplay(engine, given) : given;
-  if (doc === null) return { outcome: "settled", dueAt: null };
+  if (doc === null) return { outcome: "settled" };
   const outcome = (await orders[doc.kind]?.(engine, doc)) ?? "unknown";
   const { kind, id, version } = doc;
   await engine.store.putDocs([{ kind, id, body: null, guard: { version } }]);
-  return { outcome, dueAt: null };
+  return { outcome };
 }
 
 async function cancelFlow(engine: Engine, { id, body }: Doc): Promise<string> {

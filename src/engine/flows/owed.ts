@@ -13,6 +13,7 @@
  */
 import type { Finish } from "../../model/change.ts";
 import { readAttemptLog } from "../../model/attempt-log.ts";
+import { targetOf } from "../../model/flow/edge.ts";
 import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
@@ -37,18 +38,18 @@ import {
 } from "./members.ts";
 
 /** What became of one due document. */
-export interface OwedLook {
+export interface OwedEnd {
   readonly outcome: string;
-  readonly dueAt: number | null;
 }
-
-type Ends = readonly PromiseSettledResult<OwedLook>[];
 
 const postponed = "postponed";
 const postponedMs = 60_000;
 const restReason = "the flow has no more use for it";
 
-export async function payOwed(engine: Engine, docs: readonly Doc[]): Promise<Ends> {
+export async function payOwed(
+  engine: Engine,
+  docs: readonly Doc[],
+): Promise<readonly PromiseSettledResult<OwedEnd>[]> {
   const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(engine, id)));
   const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
     const end = ends[at];
@@ -62,10 +63,10 @@ export async function payOwed(engine: Engine, docs: readonly Doc[]): Promise<End
   return ends;
 }
 
-async function pay(engine: Engine, id: string): Promise<OwedLook> {
+async function pay(engine: Engine, id: string): Promise<OwedEnd> {
   for (;;) {
     const outcome = await payOnce(engine, id);
-    if (outcome !== null) return { outcome, dueAt: null };
+    if (outcome !== null) return { outcome };
   }
 }
 
@@ -148,7 +149,7 @@ async function cancelRest(engine: Engine, { id }: JobRecord, waits: Waits, part:
 
 async function cancelParents(engine: Engine, id: string, { parents = [] }: FlowMeta): Promise<void> {
   const root = rootOf(id) ?? id;
-  const ids = parents.map((edge) => idOfPath(root, edge.slice(2)));
+  const ids = parents.map((edge) => idOfPath(root, targetOf(edge)));
   await cancelByIds(engine, ids, `${id} needs it no longer`);
 }
 

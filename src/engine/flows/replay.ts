@@ -6,21 +6,21 @@
 import { noteNewRound } from "../../model/attempt-log.ts";
 import type { Block } from "../../model/change.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
+import { targetOf, withTarget } from "../../model/flow/edge.ts";
 import { idOfPath, isItem, pathOfId } from "../../model/flow/flow-meta.ts";
+import { liveMembers } from "../../model/flow/outcome.ts";
 import { planReplay } from "../../model/flow/replay.ts";
 import type { Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
+import { capOf, waitForTurn } from "../../model/flow/turns.ts";
+import { readWaits } from "../../model/flow/waits.ts";
 import { isTerminal, terminalStates } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
 import { replayChange } from "../../model/operate.ts";
-import type { ChangeCase } from "../../store/operations.ts";
+import type { OperatorChange } from "../../model/operate.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
 import { owedPut } from "../../store/rules/arrive.ts";
 import { hasPassedOn } from "../../store/rules/member.ts";
 import type { Engine } from "../engine.ts";
-import { liveMembers } from "../../model/flow/outcome.ts";
-import { capOf, waitForTurn } from "../../model/flow/turns.ts";
-import { readWaits } from "../../model/flow/waits.ts";
-import { allMembers, flowMetaOf, goAlong, isStandIn } from "./members.ts";
+import { allMembers, changeAsRead, flowMetaOf, goAlong, isStandIn } from "./members.ts";
 
 export const replayKind = "flow-replay";
 
@@ -133,8 +133,6 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
   return "replayed";
 }
 
-type Case = Pick<ChangeCase, "next" | "attempts"> & { readonly states: readonly JobState[] };
-
 /** What moved on between the look and the change is looked at again, so often. */
 const triesMax = 10;
 
@@ -142,16 +140,14 @@ async function take(
   engine: Engine,
   root: string,
   [path, rev]: readonly [path: string, rev: number | null],
-  make: (record: JobRecord) => Case | null,
+  make: (record: JobRecord) => OperatorChange | null,
 ): Promise<void> {
   for (let tries = 0; tries < triesMax; tries++) {
     const record = await engine.reads.add(idOfPath(root, path));
     if (record === null || !isAsPlanned(record, rev)) return;
     const made = make(record);
     if (made === null) return;
-    const { states, ...change } = made;
-    const guard = { states, rev: record.rev };
-    const answer = await engine.changes.add({ id: record.id, cases: [{ guard, ...change }] });
+    const answer = await changeAsRead(engine, record, [made]);
     if (answer.kind !== "changed") return;
   }
 }
@@ -174,34 +170,34 @@ const again = { to: "blocked", event: "replayed" } as const;
  * A flow or a part goes on counting from where it stands. One that has not ended gets another rev, so that whoever is about
  * to end it, by the counts from before, looks again.
  */
-function reopen(record: JobRecord): Case {
+function reopen(record: JobRecord): OperatorChange {
   const next: Block = { ...again, parents: [], waits: null };
   const round = capOf(flowMetaOf(record).part) === null ? {} : { attempts: noteNewRound(record.attempts) };
   return { states: [...terminalStates, "blocked"], next, ...round };
 }
 
 /** One that has been freed meanwhile goes on. */
-function turnAgain({ state }: JobRecord): Case | null {
+function turnAgain({ state }: JobRecord): OperatorChange | null {
   return state === "blocked" ? { states: ["blocked"], next: waitForTurn("passed-on") } : null;
 }
 
 /** Nothing ever meets this need, or misses it: it is let go at the end. */
 const never = { need: 1_000_000_000, slack: 1_000_000_000 };
 
-function park(): Case {
+function park(): OperatorChange {
   return { states: ["blocked"], next: { ...again, parents: [], waits: never } };
 }
 
-function hold({ attempts }: JobRecord): Case {
+function hold({ attempts }: JobRecord): OperatorChange {
   const next: Block = { ...again, parents: [], waits: never, attempt: 0 };
   return { states: terminalStates, next, attempts: noteNewRound(attempts) };
 }
 
-function waitAgain(root: string, record: JobRecord, added: readonly string[]): Case {
+function waitAgain(root: string, record: JobRecord, added: readonly string[]): OperatorChange {
   const { parents = [], wants = { need: 0, slack: 0 } } = flowMetaOf(record);
   const next: Block = {
     ...again,
-    parents: [...parents, ...added].map((edge) => edge.slice(0, 2) + idOfPath(root, edge.slice(2))),
+    parents: [...parents, ...added].map((edge) => withTarget(edge, idOfPath(root, targetOf(edge)))),
     waits: { ...wants, need: wants.need + added.length },
     attempt: 0,
   };
@@ -209,7 +205,11 @@ function waitAgain(root: string, record: JobRecord, added: readonly string[]): C
   return { states: [...terminalStates, "blocked"], next, ...log };
 }
 
-function letGo(engine: Engine, { id, policy, queue, attempts }: JobRecord, capped: readonly string[]): Case {
+function letGo(
+  engine: Engine,
+  { id, policy, queue, attempts }: JobRecord,
+  capped: readonly string[],
+): OperatorChange {
   const path = pathOfId(id);
   if (isItem(path) && capped.includes(path.slice(0, path.lastIndexOf("."))))
     return { states: ["blocked"], next: waitForTurn("replayed") };

@@ -39,7 +39,17 @@ export function writeEdge({ meets, misses, target }: Edge): string {
 
 export function readEdge(text: string): Edge {
   const digit = (at: number): number => Number.parseInt(text.charAt(at), radix);
-  return { meets: digit(0), misses: digit(1), target: text.slice(2) };
+  return { meets: digit(0), misses: digit(1), target: targetOf(text) };
+}
+
+/** Only the target of an edge, or in the meta of a member the path that the edge comes from. */
+export function targetOf(text: string): string {
+  return text.slice(2);
+}
+
+/** The same edge to (or in a meta from) another node. */
+export function withTarget(text: string, target: string): string {
+  return text.slice(0, 2) + target;
 }
 
 /** The id of what a member's edge leads to; `flow` is the member's flow. */

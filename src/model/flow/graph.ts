@@ -10,7 +10,7 @@
  */
 import { MillraceError } from "../error.ts";
 import { checkName, nameBytesMax, utf8Bytes } from "../name.ts";
-import { bitsOf, everyEnd, readEdge, writeEdge } from "./edge.ts";
+import { bitsOf, everyEnd, readEdge, targetOf, writeEdge } from "./edge.ts";
 
 export const nodesMax = 100_000;
 /** Of the id of a flow, and the dot behind it. */
@@ -269,8 +269,8 @@ function checkOneJoin({ path }: PlannedNode, before: boolean | undefined, isLoos
 
 function isKnownParent({ path, parents }: PlannedNode, parent: string): boolean {
   if (parents.includes(parent)) return true;
-  const from = parent.slice(2);
-  if (!parents.some((other) => other.slice(2) === from)) return false;
+  const from = targetOf(parent);
+  if (!parents.some((other) => targetOf(other) === from)) return false;
   throw invalidFlow(
     `${JSON.stringify(path)} and the part that it stands in come after ${JSON.stringify(from)} under two conditions.`,
   );
@@ -302,7 +302,7 @@ function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
     else list.push(path);
   };
   for (const { path, parents, within } of nodes.values()) {
-    for (const parent of parents) wait(path, parent.slice(2));
+    for (const parent of parents) wait(path, targetOf(parent));
     // A part ends behind its nodes.
     wait(within, path);
   }

@@ -1,7 +1,8 @@
 /**
- * Which members of a flow come back by a replay, and in which order. What is blocked behind them is parked first, because it
- * would count a node that ends twice before its own turn comes; then those that are to run again are held back; then what waits for them waits again, each behind what it waits for; then they are let go. So nobody runs before what it
- * comes after, whatever happens in between, and whoever dies on the way leaves a plan that can be gone through again.
+ * Which members of a flow come back by a replay, and in which order. What is blocked behind them is parked first, because
+ * it would count a node that ends twice before its own turn comes; then those that are to run again are held back; then
+ * what waits for them waits again, each behind what it waits for; then they are let go. So nobody runs before what it comes
+ * after, whatever happens in between, and whoever dies on the way leaves a plan that can be gone through again.
  *
  *   parks     the steps that are blocked now
  *   runs      what runs again, and comes after nothing that does
@@ -12,7 +13,7 @@
  */
 import { isTerminal } from "../job-state.ts";
 import type { JobState } from "../job-state.ts";
-import { readEdge } from "./edge.ts";
+import { readEdge, targetOf, withTarget } from "./edge.ts";
 import { isItem } from "./flow-meta.ts";
 
 /** A member, or the flow itself (path ""). */
@@ -96,8 +97,8 @@ function addedParents(
   const added: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const { path, within, edges } of members.values())
     for (const edge of within === null ? [] : edges.slice(1)) {
-      const target = within === "" ? edge.slice(2) : `${within}.${edge.slice(2)}`;
-      const parent = edge.slice(0, 2) + path;
+      const target = within === "" ? targetOf(edge) : `${within}.${targetOf(edge)}`;
+      const parent = withTarget(edge, path);
       if (blocks.has(target) && !members.get(target)?.parents.includes(parent))
         (added[target] ??= []).push(parent);
     }
