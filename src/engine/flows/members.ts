@@ -71,14 +71,21 @@ export function changeAsRead(
   return engine.changes.add({ id, cases });
 }
 
-/** A finished member goes along the edges that are left: bounded steps, each with its place kept by the job itself. */
-export async function goAlong(engine: Engine, { id, edges, waits }: JobRecord): Promise<void> {
-  if (waits === null) return;
-  for (let at = readWaits(waits).passed; at < (edges?.length ?? 0); at += storeLimits.edgesPerStepMax) {
+/**
+ * A finished member goes along the edges that are left: bounded steps, each with its place kept by the job itself.
+ * @returns how many of the steps had more behind them, and so left owed work for the member anew.
+ */
+export async function goAlong(engine: Engine, { id, edges, waits }: JobRecord): Promise<number> {
+  const { length } = edges ?? [];
+  const { edgesPerStepMax } = storeLimits;
+  let owes = 0;
+  for (let at = readWaits(waits ?? "").passed; at < length; at += edgesPerStepMax) {
     const next = { to: "same", event: "passed-on", passesOn: true } as const;
     const answer = await engine.changes.add({ id, cases: [{ guard: { states: terminalStates }, next }] });
-    if (answer.kind !== "ok") return;
+    if (answer.kind !== "ok") break;
+    if (at + edgesPerStepMax < length) owes += 1;
   }
+  return owes;
 }
 
 export interface CancelHow {

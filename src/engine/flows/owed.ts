@@ -1,7 +1,8 @@
 /**
  * Owed work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A document says
  * only which job it is about; what is to be done follows from how that job stands now, so that doing it twice does no harm
- * and a process that dies leaves it to the next. The document goes, under the version that was read, behind the deed.
+ * and a process that dies leaves it to the next. The document goes behind the deed, under the version that was read, or that
+ * the deed itself has made of it.
  *
  *   the job                                      what is done
  *   is gone                                      the flow was pruned or removed: so are its members
@@ -42,6 +43,11 @@ export interface OwedEnd {
   readonly outcome: string;
 }
 
+interface Payment extends OwedEnd {
+  /** How often paying has itself left the owed work anew, each time one version higher. */
+  readonly renewed: number;
+}
+
 const postponed = "postponed";
 const postponedMs = 60_000;
 const restReason = "the flow has no more use for it";
@@ -54,8 +60,8 @@ export async function payOwed(
   const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
     const end = ends[at];
     if (end?.status !== "fulfilled") return [];
-    // One that was left anew meanwhile has another version, and stays.
-    const doc = { kind, id, guard: { version } };
+    // One that somebody else has left anew meanwhile has a higher version, and stays.
+    const doc = { kind, id, guard: { version: version + end.value.renewed } };
     const isLater = end.value.outcome === postponed;
     return [isLater ? { ...doc, body: "", due: { inMs: postponedMs } } : { ...doc, body: null }];
   });
@@ -63,26 +69,25 @@ export async function payOwed(
   return ends;
 }
 
-async function pay(engine: Engine, id: string): Promise<OwedEnd> {
-  for (;;) {
-    const outcome = await payOnce(engine, id);
-    if (outcome !== null) return { outcome };
+async function pay(engine: Engine, id: string): Promise<Payment> {
+  for (let renewed = 0; ;) {
+    const record = await engine.reads.add(id);
+    if (record !== null && isTerminal(record.state)) renewed += await goAlong(engine, record);
+    const outcome = record === null ? await forgetMembers(engine, id) : await decide(engine, record);
+    if (outcome !== null) return { outcome, renewed };
   }
 }
 
 /** Null where the job has moved on meanwhile and has to be looked at again. */
-async function payOnce(engine: Engine, id: string): Promise<string | null> {
-  const record = await engine.reads.add(id);
-  if (record === null) return forgetMembers(engine, id);
+async function decide(engine: Engine, record: JobRecord): Promise<string | null> {
   if (record.waits === null) return "settled";
   const waits = readWaits(record.waits);
   const meta = flowMetaOf(record);
-  if (isTerminal(record.state)) await goAlong(engine, record);
   if (meta.part !== undefined) return decidePart(engine, record, waits, meta.part);
   if (record.state === "blocked" && waits.slack < 0)
     return endAsRead(engine, record, afterImpossible(engine.readPolicy(record.policy, record.queue)));
   if (meta.cancelsRest === true && record.state !== "blocked" && waits.need <= 0)
-    await cancelParents(engine, id, meta);
+    await cancelParents(engine, record.id, meta);
   return "settled";
 }
 
