@@ -303,15 +303,15 @@ function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
   };
   for (const { path, parents, within } of nodes.values()) {
     for (const parent of parents) wait(path, targetOf(parent));
-    // A part ends behind its nodes.
-    wait(within, path);
+    // A part ends behind its nodes; so does the whole, which nothing waits for.
+    if (nodes.has(within)) wait(within, path);
   }
   const free = [...nodes.keys()].filter((path) => !waits.has(path));
   for (const path of free)
     for (const other of next.get(path) ?? []) {
       const left = (waits.get(other) as number) - 1;
       waits.set(other, left);
-      if (left === 0 && nodes.has(other)) free.push(other);
+      if (left === 0) free.push(other);
     }
   if (free.length === nodes.size) return;
   const stuck = [...nodes.keys()].filter((path) => (waits.get(path) ?? 0) > 0).slice(0, 5);
