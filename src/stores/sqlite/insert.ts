@@ -144,8 +144,10 @@ export function openInsert(statements: Statements): Insert {
 
   const flush = (): void => {
     if (rows.length === 0) return;
-    for (const set of (groups & flowGroup) === 0 ? [rows] : runsOfMembers(rows))
-      writeRows(statements, set, groups);
+    if ((groups & flowGroup) === 0) writeRows(statements, rows, groups, areAlike(rows, isTextLike));
+    else
+      for (const { members, isOneText } of runsOfMembers(rows))
+        writeRows(statements, members, groups, isOneText);
     rows = [];
     groups = 0;
     pending?.clear();
@@ -192,25 +194,33 @@ const rowsMax = 1024;
 const copiedMin = 8;
 
 /** The rows in order; many that stand in one flow and differ in id and input only are a set of their own. */
-function runsOfMembers(rows: readonly PlainRow[]): readonly (readonly PlainRow[])[] {
-  const sets: (readonly PlainRow[])[] = [];
+function runsOfMembers(
+  rows: readonly PlainRow[],
+): readonly { readonly members: readonly PlainRow[]; readonly isOneText: boolean }[] {
+  const sets: { members: readonly PlainRow[]; isOneText: boolean }[] = [];
   let from = 0;
   for (let at = 0; at < rows.length;) {
     const first = rows[at] as PlainRow;
     let end = at + 1;
     while (end < rows.length && isMemberLike(rows[end] as PlainRow, first)) end += 1;
     if (end - at >= copiedMin) {
-      if (at > from) sets.push(rows.slice(from, at));
-      sets.push(rows.slice(at, end));
+      if (at > from) sets.push({ members: rows.slice(from, at), isOneText: false });
+      sets.push({ members: rows.slice(at, end), isOneText: true });
       from = end;
     }
     at = end;
   }
-  if (from < rows.length) sets.push(rows.slice(from));
+  if (from < rows.length) sets.push({ members: rows.slice(from), isOneText: false });
   return sets;
 }
 
-function writeRows(statements: Statements, rows: readonly PlainRow[], groups: number): void {
+/** @param isOneText they share their texts and, where any of them has one, their place in a flow. */
+function writeRows(
+  statements: Statements,
+  rows: readonly PlainRow[],
+  groups: number,
+  isOneText: boolean,
+): void {
   const first = rows[0] as PlainRow;
   const last = rows[rows.length - 1] as PlainRow;
   const run = (inserts: Inserts, areShared: boolean): void => {
@@ -223,7 +233,6 @@ function writeRows(statements: Statements, rows: readonly PlainRow[], groups: nu
     }));
   };
   const areMembers = (groups & flowGroup) !== 0;
-  const isOneText = areAlike(rows, areMembers ? isMemberLike : isTextLike);
   run(specInserts, isOneText);
   const isOnePlace = areAlike(rows, isPlaceLike);
   const bound = areMembers && isOneText ? groups & ~flowGroup : groups;
