@@ -108,7 +108,8 @@ export interface WorkOptions {
 }
 
 export interface Listening {
-  readonly events: AsyncIterable<{ readonly kind: string; readonly at: Date }>;
+  /** One more listener on this connection; from the answer on it misses nothing. */
+  events(): Promise<AsyncIterable<{ readonly kind: string; readonly at: Date }>>;
   close(): Promise<void>;
 }
 

@@ -82,12 +82,13 @@ export const modeNotes = {
   "api-only": "openTelemetry() without an SDK",
   sdk: "openTelemetry(), every span recorded",
   "1-listener": "1 listener in another process",
-  "10-listeners": "10 listeners in other processes",
+  "10-in-one": "10 listeners in one other process",
+  "10-listeners": "10 listeners in 10 other processes",
   totals: "its queue has a total",
   "partitions-16": "in 16 partitions",
   "partitions-16-totals": "in 16 partitions, its queue has a total",
   busy: "5 ms of CPU per job",
-  "10-alarms": "10 listeners for failures in other processes",
+  "10-alarms": "10 listeners for failures in 10 other processes",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

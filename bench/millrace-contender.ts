@@ -150,14 +150,13 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     async listen(from, what = "all") {
       const listener = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
       const ended = new AbortController();
-      const events = listener.events({
-        ...{ from, signal: ended.signal },
-        ...(what === "all" ? {} : { kinds: ["failed", "retry-scheduled"] as const }),
-      });
-      // From here on nothing is missed.
-      if (from === "now") await listener.describe();
+      const wanted = what === "all" ? {} : { kinds: ["failed", "retry-scheduled"] as const };
       return {
-        events,
+        async events() {
+          const events = listener.events({ from, signal: ended.signal, ...wanted });
+          if (from === "now") await listener.describe();
+          return events;
+        },
         async close() {
           ended.abort();
           await listener.close();

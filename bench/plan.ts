@@ -220,7 +220,7 @@ function schedules(jobs: number | null): readonly Part[] {
 
 /** A drain under the eyes of others, how late they hear of a settle, and how fast they read a feed. */
 function events(isQuick: boolean, jobs: number | null, many: number): readonly Part[] {
-  const modes = ["plain-jobs", "1-listener", "10-alarms", "10-listeners"] as const;
+  const modes = ["plain-jobs", "1-listener", "10-in-one", "10-alarms", "10-listeners"] as const;
   return [
     { work: "events", jobs: many, entries: modes.map((mode): Entry => ({ ...millrace(100), mode })) },
     { work: "events-delay", jobs: jobs ?? (isQuick ? 100 : 1000), entries: [millrace(1)] },

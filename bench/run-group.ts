@@ -194,7 +194,7 @@ async function drain(
 }
 
 const listenersOf: Partial<Record<Mode, number>> = {
-  ...{ "1-listener": 1, "10-listeners": 10, "10-alarms": 10 },
+  ...{ "1-listener": 1, "10-in-one": 1, "10-listeners": 10, "10-alarms": 10 },
 };
 
 async function startListeners(measurement: Measurement, count: number): Promise<readonly Part[]> {
