@@ -8,6 +8,10 @@
  *                          │            └──► another: stands by ──► a pass, and the term if it is free
  *                          └──────────────────── "promoted" ──► nothing to do
  *
+ * A claim that meets a clock that has rung says that nobody was in time, perhaps because every hint was lost: then the
+ * others stand by only for as long as the news of a promotion under way takes. Where the clock is answered by then, and
+ * no hint said so, the workers here claim, because what was promoted is not known to them.
+ *
  * The term only saves calls. It is taken at the start; who has lost it to another process learns so from its book of
  * terms when a clock rings.
  * Behind all of it stands the longest sleep of the clock duty, in every process.
@@ -20,6 +24,8 @@ import { answersWithin } from "./race.ts";
 
 /** The spread keeps processes that stand by for the same clock from answering it all at once. */
 const standBy = { leastMs: 250, spreadMs: 50 };
+/** The least time to stand by behind a claim that has met a clock that has rung. */
+const standByMetMs = 30;
 /**
  * A clock that has rung hides the next one from the clock duty, because the store tells only the earliest. The duty
  * that answers the clock wakes the clock duty again; where none can (a quarantined job, a duty switched off
@@ -46,6 +52,10 @@ export class StandingBy {
   #timerUs = Number.POSITIVE_INFINITY;
   #isHolder = false;
   #hasStoodBy = false;
+  /** A claim has met a clock that has rung, and nobody is known to have answered it. */
+  #hasMetRung = false;
+  /** The last pass found that another process had answered what a claim here has met. */
+  #isAnsweredUnheard = false;
   #isStopped = true;
   #triedUs = Number.NEGATIVE_INFINITY;
   #taking: Promise<void> | null = null;
@@ -76,10 +86,26 @@ export class StandingBy {
     return this.#isHolder || this.#hasStoodBy;
   }
 
+  /** Whether jobs may have become ready by a promotion of another process of which the last pass told first. */
+  get isAnsweredUnheard(): boolean {
+    return this.#isAnsweredUnheard;
+  }
+
   heardClock(inMs: number): void {
     // A pass comes before it anyway, and tells it again.
     if (this.#isStopped || inMs > this.duty.sleepMaxMs) return;
-    const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
+    this.#note(Math.max(0, inMs));
+  }
+
+  /** A claim has met a clock that has rung. It counts as one that rang a while ago. */
+  metRung(): void {
+    if (this.#isStopped) return;
+    this.#hasMetRung = true;
+    this.#note(standByMetMs - standBy.leastMs);
+  }
+
+  #note(inMs: number): void {
+    const atUs = this.#engine.platform.monotonicUs() + inMs * 1000;
     const place = this.#clocksUs.findLastIndex((clockUs) => clockUs <= atUs) + 1;
     if (place === clocksMax || this.#clocksUs[place - 1] === atUs) return;
     this.#clocksUs.splice(place, 0, atUs);
@@ -92,6 +118,7 @@ export class StandingBy {
     if (this.#isHolder) return;
     const untilUs = this.#engine.platform.monotonicUs() + meantMs * 1000;
     this.#clocksUs = this.#clocksUs.filter((clockUs) => clockUs > untilUs);
+    this.#hasMetRung = false;
     this.#arm();
   }
 
@@ -100,9 +127,12 @@ export class StandingBy {
     // The answer is newer than all that was heard before; what is heard meanwhile is kept.
     this.#clocksUs = [];
     this.#arm();
+    const hadMetRung = this.#hasMetRung;
+    this.#hasMetRung = false;
     const pass = await clockDuty.pass(isAsked);
     this.#hasStoodBy = !this.#isHolder && rangForMs >= standBy.leastMs;
     const isUnanswered = pass.nextInMs === 0;
+    this.#isAnsweredUnheard = hadMetRung && !isUnanswered && pass.processed === 0;
     const isHolderLate = pass.processed > 0 ? rangForMs > meantMs : isUnanswered && this.#hasStoodBy;
     if (this.#isHolder ? rangForMs >= 0 : isHolderLate) this.#take();
     if (pass.hasMore || typeof pass.nextInMs !== "number") return pass;

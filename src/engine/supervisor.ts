@@ -65,7 +65,7 @@ export class Supervisor {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
     });
-    this.#engine.idleClaims.add(this.#claimed);
+    this.#engine.clocksTold.add(this.#claimed);
     this.#engine.readDuties = () =>
       Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#engine.webhookChanges.add(this.#hooksChanged);
@@ -97,7 +97,7 @@ export class Supervisor {
   async stop(graceMs: number): Promise<readonly string[]> {
     this.#unwatch?.();
     this.#unwatch = null;
-    this.#engine.idleClaims.delete(this.#claimed);
+    this.#engine.clocksTold.delete(this.#claimed);
     this.#engine.webhookChanges.delete(this.#hooksChanged);
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
@@ -115,7 +115,8 @@ export class Supervisor {
     this.#tellQuarantined();
     if (pass === null) return;
     const { duty } = loop;
-    if (duty.wakes === "clock" && pass.processed > 0) for (const told of this.#engine.promotions) told();
+    const isPromoted = pass.processed > 0 || this.#standingBy?.isAnsweredUnheard === true;
+    if (duty.wakes === "clock" && isPromoted) for (const told of this.#engine.promotions) told();
     if (pass.hasMore) return;
     const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
@@ -148,8 +149,8 @@ export class Supervisor {
   readonly #claimed = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
+    if (nextDueInMs === 0) return this.#standingBy?.metRung();
     if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
-    if (nextDueInMs === 0) return;
     this.#alarmAgainUs = 0;
     for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();
   };

@@ -82,7 +82,7 @@ export class TermBook {
     const { hostName, processId } = engine.platform;
     this.#engine = engine;
     this.#holder = `${hostName}:${processId}:${engine.mintId()}`;
-    engine.idleClaims.add((_nextDueInMs, now) => {
+    engine.clocksTold.add((_nextDueInMs, now) => {
       this.#storeAheadMs = now - this.#nowMs();
     });
   }

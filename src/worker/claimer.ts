@@ -31,8 +31,8 @@ import type { RouteMap } from "./route-map.ts";
 import type { Settling } from "./settling.ts";
 import type { Slots } from "./slots.ts";
 
-/** Hints can be lost: every worker that has a slot free looks again this often. */
-const pollMs = 1150;
+/** Hints can be lost: every worker that has a slot free looks again this often. With a promotion behind it, 1.2 s. */
+const pollMs = 1100;
 const pollJitter = 0.05;
 /** A longer wait for a gate is made of several. */
 const wakeInMaxMs = 10_000;
@@ -66,6 +66,8 @@ interface Asked {
 interface SentClaim {
   readonly sentUs: number;
   readonly asked: readonly Asked[];
+  /** A hint had come since the claim before. */
+  readonly isHinted: boolean;
   isGivenUp: boolean;
 }
 
@@ -85,6 +87,9 @@ export class Claimer {
   #sent: SentClaim | null = null;
   #roundTripUs = 0;
   #lastClaimUs = 0;
+  /** The slow poll stands in for the looks of the promote duty: its claim tells the clocks, whatever it brings. */
+  #owesClocks = false;
+  #isHinted = false;
   #first = 0;
 
   constructor(engine: Engine, options: ClaimerOptions) {
@@ -136,6 +141,7 @@ export class Claimer {
 
   hinted(hint: Hint & { readonly kind: "ready" }): void {
     const { learning, closedGates } = this.#options;
+    this.#isHinted = true;
     for (const route of hint.routes) {
       const pool = this.#routes.poolOf({ route });
       if (pool === undefined) learning.meet(route);
@@ -210,8 +216,9 @@ export class Claimer {
       left -= max;
     }
     const sentUs = this.#engine.platform.monotonicUs();
-    const sent: SentClaim = { sentUs, asked, isGivenUp: false };
+    const sent: SentClaim = { sentUs, asked, isHinted: this.#isHinted, isGivenUp: false };
     this.#sent = sent;
+    this.#isHinted = false;
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ offer }) => offer);
@@ -256,10 +263,11 @@ export class Claimer {
       // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
       await Promise.resolve();
     }
-    if (answer.jobs.length === 0) {
-      for (const told of this.#engine.idleClaims) told(answer.nextDueInMs, answer.now);
-      return;
+    if (answer.jobs.length === 0 || this.#owesClocks) {
+      this.#owesClocks = false;
+      for (const told of this.#engine.clocksTold) told(answer.nextDueInMs, answer.now);
     }
+    if (answer.jobs.length === 0) return;
     if (!isFull && !answer.more) this.#turns.tell([...new Set(answer.jobs.map(({ route }) => route))]);
     for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
     renewal.arm();
@@ -327,9 +335,9 @@ export class Claimer {
     this.consider();
   };
 
-  /** Behind the hint of the promotion: where that came, a claim is under way already. */
+  /** Behind the hint of the promotion: where that came, a claim is under way already that answers it. */
   readonly #promoted = (): void => {
-    if (!this.#isScheduled && this.#inFlight === null) this.wakeAll();
+    if (!this.#isScheduled && (this.#inFlight === null || this.#sent?.isHinted !== true)) this.wakeAll();
   };
 
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
@@ -352,6 +360,7 @@ export class Claimer {
       Math.round(pollMs * (1 - this.#engine.platform.random() * pollJitter)),
       () => {
         this.#giveUpHung();
+        this.#owesClocks = true;
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
         this.wakeAll();
         this.#setPoll();
