@@ -25,6 +25,8 @@ export interface Contender {
   readonly listen?: (from: "now" | "start", what?: "all" | "failures") => Promise<Listening>;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
+  /** Absent where the system is not measured with permits. */
+  openPermits?(): Promise<Permits>;
   /** Absent where the system is not measured with calls. */
   openCalls?(): Promise<Calls>;
   /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
@@ -116,6 +118,15 @@ export interface Listening {
 export interface Cancels {
   /** Has a job run, and answers how long its cancel took from the call until its handler was told. */
   cancelOne(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface Permits {
+  /**
+   * Has a job run here that holds the only permit, enqueues the next one behind it and lets the first end. @returns when
+   * its handler ended.
+   */
+  pass(next: BenchInput): Promise<number>;
   close(): Promise<void>;
 }
 

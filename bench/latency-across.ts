@@ -1,7 +1,7 @@
 /**
  * Latency from one process to another: one enqueues, the other works, and this one sets the pace. The clock of a sample runs from the call
- * of enqueue until the handler starts; both processes read the machine's monotonic clock. The next job is enqueued only after the last has
- * started and the worker has had a moment to fall idle.
+ * of enqueue until the handler starts, or, of a job that waits for a permit, from the end of the handler that holds it; both processes read
+ * the machine's monotonic clock. The next job is enqueued only after the last has started and the worker has had a moment to fall idle.
  */
 import { waitMs } from "./clock.ts";
 import { percentile } from "./figures.ts";
@@ -27,10 +27,14 @@ export async function measureLatencyAcross(
     if (message.kind === "started") startedAtMs[message.number] = message.atMs;
     noted();
   };
-  const worker = startPart({ ...measurement, work: "latency-worker" }, profileFolder, heard);
+  const [from, to] =
+    measurement.work === "permit"
+      ? (["permit-holder", "permit-taker"] as const)
+      : (["latency-enqueuer", "latency-worker"] as const);
+  const worker = startPart({ ...measurement, work: to }, profileFolder, heard);
   // The tables are there before the second process comes.
   await Promise.race([worker.outcome, worker.ready]);
-  const enqueuer = startPart({ ...measurement, work: "latency-enqueuer" }, profileFolder, heard);
+  const enqueuer = startPart({ ...measurement, work: from }, profileFolder, heard);
   const outcomes = Promise.all([enqueuer.outcome, worker.outcome]);
   await Promise.race([outcomes, enqueuer.ready]);
 

@@ -4,8 +4,8 @@ import type { JobKind } from "./job-kind.ts";
 import type { Mark } from "./marks.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
-/** One of two processes: latency from another process than the worker's. */
-type LatencyPart = "latency-enqueuer" | "latency-worker";
+/** One of two processes: latency from another process than the worker's, or from one holder of a permit to the next. */
+type LatencyPart = "latency-enqueuer" | "latency-worker" | "permit-holder" | "permit-taker";
 
 export interface Measurement {
   /** `call-worker`: the other process of calls. `listener`: one that takes events. */
@@ -44,7 +44,7 @@ export type FromProcess =
   | { readonly kind: "ready" }
   /** Jobs finished by this process so far. */
   | { readonly kind: "progress"; readonly total: number }
-  /** A job's enqueue was called, or its handler has begun. */
+  /** A job's enqueue was called, or the permit it waits for was let go; or its handler has begun. */
   | { readonly kind: "enqueued" | "started"; readonly number: number; readonly atMs: number }
   | { readonly kind: "done"; readonly outcome: Outcome }
   | { readonly kind: "failed"; readonly message: string };

@@ -59,7 +59,7 @@ async function open(measurement: Measurement): Promise<Contender> {
     executor: store === "sqlite" && work === "idle" ? ("inline" as const) : measurement.executor,
     jobs: isDrain(work) ? jobsToDrain(measurement.jobs) : 0,
     isBesideClosed: jobsBeside(measurement.backlog).closed > 0,
-    isEager: work.startsWith("latency") || work.startsWith("call") || work === "delayed",
+    isEager: ["latency", "call", "permit", "delayed"].some((prompt) => work.startsWith(prompt)),
     isCounting: work === "idle",
   };
   // Only what is measured is loaded.
@@ -126,8 +126,20 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures, durability };
     }
     case "latency-enqueuer":
-      await enqueueWhenTold(contender);
+      await tellWhenAsked(async (input) => {
+        const calledAtMs = nowMs();
+        await contender.enqueue(input);
+        return calledAtMs;
+      });
       return { kind: "done" };
+    case "permit-holder": {
+      if (contender.openPermits === undefined) throw new Error("The system is not measured with permits.");
+      const permits = await contender.openPermits();
+      await tellWhenAsked((input) => permits.pass(input));
+      await permits.close();
+      return { kind: "done" };
+    }
+    case "permit-taker":
     case "latency-worker":
       await tellStarts(contender, concurrency);
       return { kind: "done" };
@@ -142,6 +154,8 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       });
       return { kind: "figures", figures, durability };
     }
+    case "permit":
+      throw new Error("Permits pass between two processes.");
     case "cancel": {
       const figures = await measureCancel(contender, jobs);
       return { kind: "figures", figures, durability };
@@ -207,14 +221,14 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
   }
 }
 
-async function enqueueWhenTold(contender: Contender): Promise<void> {
+/** @param enqueue enqueues the job. @returns when the clock of its sample begins. */
+async function tellWhenAsked(enqueue: (input: BenchInput) => Promise<number>): Promise<void> {
   let number = 0;
   const stop = heard("stop");
   process.on("message", (message) => {
     if (message !== "enqueue") return;
-    const told = { kind: "enqueued", number, atMs: nowMs() } as const;
-    void Promise.resolve(contender.enqueue(makeInput(number))).then(() => say(told));
-    number += 1;
+    const own = number++;
+    void enqueue(makeInput(own)).then((atMs) => say({ kind: "enqueued", number: own, atMs }));
   });
   void say({ kind: "ready" });
   await stop;

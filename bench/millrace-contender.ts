@@ -29,6 +29,7 @@ import type { JobKind } from "./job-kind.ts";
 import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openMillraceFlows } from "./millrace-flows.ts";
+import { openMillracePermits } from "./millrace-permits.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
@@ -167,6 +168,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
       const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
       return openMillraceCancels(millrace, operator);
     },
+    openPermits: () => openMillracePermits(millrace, benchJob, aloneLimit),
     openCalls: async () => ({
       call: (value) => millrace.call(benchJob, value as BenchInput),
       close: async () => {},
@@ -196,7 +198,9 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   return contender;
 }
 
+const aloneLimit = limit("bench", { concurrency: 1 });
 const limits: Partial<Record<JobKind, Limit>> = {
+  alone: aloneLimit,
   limited: limit("bench", { concurrency: limitedTo }),
   rated: limit("bench", { rate: { max: ratedPerSecond, per: "1s" } }),
 };

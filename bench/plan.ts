@@ -72,6 +72,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(asked, [plainjob()]),
     cancel(isQuick, jobs),
+    permit(isQuick, jobs),
     calls(isQuick, jobs, []),
     tracing(many),
     ...schedules(jobs),
@@ -164,6 +165,12 @@ function idleFleets({ isQuick, processes: asked }: Asked, more: readonly Mode[] 
 /** From one connection to the store to another. */
 function cancel(isQuick: boolean, jobs: number | null): Part {
   return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
+}
+
+/** From a holder in one process to the next in another. */
+function permit(isQuick: boolean, jobs: number | null): Part {
+  const entries = [{ ...millrace(1), processes: 2 }];
+  return { work: "permit", jobs: jobs ?? (isQuick ? 100 : 500), rounds: 1, entries };
 }
 
 /** On an idle store, one call behind the other, and a hundred in flight. */
@@ -265,6 +272,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(asked, []),
     cancel(isQuick, jobs),
+    permit(isQuick, jobs),
     calls(isQuick, jobs, []),
     tracing(special),
     ...schedules(jobs),
@@ -334,6 +342,7 @@ function redisParts(asked: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(asked, [peer("bullmq", defaultSlots)]),
     cancel(isQuick, jobs),
+    permit(isQuick, jobs),
     calls(isQuick, jobs, ["bullmq"]),
     tracing(special),
     ...schedules(jobs),

@@ -114,7 +114,7 @@ async function measureEntry(
   try {
     if (isDrain(group.work)) return await drain(measurement, entry, 0, options);
     if (group.work === "footprint") return await weigh(measurement, options);
-    if (group.work === "latency" && entry.processes === 2)
+    if ((group.work === "latency" || group.work === "permit") && entry.processes === 2)
       return { figures: await measureLatencyAcross(measurement, asked.profileFolder), durability: "strict" };
     if (group.work === "idle" && entry.processes > 1)
       return await idleInProcesses(measurement, entry.processes, asked.profileFolder);

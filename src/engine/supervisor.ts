@@ -64,6 +64,7 @@ export class Supervisor {
     this.#unwatch = this.#engine.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
+      else if (hint.kind === "rung") this.#engine.terms.rung();
     });
     this.#engine.clocksTold.add(this.#claimed);
     this.#engine.readDuties = () =>

@@ -16,7 +16,8 @@
  *
  * Who waits for a term reads the sign of its holder, with the beat where there is one (worker/beat.ts) and by itself
  * where there is none. So a holder that was killed is replaced within 5 s, whatever the duties' sleeps are, and a process
- * without terms writes nothing.
+ * without terms writes nothing. A holder that stops takes its sign away and rings: the others look at once. In a process
+ * without a beat the same calls bring the bell of webhooks (worker-bell.ts).
  *
  * Always true: a sign is written before its process takes a term, so that a term without a sign is one whose holder is
  * gone or was stopped. A holder whose sign has run out takes its terms anew before it goes on, by their versions, and so
@@ -27,6 +28,7 @@ import type { PutDocAnswer } from "../store/operations.ts";
 import type { Doc, DocGuard, DocPut } from "../store/records.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin } from "./race.ts";
+import { rings, webhooksBellId } from "./worker-bell.ts";
 import { workerDocId, workerKind } from "./worker-notice.ts";
 
 export const termKind = "term";
@@ -43,6 +45,8 @@ const lookBlindlyMs = 1000;
 /** A sign is looked at so long behind its end: the holder may be renewing it right now. */
 const behindEndMs = 200;
 const lookLeastMs = 200;
+/** Looks that a ring asks for are spread: the first takes the terms, and the others see it. */
+const rungSpreadMs = 60;
 /** What is known of a term whose holder lives may be wrong for so long: the holder may have given back only this one. */
 const trustedMs = 300_000;
 const triesMax = 3;
@@ -71,6 +75,8 @@ export class TermBook {
   /** The store's clock less the monotonic one, as the last claim told it; null before the first. */
   #storeAheadMs: number | null = null;
   #isClosed = false;
+  /** The version of the bell of webhooks that was heard last. */
+  #hooksHeard = 0;
   #last: Promise<unknown> = Promise.resolve();
   readonly #timers: Record<"look" | "renew", Timer | null> = { look: null, renew: null };
   /** Reads the registry, the watched signs with it; null in a process without workers. */
@@ -113,7 +119,13 @@ export class TermBook {
     return this.#inTurn(() => this.#delete([place]));
   }
 
-  /** Gives all terms back: another process takes them with its next look. */
+  /** Somebody has rung. Where workers are, the beat answers. */
+  rung(): void {
+    if (this.readRegistry !== null) return;
+    this.#set("look", this.#engine.platform.random() * rungSpreadMs, () => this.#look());
+  }
+
+  /** Gives all terms back, and rings: another process takes them. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const timer of Object.values(this.#timers)) timer?.cancel();
@@ -137,7 +149,8 @@ export class TermBook {
       const endsInMs = (sign?.expiresAt ?? Infinity) - this.#nowMs() - (this.#storeAheadMs ?? -Infinity);
       nextMs = Math.min(nextMs, Math.max(lookLeastMs, endsInMs + behindEndMs));
     }
-    this.#set("look", nextMs, () => this.#look());
+    if (this.watched.size === 0) this.#timers.look?.cancel();
+    else this.#set("look", nextMs, () => this.#look());
     if (free.length > 0) this.#besides(() => this.#try(free, true));
   }
 
@@ -174,9 +187,12 @@ export class TermBook {
    */
   async #try(places: readonly TermPlace[], isFree = false): Promise<void> {
     if (this.#isClosed) return;
+    let left = places.filter(({ version, isWanted }) => version === 0 && isWanted);
+    // In a large fleet another was faster, most often: one read instead of a sign and a put in vain.
+    if (isFree) left = await this.#stillFree(left);
+    if (left.length === 0) return this.#setLook();
     if (this.#nowMs() - this.#signedUs / 1000 >= renewEveryMs)
       await (this.#isHolder ? this.#renew() : this.#sign("any"));
-    let left = places.filter(({ version, isWanted }) => version === 0 && isWanted);
     for (let tries = 0; left.length > 0 && tries < triesMax; tries++) {
       const puts = left.map((place) =>
         this.#termPut(place, place.other === null ? "absent" : { version: place.other.version }),
@@ -188,6 +204,13 @@ export class TermBook {
       left = refused.filter(({ other }) => other === null || other.holder === this.#holder);
     }
     this.#setLook();
+  }
+
+  /** Those of these terms that nobody has taken since their holder was missed. */
+  async #stillFree(places: readonly TermPlace[]): Promise<TermPlace[]> {
+    const missed = places.map(({ other }) => other?.holder);
+    await this.#learn(places);
+    return places.filter(({ other }, at) => other === null || other.holder === missed[at]);
   }
 
   #answered(place: TermPlace, answer: PutDocAnswer | undefined, isTakeover: boolean): boolean {
@@ -226,7 +249,11 @@ export class TermBook {
 
   async #sign(guard: DocGuard): Promise<boolean> {
     const sentUs = this.#engine.platform.monotonicUs();
-    const [answer] = await this.#call(this.#engine.store.putDocs([this.#signPut(guard)]));
+    // The removal of what has to be absent changes nothing, and is refused with the version of what is there.
+    const ask: DocPut = { kind: workerKind, id: webhooksBellId, body: null, guard: "absent" };
+    const puts = this.readRegistry === null ? [this.#signPut(guard), ask] : [this.#signPut(guard)];
+    const [answer, bell] = await this.#call(this.#engine.store.putDocs(puts));
+    if (bell?.kind === "changed") this.#hearHooks(bell.version);
     if (answer?.kind !== "ok") return false;
     this.#signed(answer.version, sentUs);
     return true;
@@ -246,7 +273,7 @@ export class TermBook {
     for (const place of places) [place.version, place.other] = [0, null];
     if (held.length > 0 && !this.#isHolder) {
       this.#signedUs = Number.NEGATIVE_INFINITY;
-      puts.push({ ...this.#signPut("any"), body: null, expiresInMs: null });
+      puts.push(rings({ ...this.#signPut("any"), body: null, expiresInMs: null }));
     }
     if (puts.length > 0) await this.#call(this.#engine.store.putDocs(puts));
   }
@@ -258,10 +285,18 @@ export class TermBook {
     }
     this.#besides(async () => {
       const asked = this.watched;
-      if (asked.size === 0) return;
-      const read = this.#engine.store.readDocs({ kind: workerKind, ids: [...asked] });
-      this.seen((await this.#call(read)).docs, asked);
+      const ids = [...asked, webhooksBellId];
+      const { docs } = await this.#call(this.#engine.store.readDocs({ kind: workerKind, ids }));
+      const bell = docs.find(({ id }) => id === webhooksBellId);
+      if (bell !== undefined) this.#hearHooks(bell.version);
+      this.seen(docs, asked);
     });
+  }
+
+  #hearHooks(version: number): void {
+    if (version === this.#hooksHeard) return;
+    this.#hooksHeard = version;
+    for (const told of this.#engine.webhookChanges) told();
   }
 
   /** Looks as soon as a sign that was not looked at yet may have run out. */

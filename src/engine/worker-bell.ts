@@ -3,8 +3,9 @@
  * the registry (worker-notice.ts) that the worker reads with its beat; that its version has grown says that it was
  * written again. Versions of documents never restart, so none is taken for one that was heard before.
  *
- * Bells stand behind hints: a cancel and the setting of a queue are hinted, and a hint may be lost. A bell that cannot
- * be written is not waited for, because another slow read (the renewal of leases, the round of notices) comes anyway.
+ * A put that rings (`rings`) also tells a hint, so that everybody reads at once; the beat stands behind it, because a hint
+ * may be lost. The bell of cancels does not ring: a cancel has a hint of its own. A bell that cannot be written is not
+ * waited for, because another slow read (the renewal of leases, the round of notices) comes anyway.
  */
 import { storeLimits } from "../store/limits.ts";
 import type { Doc, DocPut } from "../store/records.ts";
@@ -38,7 +39,7 @@ export function bellIds(owner: string): {
 }
 
 export function orderPut(owner: string, order: WorkerOrder): DocPut {
-  return put(bellIds(owner).order, JSON.stringify(order), orderTtlMs);
+  return rings(put(bellIds(owner).order, JSON.stringify(order), orderTtlMs));
 }
 
 /** Null for what a newer version may order. */
@@ -86,7 +87,8 @@ export async function ringSettings(
   try {
     const serving = (await readNotices(around.store, true)).filter(({ queues }) => queues.includes(queue));
     const puts = serving.map(({ worker }) => put(bellIds(worker).settings, "", bellTtlMs));
-    await ring(around, puts);
+    // One ring for all of them, behind the last.
+    await ring(around, [...puts.slice(0, -1), ...puts.slice(-1).map(rings)]);
   } catch (error) {
     around.log.debug("workers could not be told of a queue's settings; they find out by themselves", {
       error,
@@ -96,7 +98,12 @@ export async function ringSettings(
 
 /** Webhooks were changed: the process that is to make their deliveries may know of none. */
 export function ringWebhooks(around: Surroundings): Promise<void> {
-  return ring(around, [put(webhooksBellId, "", bellTtlMs)]);
+  return ring(around, [rings(put(webhooksBellId, "", bellTtlMs))]);
+}
+
+/** The put as one that makes all who listen to documents of the registry read them now. */
+export function rings<Put extends DocPut>(quiet: Put): Put {
+  return { ...quiet, tells: { kind: "rung", subject: quiet.id, extra: null } };
 }
 
 async function ring({ store, log }: Surroundings, puts: readonly DocPut[]): Promise<void> {

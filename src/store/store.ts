@@ -171,6 +171,8 @@ export type Hint =
   | { readonly kind: "promoted" }
   /** Another process has just claimed all that was ready on these routes: who stands by for it need not. */
   | { readonly kind: "taken"; readonly routes: readonly number[] }
+  /** A put told that it rings: who listens to documents of the registry reads them now. */
+  | { readonly kind: "rung" }
   | { readonly kind: "finished"; readonly ids: readonly string[] }
   /**
    * The feed may have grown. A store of several partitions says it behind each other hint, with the partition; any other

@@ -7,7 +7,8 @@
  *   read    orders and bells for its workers (worker-bell.ts), while jobs run here once a second, else at half that pace:
  *           an idle worker has nothing to cancel, and reads at once when it gets work. The same read brings the signs of
  *           the processes whose terms this one waits for (engine/term-book.ts), and while a queue has a total all
- *           notices; a notice that is about to run out is looked at just when it does
+ *           notices; a notice that is about to run out is looked at just when it does. A hint that somebody has rung
+ *           brings the next read forward
  *   round   what nobody rings for: how long the store keeps jobs, and settings of queues whose bell was not written
  *
  * Always true: nothing here is needed for a job to run; a call that fails is made again at its next time.
@@ -15,7 +16,7 @@
 import { allDocs } from "../engine/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
-import { bellIds, readCancelled, readOrder, webhooksBellId } from "../engine/worker-bell.ts";
+import { bellIds, readCancelled, readOrder, rings, webhooksBellId } from "../engine/worker-bell.ts";
 import type { WorkerOrder } from "../engine/worker-bell.ts";
 import {
   leftPut,
@@ -43,6 +44,8 @@ const roundsPerLook = 3;
  */
 const behindEndMs = 600;
 const readLeastMs = 200;
+/** A read that a ring asks for: processes spread theirs, and rings in a row share one. */
+const rungMs = { spread: 60, gap: 250 };
 /** The calls of processes that were started together drift apart. */
 const jitter = 0.07;
 const callMaxMs = 10_000;
@@ -86,6 +89,8 @@ export class Beat {
   #others: ReadonlySet<string> = new Set();
   /** The next read comes at the pace of a busy process. */
   #isHurried = false;
+  /** The next read answers a ring. */
+  #isRung = false;
   readonly #timers: Record<"read" | "write" | "round", Timer | null> = {
     read: null,
     write: null,
@@ -116,14 +121,21 @@ export class Beat {
     };
   }
 
-  /** What a notice says has changed: it is written at once. */
-  changed(): void {
-    if (this.#seats.size > 0) void this.#write();
+  /** What a notice says has changed: it is written at once. @param isRinging others are to read it at once, too. */
+  changed(isRinging = false): void {
+    if (this.#seats.size > 0) void this.#write(isRinging && this.#isInFleet);
+  }
+
+  /** Somebody has rung, perhaps for a worker of this process. */
+  rung(): void {
+    if (this.#isRung || this.#seats.size === 0) return;
+    this.#isRung = true;
+    if (!this.#isReading) this.#setRungRead();
   }
 
   /** A worker that was idle has jobs, so that somebody may want to cancel one. */
   hurry(): void {
-    if (this.#isHurried || this.#isReading || this.#seats.size === 0) return;
+    if (this.#isHurried || this.#isReading || this.#isRung || this.#seats.size === 0) return;
     this.#isHurried = true;
     const sinceMs = (this.#engine.platform.monotonicUs() - this.#readUs) / 1000;
     this.#setRead(Math.max(0, readEveryMs.busy - sinceMs));
@@ -139,7 +151,7 @@ export class Beat {
     return [...this.#seats].some(({ hasTotals }) => hasTotals);
   }
 
-  async #write(): Promise<void> {
+  async #write(isRinging = false): Promise<void> {
     const { platform } = this.#engine;
     const pace = this.#isInFleet ? "inFleet" : "alone";
     this.#set("write", writeEveryMs[pace], () => void this.#write());
@@ -157,7 +169,8 @@ export class Beat {
     const seats = [...this.#seats];
     const puts = seats.map((seat) => {
       const put = noticePut(seat.owner, { ...seat.notice(), ...shared });
-      return this.#joined.has(seat) ? put : { ...put, tells: joined(seat) };
+      if (this.#joined.has(seat)) return isRinging ? rings(put) : put;
+      return { ...put, tells: joined(seat) };
     });
     // Not told again while the answer is on its way; one that was lost may have been told.
     for (const seat of seats) this.#joined.add(seat);
@@ -182,6 +195,7 @@ export class Beat {
   async #read(): Promise<void> {
     if (this.#isReading || this.#seats.size === 0) return;
     this.#isReading = true;
+    this.#isRung = false;
     const { platform, log, terms } = this.#engine;
     this.#readUs = platform.monotonicUs();
     let endsInMs = Number.POSITIVE_INFINITY;
@@ -199,6 +213,7 @@ export class Beat {
     }
     this.#isReading = false;
     this.#isHurried = [...this.#seats].some((seat) => seat.isBusy);
+    if (this.#isRung) return this.#setRungRead();
     const regularMs = this.#isHurried ? readEveryMs.busy : readEveryMs.idle;
     this.#setRead(Math.min(regularMs, Math.max(readLeastMs, endsInMs + behindEndMs)));
   }
@@ -318,6 +333,12 @@ export class Beat {
     } catch (error) {
       log.debug("the retention of the store could not be read", { error });
     }
+  }
+
+  #setRungRead(): void {
+    const { platform } = this.#engine;
+    const sinceMs = (platform.monotonicUs() - this.#readUs) / 1000;
+    this.#setRead(Math.max(platform.random() * rungMs.spread, rungMs.gap - sinceMs));
   }
 
   #setRead(inMs: number): void {

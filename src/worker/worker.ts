@@ -208,6 +208,7 @@ export class JobWorker implements Worker {
   #hinted(hint: Hint): void {
     if (hint.kind === "ready") this.#claimer.hinted(hint);
     else if (hint.kind === "taken") this.#claimer.taken(hint.routes);
+    else if (hint.kind === "rung") this.#shared.beat.rung();
     else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
   }
 
@@ -226,7 +227,7 @@ export class JobWorker implements Worker {
     this.#mode = isQuiet ? "quiet" : "working";
     this.#claimer.setQuiet(isQuiet);
     if (isQuiet) this.#slots.handBackWaiting();
-    this.#shared.beat.changed();
+    this.#shared.beat.changed(true);
   }
 
   /** What operators have set of its queues has changed; of totals the others must hear. */
@@ -252,7 +253,7 @@ export class JobWorker implements Worker {
     const { platform, records } = this.#engine;
     const { abortGraceMs } = this.#settings;
     this.#mode = "stopping";
-    if (this.#settings.isAnnounced) this.#shared.beat.changed();
+    if (this.#settings.isAnnounced) this.#shared.beat.changed(true);
     this.#slots.close();
     this.#unwatch?.();
     this.#learning.stop();

@@ -14,6 +14,7 @@ describe("a payload of NOTIFY", () => {
       routes: new Set([1, 5]),
       dueInMs: 40,
       hasPromoted: true,
+      hasRung: true,
       finished: ["a", "b\0"],
       cancels: [{ id: "c", owner: "w" }],
     });

@@ -23,6 +23,7 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
   // The store's time is not known here: whoever hears of it looks, and learns the real clock.
   if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
   hints.hasTold = puts.some(({ tells }) => tells !== undefined);
+  hints.hasRung = puts.some(({ tells }) => tells?.kind === "rung");
   calls.tell(hints);
   return rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
 }

@@ -73,9 +73,9 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
     },
     tellTaken: (routes) => announcer.tell({ ...emptyHints(), taken: new Set(routes) }),
     ride: () => announcer.ride(),
-    close() {
-      announcer.close();
-      return watch.close();
+    async close() {
+      await announcer.close();
+      await watch.close();
     },
   };
 }
