@@ -100,6 +100,19 @@ describe("processes that serve one queue", () => {
     expect(sum() - before).toBeLessThan(2 * polls + 20);
   });
 
+  test("start at once what had waited at a gate, however often they have claimed in vain before it opened", async () => {
+    await startFleet(true);
+    for (let input = 0; input < 30; input++) await runOne(input);
+    for (let input = 300; input < 305; input++) {
+      await runUntil(platform, sender.queues.pause("default"));
+      for (let more = 0; more < 3; more++) await runOne(10 * input + more);
+      const fromMs = nowMs();
+      await runUntil(platform, sender.queues.resume("default"));
+      await advance(150);
+      expect((starts.get(10 * input) as { atMs: number }).atMs - fromMs).toBeLessThan(5);
+    }
+  });
+
   test("stand in for one that does not answer, a moment late and once", async () => {
     await startFleet(true);
     for (let input = 0; input < 30; input++) await runOne(input);

@@ -10,7 +10,9 @@
  *                                           └────── "taken" ──────────────► nothing to do
  *
  * Where the one that claims at once has no free slot, is busy or was killed, the others are late by the moment and no
- * more, and the first of them claims at once from then on. On a store that cannot tell "taken" nobody stands by.
+ * more, and the first of them claims at once from then on. On a store that cannot tell "taken" nobody stands by. A claim
+ * that brought nothing came too late only where "taken" is heard: what waits at a gate nobody has taken, and whoever
+ * stands by would start it late when the gate opens.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { Timer } from "../platform/platform.ts";
@@ -23,8 +25,11 @@ const lateMax = 2;
 const tellGapMs = 4;
 
 interface Turn {
-  /** How often in a row a claim that a hint asked for brought nothing. */
+  /** How often in a row a claim that a hint asked for brought nothing, because another had taken it. */
   late: number;
+  /** Of the last hint: another process has taken what it told; or a claim has brought nothing. */
+  isTaken: boolean;
+  isEmpty: boolean;
   /** The next claim answers a hint. */
   isAnswer: boolean;
   timer: Timer | null;
@@ -52,6 +57,7 @@ export class ClaimTurns {
     const { store, platform } = this.#engine;
     if (store.tellTaken === undefined) return true;
     const turn = this.#turnOf(pool);
+    turn.isTaken = turn.isEmpty = false;
     if (turn.late < lateMax) {
       turn.isAnswer = true;
       return true;
@@ -67,7 +73,11 @@ export class ClaimTurns {
 
   /** Another process has claimed all that was ready there. */
   taken(pool: Pool): void {
-    this.#forget(this.#turns.get(pool));
+    const turn = this.#turns.get(pool);
+    if (turn === undefined) return;
+    this.#forget(turn);
+    turn.isTaken = true;
+    this.#count(turn);
   }
 
   /** A claim of the pool was answered. */
@@ -75,9 +85,17 @@ export class ClaimTurns {
     const turn = this.#turns.get(pool);
     if (turn === undefined) return;
     if (gotJobs) turn.late = 0;
-    else if (turn.isAnswer) turn.late += 1;
+    else if (turn.isAnswer) turn.isEmpty = true;
     turn.isAnswer = false;
     this.#forget(turn);
+    this.#count(turn);
+  }
+
+  /** "Taken" and the empty answer come in any order. */
+  #count(turn: Turn): void {
+    if (!turn.isTaken || !turn.isEmpty) return;
+    turn.late += 1;
+    turn.isTaken = turn.isEmpty = false;
   }
 
   /** All that was ready on these routes was claimed here: told only where others may stand by. */
@@ -92,12 +110,15 @@ export class ClaimTurns {
 
   #turnOf(pool: Pool): Turn {
     let turn = this.#turns.get(pool);
-    if (turn === undefined) this.#turns.set(pool, (turn = { late: 0, isAnswer: false, timer: null }));
+    if (turn === undefined) {
+      turn = { late: 0, isTaken: false, isEmpty: false, isAnswer: false, timer: null };
+      this.#turns.set(pool, turn);
+    }
     return turn;
   }
 
-  #forget(turn: Turn | undefined): void {
-    turn?.timer?.cancel();
-    if (turn !== undefined) turn.timer = null;
+  #forget(turn: Turn): void {
+    turn.timer?.cancel();
+    turn.timer = null;
   }
 }
