@@ -20,14 +20,14 @@ export async function openMillracePermits(
 ): Promise<Permits> {
   const holding = job<null, void>("holding", { queue: "holding", limits: [only] });
   let began = (_letGo: () => void): void => {};
-  let endedAtMs = 0;
+  let ended = (_atMs: number): void => {};
   const workers = await mill.work(
     [
       handler(holding, async () => {
         const { promise, resolve } = Promise.withResolvers<void>();
         began(resolve);
         await promise;
-        endedAtMs = nowMs();
+        ended(nowMs());
       }),
     ],
     { queues: { holding: 1 } },
@@ -35,13 +35,13 @@ export async function openMillracePermits(
   return {
     async pass(input) {
       const running = new Promise<() => void>((resolve) => void (began = resolve));
-      const held = await mill.enqueue(holding, null);
+      const end = new Promise<number>((resolve) => void (ended = resolve));
+      await mill.enqueue(holding, null);
       const letGo = await running;
       await mill.enqueue(next, input);
       await waitMs(pauseMs + Math.random() * strayMs);
       letGo();
-      await held.result();
-      return endedAtMs;
+      return end;
     },
     async close() {
       await workers.stop();

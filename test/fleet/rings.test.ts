@@ -60,28 +60,31 @@ const cases = [
 
 describe.each(usePlaces())("on %s", (_title, place) => {
   describe.each(cases)("%s", (_way, through, withinMs) => {
-    test.each(Object.entries(roles))("bring the duties of one that stops to other %s", async (_role, start) => {
-      const open = place();
-      const operator = closeLater(millOn(await open(), { duties: false }));
-      const looking = closeLater(await open());
-      // Nobody takes the term of webhooks where there are none.
-      await operator.webhooks.add("hook", { url: "http://127.0.0.1:9/", secret, kinds: "failed" });
-      const one = closeLater(millOn(through(await open())));
-      await start(one);
-      await until("the first has all terms", async () => (await holderOf(looking)) !== null);
-      const first = await holderOf(looking);
-      const store = await open();
-      const known = new Set<string>();
-      const two = closeLater(millOn(through(noting(store, known))));
-      await start(two);
-      await until("the other knows who has them", () => known.size === terms.length);
-      await one.close();
-      await until(
-        "the other has all terms",
-        async () => ![null, first].includes(await holderOf(looking)),
-        withinMs,
-      );
-    });
+    test.each(Object.entries(roles))(
+      "bring the duties of one that stops to other %s",
+      async (_role, start) => {
+        const open = place();
+        const operator = closeLater(millOn(await open(), { duties: false }));
+        const looking = closeLater(await open());
+        // Nobody takes the term of webhooks where there are none.
+        await operator.webhooks.add("hook", { url: "http://127.0.0.1:9/", secret, kinds: "failed" });
+        const one = closeLater(millOn(through(await open())));
+        await start(one);
+        await until("the first has all terms", async () => (await holderOf(looking)) !== null);
+        const first = await holderOf(looking);
+        const store = await open();
+        const known = new Set<string>();
+        const two = closeLater(millOn(through(noting(store, known))));
+        await start(two);
+        await until("the other knows who has them", () => known.size === terms.length);
+        await one.close();
+        await until(
+          "the other has all terms",
+          async () => ![null, first].includes(await holderOf(looking)),
+          withinMs,
+        );
+      },
+    );
 
     test("bring the share of a worker that stops to the others", async () => {
       const open = place();

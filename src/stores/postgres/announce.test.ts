@@ -55,7 +55,7 @@ test("hints of many calls go out as one message after the first, and none after 
   announcer.tell(emptyHints());
   await platform.time.advance(100_000);
   expect(sent.map((payload) => [...readPayload(payload).hints.routes])).toEqual([[1], [2, 3]]);
-  announcer.close();
+  await announcer.close();
   announcer.tell(hintsOf({ routes: new Set([4]) }));
   await platform.time.advance(100_000);
   expect(sent).toHaveLength(2);
@@ -78,6 +78,32 @@ test("the end of a short job does not wait behind the message of its submit, and
   expect(sent.length).toBeLessThan(6);
   await platform.time.advance(100_000);
   expect(sent.flatMap((payload) => readPayload(payload).hints.finished)).toHaveLength(31);
+});
+
+test("an end that lets others start waits for at most ten milliseconds behind the last one", async () => {
+  const platform = createVirtualPlatform();
+  const sent: string[] = [];
+  const notify = async (payload: string): Promise<void> => void sent.push(payload);
+  const announcer = openAnnouncer({ platform, sender: "me", notify });
+  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  for (let n = 1; n <= 10; n++) {
+    await platform.time.advance(11_000);
+    announcer.tell(hintsOf({ finished: [`a${n}`], routes: new Set([1]) }));
+    expect(sent).toHaveLength(n);
+    await platform.time.advance(1000);
+    expect(sent).toHaveLength(n + 1);
+  }
+});
+
+test("what is still to be told is sent by the end", async () => {
+  const platform = createVirtualPlatform();
+  const sent: string[] = [];
+  const notify = async (payload: string): Promise<void> => void sent.push(payload);
+  const announcer = openAnnouncer({ platform, sender: "me", notify });
+  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  announcer.tell(hintsOf({ hasRung: true }));
+  await announcer.close();
+  expect(sent.map((payload) => readPayload(payload).hints.hasRung)).toEqual([false, true]);
 });
 
 test("a call that tells by itself takes the turn of a message, and gives it back when it did not", async () => {
