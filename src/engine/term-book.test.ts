@@ -109,6 +109,22 @@ test("a term that was given back comes to another with its next look; who waits 
   expect(await take(one)).toBe(false);
 });
 
+test("a holder that stops rings, and the first that looks takes the term; the others see it by one read", async () => {
+  const holder = startProcess();
+  await take(holder);
+  const waiting = Array.from({ length: 8 }, startProcess);
+  for (const each of waiting) await take(each);
+  const unwatch = store.watch((hint) => {
+    if (hint.kind === "rung") for (const each of waiting) each.engine.terms.rung();
+  });
+  for (const each of waiting) each.puts = 0;
+  await runUntil(platform, holder.engine.terms.close());
+  await advance(100);
+  unwatch();
+  expect(waiting.filter(holds)).toHaveLength(1);
+  expect(waiting.filter(({ puts }) => puts > 0)).toHaveLength(1);
+});
+
 test("of many that wait one takes the term", async () => {
   const waiting = Array.from({ length: 8 }, startProcess);
   const holder = startProcess();

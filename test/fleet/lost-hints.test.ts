@@ -1,6 +1,7 @@
 /**
  * Every hint is lost, on every store: the periodic calls of a process alone must bring jobs, cancels, settings and orders
- * within their time. The two sides are Millraces on connections of their own, neither of which hears anything.
+ * within their time. The two sides are Millraces on connections of their own, neither of which hears anything. Over several
+ * partitions a claim trusts what it heard of each, unless the store knows that it cannot listen: that is the last case.
  */
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
@@ -12,6 +13,7 @@ import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
 import { usePlaces } from "../support/use-places.ts";
+import { useOwnRedis } from "../support/use-redis.ts";
 import type { Place } from "../support/use-places.ts";
 
 /** What is promised, and what a busy machine may add. */
@@ -29,6 +31,24 @@ async function twoSides(place: Place): Promise<{ operator: Millrace; other: Mill
   return { operator, other };
 }
 
+/** @param forMs so long one job is enqueued behind the other. */
+async function expectPromptStarts(operator: Millrace, other: Millrace, forMs = 0): Promise<void> {
+  const fromMs = platform.monotonicUs() / 1000;
+  const starts = new Map<number, number>();
+  const quick = job<number>("quick");
+  await other.work([
+    handler(quick, async ({ input }) => void starts.set(input, platform.monotonicUs() / 1000)),
+  ]);
+  const delays = [0, 100, 700];
+  for (let number = 0; number < delays.length || platform.monotonicUs() / 1000 < fromMs + forMs; number++) {
+    const delay = delays[number % delays.length] ?? 0;
+    const dueMs = platform.monotonicUs() / 1000 + delay;
+    await operator.enqueue(quick, number, { delay });
+    await until("the job has started", () => starts.has(number));
+    expect((starts.get(number) ?? 0) - dueMs).toBeLessThan(withinMs);
+  }
+}
+
 async function lasted(run: () => Promise<unknown>): Promise<number> {
   const beganUs = platform.monotonicUs();
   await run();
@@ -38,17 +58,7 @@ async function lasted(run: () => Promise<unknown>): Promise<number> {
 describe.each(places)("with all hints lost, on %s", (_title, place) => {
   test("jobs start in time, also those that become due", async () => {
     const { operator, other } = await twoSides(place);
-    const starts = new Map<number, number>();
-    const quick = job<number>("quick");
-    await other.work([
-      handler(quick, async ({ input }) => void starts.set(input, platform.monotonicUs() / 1000)),
-    ]);
-    for (const delay of [0, 100, 700]) {
-      const dueMs = platform.monotonicUs() / 1000 + delay;
-      await operator.enqueue(quick, delay, { delay });
-      await until("the job has started", () => starts.has(delay));
-      expect((starts.get(delay) ?? 0) - dueMs).toBeLessThan(withinMs);
-    }
+    await expectPromptStarts(operator, other);
   });
 
   test("a cancel reaches a handler that runs, and a setting a worker that is at work", async () => {
@@ -92,5 +102,21 @@ describe.each(places)("with all hints lost, on %s", (_title, place) => {
     await operator.workers.stop(worker.id);
     expect(await lasted(() => worker.stopped)).toBeLessThan(2 * withinMs);
     expect(await operator.workers.list()).toEqual([]);
+  });
+});
+
+describe("on 16 partitions of Redis, to which a process cannot listen", () => {
+  const redis = useOwnRedis();
+  const partitions = 16;
+  /** Longer than it takes until hints of partitions are trusted (store/partitioned/partitioned-store.ts). */
+  const trustedAfterMs = 12_000;
+
+  test("jobs start in time, also those that become due", async () => {
+    await redis.admin.call("ACL", "SETUSER", "deaf", "on", ">word", "~*", "&*", "+@all", "-subscribe");
+    const { port } = new URL(redis.server.url);
+    const operator = redis.closeLater(millOn(await redis.open({ partitions }), { duties: false }));
+    const unheard = await redis.open({ partitions, url: `redis://deaf:word@127.0.0.1:${port}` });
+    const other = redis.closeLater(millOn(unheard));
+    await expectPromptStarts(operator, other, trustedAfterMs);
   });
 });

@@ -4,7 +4,7 @@
  * was counted in it, and at the end of the minute. The first parts of a process come sooner, so that processes that
  * crash again and again are seen.
  *
- *   nothing counted ──a job──► counting ──1 s, 4 s, then 15 s, or the minute ends──► a part is written ──► nothing counted
+ *   nothing counted ──a job──► counting ──0.1 s, 1 s, 4 s, then 15 s, or the minute ends──► a part is written
  *
  * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing: calls
  * to the store alone begin no part. A part that could not be written is written again, under the same name.
@@ -21,8 +21,8 @@ import { answersWithin } from "../race.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { minuteMs, partPut } from "./metric-docs.ts";
 
-/** For how long a process counts before it writes its first part, its second, and each one behind them. */
-const firstPartsMs = [1000, 4000];
+/** For how long a process counts before it writes its first parts; each one behind them comes after `partMaxMs`. */
+const firstPartsMs = [100, 1000, 4000];
 const partMaxMs = 15_000;
 const callMaxMs = 10_000;
 /** Parts that are kept while the store is away: about an hour of them. */
