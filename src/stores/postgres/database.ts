@@ -59,7 +59,13 @@ export function openDatabase(options: DatabaseOptions): Database {
   const { driver, url, platform, callTimeoutMs } = options;
   const where = nameOf(url);
   const lasting = { connectionTimeoutMillis: connectTimeoutMs, keepAlive: true };
-  const own = { connectionString: url, max: options.poolMax, application_name: options.name, ...lasting };
+  // The calls of an idle process meet now and then: a second connection that the pool gave up between two of them would be
+  // made anew several times a minute, with a query of its own.
+  const idleTimeoutMillis = 60_000;
+  const own = {
+    ...{ connectionString: url, max: options.poolMax, application_name: options.name, ...lasting },
+    idleTimeoutMillis,
+  };
   const pool = options.pool ?? new driver.Pool({ ...own, allowExitOnIdle: true });
   const connectBeside = (name: string, connectionString = url): PgListener => {
     const place = connectionString === undefined ? pool.options : { connectionString };
