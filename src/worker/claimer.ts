@@ -152,8 +152,8 @@ export class Claimer {
    * settle finds the members that it frees; elsewhere it would come too early, and the hint of the settle asks for it.
    */
   memberEnded(): void {
-    const { claimsAhead, partitions = 1 } = this.#engine.store;
-    if (claimsAhead === true || partitions > 1) return;
+    const { claimsOvertake, partitions = 1 } = this.#engine.store;
+    if (claimsOvertake === true || partitions > 1) return;
     for (const pool of this.#routes.pools) this.#routes.wake(pool);
   }
 
@@ -291,7 +291,7 @@ export class Claimer {
   #measure(sentUs: number): void {
     const nowUs = this.#engine.platform.monotonicUs();
     this.#roundTripUs += (nowUs - sentUs - this.#roundTripUs) * 0.3;
-    for (const pool of this.#routes.pools) pool.claimed(nowUs - this.#lastClaimUs);
+    for (const pool of this.#routes.pools) pool.claimed(nowUs - this.#lastClaimUs, nowUs);
     this.#lastClaimUs = nowUs;
   }
 

@@ -44,6 +44,9 @@ export class Pool {
   #backlog: Attempt[] = [];
   #head = 0;
   #finishedSinceClaim = 0;
+  /** For how long it has had jobs since the last claim, and since when it has some now; -1 while it has none. */
+  #busyUs = 0;
+  #busyFromUs = -1;
   #finishedPerUs = 0;
 
   constructor(options: PoolOptions) {
@@ -105,8 +108,23 @@ export class Pool {
     if (index >= 0) this.#backlog.splice(index, 1);
   }
 
+  /** Jobs have come. */
+  arrived(nowUs: number): void {
+    if (this.#busyFromUs < 0) this.#busyFromUs = nowUs;
+  }
+
   finished(count: number): void {
     this.#finishedSinceClaim += count;
+  }
+
+  get isEmpty(): boolean {
+    return this.busySlots === 0 && this.waiting === 0;
+  }
+
+  /** The last of its jobs has finished. */
+  emptied(nowUs: number): void {
+    if (this.#busyFromUs >= 0) this.#busyUs += nowUs - this.#busyFromUs;
+    this.#busyFromUs = -1;
   }
 
   /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
@@ -127,10 +145,18 @@ export class Pool {
     return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
   }
 
-  claimed(elapsedUs: number): void {
+  /**
+   * How fast jobs finish is measured while there are any: were the waits for claims a part of it, a pool that once waited
+   * would claim too little to stop waiting.
+   */
+  claimed(elapsedUs: number, nowUs: number): void {
     if (elapsedUs <= 0) return;
-    const measured = this.#finishedSinceClaim / elapsedUs;
+    if (this.#busyFromUs >= 0) {
+      this.#busyUs += nowUs - this.#busyFromUs;
+      this.#busyFromUs = nowUs;
+    }
+    const measured = this.#finishedSinceClaim / (this.#busyUs > 0 ? this.#busyUs : elapsedUs);
     this.#finishedPerUs += (measured - this.#finishedPerUs) * smoothing;
-    this.#finishedSinceClaim = 0;
+    this.#finishedSinceClaim = this.#busyUs = 0;
   }
 }

@@ -58,7 +58,8 @@ export class Slots {
   arrive(jobs: readonly LeasedJob[], leasedUs: number): void {
     const { owner, leaseMs, leases, routes, settling, aborting } = this.#options;
     // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
-    const isLate = this.#engine.platform.monotonicUs() - leasedUs >= leaseMs * 1000;
+    const nowUs = this.#engine.platform.monotonicUs();
+    const isLate = nowUs - leasedUs >= leaseMs * 1000;
     if (isLate)
       this.#engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
         jobs: jobs.length,
@@ -85,7 +86,10 @@ export class Slots {
       pool.push(attempt);
       touched.add(pool);
     }
-    for (const pool of touched) this.#fill(pool);
+    for (const pool of touched) {
+      pool.arrived(nowUs);
+      this.#fill(pool);
+    }
     this.#options.arrived();
   }
 
@@ -175,6 +179,7 @@ export class Slots {
   #free(pool: Pool, ended: readonly Attempt[]): void {
     pool.busySlots -= 1;
     pool.finished(ended.length);
+    if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
     if (ended.some(isMember)) this.#options.memberEnded();
     this.#fill(pool);
   }
