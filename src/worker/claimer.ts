@@ -22,6 +22,7 @@ import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import { ClaimTurns } from "./claim-turns.ts";
+import { ClaimsBehind } from "./claims-behind.ts";
 import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteKind } from "./pool-routes.ts";
@@ -70,6 +71,8 @@ interface SentClaim {
 }
 
 export class Claimer {
+  /** Told of what ends in this worker. */
+  readonly behind: ClaimsBehind;
   readonly #engine: Engine;
   readonly #options: ClaimerOptions;
   readonly #routes: RouteMap;
@@ -91,6 +94,7 @@ export class Claimer {
     this.#engine = engine;
     this.#options = options;
     this.#routes = options.routes;
+    this.behind = new ClaimsBehind(engine, options.routes);
     this.#backoff = new Backoff(engine.platform, backoffLengths);
     this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
     this.#turns = new ClaimTurns(engine, (pool) => {
@@ -128,7 +132,11 @@ export class Claimer {
 
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
   consider(): void {
-    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
+    if (this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
+    if (this.#isScheduled) {
+      if (this.behind.isHalfDone) this.#engine.turn.endNow();
+      return;
+    }
     if (!this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
     this.#engine.turn.atEnd(this.#claimNow);
@@ -145,16 +153,6 @@ export class Claimer {
       }
     }
     this.consider();
-  }
-
-  /**
-   * A member of a flow has ended in this turn. Where the calls of a turn are one step of the store, the claim behind its
-   * settle finds the members that it frees; elsewhere it would come too early, and the hint of the settle asks for it.
-   */
-  memberEnded(): void {
-    const { claimsOvertake, partitions = 1 } = this.#engine.store;
-    if (claimsOvertake === true || partitions > 1) return;
-    for (const pool of this.#routes.pools) this.#routes.wake(pool);
   }
 
   /** Another process has claimed what was ready on these routes. */

@@ -24,6 +24,9 @@ const smoothing = 0.3;
 /** Enough for the claims on their way and the turn they wait for. */
 const roundTripsAhead = 2;
 
+/** So many settles are worth a call of their own. */
+const worthACall = 50;
+
 const compactAt = 1024;
 
 export class Pool {
@@ -115,6 +118,11 @@ export class Pool {
 
   finished(count: number): void {
     this.#finishedSinceClaim += count;
+  }
+
+  /** Half of what it had behind the last claim has finished, and that is worth a call. */
+  get isHalfDone(): boolean {
+    return this.#finishedSinceClaim >= Math.max(worthACall, this.waiting + this.busySlots);
   }
 
   get isEmpty(): boolean {

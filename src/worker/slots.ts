@@ -34,6 +34,8 @@ export interface SlotsOptions {
   readonly aborting: Aborting;
   /** Told when a member of a flow has ended, behind its settle: that may free other members. */
   readonly memberEnded: () => void;
+  /** Told when a job has ended that held permits of limits or groups, behind its settle: others may have them now. */
+  readonly permitsEnded: (pool: Pool, job: LeasedJob) => void;
   /** Told whenever a pool may want more jobs. */
   readonly hasRoom: () => void;
 }
@@ -181,6 +183,12 @@ export class Slots {
     pool.finished(ended.length);
     if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
     if (ended.some(isMember)) this.#options.memberEnded();
+    const holder = ended.find(heldPermits);
+    if (holder !== undefined) this.#options.permitsEnded(pool, holder.job);
     this.#fill(pool);
   }
+}
+
+function heldPermits({ policy, job }: Attempt): boolean {
+  return policy.limits.length > 0 || job.keyGates !== undefined;
 }
