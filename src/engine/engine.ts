@@ -81,7 +81,7 @@ export interface EngineSettings {
  */
 const settleGiveUpMs = 600_000;
 /** On a store beside this process that does calls in their order, so many settles need not wait for those in flight. */
-const secondSettles = 50;
+const secondSettles = 100;
 
 export class Engine {
   readonly store: Store;

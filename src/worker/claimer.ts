@@ -134,7 +134,7 @@ export class Claimer {
   consider(): void {
     if (this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
     if (this.#isScheduled) {
-      if (this.behind.isHalfDone) this.#engine.turn.endNow();
+      if (this.behind.leavesEarly()) this.#engine.turn.endNow();
       return;
     }
     if (!this.#hasAppetite(noneArriving)) return;
@@ -249,7 +249,10 @@ export class Claimer {
     }
     if (answer.opensInMs !== undefined) this.#wakeIn(answer.opensInMs);
     if (answer.mustLook === true) renewal.findLost();
-    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got)) {
+    // A claim that brought less goes again behind the settles of its jobs, with what they free.
+    const goesAhead =
+      this.#engine.store.claimsAhead === true && (isFull || isCut || !this.behind.seesSettles);
+    if (goesAhead && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
       // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
       await Promise.resolve();

@@ -16,18 +16,21 @@ import type { RouteMap } from "./route-map.ts";
 export class ClaimsBehind {
   readonly #engine: Engine;
   readonly #routes: RouteMap;
-  readonly #seesSettles: boolean;
+  /** Whether a claim is done behind the settles that were sent ahead of it. */
+  readonly seesSettles: boolean;
+  /** Permits have come back since part of a turn left early. */
+  #hasPermits = false;
 
   constructor(engine: Engine, routes: RouteMap) {
     this.#engine = engine;
     this.#routes = routes;
     const { claimsOvertake, partitions = 1 } = engine.store;
-    this.#seesSettles = claimsOvertake !== true && partitions === 1;
+    this.seesSettles = claimsOvertake !== true && partitions === 1;
   }
 
   /** A member of a flow has ended in this turn: that may free others, on any route. */
   memberEnded(): void {
-    if (this.#seesSettles) for (const pool of this.#routes.pools) this.#routes.wake(pool);
+    if (this.seesSettles) for (const pool of this.#routes.pools) this.#routes.wake(pool);
   }
 
   /**
@@ -35,13 +38,16 @@ export class ClaimsBehind {
    * always be the first, and they would get none: there the hint asks all alike.
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
-    if (!this.#seesSettles || this.#engine.fleet.others > 0) return;
+    if (!this.seesSettles || this.#engine.fleet.others > 0) return;
     this.#routes.wake(pool, this.#routes.lanesOf(job));
+    this.#hasPermits = true;
   }
 
-  /** Whether what waits for the end of the turn is to go now. */
-  get isHalfDone(): boolean {
-    if (!this.#seesSettles || this.#engine.store.claimsAhead !== true) return false;
-    return this.#routes.pools.some(({ isHungry, isHalfDone }) => isHungry && isHalfDone);
+  /** Whether what waits for the end of the turn is to leave now; true once for each half. */
+  leavesEarly(): boolean {
+    if (!this.#hasPermits || this.#engine.store.claimsAhead !== true) return false;
+    if (!this.#routes.pools.some(({ isHungry, isHalfDone }) => isHungry && isHalfDone)) return false;
+    this.#hasPermits = false;
+    return true;
   }
 }
