@@ -47,11 +47,20 @@ describe("a pool", () => {
     for (let each = 0; each < claimed; each++) pool.push({} as Attempt);
     pool.arrived(0);
     for (let look = 1; look <= 30; look++) {
-      pool.take();
-      pool.finished(1);
+      for (let each = 0; each < 10; each++) pool.take();
+      pool.finished(10);
       pool.claimed(1000, look * 1000);
     }
     pool.takeAll();
-    expect(pool.wanted(5000, 0)).toBe(100 + 9);
+    expect(pool.wanted(1000, 0)).toBe(100 + 19);
+  });
+
+  test("asks for no more ahead than twice what has finished, however fast that was", () => {
+    const pool = new Pool({ queue: "main", slots: 2, names: new Set(["quick"]), jobsPerSlot: 1 });
+    pool.arrived(0);
+    pool.finished(2);
+    pool.emptied(1);
+    pool.claimed(roundTripUs, roundTripUs);
+    expect(pool.wanted(roundTripUs, 0)).toBe(2 + 4);
   });
 });

@@ -23,6 +23,8 @@ export interface PoolOptions {
 const smoothing = 0.3;
 /** Enough for the claims on their way and the turn they wait for. */
 const roundTripsAhead = 2;
+/** No more is claimed ahead than so many times what finished last: whoever comes between waits behind all of it. */
+const growth = 2;
 
 /** So many settles are worth a call of their own. */
 const worthACall = 50;
@@ -51,6 +53,9 @@ export class Pool {
   #busyUs = 0;
   #busyFromUs = -1;
   #finishedPerUs = 0;
+  /** Between the last two claims, or half of what it was before. */
+  #finishedLast = 0;
+  #isTimed = false;
 
   constructor(options: PoolOptions) {
     this.queue = options.queue;
@@ -111,8 +116,9 @@ export class Pool {
     if (index >= 0) this.#backlog.splice(index, 1);
   }
 
-  /** Jobs have come. */
+  /** Jobs have come, where they are timed while there are any; else they are timed over the waits for claims, too. */
   arrived(nowUs: number): void {
+    this.#isTimed = true;
     if (this.#busyFromUs < 0) this.#busyFromUs = nowUs;
   }
 
@@ -139,7 +145,8 @@ export class Pool {
   wanted(roundTripUs: number, arriving: number): number {
     if (this.slots === 0) return 0;
     const free = (this.room - this.busySlots) * this.jobsPerSlot;
-    const ahead = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
+    const lasting = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
+    const ahead = this.#isTimed ? Math.min(lasting, Math.ceil(this.#finishedLast * growth)) : lasting;
     // A claim that goes out ahead may bring as much as the one that is coming in.
     const target = Math.min(free + ahead, storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1));
     const held = this.waiting + arriving;
@@ -165,6 +172,7 @@ export class Pool {
     }
     const measured = this.#finishedSinceClaim / (this.#busyUs > 0 ? this.#busyUs : elapsedUs);
     this.#finishedPerUs += (measured - this.#finishedPerUs) * smoothing;
+    this.#finishedLast = Math.max(this.#finishedSinceClaim, this.#finishedLast / 2);
     this.#finishedSinceClaim = this.#busyUs = 0;
   }
 }

@@ -66,6 +66,8 @@ export class Slots {
       this.#engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
         jobs: jobs.length,
       });
+    const { claimsAhead, claimsOvertake } = this.#engine.store;
+    const isTimed = claimsAhead === true && claimsOvertake !== true;
     const origin = { owner, leasedUs, leaseMs, settling, aborting };
     const touched = new Set<Pool>();
     for (const job of jobs) {
@@ -89,7 +91,7 @@ export class Slots {
       touched.add(pool);
     }
     for (const pool of touched) {
-      pool.arrived(nowUs);
+      if (isTimed) pool.arrived(nowUs);
       this.#fill(pool);
     }
     this.#options.arrived();
