@@ -40,6 +40,39 @@ describe("natural batching", () => {
     await run(batcher.whenIdle());
   });
 
+  test("a second call goes out beside the first where it carries many, a third never", async () => {
+    const answers: (() => void)[] = [];
+    const calls: number[][] = [];
+    const { batcher, run, platform } = open(
+      async (items) => {
+        calls.push([...items]);
+        await new Promise<void>((resolve) => answers.push(resolve));
+        return [...items];
+      },
+      { secondFrom: 3 },
+    );
+    const turnEnds = (): Promise<void> => run(new Promise((resolve) => platform.defer(resolve)));
+    const all: Promise<number>[] = [];
+    const add = (...items: number[]): Promise<void> => {
+      for (const item of items) all.push(batcher.add(item));
+      return turnEnds();
+    };
+    await add(1);
+    await add(2, 3);
+    expect(calls).toEqual([[1]]);
+    await add(4);
+    await add(5, 6, 7);
+    expect(calls).toEqual([[1], [2, 3, 4]]);
+    for (let landed = 0; landed < calls.length; landed++) {
+      answers[landed]?.();
+      await turnEnds();
+      await turnEnds();
+    }
+    expect(await run(Promise.all(all))).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(calls).toEqual([[1], [2, 3, 4], [5, 6, 7]]);
+    await run(batcher.whenIdle());
+  });
+
   test("a call carries at most its weight, and a heavier item travels alone", async () => {
     const calls: number[][] = [];
     const { batcher, run } = open(async (items) => (calls.push([...items]), [...items]), {

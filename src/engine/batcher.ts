@@ -33,6 +33,8 @@ export interface BatcherOptions<Item, Answer> {
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
   readonly weightMax: number;
+  /** A second call goes out beside the one in flight where it carries so many items; left out: never. */
+  readonly secondFrom?: number;
   /** Called with an item when a call takes it: from now on nobody may change the item. */
   readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
@@ -57,7 +59,7 @@ const callMaxMs = 90_000;
 export class Batcher<Item, Answer> {
   readonly #options: BatcherOptions<Item, Answer>;
   #pending: Entry<Item, Answer>[] = [];
-  #isInFlight = false;
+  #inFlight = 0;
   #isScheduled = false;
   #resting = 0;
   /** The line of those that were held up, which is its own. */
@@ -83,21 +85,27 @@ export class Batcher<Item, Answer> {
 
   /** Resolves once nothing is pending, in flight or held up. */
   async whenIdle(): Promise<void> {
-    while (this.#isInFlight || this.#pending.length > 0 || this.#resting > 0)
+    while (this.#inFlight > 0 || this.#pending.length > 0 || this.#resting > 0)
       await new Promise<void>((resolve) => this.#idle.push(resolve));
     if (this.#heldUp !== this) await this.#heldUp?.whenIdle();
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#isInFlight) return;
+    if (this.#isScheduled || !this.#mayCall()) return;
     this.#isScheduled = true;
     this.#options.turn.atEnd(this.#flush);
   }
 
+  #mayCall(): boolean {
+    if (this.#inFlight === 0) return this.#pending.length > 0;
+    const { secondFrom = Number.POSITIVE_INFINITY } = this.#options;
+    return this.#inFlight === 1 && this.#pending.length >= secondFrom;
+  }
+
   readonly #flush = (): void => {
     this.#isScheduled = false;
-    if (this.#isInFlight || this.#pending.length === 0) return;
-    this.#isInFlight = true;
+    if (!this.#mayCall()) return;
+    this.#inFlight += 1;
     const { platform, taken } = this.#options;
     const batch = this.#takeBatch();
     if (taken !== undefined) for (const { item } of batch) taken(item);
@@ -105,9 +113,9 @@ export class Batcher<Item, Answer> {
   };
 
   readonly #landed = (): void => {
-    this.#isInFlight = false;
-    if (this.#pending.length > 0) return this.#schedule();
-    this.#tellIdle();
+    this.#inFlight -= 1;
+    if (this.#pending.length > 0) this.#schedule();
+    else if (this.#inFlight === 0) this.#tellIdle();
   };
 
   #tellIdle(): void {
@@ -187,7 +195,7 @@ export class Batcher<Item, Answer> {
     platform.setTimer(Math.min(restMs.max, restMs.first * 2 ** rests), () => {
       this.#resting -= 1;
       this.#lineOfHeldUp().#enter(entry);
-      if (!this.#isInFlight && this.#pending.length === 0) this.#tellIdle();
+      if (this.#inFlight === 0 && this.#pending.length === 0) this.#tellIdle();
     });
   }
 

@@ -80,6 +80,8 @@ export interface EngineSettings {
  * lease is renewed meanwhile, and a settle that comes too late is refused by its fence.
  */
 const settleGiveUpMs = 600_000;
+/** On a store beside this process that does calls in their order, so many settles need not wait for those in flight. */
+const secondSettles = 100;
 
 export class Engine {
   readonly store: Store;
@@ -201,6 +203,7 @@ export class Engine {
       ...shared,
       giveUpMs: settleGiveUpMs,
       call: (settles) => store.settleIfLeased(settles),
+      ...(store.claimsAhead === true && store.claimsOvertake !== true ? { secondFrom: secondSettles } : {}),
       weigh: weighSettle,
     };
     const byId = ({ id }: { readonly id: string }): string => id;

@@ -82,11 +82,10 @@ import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
-  /**
-   * The store works beside this process: the next claim may go out before the jobs of the last one are run. Left out where
-   * the calls of one turn of the event loop are one step, in their order.
-   */
+  /** The store works beside this process: the next claim goes out before the jobs of the last one are run. */
   readonly claimsAhead?: boolean;
+  /** A claim may be done before the settles that were sent ahead of it. Left out where calls are done in their order. */
+  readonly claimsOvertake?: boolean;
   /** How many partitions the store has; left out for one. What is written in one step must lie in one (model/placement.ts). */
   readonly partitions?: number;
 

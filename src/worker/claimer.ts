@@ -22,6 +22,7 @@ import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import { ClaimTurns } from "./claim-turns.ts";
+import { ClaimsBehind } from "./claims-behind.ts";
 import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteKind } from "./pool-routes.ts";
@@ -72,6 +73,8 @@ interface SentClaim {
 }
 
 export class Claimer {
+  /** Told of what ends in this worker. */
+  readonly behind: ClaimsBehind;
   readonly #engine: Engine;
   readonly #options: ClaimerOptions;
   readonly #routes: RouteMap;
@@ -96,6 +99,7 @@ export class Claimer {
     this.#engine = engine;
     this.#options = options;
     this.#routes = options.routes;
+    this.behind = new ClaimsBehind(engine, options.routes);
     this.#backoff = new Backoff(engine.platform, backoffLengths);
     this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
     this.#turns = new ClaimTurns(engine, (pool) => {
@@ -133,7 +137,11 @@ export class Claimer {
 
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
   consider(): void {
-    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
+    if (this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
+    if (this.#isScheduled) {
+      if (this.behind.leavesEarly()) this.#engine.turn.endNow();
+      return;
+    }
     if (!this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
     this.#engine.turn.atEnd(this.#claimNow);
@@ -151,16 +159,6 @@ export class Claimer {
       }
     }
     this.consider();
-  }
-
-  /**
-   * A member of a flow has ended in this turn. Where the calls of a turn are one step of the store, the claim behind its
-   * settle finds the members that it frees; elsewhere it would come too early, and the hint of the settle asks for it.
-   */
-  memberEnded(): void {
-    const { claimsAhead, partitions = 1 } = this.#engine.store;
-    if (claimsAhead === true || partitions > 1) return;
-    for (const pool of this.#routes.pools) this.#routes.wake(pool);
   }
 
   /** Another process has claimed what was ready on these routes. */
@@ -258,7 +256,10 @@ export class Claimer {
     }
     if (answer.opensInMs !== undefined) this.#wakeIn(answer.opensInMs);
     if (answer.mustLook === true) renewal.findLost();
-    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got)) {
+    // A claim that brought less goes again behind the settles of its jobs, with what they free.
+    const goesAhead =
+      this.#engine.store.claimsAhead === true && (isFull || isCut || !this.behind.seesSettles);
+    if (goesAhead && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
       // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
       await Promise.resolve();
@@ -299,7 +300,7 @@ export class Claimer {
   #measure(sentUs: number): void {
     const nowUs = this.#engine.platform.monotonicUs();
     this.#roundTripUs += (nowUs - sentUs - this.#roundTripUs) * 0.3;
-    for (const pool of this.#routes.pools) pool.claimed(nowUs - this.#lastClaimUs);
+    for (const pool of this.#routes.pools) pool.claimed(nowUs - this.#lastClaimUs, nowUs);
     this.#lastClaimUs = nowUs;
   }
 

@@ -23,6 +23,11 @@ export interface PoolOptions {
 const smoothing = 0.3;
 /** Enough for the claims on their way and the turn they wait for. */
 const roundTripsAhead = 2;
+/** No more is claimed ahead than so many times what finished last: whoever comes between waits behind all of it. */
+const growth = 2;
+
+/** So many settles are worth a call of their own. */
+const worthACall = 50;
 
 const compactAt = 1024;
 
@@ -44,7 +49,13 @@ export class Pool {
   #backlog: Attempt[] = [];
   #head = 0;
   #finishedSinceClaim = 0;
+  /** For how long it has had jobs since the last claim, and since when it has some now; -1 while it has none. */
+  #busyUs = 0;
+  #busyFromUs = -1;
   #finishedPerUs = 0;
+  /** Between the last two claims, or half of what it was before. */
+  #finishedLast = 0;
+  #isTimed = false;
 
   constructor(options: PoolOptions) {
     this.queue = options.queue;
@@ -105,15 +116,37 @@ export class Pool {
     if (index >= 0) this.#backlog.splice(index, 1);
   }
 
+  /** Jobs have come, where they are timed while there are any; else they are timed over the waits for claims, too. */
+  arrived(nowUs: number): void {
+    this.#isTimed = true;
+    if (this.#busyFromUs < 0) this.#busyFromUs = nowUs;
+  }
+
   finished(count: number): void {
     this.#finishedSinceClaim += count;
+  }
+
+  /** Half of what it had behind the last claim has finished, and that is worth a call. */
+  get isHalfDone(): boolean {
+    return this.#finishedSinceClaim >= Math.max(worthACall, this.waiting + this.busySlots);
+  }
+
+  get isEmpty(): boolean {
+    return this.busySlots === 0 && this.waiting === 0;
+  }
+
+  /** The last of its jobs has finished. */
+  emptied(nowUs: number): void {
+    if (this.#busyFromUs >= 0) this.#busyUs += nowUs - this.#busyFromUs;
+    this.#busyFromUs = -1;
   }
 
   /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
   wanted(roundTripUs: number, arriving: number): number {
     if (this.slots === 0) return 0;
     const free = (this.room - this.busySlots) * this.jobsPerSlot;
-    const ahead = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
+    const lasting = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
+    const ahead = this.#isTimed ? Math.min(lasting, Math.ceil(this.#finishedLast * growth)) : lasting;
     // A claim that goes out ahead may bring as much as the one that is coming in.
     const target = Math.min(free + ahead, storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1));
     const held = this.waiting + arriving;
@@ -127,10 +160,19 @@ export class Pool {
     return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
   }
 
-  claimed(elapsedUs: number): void {
+  /**
+   * How fast jobs finish is measured while there are any: were the waits for claims a part of it, a pool that once waited
+   * would claim too little to stop waiting.
+   */
+  claimed(elapsedUs: number, nowUs: number): void {
     if (elapsedUs <= 0) return;
-    const measured = this.#finishedSinceClaim / elapsedUs;
+    if (this.#busyFromUs >= 0) {
+      this.#busyUs += nowUs - this.#busyFromUs;
+      this.#busyFromUs = nowUs;
+    }
+    const measured = this.#finishedSinceClaim / (this.#busyUs > 0 ? this.#busyUs : elapsedUs);
     this.#finishedPerUs += (measured - this.#finishedPerUs) * smoothing;
-    this.#finishedSinceClaim = 0;
+    this.#finishedLast = Math.max(this.#finishedSinceClaim, this.#finishedLast / 2);
+    this.#finishedSinceClaim = this.#busyUs = 0;
   }
 }

@@ -34,6 +34,8 @@ export interface SlotsOptions {
   readonly aborting: Aborting;
   /** Told when a member of a flow has ended, behind its settle: that may free other members. */
   readonly memberEnded: () => void;
+  /** Told when a job has ended that held permits of limits or groups, behind its settle: others may have them now. */
+  readonly permitsEnded: (pool: Pool, job: LeasedJob) => void;
   /** Told whenever a pool may want more jobs. */
   readonly hasRoom: () => void;
 }
@@ -58,11 +60,14 @@ export class Slots {
   arrive(jobs: readonly LeasedJob[], leasedUs: number): void {
     const { owner, leaseMs, leases, routes, settling, aborting } = this.#options;
     // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
-    const isLate = this.#engine.platform.monotonicUs() - leasedUs >= leaseMs * 1000;
+    const nowUs = this.#engine.platform.monotonicUs();
+    const isLate = nowUs - leasedUs >= leaseMs * 1000;
     if (isLate)
       this.#engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
         jobs: jobs.length,
       });
+    const { claimsAhead, claimsOvertake } = this.#engine.store;
+    const isTimed = claimsAhead === true && claimsOvertake !== true;
     const origin = { owner, leasedUs, leaseMs, settling, aborting };
     const touched = new Set<Pool>();
     for (const job of jobs) {
@@ -85,7 +90,10 @@ export class Slots {
       pool.push(attempt);
       touched.add(pool);
     }
-    for (const pool of touched) this.#fill(pool);
+    for (const pool of touched) {
+      if (isTimed) pool.arrived(nowUs);
+      this.#fill(pool);
+    }
     this.#options.arrived();
   }
 
@@ -175,7 +183,14 @@ export class Slots {
   #free(pool: Pool, ended: readonly Attempt[]): void {
     pool.busySlots -= 1;
     pool.finished(ended.length);
+    if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
     if (ended.some(isMember)) this.#options.memberEnded();
+    const holder = ended.find(heldPermits);
+    if (holder !== undefined) this.#options.permitsEnded(pool, holder.job);
     this.#fill(pool);
   }
+}
+
+function heldPermits({ policy, job }: Attempt): boolean {
+  return policy.limits.length > 0 || job.keyGates !== undefined;
 }

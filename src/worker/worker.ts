@@ -128,7 +128,8 @@ export class JobWorker implements Worker {
     const slots = new Slots(engine, {
       ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
       shares: this.#seat.shares,
-      memberEnded: () => this.#claimer.memberEnded(),
+      memberEnded: () => this.#claimer.behind.memberEnded(),
+      permitsEnded: (pool, job) => this.#claimer.behind.permitsEnded(pool, job),
       arrived: () => shared.beat.hurry(),
     });
     this.id = owner;

@@ -112,6 +112,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
 
   return {
     claimsAhead: true,
+    claimsOvertake: true,
     async describe(): Promise<StoreDescription> {
       const text = `SELECT ${schema}.begin_v1($1, NULL), value FROM ${schema}.meta WHERE name = 'epoch'`;
       const [row] = await database.read(text, [calls.now()]);

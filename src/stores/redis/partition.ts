@@ -119,6 +119,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
   let closing: Promise<void> | null = null;
 
   const store: Store = {
+    claimsAhead: true,
     async describe(): Promise<StoreDescription> {
       const [at, epoch, ahead] = (await connection.read("mr1_now", [])) as [string, string, string];
       const { durability, acknowledged, warnings } = facts as ServerFacts;

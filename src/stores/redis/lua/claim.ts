@@ -101,6 +101,7 @@ end
 -- Takes of one offer of jobs without lanes. Answers whether more may be left.
 local function claimPlain(c, routes, wanted, starts, owner, endsAt, out, hasPermits)
   local isFull, from = c.isFull, #out
+  routes = filledOf(c, routes)
   local isGated = hasPermits and not isFull and hasGates(c, routes)
   local lookAt = isGated and lookGated or lookOffer
   local members, of, sources = lookAt(c, routes, isFull and 1 or wanted, isFull)

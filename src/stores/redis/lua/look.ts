@@ -7,6 +7,8 @@ export const lookLua = String.raw`
 local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
+-- Of up to so many routes it is asked first which have jobs.
+local ASKED_MAX = 8
 
 -- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has
 -- rung are passed over.
@@ -101,6 +103,18 @@ local function takeOut(source)
   if n == 0 then return end
   if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, "0", num(n - 1))
   else many("ZREM", source.key, source.taken) end
+end
+
+-- Those of some routes that have ready jobs, or the first: one route is looked at for less than two that are merged. Of many
+-- routes a merge knows as fast.
+local function filledOf(c, routes)
+  if #routes == 1 or #routes > ASKED_MAX then return routes end
+  local filled = {}
+  for _, route in ipairs(routes) do
+    if call("EXISTS", c.k.ready .. route) == 1 then filled[#filled + 1] = route end
+  end
+  filled[1] = filled[1] or routes[1]
+  return filled
 end
 
 -- The members of one offer, the source of each (nothing where all are of one), and the sources.
