@@ -79,7 +79,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
 BEGIN
@@ -105,7 +105,7 @@ END $$;
 
 -- By ids, or from p_first on behind p_after. In byte order.
 CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
-  RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql STABLE AS $$
+  RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql STABLE ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
