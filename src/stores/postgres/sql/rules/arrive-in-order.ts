@@ -3,20 +3,26 @@
  * ended before its members: what arrive_v1 does not sum up.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes, terminalStates } from "../../../../model/job-state.ts";
 import { fieldEnd, itemEnd } from "../../text.ts";
 import { waitingTimer } from "./advance.ts";
-import { ends, newEnds } from "./arrive.ts";
 import { touchKeysMax } from "./lane.ts";
 import { stateSql } from "./place.ts";
 import { groupedEvents } from "./tell.ts";
 
 const { scheduled, ready, blocked } = stateCodes;
 
+/** How many of the ends that came to a flow were in each terminal state. */
+const ends = terminalStates.map((state) => ({
+  name: `n_${state}`,
+  count: `count(*) FILTER (WHERE ended = ${stateCodes[state]})`,
+}));
+const newEnds = ends.map(({ name }, at) => `w[${at + 6}] + ${name}`).join(", ");
+
 export const arriveInOrderSql = `
--- g_id to g_misses: what arrives, in order; t_place to t_state: the targets, which are locked, others are passed over.
+-- g_id to g_misses: what arrives, in order; t_place to t_state: targets, which are locked, of which those in p_ids count.
 -- events: of what was freed. owed: ids under which owed work is to be left, once for each arrival that owes something.
-CREATE FUNCTION @arrive_in_order_v1(p_now int8, g_id text[], g_ended int2[], g_meets int4[], g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
+CREATE FUNCTION @arrive_in_order_v1(p_now int8, p_ids text[], g_id text[], g_ended int2[], g_meets int4[], g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
   OUT events text, OUT owed text[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE h_id text[]; h_waits text[];
@@ -26,7 +32,7 @@ BEGIN
   -- not lack, and whatever comes behind that passes it over. To a flow that has ended only its members come.
   WITH target AS MATERIALIZED (
     SELECT place, id, waits, freed, state, split_part(waits, ',', 1)::int8 AS need, split_part(waits, ',', 2)::int8 AS slack
-    FROM unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state)),
+    FROM unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) WHERE id = ANY (p_ids)),
   came AS (
     SELECT id, sum(meets) AS met, sum(misses) AS missed, count(*) - count(ended) AS others, ${ends.map(({ name, count }) => `${count} AS ${name}`).join(", ")}
     FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id),
@@ -43,14 +49,14 @@ BEGIN
       min(o) FILTER (WHERE need = 0 AND meets = 1) AS met_at, min(o) FILTER (WHERE slack < 0) AS lost_at FROM step GROUP BY id),
   -- Materialized, because the planner would read the text of a target anew for each number that is taken from it.
   counted AS MATERIALIZED (
-    SELECT t.id, t.place, t.freed, t.state, t.need_before, t.slack_before, ${ends.map(({ name }) => `t.${name}`).join(", ")}, string_to_array(t.waits, ',') AS w,
+    SELECT t.id, t.place, t.freed, t.state, t.need_before, t.slack_before, ${ends.map(({ name }) => `t.${name}`).join(", ")}, string_to_array(t.waits, ',')::int8[] AS w,
       coalesce(s.need, t.need) AS need, coalesce(s.slack, t.slack) AS slack,
       CASE WHEN t.is_ordered THEN s.slack_freed WHEN t.need_before > 0 AND t.need <= 0 AND t.slack >= 0 THEN t.slack END AS slack_freed,
       CASE WHEN t.is_ordered THEN s.met_at IS NOT NULL ELSE t.need_before > 0 AND t.need <= 0 END AS is_met, coalesce(s.met_at = s.lost_at, false) AS is_lost_with_it
     FROM summed t LEFT JOIN stepped s ON s.id = t.id WHERE NOT t.is_ordered OR s.id IS NOT NULL),
   judged AS (SELECT *, state = ${blocked} AND freed IS NOT NULL AND slack_freed IS NOT NULL AS is_freed FROM counted),
   written AS MATERIALIZED (
-    SELECT id, place, state, is_freed, is_met AND w[4] = '1' AS owes, is_lost_with_it, slack_before, CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
+    SELECT id, place, state, is_freed, is_met AND w[4] = 1 AS owes, is_lost_with_it, slack_before, CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
       CASE WHEN is_freed THEN string_to_array(freed, ',') END AS p,
       concat_ws(',', CASE WHEN is_freed THEN 0 ELSE need END, CASE WHEN is_freed THEN slack_freed ELSE slack END, w[3], w[4]) ||
       CASE WHEN array_length(w, 1) > 4 THEN concat_ws(',', '', w[5], ${newEnds}) ELSE '' END AS waits FROM judged),

@@ -24,12 +24,7 @@ export const bitAt = (edge: string, at: 1 | 2, ended: string): string =>
   `(((strpos('0123456789abcdefghijklmnopqrstuv', substr(${edge}, ${at}, 1)) - 1) >> (${ended} - ${completed})) & 1)`;
 
 /** How many of the ends that came to a flow were in each terminal state. */
-export const ends = terminalStates.map((state) => ({
-  name: `n_${state}`,
-  count: `count(*) FILTER (WHERE ended = ${stateCodes[state]})`,
-}));
-/** The counts of a flow behind these ends; w: its waits as a list of texts. */
-export const newEnds = ends.map(({ name }, at) => `w[${at + 6}]::int8 + ${name}`).join(", ");
+const ends = terminalStates.map((state) => `count(*) FILTER (WHERE ended = ${stateCodes[state]})`).join(", ");
 
 /** Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place. */
 const collect = (table: string, place: string, which: string, more = ""): string => `
@@ -60,8 +55,8 @@ CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows te
 #variable_conflict use_column
 DECLARE
   g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; v_asked text[]; v_flows text[] := p_flows; v_left text[]; v_owed text[]; v_rest text[];
-  t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; c_place tid[]; c_waits text[]; f_place tid[]; f_waits text[]; f_freed text[]; v_judged record;
-  v_freed text; v_waits text; v_places tid[]; v_how text[]; v_due int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_events text;
+  t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; v_target record; w int8[]; v_is_met bool; v_ordered text[]; v_judged record;
+  v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_events text;
 BEGIN
   -- Of a member with more edges the first one of the rest is seen, too: it tells that they are owed.
   SELECT array_agg(id) FILTER (WHERE NOT is_rest), array_agg(ended) FILTER (WHERE NOT is_rest), array_agg(meets) FILTER (WHERE NOT is_rest),
@@ -87,50 +82,52 @@ BEGIN
     v_asked := v_left;
   END LOOP;
 
-  -- Where every end meets its target, and not more of them than it needs, it is of no matter in which order they came.
-  SELECT array_agg(place) FILTER (WHERE is_freed), array_agg(next) FILTER (WHERE is_freed), array_agg(freed) FILTER (WHERE is_freed),
-      array_agg(place) FILTER (WHERE is_summed AND NOT is_freed), array_agg(next) FILTER (WHERE is_summed AND NOT is_freed),
-      v_rest || array_agg(id) FILTER (WHERE is_summed AND need > 0 AND need = met AND w[4] = '1'),
-      array_agg(place) FILTER (WHERE NOT is_summed), array_agg(id) FILTER (WHERE NOT is_summed), array_agg(waits) FILTER (WHERE NOT is_summed),
-      array_agg(freed) FILTER (WHERE NOT is_summed), array_agg(state) FILTER (WHERE NOT is_summed)
-    INTO f_place, f_waits, f_freed, c_place, c_waits, v_owed, t_place, t_id, t_waits, t_freed, t_state FROM (
-      SELECT t.*, s.is_summed, s.is_summed AND need > 0 AND need = met AND freed IS NOT NULL AND w[2]::int8 >= 0 AS is_freed,
-        CASE WHEN s.is_summed THEN concat_ws(',', need - met, w[2], w[3], w[4]) || CASE WHEN cardinality(w) > 4 THEN concat_ws(',', '', w[5], ${newEnds}) ELSE '' END END AS next
-      FROM (
-        SELECT c.*, t.place, t.waits, t.freed, t.state, string_to_array(t.waits, ',') AS w, split_part(t.waits, ',', 1)::int8 AS need FROM (
-          SELECT id, sum(meets) AS met, sum(misses) AS missed, ${ends.map(({ name, count }) => `${count} AS ${name}`).join(", ")}
-          FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id) c
-        JOIN unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) ON t.id = c.id OFFSET 0) t
-      CROSS JOIN LATERAL (SELECT state = ${blocked} AND missed = 0 AND (need <= 0 OR need >= met) AS is_summed) s) n;
-
-  IF c_place IS NOT NULL THEN
-    UPDATE @waiting w SET waits = c.waits FROM unnest(c_place, c_waits) c(place, waits) WHERE w.ctid = ANY (c_place) AND w.ctid = c.place;
-  END IF;
-  -- Targets that go to the same place are written and told together.
-  IF f_place IS NOT NULL THEN
-    FOR v_freed, v_waits, v_places IN SELECT freed, waits, array_agg(place) FROM unnest(f_freed, f_waits, f_place) f(freed, waits, place) GROUP BY 1, 2 LOOP
-      v_how := string_to_array(v_freed, ',');
-      v_due := CASE left(v_how[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(v_how[1], 2)::int8;
-      v_state := ${stateSql("v_due", "p_now")};
-      WITH placed AS (
-        UPDATE @waiting w SET waits = v_waits, state = v_state, rev = rev + 1, due_at = v_due, rank = v_how[2]::int8 + v_how[3]::int8 * v_due,
-          ttl_at = v_due + nullif(v_how[4], '')::int8, timer_at = least(CASE v_state WHEN ${scheduled} THEN v_due END, deadline_at, v_due + nullif(v_how[4], '')::int8)
-        WHERE ctid = ANY (v_places) RETURNING id, route, rev, attempt, lane_key)
-      SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev")}, ${brief("attempt")}, array_agg(DISTINCT lane_key) FILTER (WHERE lane_key IS NOT NULL)
-        INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes FROM placed;${tellSet({
-          kind: `${eventCodes.freed}`,
-          from: `${blocked}`,
-          to: "v_state",
-          extra: `CASE v_state WHEN ${scheduled} THEN 'n' || v_due ELSE '' END`,
-        })}
-      events := @and_v1(events, v_events);
-      IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
-        INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_lanes), ${touchKeysMax}) i;
-      END IF;
-    END LOOP;
-  END IF;
-  IF t_id IS NOT NULL THEN
-    SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, g_id, g_ended, g_meets, g_misses, t_place, t_id, t_waits, t_freed, t_state);
+  v_owed := v_rest;
+  -- Targets that stand alike and to which the same comes are one step: written and told together.
+  FOR v_target IN
+    SELECT t.waits, t.freed, t.state, c.met, c.missed, c.ends, array_agg(t.id) AS ids, array_agg(t.place) AS places FROM (
+      SELECT id, sum(meets) AS met, sum(misses) AS missed, CASE WHEN count(ended) > 0 THEN ARRAY[${ends}] END AS ends
+      FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id) c
+    JOIN unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) ON t.id = c.id GROUP BY 1, 2, 3, 4, 5, 6
+  LOOP
+    w := string_to_array(v_target.waits, ',');
+    -- Where some ends miss it, or more come than it needs, their order matters.
+    IF v_target.state <> ${blocked} OR v_target.missed > 0 OR (w[1] > 0 AND w[1] < v_target.met) THEN
+      v_ordered := v_ordered || v_target.ids;
+      CONTINUE;
+    END IF;
+    v_is_met := w[1] > 0 AND w[1] = v_target.met;
+    IF v_is_met AND w[4] = 1 THEN v_owed := v_owed || v_target.ids; END IF;
+    w[1] := w[1] - v_target.met;
+    IF v_target.ends IS NOT NULL AND cardinality(w) > 4 THEN
+      FOR i IN 1..${terminalStates.length} LOOP w[5 + i] := w[5 + i] + v_target.ends[i]; END LOOP;
+    END IF;
+    IF NOT v_is_met OR v_target.freed IS NULL OR w[2] < 0 THEN
+      UPDATE @waiting SET waits = array_to_string(w, ',') WHERE ctid = ANY (v_target.places);
+      CONTINUE;
+    END IF;
+    v_how := string_to_array(v_target.freed, ',');
+    v_due := CASE left(v_how[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(v_how[1], 2)::int8;
+    v_ttl := v_due + nullif(v_how[4], '')::int8;
+    v_state := ${stateSql("v_due", "p_now")};
+    WITH placed AS (
+      UPDATE @waiting SET waits = array_to_string(w, ','), state = v_state, rev = rev + 1, due_at = v_due, rank = v_how[2]::int8 + v_how[3]::int8 * v_due,
+        ttl_at = v_ttl, timer_at = least(CASE v_state WHEN ${scheduled} THEN v_due END, deadline_at, v_ttl)
+      WHERE ctid = ANY (v_target.places) RETURNING id, route, rev, attempt, lane_key)
+    SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev")}, ${brief("attempt")}, array_agg(DISTINCT lane_key) FILTER (WHERE lane_key IS NOT NULL)
+      INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes FROM placed;${tellSet({
+        kind: `${eventCodes.freed}`,
+        from: `${blocked}`,
+        to: "v_state",
+        extra: `CASE v_state WHEN ${scheduled} THEN 'n' || v_due ELSE '' END`,
+      })}
+    events := @and_v1(events, v_events);
+    IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
+      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_lanes), ${touchKeysMax}) i;
+    END IF;
+  END LOOP;
+  IF v_ordered IS NOT NULL THEN
+    SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, v_ordered, g_id, g_ended, g_meets, g_misses, t_place, t_id, t_waits, t_freed, t_state);
     events := @and_v1(events, v_judged.events);
     v_owed := v_owed || v_judged.owed;
   END IF;
