@@ -3,7 +3,7 @@
  * nothing special is true; the general road does everything else, one job's rules after the other, still in one call. These
  * predicates choose, the same for every store; both roads leave the same rows.
  */
-import { isTerminal } from "../model/job-state.ts";
+import { arrows, isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { ChangeNext, Finish, SettleNext } from "../model/change.ts";
 import { fieldNames, jobFields } from "./job-fields.ts";
@@ -105,8 +105,10 @@ export function isPlainSettle(settle: Settle): settle is Settle & { readonly nex
 export function arePlainEnds(changes: readonly Change[]): boolean {
   const [first] = changes;
   const shared = first?.cases[0];
-  if (shared === undefined || !isPlainEnd(shared.next)) return false;
-  const [state] = shared.guard.states;
+  const [state] = shared?.guard.states ?? [];
+  if (shared === undefined || state === undefined || !isPlainEnd(shared.next)) return false;
+  // The general road refuses an end to which no arrow leads.
+  if (!arrows[state].includes(shared.next.to)) return false;
   return (
     changes.every(({ token, cases }) => {
       const [only] = cases;
@@ -124,11 +126,8 @@ export function arePlainEnds(changes: readonly Change[]): boolean {
   );
 }
 
-function isGuardOf(
-  { states, fence, rang }: Change["cases"][number]["guard"],
-  state: JobState | undefined,
-): boolean {
-  const isWaiting = state !== undefined && !isTerminal(state) && state !== "running";
+function isGuardOf({ states, fence, rang }: Change["cases"][number]["guard"], state: JobState): boolean {
+  const isWaiting = !isTerminal(state) && state !== "running";
   return isWaiting && states.length === 1 && states[0] === state && fence === undefined && rang === undefined;
 }
 

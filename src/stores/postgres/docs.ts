@@ -19,7 +19,13 @@ import { unitDoc } from "./unit.ts";
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
   if (puts.length === 0) return [];
   if (areDeletes(puts)) return deleteDocs(calls, puts);
-  return putDocsBy(calls, puts);
+  const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
+  const hints = emptyHints();
+  // The store's time is not known here: whoever hears of it looks, and learns the real clock.
+  if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
+  hints.hasTold = puts.some(({ tells }) => tells !== undefined);
+  calls.tell(hints);
+  return answersOf(rows);
 }
 
 /** Documents that each go at a known version, told to nobody; version 0 stands for one that is not there. */
@@ -42,22 +48,11 @@ async function deleteDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDoc
   const answers = answersOf(await callWrite(calls, "delete_docs_v1", [deletes]));
   const placed: PutDocAnswer[] = [];
   for (const [index, { at }] of inOrder.entries()) placed[at] = answers[index] as PutDocAnswer;
-  calls.tell(emptyHints());
   return placed;
 }
 
 const answersOf = (rows: readonly Row[]): PutDocAnswer[] =>
   rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
-
-export async function putDocsBy(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
-  const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
-  const hints = emptyHints();
-  // The store's time is not known here: whoever hears of it looks, and learns the real clock.
-  if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
-  hints.hasTold = puts.some(({ tells }) => tells !== undefined);
-  calls.tell(hints);
-  return answersOf(rows);
-}
 
 export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
   const read = async (...which: Value[]): Promise<Doc[]> => {

@@ -1,6 +1,7 @@
 /**
- * change_v1 and change_one_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
- * applied; none holding answers where the job stands. The row stays locked from the look to the write.
+ * change_v1: what operators and duties do to jobs under guards (rule R2). Of each change the first case whose guard holds is
+ * applied; none holding answers where the job stands. The row stays locked from the look to the write. Ends that are alike
+ * go as a set (finish_set_v1), all others one by one (change_one_v1).
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
@@ -28,9 +29,10 @@ const finished = movedBy("finish", {
 });
 
 export const changeSql = `
--- Changes that end jobs in one state in the same way, as one set: hundreds of flows end together. p_changes: as change_one_v1 has them, each job
--- once, all with one guard but for its rev; p_end, p_log: their next and attempts. Answers null, with nothing done, where one of the jobs is not as
--- guarded, or is a member, holds a key, or stands in a lane: then each is changed by itself.
+-- Changes that end jobs in one state in the same way, as one set: hundreds of flows end together. p_changes: as
+-- change_one_v1 has them, each job once, all with one guard but for its rev; p_end, p_log: their next and attempts.
+-- Answers null, with nothing done, where one of the jobs is not as guarded, or is a member, holds a key, or stands in a
+-- lane: then each is changed by itself.
 CREATE FUNCTION @finish_set_v1(p_now int8, p_changes jsonb, p_from int2, p_end jsonb, p_log text, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_to int2 := (p_end->>'to')::int2; v_places tid[]; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; r_id text[]; r_rev int4[]; v_events text;

@@ -67,8 +67,9 @@ BEGIN
   RETURN v_failed;
 END $$;
 
--- Deletes documents of given versions as one set, under the guards of put_doc_v1: owed work that is done goes so, hundreds at a
--- time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is locked in turn.
+-- Deletes documents of given versions as one set, under the guards of put_doc_v1: owed work that is done goes so,
+-- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
+-- locked in turn.
 CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_deletes jsonb := p_deletes::jsonb; v_gone text[]; v_highest int8;

@@ -48,7 +48,7 @@ const noJob = recordFields
   .join(", ");
 
 export const readSql = `
--- Not in SQL, whose statement would be planned anew with each call: 1.5 ms for one job.
+-- Not in SQL: it would become a part of the caller's statement and be planned with each call, 2.1 ms for one job, not 0.7.
 CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(recordFields)}) LANGUAGE plpgsql STABLE ${byIndex} AS $$
 #variable_conflict use_column
 BEGIN
