@@ -3,13 +3,13 @@
  * nothing special is true; the general road does everything else, one job's rules after the other, still in one call. These
  * predicates choose, the same for every store; both roads leave the same rows.
  */
-import { isTerminal } from "../model/job-state.ts";
+import { arrows, isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
-import type { Finish, SettleNext } from "../model/change.ts";
+import type { ChangeNext, Finish, SettleNext } from "../model/change.ts";
 import { fieldNames, jobFields } from "./job-fields.ts";
 import type { JobField, JobFieldName } from "./job-fields.ts";
 import type { LaneFields } from "../model/lane.ts";
-import type { Settle, SubmitUnit } from "./operations.ts";
+import type { Change, Settle, SubmitUnit } from "./operations.ts";
 import type { Growth, NewJob } from "./records.ts";
 
 /** Fields that a submit may give beyond those of every job, read once: the table does not change while a process runs. */
@@ -96,4 +96,43 @@ export function isPlainSettle(settle: Settle): settle is Settle & { readonly nex
   const { effects, next } = settle;
   if (effects !== undefined || !isFinish(next)) return false;
   return next.keepResultMs === undefined && next.keepsLane === undefined;
+}
+
+/**
+ * Changes that end jobs which wait in one state, all in the same way, with their results; each job once. A result that is
+ * kept shorter than its job, a lane that is held on and a job of which nothing is kept go by themselves.
+ */
+export function arePlainEnds(changes: readonly Change[]): boolean {
+  const [first] = changes;
+  const shared = first?.cases[0];
+  const [state] = shared?.guard.states ?? [];
+  if (shared === undefined || state === undefined || !isPlainEnd(shared.next)) return false;
+  // The general road refuses an end to which no arrow leads.
+  if (!arrows[state].includes(shared.next.to)) return false;
+  return (
+    changes.every(({ token, cases }) => {
+      const [only] = cases;
+      return (
+        token === undefined &&
+        cases.length === 1 &&
+        only !== undefined &&
+        isGuardOf(only.guard, state) &&
+        isPlainEnd(only.next) &&
+        areAlike(only.next, shared.next as Finish) &&
+        only.next.result === (shared.next as Finish).result &&
+        only.attempts === shared.attempts
+      );
+    }) && new Set(changes.map(({ id }) => id)).size === changes.length
+  );
+}
+
+function isGuardOf({ states, fence, rang }: Change["cases"][number]["guard"], state: JobState): boolean {
+  const isWaiting = !isTerminal(state) && state !== "running";
+  return isWaiting && states.length === 1 && states[0] === state && fence === undefined && rang === undefined;
+}
+
+function isPlainEnd(next: ChangeNext): next is Finish {
+  if (!isTerminal(next.to as JobState)) return false;
+  const { keepMs, keepResultMs, keepsLane } = next as Finish;
+  return keepMs !== 0 && keepResultMs === undefined && keepsLane === undefined;
 }

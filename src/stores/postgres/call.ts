@@ -83,10 +83,17 @@ export async function callEach<Answer>(
   items: readonly object[],
 ): Promise<Answer[]> {
   if (items.length === 0) return [];
-  const [now, answers, events, ready, owes] = await patiently(async (isCareful) => {
-    const packed = items.map((item) => ({ ...item, isLate: isCareful }));
-    return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
-  });
+  return answersOfEach(
+    calls,
+    await patiently(async (isCareful) => {
+      const packed = items.map((item) => ({ ...item, isLate: isCareful }));
+      return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
+    }),
+  );
+}
+
+/** Of a row as each_v1 answers it; its hints are told. */
+export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready, owes]: Row): Answer[] {
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
   if (owes === "t") hintDoc(hints, 0);

@@ -1,7 +1,9 @@
 /** Change (sql/change.ts): what operators and duties do to a job under a guard. */
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
+import type { JobState } from "../../model/job-state.ts";
+import { arePlainEnds } from "../../store/plain.ts";
 import type { Change, ChangeAnswer, OrLocked } from "../../store/operations.ts";
-import { callEach } from "./call.ts";
+import { answersOfEach, callWrite, onlyRow, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { packNullable, packText, unpackText } from "./text.ts";
 import { nextOf } from "./unit.ts";
@@ -16,7 +18,27 @@ interface RawAnswer {
 }
 
 export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<OrLocked<ChangeAnswer>[]> {
-  return (await callEach<RawAnswer>(calls, "change_one_v1", changes.map(changeOf))).map(answerOf);
+  if (changes.length === 0) return [];
+  const row = await patiently(async (isCareful) => {
+    const packed = changes.map((change) => ({ ...changeOf(change), isLate: isCareful }));
+    const shared = isCareful ? null : sharedEnd(changes);
+    return onlyRow(await callWrite(calls, "change_v1", [JSON.stringify(packed), ...(shared ?? noEnd)]));
+  });
+  return answersOfEach<RawAnswer>(calls, row).map(answerOf);
+}
+
+const noEnd = [null, null, null] as const;
+
+/**
+ * By the parameters of change_v1: how all of them end, where they may end as a set (store/plain.ts). Whether their jobs
+ * are plain only their rows can tell.
+ */
+function sharedEnd(changes: readonly Change[]): readonly (number | string | null)[] | null {
+  const [first] = changes;
+  if (first === undefined || !arePlainEnds(changes)) return null;
+  const [{ guard, next, attempts }] = first.cases as [Change["cases"][number]];
+  const [from] = guard.states as [JobState];
+  return [stateCodes[from], JSON.stringify(nextOf(next)), packNullable(attempts)];
 }
 
 function changeOf({ id, token, cases }: Change): object {

@@ -18,6 +18,7 @@ import { unitDoc } from "./unit.ts";
 
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
   if (puts.length === 0) return [];
+  if (areDeletes(puts)) return deleteDocs(calls, puts);
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
   const hints = emptyHints();
   // The store's time is not known here: whoever hears of it looks, and learns the real clock.
@@ -25,8 +26,34 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
   hints.hasTold = puts.some(({ tells }) => tells !== undefined);
   hints.hasRung = puts.some(({ tells }) => tells?.kind === "rung");
   calls.tell(hints);
-  return rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
+  return answersOf(rows);
 }
+
+/** Documents that each go at a known version, told to nobody; version 0 stands for one that is not there. */
+function areDeletes(puts: readonly DocPut[]): boolean {
+  return (
+    puts.every(
+      ({ guard, body, tells }) =>
+        typeof guard === "object" && guard.version > 0 && body === null && tells === undefined,
+    ) && new Set(puts.map(placeOf)).size === puts.length
+  );
+}
+
+const placeOf = ({ kind, id }: DocPut): string => JSON.stringify([kind, id]);
+
+async function deleteDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
+  const inOrder = puts
+    .map((put, at) => ({ put, at, place: placeOf(put) }))
+    .sort((one, other) => (one.place < other.place ? -1 : 1));
+  const deletes = JSON.stringify(inOrder.map(({ put }) => unitDoc(put)));
+  const answers = answersOf(await callWrite(calls, "delete_docs_v1", [deletes]));
+  const placed: PutDocAnswer[] = [];
+  for (const [index, { at }] of inOrder.entries()) placed[at] = answers[index] as PutDocAnswer;
+  return placed;
+}
+
+const answersOf = (rows: readonly Row[]): PutDocAnswer[] =>
+  rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
 
 export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
   const read = async (...which: Value[]): Promise<Doc[]> => {

@@ -16,6 +16,7 @@ import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
 import { routesSql } from "./routes.ts";
 import { advanceSql } from "./rules/advance.ts";
+import { arriveInOrderSql } from "./rules/arrive-in-order.ts";
 import { arriveSql } from "./rules/arrive.ts";
 import { blockSql } from "./rules/block.ts";
 import { finishSql } from "./rules/finish.ts";
@@ -34,7 +35,8 @@ import { submitSql } from "./submit.ts";
 import { wholeSql } from "./whole.ts";
 
 const rules = [
-  ...[tellSql, laneRuleSql, advanceSql, placeSql, finishSql, memberSql, arriveSql, blockSql, growSql],
+  ...[tellSql, laneRuleSql, advanceSql, placeSql, finishSql, memberSql, arriveInOrderSql],
+  ...[arriveSql, blockSql, growSql],
   ...[operateSql, meetSql, guardSql],
 ];
 const operations = [

@@ -1,15 +1,61 @@
 /**
- * change_one_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
- * applied; none holding answers where the job stands. The row stays locked from the look to the write.
+ * change_v1: what operators and duties do to jobs under guards (rule R2). Of each change the first case whose guard holds is
+ * applied; none holding answers where the job stands. The row stays locked from the look to the write. Ends that are alike
+ * go as a set (finish_set_v1), all others one by one (change_one_v1).
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
+import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
+import { columnList, movedBy } from "../columns.ts";
+import { fieldEnd } from "../text.ts";
+import { isUnsound } from "./aside.ts";
+import { byIndex } from "./call.ts";
 import { edgeCount, isMember, passedOf } from "./rules/member.ts";
+import { brief, tellSet } from "./rules/tell.ts";
+import { waitBriefly } from "./whole.ts";
 
 const { running, completed } = stateCodes;
 const { edgesAtOnceMax, edgesPerStepMax } = storeLimits;
 
+/** Rule R3 over rows that wait and of which nothing special is true. */
+const finished = movedBy("finish", {
+  state: "v_to",
+  rev: "rev + 1",
+  endedAt: "p_now",
+  keepUntil: "p_now + (p_end->>'keepMs')::int8",
+  reason: "p_end->>'reason'",
+  result: "p_end->>'result'",
+  attempts: "coalesce(p_log, attempts)",
+});
+
 export const changeSql = `
+-- Changes that end jobs in one state in the same way, as one set: hundreds of flows end together. p_changes: as
+-- change_one_v1 has them, each job once, all with one guard but for its rev; p_end, p_log: their next and attempts.
+-- Answers null, with nothing done, where one of the jobs is not as guarded, or is a member, holds a key, or stands in a
+-- lane: then each is changed by itself.
+CREATE FUNCTION @finish_set_v1(p_now int8, p_changes jsonb, p_from int2, p_end jsonb, p_log text, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE v_to int2 := (p_end->>'to')::int2; v_places tid[]; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; r_id text[]; r_rev int4[]; v_events text;
+BEGIN
+  SELECT array_agg(place) INTO v_places FROM (
+    SELECT j.ctid AS place FROM @waiting j JOIN (SELECT c->>'id' AS id, (c->'cases'->0->'guard'->>'rev')::int4 AS rev FROM jsonb_array_elements(p_changes) c) c ON c.id = j.id
+    WHERE j.state = p_from AND j.rev = coalesce(c.rev, j.rev) AND j.flow IS NULL AND j.holds = ${uniqueHolds.none} AND j.lane_key IS NULL AND NOT ${isUnsound("waiting", "j")}
+    ORDER BY j.id FOR UPDATE OF j) h;
+  IF cardinality(v_places) IS DISTINCT FROM jsonb_array_length(p_changes) THEN RETURN; END IF;
+  WITH ended AS (DELETE FROM @waiting WHERE ctid = ANY (v_places) RETURNING *),
+  kept AS (INSERT INTO @history (${columnList}) SELECT ${finished} FROM ended)
+  SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")}, array_agg(id), array_agg(rev + 1)
+    INTO v_count, v_ids, l_route, l_rev, l_attempt, r_id, r_rev FROM ended;${tellSet({
+      kind: "(p_end->>'event')::int4",
+      from: "p_from",
+      to: "v_to",
+      extra: "coalesce('s' || (p_end->>'reason'), '')",
+    })}
+  events := v_events;
+  SELECT jsonb_agg(jsonb_build_object('kind', 'ok', 'applied', 0, 'from', p_from, 'state', v_to, 'rev', r.rev) ORDER BY c.place) INTO answers
+    FROM jsonb_array_elements(p_changes) WITH ORDINALITY c(change, place) JOIN unnest(r_id, r_rev) r(id, rev) ON r.id = c.change->>'id';
+END $$;
+
 -- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, of a job that ran,
 -- the route that it has left.
 CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -39,5 +85,21 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events, 'owes', v_applied.owes,
     'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END,
     'lane', CASE WHEN j.lane_key IS NOT NULL THEN @leaves_v1(j) END);
+END $$;
+
+-- p_from, p_end, p_log: where all changes may be made as a set (finish_set_v1); p_from is null where they may not.
+CREATE FUNCTION @change_v1(p_now int8, p_commit text, p_changes text, p_from int2, p_end jsonb, p_log text, OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT owes bool)
+  LANGUAGE plpgsql ${byIndex} AS $$
+BEGIN
+  IF p_from IS NOT NULL THEN
+    now := @begin_v1(p_now, p_commit);
+    ${waitBriefly}
+    SELECT s.answers, s.events INTO answers, events FROM @finish_set_v1(now, p_changes::jsonb, p_from, p_end, p_log) s;
+    IF answers IS NOT NULL THEN
+      PERFORM @tell_v1(now, events, false);
+      RETURN;
+    END IF;
+  END IF;
+  SELECT e.now, e.answers, e.events, e.ready, e.owes INTO now, answers, events, ready, owes FROM @each_v1(coalesce(now, p_now), p_commit, 'change_one_v1', p_changes) e;
 END $$;
 `;

@@ -5,6 +5,7 @@
  * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
  * at its insert.
  */
+import { fieldEnd } from "../text.ts";
 import { byIndex } from "./call.ts";
 
 const readDocs = (where: string): string =>
@@ -66,6 +67,28 @@ BEGIN
   RETURN v_failed;
 END $$;
 
+-- Deletes documents of given versions as one set, under the guards of put_doc_v1: owed work that is done goes so,
+-- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
+-- locked in turn.
+CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql ${byIndex} AS $$
+#variable_conflict use_column
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_deletes jsonb := p_deletes::jsonb; v_gone text[]; v_highest int8;
+BEGIN
+  WITH gone AS (
+    DELETE FROM @doc d USING jsonb_to_recordset(v_deletes) p(kind text, id text, guard int8)
+    WHERE d.kind = p.kind AND d.id = p.id AND d.version = p.guard AND (d.expires_at IS NULL OR d.expires_at > v_now) RETURNING d.kind, d.id, d.version)
+  SELECT array_agg(kind || ${fieldEnd} || id), max(version) INTO v_gone, v_highest FROM gone;
+  IF v_highest > coalesce((SELECT max(f.version) FROM @doc_floor f), 0) THEN INSERT INTO @doc_floor VALUES (v_highest); END IF;
+  IF cardinality(v_gone) = jsonb_array_length(v_deletes) THEN
+    RETURN QUERY SELECT 'ok', 0::int8 FROM generate_series(1, cardinality(v_gone));
+  ELSE
+    RETURN QUERY SELECT CASE WHEN p.is_gone THEN 'ok' ELSE 'changed' END, coalesce(d.version, 0) FROM (
+        SELECT *, kind || ${fieldEnd} || id = ANY (coalesce(v_gone, '{}')) AS is_gone
+        FROM ROWS FROM (jsonb_to_recordset(v_deletes) AS (kind text, id text)) WITH ORDINALITY a(kind, id, place)) p
+      LEFT JOIN @doc d ON d.kind = p.kind AND d.id = p.id AND NOT p.is_gone AND (d.expires_at IS NULL OR d.expires_at > v_now) ORDER BY p.place;
+  END IF;
+END $$;
+
 -- The id of the first document that has another version than its check says; null where all hold. A key share lock
 -- keeps put_doc_v1 out until the end of the transaction, and other checks not.
 CREATE FUNCTION @failed_check_v1(p_now int8, p_checks jsonb) RETURNS text LANGUAGE plpgsql AS $$
@@ -79,7 +102,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
 BEGIN
@@ -105,7 +128,7 @@ END $$;
 
 -- By ids, or from p_first on behind p_after. In byte order.
 CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
-  RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql STABLE AS $$
+  RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql STABLE ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN

@@ -2,6 +2,7 @@
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
+import { byIndex } from "./call.ts";
 import { declareSql, ofAllTables, selectSql, typeOf } from "../columns.ts";
 
 /** What a read of a job shows: all but the store's own fields, and the route, which stands for its queue and name. */
@@ -47,9 +48,12 @@ const noJob = recordFields
   .join(", ");
 
 export const readSql = `
-CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(recordFields)}) LANGUAGE sql STABLE AS $$
-  SELECT ${selectSql("k", recordFields)} FROM unnest(p_ids) a(id) CROSS JOIN LATERAL (${byId("a.id")}) k
-$$;
+-- Not in SQL: it would become a part of the caller's statement and be planned with each call, 2.1 ms for one job, not 0.7.
+CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(recordFields)}) LANGUAGE plpgsql STABLE ${byIndex} AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT ${selectSql("k", recordFields)} FROM unnest(p_ids) a(id) CROSS JOIN LATERAL (${byId("a.id")}) k;
+END $$;
 
 -- p_completed: all finished jobs; p_uncompleted: those that did not complete; p_keeping: those that hold their groups.
 -- p_keeps: only jobs that do, whether they have finished or not. Looks at p_scan rows at most, in growing

@@ -5,6 +5,7 @@
  * the items that are held up are answered as locked, the others are done (patiently in call.ts).
  */
 import { storeLimits } from "../../../store/limits.ts";
+import { byIndex } from "./call.ts";
 
 const { lockWaitMs, lockWaitAgainMs } = storeLimits;
 
@@ -45,7 +46,7 @@ BEGIN
 END $$;
 
 -- Items of one kind in order; answers a list, and the routes for which there may be room at a gate.
-CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT owes bool) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT owes bool) LANGUAGE plpgsql ${byIndex} AS $$
 DECLARE v_items jsonb := p_items::jsonb; v_item jsonb; v_answer jsonb; v_left int8[]; v_left_lanes text[]; v_limits text[];
 BEGIN
   now := @begin_v1(p_now, p_commit);

@@ -1,7 +1,8 @@
 /**
  * Rule R4 (store/rules/arrive.ts): the end of a member goes along its edges and arrives at others, which it frees, or of
  * which it makes known that they never can be. One function for one member and for many that end in one call: what
- * arrives at one target is summed up in order, and each target is written once.
+ * arrives at one target is summed up, and each target is written once. Where the order of the ends matters,
+ * arrive-in-order.ts has its part.
  *
  * Targets are locked by id before any of them is counted, so that two calls with the same targets wait at the first of
  * them and for nothing else. A row that moves while it is waited for is looked for again: no arrival may be lost to an
@@ -10,13 +11,12 @@
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes, terminalStates } from "../../../../model/job-state.ts";
 import { owedKind } from "../../../../store/rules/arrive.ts";
-import { fieldEnd, itemEnd } from "../../text.ts";
+import { fieldEnd } from "../../text.ts";
 import { byKeys } from "../call.ts";
-import { waitingTimer } from "./advance.ts";
 import { touchKeysMax } from "./lane.ts";
 import { edgeCount, isMember, passedOf, targetOf, withPassed } from "./member.ts";
 import { stateSql } from "./place.ts";
-import { groupedEvents } from "./tell.ts";
+import { brief, tellSet } from "./tell.ts";
 
 const { scheduled, ready, blocked, running, completed } = stateCodes;
 
@@ -25,11 +25,7 @@ export const bitAt = (edge: string, at: 1 | 2, ended: string): string =>
   `(((strpos('0123456789abcdefghijklmnopqrstuv', substr(${edge}, ${at}, 1)) - 1) >> (${ended} - ${completed})) & 1)`;
 
 /** How many of the ends that came to a flow were in each terminal state. */
-const ends = terminalStates.map((state) => ({
-  name: `n_${state}`,
-  count: `count(*) FILTER (WHERE ended = ${stateCodes[state]})`,
-}));
-const newEnds = ends.map(({ name }, at) => `w[${at + 6}] + ${name}`).join(", ");
+const ends = terminalStates.map((state) => `count(*) FILTER (WHERE ended = ${stateCodes[state]})`).join(", ");
 
 /** Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place. */
 const collect = (table: string, place: string, which: string, more = ""): string => `
@@ -60,7 +56,8 @@ CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows te
 #variable_conflict use_column
 DECLARE
   g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; v_asked text[]; v_flows text[] := p_flows; v_left text[]; v_owed text[]; v_rest text[];
-  t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; h_id text[]; h_waits text[];
+  t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; v_target record; w int8[]; v_is_met bool; v_ordered text[]; v_judged record;
+  v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_events text;
 BEGIN
   -- Of a member with more edges the first one of the rest is seen, too: it tells that they are owed.
   SELECT array_agg(id) FILTER (WHERE NOT is_rest), array_agg(ended) FILTER (WHERE NOT is_rest), array_agg(meets) FILTER (WHERE NOT is_rest),
@@ -86,70 +83,57 @@ BEGIN
     v_asked := v_left;
   END LOOP;
 
-  -- What comes to a target is summed up, unless the order matters: where its need is met before the last of them, or
-  -- some of them miss it, row by row its need and slack fall. It is freed where the first reaches 0 while the second does
-  -- not lack, and whatever comes behind that passes it over. To a flow that has ended only its members come.
-  WITH target AS MATERIALIZED (
-    SELECT place, id, waits, freed, state, split_part(waits, ',', 1)::int8 AS need, split_part(waits, ',', 2)::int8 AS slack
-    FROM unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state)),
-  came AS (
-    SELECT id, sum(meets) AS met, sum(misses) AS missed, count(*) - count(ended) AS others, ${ends.map(({ name, count }) => `${count} AS ${name}`).join(", ")}
-    FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id),
-  summed AS MATERIALIZED (
-    SELECT c.*, t.place, t.waits, t.freed, t.state, t.need AS need_before, t.slack AS slack_before, t.need - c.met AS need, t.slack - c.missed AS slack,
-      (t.need > 0 AND t.need <= c.met AND (t.need < c.met OR c.missed > 0)) OR (t.state <> ${blocked} AND c.others > 0) AS is_ordered
-    FROM came c JOIN target t ON t.id = c.id),
-  step AS (
-    SELECT g.id, g.o, g.meets, t.need_before - sum(g.meets) OVER s AS need, t.slack_before - sum(g.misses) OVER s AS slack
-    FROM unnest(g_id, g_ended, g_meets, g_misses) WITH ORDINALITY g(id, ended, meets, misses, o) JOIN summed t ON t.id = g.id
-    WHERE t.is_ordered AND (t.state = ${blocked} OR g.ended IS NOT NULL) WINDOW s AS (PARTITION BY g.id ORDER BY g.o ROWS UNBOUNDED PRECEDING)),
-  stepped AS (
-    SELECT id, min(need) AS need, min(slack) AS slack, min(slack) FILTER (WHERE need = 0 AND meets = 1 AND slack >= 0) AS slack_freed,
-      min(o) FILTER (WHERE need = 0 AND meets = 1) AS met_at, min(o) FILTER (WHERE slack < 0) AS lost_at FROM step GROUP BY id),
-  -- Materialized, because the planner would read the text of a target anew for each number that is taken from it.
-  counted AS MATERIALIZED (
-    SELECT t.id, t.place, t.freed, t.state, t.need_before, t.slack_before, ${ends.map(({ name }) => `t.${name}`).join(", ")}, string_to_array(t.waits, ',')::int8[] AS w,
-      coalesce(s.need, t.need) AS need, coalesce(s.slack, t.slack) AS slack,
-      CASE WHEN t.is_ordered THEN s.slack_freed WHEN t.need_before > 0 AND t.need <= 0 AND t.slack >= 0 THEN t.slack END AS slack_freed,
-      CASE WHEN t.is_ordered THEN s.met_at IS NOT NULL ELSE t.need_before > 0 AND t.need <= 0 END AS is_met, coalesce(s.met_at = s.lost_at, false) AS is_lost_with_it
-    FROM summed t LEFT JOIN stepped s ON s.id = t.id WHERE NOT t.is_ordered OR s.id IS NOT NULL),
-  judged AS (SELECT *, state = ${blocked} AND freed IS NOT NULL AND slack_freed IS NOT NULL AS is_freed FROM counted),
-  written AS MATERIALIZED (
-    SELECT id, place, state, is_freed, is_met AND w[4] = 1 AS owes, is_lost_with_it, slack_before, CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
-      CASE WHEN is_freed THEN string_to_array(freed, ',') END AS p,
-      concat_ws(',', CASE WHEN is_freed THEN 0 ELSE need END, CASE WHEN is_freed THEN slack_freed ELSE slack END, w[3], w[4]) ||
-      CASE WHEN array_length(w, 1) > 4 THEN concat_ws(',', '', w[5], ${newEnds}) ELSE '' END AS waits FROM judged),
-  due AS MATERIALIZED (
-    SELECT place, waits, is_freed, p, CASE WHEN is_freed THEN CASE left(p[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(p[1], 2)::int8 END AS due_at
-    FROM written WHERE state = ${blocked}),
-  -- A target that stays blocked keeps all but its waits.
-  placed AS (
-    UPDATE @waiting w SET waits = c.waits, state = c.state, rev = w.rev + c.steps, rank = coalesce(c.rank, w.rank), due_at = coalesce(c.due_at, w.due_at),
-      ttl_at = CASE WHEN c.is_freed THEN c.ttl_at ELSE w.ttl_at END, timer_at = CASE WHEN c.is_freed THEN ${waitingTimer("c.").replace("c.deadline_at", "w.deadline_at")} ELSE w.timer_at END
-    FROM (SELECT place, waits, is_freed, is_freed::int4 AS steps, due_at, p[2]::int8 + p[3]::int8 * due_at AS rank, due_at + nullif(p[4], '')::int8 AS ttl_at,
-      CASE WHEN is_freed THEN ${stateSql("due_at", "p_now")} ELSE ${blocked} END AS state FROM due) c
-    WHERE w.ctid = ANY (t_place) AND w.ctid = c.place RETURNING w.id, w.route, w.rev, w.attempt, w.state, w.due_at, w.lane_key, c.is_freed),
-  grouped AS MATERIALIZED (
-    SELECT route, rev, attempt, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids,
-      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL) AS lanes
-    FROM placed WHERE is_freed GROUP BY 1, 2, 3, 4, 5),
-  moved AS (
-    INSERT INTO @tally SELECT route, ${blocked}, -sum(jobs) FROM grouped GROUP BY route
-      UNION ALL SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state),
-  laned AS (SELECT k.lane_key, row_number() OVER () AS number FROM (SELECT DISTINCT unnest(lanes) AS lane_key FROM grouped WHERE state = ${ready}) k),
-  touched AS (INSERT INTO @lane_touch (lanes) SELECT array_agg(lane_key) FROM laned GROUP BY (number - 1) / ${touchKeysMax})
-  SELECT array_agg(id) FILTER (WHERE state <> ${blocked}), array_agg(waits) FILTER (WHERE state <> ${blocked}),
-      -- Once for each arrival that owes something, as one behind the other would.
-      v_rest || array_agg(id) FILTER (WHERE state = ${blocked} AND owes)
-        || array_agg(id) FILTER (WHERE state = ${blocked} AND slack_before >= 0 AND slack < 0 AND NOT (owes AND is_lost_with_it)),
-      (SELECT string_agg(${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) FROM grouped)
-    INTO h_id, h_waits, v_owed, events FROM written;
-
-  IF h_id IS NOT NULL THEN
-    UPDATE @history h SET waits = n.waits FROM unnest(h_id, h_waits) n(id, waits) WHERE h.id = ANY (h_id) AND h.id = n.id;
+  v_owed := v_rest;
+  -- Targets that stand alike and to which the same comes are one step: written and told together.
+  FOR v_target IN
+    SELECT t.waits, t.freed, t.state, c.met, c.missed, c.ends, array_agg(t.id) AS ids, array_agg(t.place) AS places FROM (
+      SELECT id, sum(meets) AS met, sum(misses) AS missed, CASE WHEN count(ended) > 0 THEN ARRAY[${ends}] END AS ends
+      FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id) c
+    JOIN unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) ON t.id = c.id GROUP BY 1, 2, 3, 4, 5, 6
+  LOOP
+    w := string_to_array(v_target.waits, ',');
+    -- Where some ends miss it, or more come than it needs, their order matters.
+    IF v_target.state <> ${blocked} OR v_target.missed > 0 OR (w[1] > 0 AND w[1] < v_target.met) THEN
+      v_ordered := v_ordered || v_target.ids;
+      CONTINUE;
+    END IF;
+    v_is_met := w[1] > 0 AND w[1] = v_target.met;
+    IF v_is_met AND w[4] = 1 THEN v_owed := v_owed || v_target.ids; END IF;
+    w[1] := w[1] - v_target.met;
+    IF v_target.ends IS NOT NULL AND cardinality(w) > 4 THEN
+      FOR i IN 1..${terminalStates.length} LOOP w[5 + i] := w[5 + i] + v_target.ends[i]; END LOOP;
+    END IF;
+    IF NOT v_is_met OR v_target.freed IS NULL OR w[2] < 0 THEN
+      UPDATE @waiting SET waits = array_to_string(w, ',') WHERE ctid = ANY (v_target.places);
+      CONTINUE;
+    END IF;
+    v_how := string_to_array(v_target.freed, ',');
+    v_due := CASE left(v_how[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(v_how[1], 2)::int8;
+    v_ttl := v_due + nullif(v_how[4], '')::int8;
+    v_state := ${stateSql("v_due", "p_now")};
+    WITH placed AS (
+      UPDATE @waiting SET waits = array_to_string(w, ','), state = v_state, rev = rev + 1, due_at = v_due, rank = v_how[2]::int8 + v_how[3]::int8 * v_due,
+        ttl_at = v_ttl, timer_at = least(CASE v_state WHEN ${scheduled} THEN v_due END, deadline_at, v_ttl)
+      WHERE ctid = ANY (v_target.places) RETURNING id, route, rev, attempt, lane_key)
+    SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev")}, ${brief("attempt")}, array_agg(DISTINCT lane_key) FILTER (WHERE lane_key IS NOT NULL)
+      INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes FROM placed;${tellSet({
+        kind: `${eventCodes.freed}`,
+        from: `${blocked}`,
+        to: "v_state",
+        extra: `CASE v_state WHEN ${scheduled} THEN 'n' || v_due ELSE '' END`,
+      })}
+    events := @and_v1(events, v_events);
+    IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
+      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_lanes), ${touchKeysMax}) i;
+    END IF;
+  END LOOP;
+  IF v_ordered IS NOT NULL THEN
+    SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, v_ordered, g_id, g_ended, g_meets, g_misses, t_place, t_id, t_waits, t_freed, t_state);
+    events := @and_v1(events, v_judged.events);
+    v_owed := v_owed || v_judged.owed;
   END IF;
-  owes := v_owed IS NOT NULL AND v_owed <> '{}';
-  IF owes THEN PERFORM @owe_v1(p_now, v_owed); END IF;
+  owes := cardinality(v_owed) > 0;
+  IF owes THEN PERFORM @owe_v1(p_now, v_owed); ELSE owes := false; END IF;
 END $$;
 
 -- The end of a finished member, whose row is the caller's, goes along its next p_max edges.
