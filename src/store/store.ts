@@ -84,7 +84,7 @@ export interface Store {
   describe(): Promise<StoreDescription>;
   /** The store works beside this process: the next claim goes out before the jobs of the last one are run. */
   readonly claimsAhead?: boolean;
-  /** A claim may be done before the settles that were sent ahead of it. Left out where calls are done in their order. */
+  /** A claim may be done before the submits and settles that were sent ahead of it. Left out where calls are done in order. */
   readonly claimsOvertake?: boolean;
   /** How many partitions the store has; left out for one. What is written in one step must lie in one (model/placement.ts). */
   readonly partitions?: number;

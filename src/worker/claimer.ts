@@ -326,12 +326,11 @@ export class Claimer {
   }
 
   /**
-   * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit. A
-   * store that works beside this process would look before the submit has happened, and the claim behind the hint would
-   * wait for that look.
+   * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
+   * Where a claim may overtake it looks before the submit has happened, and the claim behind the hint waits for that look.
    */
   readonly #arrives = (job: NewJob): void => {
-    if (this.#engine.store.claimsAhead === true) return;
+    if (this.#engine.store.claimsOvertake === true) return;
     const pool = this.#routes.poolFor(job);
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
     if (pool === undefined || pool.busySlots >= pool.room) return;
