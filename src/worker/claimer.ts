@@ -253,8 +253,8 @@ export class Claimer {
     if (answer.mustLook === true) renewal.findLost();
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
-      // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
-      await Promise.resolve();
+      // The driver hands its connection out behind all that is to be done in this turn, the jobs of this claim too.
+      await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
     }
     if (answer.jobs.length === 0) {
       for (const told of this.#engine.idleClaims) told(answer.nextDueInMs, answer.now);
