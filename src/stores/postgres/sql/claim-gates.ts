@@ -17,13 +17,16 @@ import { allGates, gateLock, opensAt, tatAfter, permitsLeft } from "./rules/gate
 
 const { lockWaitMs } = storeLimits;
 
+/** Caps from here on are claimed by halves: smaller claims cost more than what their overlap brings. */
+const halvedCapMin = 200;
+
 /** The lowest rank that a route which was not looked at may have. */
 const anyRank = -Number.MAX_SAFE_INTEGER;
 
 /** v_whole: the routes of an offer; v_offer: those that are not shut; u_routes to u_permits: a row for each gate of them. */
 export const declareGates = `
   v_has_gates bool; v_gated bool; v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool; v_seen int8[]; v_first int8;
-  u_routes int8[]; u_keys text[]; u_weights int8[]; u_permits float8[]; v_cut int4; v_refusing text[]; v_weights int8[];`;
+  u_routes int8[]; u_keys text[]; u_weights int8[]; u_permits float8[]; v_cut int4; v_refusing text[]; v_weights int8[]; v_half int4; v_is_half bool;`;
 
 /**
  * At the beginning of a call, before it looks: whoever adds a gate waits for the claims that did not see it.
@@ -58,20 +61,28 @@ export const leaveUnknown = `
     END IF;
     v_whole := v_offer;`;
 
-/** Leaves the routes in v_offer that are not shut, and tells in v_most how many jobs of each may pass at most. */
+/**
+ * Leaves the routes in v_offer that are not shut, and tells in v_most how many jobs of each may pass at most.
+ *
+ * Of a large cap a claim takes half at once and is told that there is more, so that one half is claimed while the other
+ * is settled. Who took all of it would have to settle all of it before the next claim.
+ */
 export const lookAtGates = `
         v_cut := NULL;
         WITH gates AS MATERIALIZED (
-          SELECT g.key, g.step_us IS NOT NULL AS is_rated, CASE WHEN g.key = ANY (v_shut) THEN -1 ELSE ${permitsLeft("now")} END AS permits
+          SELECT g.key, g.cap, g.step_us IS NOT NULL AS is_rated, CASE WHEN g.key = ANY (v_shut) THEN -1 ELSE ${permitsLeft("now")} END AS permits
           FROM @gate g WHERE g.key = ANY (v_gates)),
         uses AS (SELECT DISTINCT route, key, weight FROM @gate_use WHERE route = ANY (v_offer) AND key = ANY (v_gates))
-        SELECT array_agg(u.route), array_agg(u.key), array_agg(u.weight), array_agg(g.permits), bool_or(g.is_rated)
-          INTO u_routes, u_keys, u_weights, u_permits, v_rated FROM uses u JOIN gates g ON g.key = u.key;
+        SELECT array_agg(u.route), array_agg(u.key), array_agg(u.weight), array_agg(g.permits), bool_or(g.is_rated),
+          min(g.cap / 2 / u.weight) FILTER (WHERE g.cap / u.weight >= ${halvedCapMin})
+          INTO u_routes, u_keys, u_weights, u_permits, v_rated, v_half FROM uses u JOIN gates g ON g.key = u.key;
         SELECT array_agg(o.route), array_agg(m.most) INTO v_offer, v_most FROM unnest(v_offer) o(route)
           LEFT JOIN (SELECT route, floor(min(permits / weight))::int8 AS most FROM unnest(u_routes, u_weights, u_permits) u(route, weight, permits) GROUP BY route) m
           ON m.route = o.route WHERE m.most IS NULL OR m.most >= 0;
         IF v_lowest[v_i] IS NULL AND array_length(v_offer, 1) IS DISTINCT FROM array_length(v_whole, 1) THEN v_lowest[v_i] := ${anyRank}; END IF;
-        EXIT WHEN v_offer IS NULL;`;
+        EXIT WHEN v_offer IS NULL;
+        v_is_half := array_length(v_offer, 1) = 1 AND v_half < least(v_left, v_most[1]);
+        IF v_is_half THEN v_left := v_half; END IF;`;
 
 /** An offer of one route: as many jobs as may pass were looked for. Whether one is behind them, which is refused. */
 export const cutAlone = (isClaimable: string): string => `
@@ -94,6 +105,10 @@ export const cutByGates = `
           SELECT at, array_agg(key), array_agg(weight) INTO v_cut, v_refusing, v_weights FROM asked WHERE sum > permits GROUP BY at ORDER BY at LIMIT 1;
           IF v_cut IS NOT NULL THEN v_places := v_places[:v_cut - 1]; END IF;
         END IF;`;
+
+/** Behind a claim of one half; nothing is said of the other where the jobs came to an end. */
+export const leaveHalf = `
+        IF v_is_half AND v_count = v_half THEN v_more := true; END IF;`;
 
 /** Tokens of the jobs that were leased. */
 export const takeTokens = `

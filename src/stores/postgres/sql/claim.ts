@@ -23,6 +23,7 @@ import {
   cutByGates,
   declareGates,
   hasGates,
+  leaveHalf,
   leaveUnknown,
   shareAllGates,
   lockGates,
@@ -234,7 +235,7 @@ BEGIN
         -- before they were due.
         now := greatest(now, ${timeNow});
         v_ends := now + p_lease;${chooseStarted}${lease}
-        DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}${takeTokens}
+        DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}${takeTokens}${leaveHalf}
         v_answer := concat(v_answer, ${batch});
         v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
         EXIT WHEN v_bytes <= 0;
