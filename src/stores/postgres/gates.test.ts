@@ -93,6 +93,38 @@ describe("a cap is kept at every instant", () => {
     }, 60_000);
 });
 
+describe("a large cap", () => {
+  const max = storeLimits.claimJobsMax;
+  const submit = (count: number): Promise<unknown> =>
+    one.submit([{ jobs: Array.from({ length: count }, (_, index) => limited(`j${index}`)) }]);
+  const claimBy = async (store: Store): Promise<{ jobs: readonly LeasedJob[]; more: boolean }> =>
+    store.claim(aClaim({ offers: [{ routes: [send], max }] }));
+
+  test("is claimed by halves, each telling whether the other is left, so that one is claimed while one is settled", async () => {
+    await one.putGates([aGate(slack, { cap: 200 })]);
+    await submit(450);
+    const first = await claimBy(one);
+    const second = await claimBy(other);
+    const third = await claimBy(one);
+    expect([first, second, third].map(({ jobs, more }) => [jobs.length, more])).toEqual([
+      [100, true],
+      [100, false],
+      [0, false],
+    ]);
+    await one.settleIfLeased(first.jobs.map((job) => aSettle(job, finish())));
+    const fourth = await claimBy(one);
+    expect([fourth.jobs.length, fourth.more]).toEqual([100, false]);
+    expect(await mostAtOnce()).toBe(200);
+  });
+
+  test("says nothing of another half where the jobs have come to an end", async () => {
+    await one.putGates([aGate(slack, { cap: 200 })]);
+    await submit(3);
+    const { jobs, more } = await claimBy(one);
+    expect([jobs.length, more]).toEqual([3, false]);
+  });
+});
+
 describe("a claim does not hang behind a gate that somebody holds", () => {
   test("it takes what has no such gate and is told to come again, and a put answers too", async () => {
     await one.putGates([aGate(slack, { cap: 2 })]);
