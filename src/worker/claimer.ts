@@ -261,8 +261,8 @@ export class Claimer {
       this.#engine.store.claimsAhead === true && (isFull || isCut || !this.behind.seesSettles);
     if (goesAhead && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
-      // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
-      await Promise.resolve();
+      // The driver hands its connection out behind all that is to be done in this turn, the jobs of this claim too.
+      await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
     }
     if (answer.jobs.length === 0 || this.#owesClocks) {
       this.#owesClocks = false;

@@ -79,8 +79,9 @@ const lanesOfRoutes = `
 
 /**
  * The first v_certain of the c lists are candidates in their order, but for those that nobody has asked for (c_go);
- * those behind are known, not certain. v_end: the lane
- * whose depth has ended the look, 0 where the number of lanes did, null where all was seen.
+ * those behind are known, not certain. v_deepest: the first that is the last one seen of its lane; v_within: how many
+ * stand before the end of the last lane that was seen, where there may be more lanes. v_end: the lane whose depth has
+ * ended the look, 0 where the number of lanes did, null where all was seen.
  */
 const jobsOfLanes = `
       WITH tops AS MATERIALIZED (SELECT queue, top FROM @lane_turn WHERE queue = ANY (l_queue)),
@@ -89,45 +90,51 @@ const jobsOfLanes = `
         FROM unnest(l_key, l_turn, l_queue) WITH ORDINALITY l(key, turn, queue, lane) LEFT JOIN tops t ON t.queue = l.queue CROSS JOIN LATERAL (
           SELECT ctid AS place, seq, rank, route, timer_at, lane_step, lane_gates, octet_length(${wholeInput("w")}) AS bytes
           FROM @waiting w WHERE lane_key = l.key AND state = ${ready} ORDER BY rank, seq LIMIT v_deep) j),
-      placed AS MATERIALIZED (
+      placed AS (
         SELECT *, row_number() OVER w AS number, bool_and(is_offered) OVER w AS may_go, (top + sum(lane_step::float8) OVER w)::int8 AS after,
           CASE WHEN lane_step IS NULL THEN rank WHEN row_number() OVER w = 1 THEN coalesce(turn, top) ELSE (top + sum(lane_step::float8) OVER w)::int8 - lane_step END AS pos
-        FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq ROWS UNBOUNDED PRECEDING)),
-      ends AS MATERIALIZED (SELECT * FROM (
-        SELECT l_pos[v_lanes] AS pos, l_seq[v_lanes] AS seq, 0 AS lane WHERE v_count >= v_lanes
-        UNION ALL (SELECT pos, seq, lane FROM placed WHERE number = v_deep AND may_go ORDER BY pos, seq LIMIT 1)) e ORDER BY pos, seq LIMIT 1)
+        FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq ROWS UNBOUNDED PRECEDING))
       SELECT array_agg(place), array_agg(seq), array_agg(rank), array_agg(lane), array_agg(route), array_agg(lane_gates), array_agg(bytes), array_agg(pos), array_agg(after),
-        array_agg(number = v_deep), array_agg(may_go), bool_and(may_go), count(*) FILTER (WHERE is_certain), sum(bytes), (SELECT lane FROM ends)
-      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, c_go, v_all_go, v_certain, v_bytes, v_end FROM (
-        SELECT p.*, (p.pos, p.seq) <= ((SELECT pos FROM ends), (SELECT seq FROM ends)) IS NOT FALSE AS is_certain FROM placed p ORDER BY p.pos, p.seq) c;`;
+        array_agg(number = v_deep), array_agg(may_go), bool_and(may_go), sum(bytes), count(*), array_position(array_agg(number = v_deep AND may_go), true),
+        CASE WHEN v_count >= v_lanes THEN count(*) FILTER (WHERE (pos, seq) <= (l_pos[v_lanes], l_seq[v_lanes])) END
+      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, c_go, v_all_go, v_bytes, v_certain, v_deepest, v_within
+        FROM (SELECT * FROM placed ORDER BY pos, seq) c;
+      v_end := CASE WHEN v_within <= coalesce(v_deepest, v_within) THEN 0 ELSE c_lane[v_deepest] END;
+      v_certain := least(v_certain, v_deepest, v_within);`;
 
-/** A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. */
+/**
+ * A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. v_all_pass: each gate
+ * lets all that ask for it pass together, and none has tokens to be counted.
+ */
 const gatesOfJobs = `
       WITH uses AS MATERIALIZED (
         SELECT c.at, u.key, u.weight, u.cap, true AS is_keyed FROM unnest(c_gates[:v_certain]) WITH ORDINALITY c(gates, at) CROSS JOIN LATERAL ${keyUses("c.gates")} WHERE c.gates IS NOT NULL
         UNION ALL SELECT c.at, u.key, u.weight, NULL, false FROM unnest(c_route[:v_certain]) WITH ORDINALITY c(route, at)
           JOIN (SELECT DISTINCT route, key, weight FROM @gate_use WHERE route = ANY (p_routes) AND key = ANY (p_gates)) u ON u.route = c.route),
-      keys AS MATERIALIZED (SELECT DISTINCT key FROM uses WHERE is_keyed),
+      asked AS MATERIALIZED (SELECT key, is_keyed, sum(weight::float8) AS weight, min(cap) AS least_cap, count(cap) < count(*) AS by_gate FROM uses GROUP BY key, is_keyed),
+      keys AS MATERIALIZED (SELECT key FROM asked WHERE is_keyed),
       states AS MATERIALIZED (
         SELECT row_number() OVER () AS number, g.*, ${timeLeft("p_now")} AS by_time FROM (
           SELECT s.*, true AS is_keyed FROM (${manyKeyStates}) s
           UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key = ANY (p_gates)) g)
-      SELECT * INTO v_timed, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap FROM
+      SELECT * INTO v_timed, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap, v_all_pass FROM
         (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), array_agg(key), array_agg(is_keyed), array_agg(held), array_agg(cap), array_agg(by_time), array_agg(step_us),
           array_agg(burst_us), array_agg(tat_us), array_agg(closed_until), array_agg(key = ANY (p_shut)) FROM (SELECT * FROM states ORDER BY number) s) s,
         (SELECT array_agg(at), array_agg(number), array_agg(weight), array_agg(use_cap) FROM (
-          SELECT u.at, s.number, u.weight, u.cap AS use_cap FROM uses u JOIN states s ON s.key = u.key AND s.is_keyed = u.is_keyed ORDER BY u.at) u) u;`;
+          SELECT u.at, s.number, u.weight, u.cap AS use_cap FROM uses u JOIN states s ON s.key = u.key AND s.is_keyed = u.is_keyed ORDER BY u.at) u) u,
+        (SELECT bool_and(a.key <> ALL (p_shut) AND coalesce(a.weight <= least(s.by_time, least(a.least_cap, CASE WHEN a.by_gate THEN s.cap END) - s.held), true)) AND NOT bool_or(s.step_us IS NOT NULL)
+          FROM asked a JOIN states s ON s.key = a.key AND s.is_keyed = a.is_keyed) p;`;
 
 /** Whether a use finds less of its gate than this. */
 const hasLess = (use: string, than: string): string =>
   `least(g_time[u_gate[${use}]], coalesce(u_cap[${use}], g_cap[u_gate[${use}]]) - g_held[u_gate[${use}]]) < ${than}`;
 
-/** The candidates one by one, as store/rules/admit.ts has it. */
+/** The candidates one by one, as store/rules/admit.ts has it; at once where it is known that all of them pass. */
 const admit = `
       v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_any_parks := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; places := NULL; seqs := NULL; gates := NULL; v_over := array_fill(false, ARRAY[v_count]);
       v_last := array_fill(NULL::int4, ARRAY[v_count]); v_seen := v_last; v_from := v_last; v_to := v_last; v_parks := v_last;
       g_passed := array_fill(0::int8, ARRAY[coalesce(array_length(g_key, 1), 0)]); g_weight := g_passed;
-      IF g_key IS NULL AND v_all_go AND v_bytes < p_bytes THEN
+      IF (g_key IS NULL OR v_all_pass) AND v_all_go AND v_bytes < p_bytes THEN
         v_taken := least(v_certain, p_max);
         v_got := v_bytes;
         FOR v_at IN 1..v_taken LOOP
@@ -137,6 +144,10 @@ const admit = `
         v_chosen := ARRAY(SELECT generate_series(1, v_taken));
         places := c_place[1:v_taken];
         seqs := c_seq[1:v_taken];
+        IF g_key IS NOT NULL THEN
+          gates := c_gates[1:v_taken];
+          v_takes := array_fill(true, ARRAY[v_taken]);
+        END IF;
       END IF;
       FOR v_at IN v_taken + 1..v_certain LOOP
         EXIT WHEN v_taken >= p_max OR v_got >= p_bytes;
@@ -266,9 +277,9 @@ CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes 
 #variable_conflict use_column
 DECLARE
   v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
   l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
-  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; v_all_go bool;
+  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; v_all_go bool; v_all_pass bool;
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
   g_passed int8[]; g_weight int8[]; u_at int4[]; u_gate int4[]; u_weight int8[]; u_cap int8[];
 BEGIN

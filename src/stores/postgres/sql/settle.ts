@@ -141,7 +141,7 @@ BEGIN
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
       array_agg(seq) FILTER (WHERE ${isDropped}),
       array_agg(seq) FILTER (WHERE ${isDropped} AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE ${isDropped} AND tags IS NOT NULL),
-      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL),
+      array_agg(lane_key) FILTER (WHERE lane_gates IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL),
       array_agg(at) FILTER (WHERE ${isMember()}), array_agg(id) FILTER (WHERE ${isMember()}), array_agg(flow) FILTER (WHERE ${isMember()}),
       array_agg(edges) FILTER (WHERE ${isMember()}), array_agg(route) FILTER (WHERE ${isMember()})
     INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags, v_lanes, v_laned, r_at, r_id, r_flow, r_edges, r_route FROM ended;
@@ -162,9 +162,10 @@ BEGIN
       -- Members are kept whatever their end says.
       IF p_keeps[v_run] = 0 THEN INSERT INTO @tally SELECT r, p_states[v_run], count(*) FROM unnest(r_route) r GROUP BY r; END IF;
     END IF;
+    -- A job without gates of keys has kept nobody of its lane waiting.
     IF v_lanes IS NOT NULL THEN
       v_left_lanes := v_left_lanes || v_lanes;
-      IF v_laned IS NOT NULL THEN v_limits := v_limits || @return_permits_v1(v_laned); END IF;
+      v_limits := v_limits || @return_permits_v1(v_laned);
     END IF;
     IF v_keys IS NOT NULL THEN
       DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
