@@ -59,14 +59,12 @@ function isAlike(one: NewJob, other: NewJob): boolean {
     (tagsOf(one) === null) === (tagsOf(other) === null) &&
     hasGates(one) === hasGates(other) &&
     one.waits === other.waits &&
-    hasFreed(one) === hasFreed(other)
+    one.freed === other.freed
   );
 }
 
 /** Those of its lane. */
 const hasGates = ({ laneGates = null }: NewJob): boolean => laneGates !== null && laneGates.length > 0;
-
-const hasFreed = ({ freed = null }: NewJob): boolean => freed !== null;
 
 function isSameDue(one: Due | null, other: Due | null): boolean {
   if (one === other) return true;
@@ -81,7 +79,7 @@ function shapeText(job: NewJob): string {
     ...{ rankBase, rankSlope, deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs },
     ...{ onHeld: unique?.onHeld, hasTags: tagsOf(job) !== null },
     ...{ hasLane: laneOrderOf(job) !== null, hasGates: hasGates(job) },
-    ...{ waits: packNullable(job.waits ?? null), hasFreed: hasFreed(job) },
+    ...{ waits: packNullable(job.waits ?? null), freed: packNullable(job.freed ?? null) },
   });
 }
 

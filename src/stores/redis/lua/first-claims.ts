@@ -94,6 +94,35 @@ local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   return job
 end
 
+-- What a spec of a flow's job says to a claim; false where it is not to be claimed as one of a set.
+local function memberIn(spec, route)
+  local flags, dueAt, waits, uses, input = readMember(spec, route)
+  if not flags then return false end
+  local flow = edgesInUses(uses)
+  return { spec = spec, route = route, flags = flags, dueAt = dueAt, waits = waits, uses = uses, input = input, flow = flow, shared = false }
+end
+
+-- The same, and the job's id. Members of one flow that were made alike have the same between id and input: one comparison reads
+-- them.
+local function memberOf(c, spec, route)
+  local flagsEnd = find(spec, US, 1, true)
+  local idEnd = flagsEnd and find(spec, US, flagsEnd + 1, true)
+  if not idEnd then return false end
+  local known = c.member
+  if known and known.flow and known.route == route and find(spec, known.flow, flagsEnd + 1, true) == flagsEnd + 1 then
+    local shared = known.shared
+    if not shared then
+      shared = sub(known.spec, find(known.spec, US, #known.flags + 2, true), known.input - 1)
+      known.shared = shared
+    end
+    if #known.flags + 1 == flagsEnd and find(spec, known.flags, 1, true) == 1 and find(spec, shared, idEnd, true) == idEnd
+      and not find(spec, US, idEnd + #shared, true) then return known, sub(spec, flagsEnd + 1, idEnd - 1) end
+  end
+  local member = memberIn(spec, route)
+  c.member = member
+  return member, sub(spec, flagsEnd + 1, idEnd - 1)
+end
+
 -- What jobs of flows share that nobody has claimed before and that have the same behind their ids: in their states, or of
 -- those that nobody has touched, flags and waits. false for others.
 local function leasedAlike(c, route, rest, flags, waits, isStarted)
@@ -107,24 +136,33 @@ local function leasedAlike(c, route, rest, flags, waits, isStarted)
   return alike
 end
 
--- Leases a job of a flow as one of those that are alike; answers whether it is one.
-local function leaseMember(c, h, spec, state, route, isStarted)
-  local id, dueAt, flags, waits = readMember(spec, route)
-  local rest
-  if id and state then
-    local head = READY .. US .. "0" .. US .. id
+-- A job that nobody has claimed, up to its id.
+local NEVER_CLAIMED = READY .. US .. "0" .. US
+
+-- The same for one job; nothing where it is not to be claimed as one of a set.
+local function alikeOf(c, member, id, state, route, isStarted)
+  local flags, waits, rest = member.flags, member.waits, nil
+  if state then
+    local head = NEVER_CLAIMED .. id
     rest, flags = find(state, head, 1, true) == 1 and sub(state, #head + 1), nil
-  else rest = dueAt == "" and flags .. US .. waits end
-  if not rest then return false end
+  else rest = member.dueAt == "" and flags .. US .. waits end
+  if not rest then return nil end
   local known = c.leasedAlike[isStarted]
   local alike = known[rest]
   if alike == nil then
     alike = leasedAlike(c, route, rest, flags, waits, isStarted)
     known[rest] = alike
   end
+  return alike
+end
+
+-- Leases a job of a flow as one of those that are alike; answers whether it is one.
+local function leaseMember(c, h, spec, state, route, isStarted)
+  local member, id = memberOf(c, spec, route)
+  local alike = member and alikeOf(c, member, id, state, route, isStarted)
   if not alike then return false end
   push2(c, "others", #c.out, alike)
-  push2(c, "states", h, alike.before .. id .. alike.behind)
+  push2(c, "states", h, alike.before .. id .. alike.behind .. member.uses)
   push2(c.zadd, c.k.lease, c.endsAt, h)
   handOut(c, h, spec)
   local g = alike.bundle

@@ -79,7 +79,7 @@ local function templateOf(c, shape)
   local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   if shape.hasLane == "1" then job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or "" end
-  job.waits, job.freed = shape.waits, shape.hasFreed == "1" and HOLE or ""
+  job.waits, job.freed = shape.waits, shape.freed
   blockAtBirth(job)
   job.flags = flagsOf(job)
   local parts = split(headOf(job) .. US, HOLE)
@@ -87,7 +87,10 @@ local function templateOf(c, shape)
   t.key, t.score, t.clock = whereIs(c.k, job)
   t.event = eventOf(job, SUBMITTED)
   -- Of the jobs that are born, blocked ones alone have a state.
-  if t.state == BLOCKED then t.stateParts = split(stateOf(job), HOLE) end
+  if t.state == BLOCKED then
+    job.uses = usesOfFlow(job)
+    t.stateParts = split(stateOf(job), HOLE)
+  end
   return t
 end
 
@@ -102,16 +105,24 @@ local function prepare(c, shape)
   if t.state == READY then setReady(c, route) elseif t.state == SCHEDULED then setDue(c, t.dueAt) end
   if t.clock ~= "" then setDue(c, t.clock) end
   local p = { before = t.before, behind = t.middle .. c.at .. t.behind, key = t.key, clock = t.clock, state = t.state }
-  p.stateParts = t.stateParts
+  local parts = t.stateParts
+  if parts then p.stateBefore, p.stateBehind = parts[1], concat(parts, c.at, 2) end
   p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state)
   if shape.hasLane == "1" and t.state == READY then p.place = placeText(tonumber(p.score)) end
   c.plain[shape] = p
   return p
 end
 
-local function listTags(c, body, seq, h)
+-- The indexes of a body's tags. Most jobs have those of the one before: then its body begins with the same text.
+local function tagIndexes(c, body)
+  local last = c.tagged
+  if last and find(body, last.before, 1, true) == 1 then return last end
   local ${pickLua("body", ["tags"], ownFields)}
-  for _, tag in ipairs(tagsIn(tags)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
+  -- Before the tags, a plain job has nothing of its own.
+  last = { before = US .. US .. US .. tags .. US }
+  for i, tag in ipairs(tagsIn(tags)) do last[i] = c.k.tag .. tag end
+  c.tagged = last
+  return last
 end
 
 local function submitPlain(c, total)
@@ -120,10 +131,10 @@ local function submitPlain(c, total)
   local i, before, behind, score, g = c.i, p.before, p.behind, p.score, p.bundle
   local specs, ids = c.specs or newList(c, "specs"), c.newIds or newList(c, "newIds")
   -- Handles and what goes with them: scores in the index of those that wait, or the states of those that are blocked.
-  local parts, list = p.stateParts, nil
-  if parts then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
+  local stateBefore, stateBehind, list = p.stateBefore, p.stateBehind, nil
+  if stateBefore then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
   local n, m, z, told = #specs, #ids, #list, g.n
-  local place, joins = p.place, p.place and joinsOf(c)
+  local place, joins, hasTags = p.place, p.place and joinsOf(c), shape.hasTags == "1"
   for _ = 1, total do
     local id, body = args[i], args[i + 1]
     i = i + 2
@@ -133,12 +144,15 @@ local function submitPlain(c, total)
     n = n + 2
     ids[m + 1], ids[m + 2] = id, h
     m = m + 2
-    if parts then list[z + 1], list[z + 2] = h, parts[1] .. id .. parts[2] else list[z + 1], list[z + 2] = score, h end
+    if stateBefore then list[z + 1], list[z + 2] = h, stateBefore .. id .. stateBehind
+    else list[z + 1], list[z + 2] = score, h end
     z = z + 2
     told = told + 1
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
-    if shape.hasTags == "1" then listTags(c, body, seq, h) end
+    if hasTags then
+      for _, index in ipairs(tagIndexes(c, body)) do push2(c.zadd, index, sub(h, 2), h) end
+    end
     if joins then joinLane(joins, place, h, shape.route, laneInBody(body)) end
   end
   g.n = told
