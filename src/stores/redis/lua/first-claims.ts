@@ -102,8 +102,8 @@ local function memberIn(spec, route)
   return { spec = spec, route = route, flags = flags, dueAt = dueAt, waits = waits, uses = uses, input = input, flow = flow, shared = false }
 end
 
--- The same, and the job's id. Members of one flow that were made alike have the same between id and input: one comparison reads
--- them.
+-- The same, and the job's id. Members of one flow that were made alike have the same between id and input (shared): one
+-- comparison reads them.
 local function memberOf(c, spec, route)
   local flagsEnd = find(spec, US, 1, true)
   local idEnd = flagsEnd and find(spec, US, flagsEnd + 1, true)
@@ -140,7 +140,7 @@ end
 local NEVER_CLAIMED = READY .. US .. "0" .. US
 
 -- The same for one job; nothing where it is not to be claimed as one of a set.
-local function alikeOf(c, member, id, state, route, isStarted)
+local function leasedFor(c, member, id, state, route, isStarted)
   local flags, waits, rest = member.flags, member.waits, nil
   if state then
     local head = NEVER_CLAIMED .. id
@@ -156,11 +156,30 @@ local function alikeOf(c, member, id, state, route, isStarted)
   return alike
 end
 
+-- What is to be compared with the next job, which most likely differs from this one in id and input alone.
+local function keepLast(c, member, id, state, alike, isStarted)
+  local like = { route = member.route, isStarted = isStarted, flags = member.flags .. US, shared = member.shared, id = id }
+  like.rest, like.before, like.behind = sub(state, #NEVER_CLAIMED + #id + 1), alike.before, alike.behind .. member.uses
+  like.bundle, like.leased, c.lastMember = alike.bundle, alike, like
+end
+
+-- Whether a job is like the last one, which gets its id.
+local function isLikeLast(like, spec, state, route, isStarted)
+  local idAt, shared = #like.flags + 1, like.shared
+  local idEnd = spec and find(spec, US, idAt, true)
+  if not idEnd or like.route ~= route or like.isStarted ~= isStarted or find(spec, like.flags, 1, true) ~= 1 then return false end
+  if find(spec, shared, idEnd, true) ~= idEnd or find(spec, US, idEnd + #shared, true) then return false end
+  local id = sub(spec, idAt, idEnd - 1)
+  like.id = id
+  return state == NEVER_CLAIMED .. id .. like.rest
+end
+
 -- Leases a job of a flow as one of those that are alike; answers whether it is one.
 local function leaseMember(c, h, spec, state, route, isStarted)
   local member, id = memberOf(c, spec, route)
-  local alike = member and alikeOf(c, member, id, state, route, isStarted)
+  local alike = member and leasedFor(c, member, id, state, route, isStarted)
   if not alike then return false end
+  if member.shared and state then keepLast(c, member, id, state, alike, isStarted) end
   push2(c, "others", #c.out, alike)
   push2(c, "states", h, alike.before .. id .. alike.behind .. member.uses)
   push2(c.zadd, c.k.lease, c.endsAt, h)

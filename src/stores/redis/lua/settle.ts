@@ -31,16 +31,16 @@ local function stretchOf(stretches, text, fence)
   return stretch
 end
 
--- The same for the members of flows in a stretch that have so many edges: they are kept as long as their flows, and their
--- waits say how far their ends have gone.
-local function stretchOfMembers(stretches, stretch, edges)
+-- The same for the members of flows in a stretch whose ends go along so many edges: they are kept as long as their flows, and
+-- their waits say how far their ends have gone.
+local function stretchOfMembers(stretches, stretch, passes)
   local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
-  local own = ofMembers[edges]
+  local own = ofMembers[passes]
   if not own then
     local next = stretch.next
     own = newStretch(next, stretch.text, stretch.fence)
-    own.passes, own.isPlain = min(edges, AT_ONCE), next.kind == "finish" and next.keepsLane ~= "1"
-    ofMembers[edges], stretches[edges .. US .. stretch.fence .. US .. stretch.text] = own, own
+    own.passes, own.isPlain = passes, next.kind == "finish" and next.keepsLane ~= "1"
+    ofMembers[passes], stretches[passes .. US .. stretch.fence .. US .. stretch.text] = own, own
   end
   return own
 end
@@ -273,7 +273,7 @@ end
 
 -- Ends a member of a flow as one of a set, and goes along its edges; answers whether it is such an ending.
 local function endMember(c, stretches, stretch, passing, h, state, id, ended, result)
-  local own = stretchOfMembers(stretches, stretch, passing.total)
+  local own = stretchOfMembers(stretches, stretch, passing.to)
   if not endPlain(c, own, h, state, id, ended, result) then return false end
   goAlong(c, passing, id, stretch.next.to)
   return true

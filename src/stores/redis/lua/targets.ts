@@ -10,22 +10,48 @@
  * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left to
  * the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
  */
+import { storeLimits } from "../../../store/limits.ts";
 
 export const targetsLua = String.raw`
 -- A job that was blocked from its birth, up to its id.
 local BORN_BLOCKED = BLOCKED .. US .. "0" .. US
+local AT_ONCE, PER_STEP = ${storeLimits.edgesAtOnceMax}, ${storeLimits.edgesPerStepMax}
 
--- The end of a member on its way: behind and up to which of its edges it goes, and from 1 on what these lead to. ends: how
+-- Fewer edges than this are not worth the tables of those that are freed together (free-many.ts).
+local MANY_EDGES = 16
+
+-- So many edges of a member behind the first of them. isMore: there are others behind these.
+local function cutEdges(text, from, most)
+  local edges, at = { isMore = false }, 1
+  if text == "" then return edges end
+  for _ = 1, from do
+    local stop = find(text, RS, at, true)
+    if not stop then return edges end
+    at = stop + 1
+  end
+  for n = 1, most do
+    local stop = find(text, RS, at, true)
+    edges[n] = sub(text, at, stop and stop - 1)
+    if not stop then return edges end
+    at = stop + 1
+  end
+  edges.isMore = true
+  return edges
+end
+
+-- The end of a member on its way: which edges it goes along, up to which of all, and from 1 on what these lead to. ends: how
 -- many members it is of.
 local function passingOf(c, flow, text, from, most)
   local all = c.edgesOf or newList(c, "edgesOf")
-  local edges = all[text]
+  local edges = from == 0 and most == AT_ONCE and all[text]
   if not edges then
-    edges = text == "" and NONE or split(text, RS)
-    all[text] = edges
+    edges = cutEdges(text, from, most)
+    if from == 0 and most == AT_ONCE then all[text] = edges end
   end
   local total = #edges
-  return { flow = flow, edges = edges, from = from, to = min(total, from + most), total = total, ends = 1 }
+  -- What may be taken back is done to whole jobs.
+  local isMany = total >= MANY_EDGES and c.targets ~= nil and not c.undo
+  return { flow = flow, edges = edges, to = from + total, ends = 1, isMany = isMany }
 end
 
 -- What jobs share whose states have the same between their ids and their uses: their waits, and the text around them. false
@@ -59,14 +85,15 @@ local function readTarget(c, target, text)
   target.alike, target.need, target.slack, target.uses = alike, alike.need, alike.slack, sub(text, #head + #rest + 1)
 end
 
--- The targets of these passings, each once, and those of them that the call meets for the first time. arrivals: how many
--- ends will come, and behind this how many came.
+-- The targets of these passings, each once, and those of them that the call meets for the first time; but for those of many
+-- edges, which are looked at when the end comes. arrivals: how many ends will come, and behind this how many came.
 local function targetsOf(c, passings)
   local met, targets, n = {}, c.targets, 0
   for _, passing in ipairs(passings) do
-    local flow, edges, from = passing.flow, passing.edges, passing.from
-    for i = from + 1, passing.to do
-      local id = idOfNode(flow, edges[i])
+    local flow = passing.flow
+    if passing.isMany then c.isOneByOne = true end
+    for i, edge in ipairs(passing.isMany and NONE or passing.edges) do
+      local id = idOfNode(flow, edge)
       local target = targets[id]
       if not target then
         target = { id = id, h = false, alike = false, need = 0, slack = 0, arrivals = 0, uses = "", placed = false }
@@ -74,7 +101,7 @@ local function targetsOf(c, passings)
         targets[id], met[n] = target, target
       end
       if not target.alike then target.arrivals = target.arrivals + passing.ends end
-      passing[i - from] = target
+      passing[i] = target
     end
   end
   return met
@@ -156,7 +183,7 @@ end
 -- So many ends of this kind arrive along the edges of a passing, none of which frees or loses its target.
 local function arriveTogether(c, passing, ended, ends)
   for i, target in ipairs(passing) do
-    local edge, alike = passing.edges[passing.from + i], target.alike
+    local edge, alike = passing.edges[i], target.alike
     local toFlow = isToFlow(edge)
     if alike.isBlocked or toFlow then
       if hasBit(sub(edge, 1, 1), ended) then target.need = target.need - ends end
@@ -167,15 +194,20 @@ local function arriveTogether(c, passing, ended, ends)
   end
 end
 
--- What has been counted and who has been freed since the last time is put with what the call writes.
-local function flushTargets(c)
-  local states = c.states or newList(c, "states")
-  local n = c.statesAt or #states
+-- Ends that were counted arrive; from now on each arrives by itself, because others may come than those that were known.
+local function endCounting(c)
   for _, passing in ipairs(c.counted) do
     for ended, ends in pairs(passing.counted) do arriveTogether(c, passing, ended, ends) end
     passing.counted = nil
   end
   c.counted, c.isOneByOne = {}, true
+end
+
+-- What has been counted and who has been freed since the last time is put with what the call writes.
+local function flushTargets(c)
+  endCounting(c)
+  local states = c.states or newList(c, "states")
+  local n = c.statesAt or #states
   for _, target in ipairs(c.arrived) do
     local text = stateOfTarget(target)
     states[n + 1], states[n + 2] = target.h, text
@@ -190,8 +222,7 @@ local function flushTargets(c)
   c.arrived = {}
 end
 
--- From here on the call takes this road. c.flush: before a job is read whole (job.ts). isOneByOne: what was known of the ends to
--- come does not hold any more.
+-- From here on the call takes this road. c.flush: before a job is read whole (job.ts).
 local function takeTargets(c)
   if not HAS_PLAIN_ROADS then return end
   c.targets, c.arrived, c.placed, c.done, c.flush = {}, {}, {}, c.done or {}, flushTargets
@@ -293,7 +324,7 @@ local function mayBeCounted(c, passing, ended)
   for i, target in ipairs(passing) do
     local alike = target.alike
     if not alike or target.placed or c.jobs[target.h] ~= nil then return false end
-    if alike.isBlocked and not staysBlocked(target, passing.edges[passing.from + i], ended) then return false end
+    if alike.isBlocked and not staysBlocked(target, passing.edges[i], ended) then return false end
   end
   return true
 end
@@ -315,19 +346,13 @@ local function countToCome(c, passing, ended)
 end
 
 local function arriveEach(c, passing, ended)
-  local edges, from = passing.edges, passing.from
+  local edges = passing.edges
   for i, target in ipairs(passing) do
-    if target.alike and c.jobs[target.h] == nil then arriveAtTarget(c, target, edges[from + i], ended)
+    if target.alike and c.jobs[target.h] == nil then arriveAtTarget(c, target, edges[i], ended)
     else
       local job = jobById(c, target.id)
-      if job then arrive(c, job, edges[from + i], ended) end
+      if job then arrive(c, job, edges[i], ended) end
     end
   end
-end
-
--- An end goes along the edges of its passing, whose targets are in view; what is left is owed.
-local function goAlong(c, passing, id, ended)
-  if c.isOneByOne or not countToCome(c, passing, ended) then arriveEach(c, passing, ended) end
-  if passing.to < passing.total then owe(c, id) end
 end
 `;
