@@ -143,7 +143,7 @@ function OPERATIONS.claim(c)
   c.bytesMax, c.bytes, c.near, c.nearTo, c.isFull, c.opensAt = tonumber(nextArg(c)) or math.huge, 0, 0, 0, false, nil
   c.owner, c.endsAt, c.handles, c.out = owner, endsAt, {}, out
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
-  c.leasedAlike, c.member, c.lastMember = { [true] = {}, [false] = {} }, nil, nil
+  c.leasedAlike, c.lastMember, c.lastFlow = { [true] = {}, [false] = {} }, nil, nil
   local hasPermits, hasLanes = c.life.gates and startPermits(c), false
   while c.i <= c.last do
     local wanted, starts, routes = nextNumber(c), nextNumber(c), {}

@@ -94,35 +94,6 @@ local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   return job
 end
 
--- What a spec of a flow's job says to a claim; false where it is not to be claimed as one of a set.
-local function memberIn(spec, route)
-  local flags, dueAt, waits, uses, input = readMember(spec, route)
-  if not flags then return false end
-  local flow = edgesInUses(uses)
-  return { spec = spec, route = route, flags = flags, dueAt = dueAt, waits = waits, uses = uses, input = input, flow = flow, shared = false }
-end
-
--- The same, and the job's id. Members of one flow that were made alike have the same between id and input (shared): one
--- comparison reads them.
-local function memberOf(c, spec, route)
-  local flagsEnd = find(spec, US, 1, true)
-  local idEnd = flagsEnd and find(spec, US, flagsEnd + 1, true)
-  if not idEnd then return false end
-  local known = c.member
-  if known and known.flow and known.route == route and find(spec, known.flow, flagsEnd + 1, true) == flagsEnd + 1 then
-    local shared = known.shared
-    if not shared then
-      shared = sub(known.spec, find(known.spec, US, #known.flags + 2, true), known.input - 1)
-      known.shared = shared
-    end
-    if #known.flags + 1 == flagsEnd and find(spec, known.flags, 1, true) == 1 and find(spec, shared, idEnd, true) == idEnd
-      and not find(spec, US, idEnd + #shared, true) then return known, sub(spec, flagsEnd + 1, idEnd - 1) end
-  end
-  local member = memberIn(spec, route)
-  c.member = member
-  return member, sub(spec, flagsEnd + 1, idEnd - 1)
-end
-
 -- What jobs of flows share that nobody has claimed before and that have the same behind their ids: in their states, or of
 -- those that nobody has touched, flags and waits. false for others.
 local function leasedAlike(c, route, rest, flags, waits, isStarted)
@@ -139,13 +110,9 @@ end
 -- A job that nobody has claimed, up to its id.
 local NEVER_CLAIMED = READY .. US .. "0" .. US
 
--- The same for one job; nothing where it is not to be claimed as one of a set.
-local function leasedFor(c, member, id, state, route, isStarted)
-  local flags, waits, rest = member.flags, member.waits, nil
-  if state then
-    local head = NEVER_CLAIMED .. id
-    rest, flags = find(state, head, 1, true) == 1 and sub(state, #head + 1), nil
-  else rest = member.dueAt == "" and flags .. US .. waits end
+-- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id.
+local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
+  if rest then flags = nil else rest = dueAt == "" and flags .. US .. waits end
   if not rest then return nil end
   local known = c.leasedAlike[isStarted]
   local alike = known[rest]
@@ -156,11 +123,13 @@ local function leasedFor(c, member, id, state, route, isStarted)
   return alike
 end
 
--- What is to be compared with the next job, which most likely differs from this one in id and input alone.
-local function keepLast(c, member, id, state, alike, isStarted)
-  local like = { route = member.route, isStarted = isStarted, flags = member.flags .. US, shared = member.shared, id = id }
-  like.rest, like.before, like.behind = sub(state, #NEVER_CLAIMED + #id + 1), alike.before, alike.behind .. member.uses
-  like.bundle, like.leased, c.lastMember = alike.bundle, alike, like
+-- What is compared with the next job, because a second one of its flow has come: members that were made alike and freed together
+-- have the same between id and input, and the same state.
+local function keepLast(c, spec, flags, id, rest, uses, input, alike, isStarted, route)
+  local idAt = #flags + #US + 1
+  local like = { route = route, isStarted = isStarted, flags = flags .. US, id = id, rest = rest, leased = alike }
+  like.shared, like.before, like.behind = sub(spec, idAt + #id, input - 1), alike.before, alike.behind .. uses
+  like.bundle, c.lastMember = alike.bundle, like
 end
 
 -- Whether a job is like the last one, which gets its id.
@@ -176,17 +145,21 @@ end
 
 -- Leases a job of a flow as one of those that are alike; answers whether it is one.
 local function leaseMember(c, h, spec, state, route, isStarted)
-  local member, id = memberOf(c, spec, route)
-  local alike = member and leasedFor(c, member, id, state, route, isStarted)
+  local flags, id, dueAt, flow, waits, uses, input = readMember(spec, route)
+  local head, rest = state and id and NEVER_CLAIMED .. id, nil
+  if head then rest = find(state, head, 1, true) == 1 and sub(state, #head + 1) end
+  if not id or state and not rest then return false end
+  local alike = leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
   if not alike then return false end
-  if member.shared and state then keepLast(c, member, id, state, alike, isStarted) end
   push2(c, "others", #c.out, alike)
-  push2(c, "states", h, alike.before .. id .. alike.behind .. member.uses)
+  push2(c, "states", h, alike.before .. id .. alike.behind .. uses)
   push2(c.zadd, c.k.lease, c.endsAt, h)
   handOut(c, h, spec)
   local g = alike.bundle
   g.n = g.n + 1
   g[g.n] = id
+  if rest and c.lastFlow == flow then keepLast(c, spec, flags, id, rest, uses, input, alike, isStarted, route) end
+  c.lastFlow = flow
   return true
 end
 `;

@@ -134,12 +134,12 @@ end
 -- Whether a job of a flow has tags and nothing else beyond it.
 local function hasUsualFlags(flags) return find(flags, "^${usualFlags}$") end
 
--- Flags, due time, waits and uses of a job of a flow and of a route that has tags and nothing else beyond it, and where its
--- input begins; nothing for others.
+-- Flags, id, due time, flow, waits and uses of a job of a flow and of a route that has tags and nothing else beyond it, and
+-- where its input begins; nothing for others.
 local function readMember(spec, route)
-  local flags, _, own, dueAt, flow, edges, waits, tail = match(spec, "${memberPattern}")
+  local flags, id, own, dueAt, flow, edges, waits, tail = match(spec, "${memberPattern}")
   local input = tail and own == route and waits ~= "" and inputAt(spec, tail)
-  if input then return flags, dueAt, waits, usesOfEdges(flow, edges), input end
+  if input then return flags, id, dueAt, flow, waits, usesOfEdges(flow, edges), input end
 end
 
 -- Of a state behind its id, where its waits begin and what is behind them.
