@@ -94,7 +94,28 @@ function givenOf(job: NewJob, name: JobFieldName): unknown {
 
 /** Own fields and tail. */
 export function bodyText(job: NewJob): string {
-  return `${ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd)}${fieldEnd}${tailText(job)}`;
+  return leadText(job) + inputText(job);
+}
+
+const leadFields: readonly JobFieldName[] = [...ownFields, ...tailFields.slice(0, -1)];
+
+/** A body before its input, in which many jobs of one flow are the same. */
+export function leadText(job: NewJob): string {
+  return leadFields.map((name) => packValue(givenOf(job, name)) + fieldEnd).join("");
+}
+
+export function inputText({ input }: NewJob): string {
+  return packText(input);
+}
+
+export function hasSameLead(one: NewJob, other: NewJob): boolean {
+  return leadFields.every((name) => isSameValue(givenOf(one, name), givenOf(other, name)));
+}
+
+function isSameValue(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
+  return one.every((item, at) => item === other[at]);
 }
 
 /** Of a plain job: one that will have a short spec has nothing of its own. */

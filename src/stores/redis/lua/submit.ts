@@ -4,7 +4,8 @@
  * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
- *           plain jobs; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
+ *           plain jobs; or +n, the number of a shape, the bodies of n plain jobs before their inputs, which are the same, and id
+ *           and input of each; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
  *           and n checks: these steps are taken if the checks hold
  *  a unit   late, how many checks, jobs, growing jobs, links and documents, and those
  *  a check  kind US id, the version that must be there
@@ -24,6 +25,8 @@ const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true
 
 export const submitLua = String.raw`
 local IDENTITY = { "digest", "uniqueKey" }
+-- Of a step whose jobs share the text before their inputs.
+local PLUS = ${"+".charCodeAt(0)}
 local UNSTARTED = { ${unstarted} }
 
 -- How many args the parts of a unit have; its head has one more than there are parts.
@@ -125,10 +128,13 @@ local function tagIndexes(c, body)
   return last
 end
 
-local function submitPlain(c, total)
+-- Whether the jobs of a step say what they share once, before them.
+local function isLed(step) return byte(step) == PLUS end
+
+local function submitPlain(c, total, hasLead)
   local args, seq, shape = c.args, c.seq, nextShape(c)
-  local p = c.plain[shape] or prepare(c, shape)
-  local i, before, behind, score, g = c.i, p.before, p.behind, p.score, p.bundle
+  local p, lead = c.plain[shape] or prepare(c, shape), hasLead and nextArg(c)
+  local i, before, behind, score, g = c.i, p.before, p.behind .. (lead or ""), p.score, p.bundle
   local specs, ids = c.specs or newList(c, "specs"), c.newIds or newList(c, "newIds")
   -- Handles and what goes with them: scores in the index of those that wait, or the states of those that are blocked.
   local stateBefore, stateBehind, list = p.stateBefore, p.stateBehind, nil
@@ -151,7 +157,7 @@ local function submitPlain(c, total)
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
     if hasTags then
-      for _, index in ipairs(tagIndexes(c, body)) do push2(c.zadd, index, sub(h, 2), h) end
+      for _, index in ipairs(tagIndexes(c, lead or body)) do push2(c.zadd, index, sub(h, 2), h) end
     end
     if joins then joinLane(joins, place, h, shape.route, laneInBody(body)) end
   end
@@ -300,7 +306,7 @@ local function drainsPlain(c)
     elseif total == 0 then i = unitAt(c, i + 2).stop
     else
       if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
-      i = i + 2 + 2 * total
+      i = i + (isLed(args[i]) and 3 or 2) + 2 * total
     end
   end
   return false
@@ -312,8 +318,9 @@ function OPERATIONS.submit(c)
   local answers, isDrained = {}, hasDraining(c)
   if isDrained and drainsPlain(c) then return "draining" end
   while c.i <= c.last do
-    local total = nextNumber(c)
-    if total > 0 then submitPlain(c, total)
+    local step = nextArg(c)
+    local total = tonumber(step)
+    if total > 0 then submitPlain(c, total, isLed(step))
     elseif total < 0 then
       -- A document is looked at as it was: nothing of this call has put one, but a unit before it may have.
       widen(c)
