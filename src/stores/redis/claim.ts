@@ -49,7 +49,7 @@ function leasedJobs(
   const states: string[] = [];
   for (const [place, count, state] of rowsOf<[number, number, string]>(others, 3))
     for (let at = place; at < place + count; at++) states[at] = state;
-  return handles.split(",").map((handle, at) =>
-    claimedJobOf({ handle, spec: specs[at] as string, state: states[at] ?? first }),
-  );
+  return handles
+    .split(",")
+    .map((handle, at) => claimedJobOf({ handle, spec: specs[at] as string, state: states[at] ?? first }));
 }

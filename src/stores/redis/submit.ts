@@ -9,7 +9,15 @@ import { isOfFlow, isPlainButForFlow, isPlainButForLane, isPlainUnit } from "../
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
-import { docField, hasSameLead, inputText, leadText, plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
+import {
+  docField,
+  hasSameLead,
+  inputText,
+  leadText,
+  plainBodyText,
+  pushUnit,
+  Shapes,
+} from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
 /** In place of the answers. */

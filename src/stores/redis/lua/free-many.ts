@@ -1,25 +1,21 @@
 /**
  * The end of a member that goes along many edges (R4): of the blocked jobs that it leads to, those that this one end frees
- * differ in their ids alone where their states have the same behind them. Each is compared with what is known, and gets its
- * state from one template, without a table of its own. All others are left to targets.ts.
+ * differ in their ids alone where their states have the same behind them. Each is compared with the one before, and gets its
+ * state from the same template, without a table of its own. All others are left to targets.ts.
  */
 
 export const freeManyLua = String.raw`
--- The ids of jobs that an end meets and does not miss, and the edges to all others. An edge whose target was left before is left
--- too, so that what comes to one target keeps its order.
-local function meetingOf(passing, ended)
-  local flow, meets, isLeft, ids, edges, left = passing.flow .. ".", {}, {}, {}, {}, {}
-  for _, edge in ipairs(passing.edges) do
-    local mask, id = sub(edge, 1, 2), flow .. sub(edge, 3)
-    local isMet = meets[mask]
-    if isMet == nil then
-      isMet = hasBit(sub(mask, 1, 1), ended) and not hasBit(sub(mask, 2, 2), ended)
-      meets[mask] = isMet
-    end
-    if isMet and not isToFlow(edge) and not isLeft[id] then ids[#ids + 1], edges[#edges + 1] = id, edge
-    else isLeft[id], left[#left + 1] = true, edge end
+-- Where more stretches than this have to be looked at one by one, so is all that is behind them.
+local STRETCHES_MAX = 8
+
+-- By the masks of an edge: whether this end meets it and does not miss it.
+local function meetsOnly(meets, mask, ended)
+  local isMet = meets[mask]
+  if isMet == nil then
+    isMet = hasBit(sub(mask, 1, 1), ended) and not hasBit(sub(mask, 2, 2), ended)
+    meets[mask] = isMet
   end
-  return ids, edges, left
+  return isMet
 end
 
 -- What blocked jobs become that one end frees and whose states have this text behind their ids; false for others.
@@ -34,43 +30,55 @@ local function freedAlike(c, id, state)
   return { tail = sub(state, #BORN_BLOCKED + #id + 1), placed = placed, behind = placed.before .. waits .. placed.behind }
 end
 
--- Frees these jobs, each with the edge that leads to it; the edges to those that have to be looked at one by one join the left.
-local function freeAlike(c, ids, edges, left)
-  local handles, known, written, n = fetch("HMGET", c.k.ids, ids), { tail = "" }, c.states or newList(c, "states"), 0
-  local wanted, found = {}, {}
+-- The handles and the states of the jobs with these ids; false for those that are not there.
+local function readMany(c, ids)
+  local handles, wanted, at, states = fetch("HMGET", c.k.ids, ids), {}, {}, {}
   for i, h in ipairs(handles) do
-    if h and c.targets[ids[i]] == nil and c.ids[ids[i]] == nil and c.jobs[h] == nil and not c.done[h] then
-      n = n + 1
-      wanted[n], found[n] = h, i
-    else left[#left + 1] = edges[i] end
+    states[i] = false
+    if h then wanted[#wanted + 1], at[#at + 1] = h, i end
   end
-  local at, done = c.statesAt or #written, c.done
-  for i, state in ipairs(fetch("HMGET", c.k.state, wanted)) do
-    local id, h = ids[found[i]], wanted[i]
-    -- An edge may lead to the same job twice.
-    local text = not done[h] and state
-    if text and text ~= BORN_BLOCKED .. id .. known.tail then known = freedAlike(c, id, text) or { tail = "" } end
-    local placed = known.placed
-    if not text or not placed then left[#left + 1] = edges[found[i]]
-    else
-      text = placed.head .. id .. known.behind
-      written[at + 1], written[at + 2], done[h] = h, text, text
-      at, placed.jobs = at + 2, placed.jobs + 1
-      push2(c.zadd, placed.key, placed.score, h)
-      local g = placed.bundle
-      local told = g.n + 1
-      g.n, g[told], g.ids[told] = told, id, id
-    end
-  end
-  if c.statesAt then c.statesAt = at end
+  for n, state in ipairs(fetch("HMGET", c.k.state, wanted)) do states[at[n]] = state end
+  return handles, states
 end
 
+-- One job, as those become that are like it.
+local function freeAs(c, like, id, h)
+  local states, placed = c.states, like.placed
+  local n, text, g = c.statesAt or #states, placed.head .. id .. like.behind, placed.bundle
+  states[n + 1], states[n + 2], c.done[h] = h, text, text
+  if c.statesAt then c.statesAt = n + 2 end
+  placed.jobs = placed.jobs + 1
+  push2(c.zadd, placed.key, placed.score, h)
+  n = g.n + 1
+  g.n, g[n], g.ids[n] = n, id, id
+end
+
+-- An end arrives along edges of one flow, at each target by itself.
+local function arriveAtSome(c, flow, edges, ended)
+  local passing = { flow = flow, edges = edges, to = #edges, ends = 1, isMany = false }
+  loadTargets(c, { passing })
+  arriveEach(c, passing, ended)
+end
+
+-- In the order of the edges: what has to be looked at by itself is put off only until the next that is freed as others were.
 local function arriveAtMany(c, passing, ended)
-  local ids, edges, left = meetingOf(passing, ended)
-  freeAlike(c, ids, edges, left)
-  local others = { flow = passing.flow, edges = left, to = #left, ends = 1, isMany = false }
-  loadTargets(c, { others })
-  arriveEach(c, others, ended)
+  local flow, edges, ids, meets, left, stretches, like = passing.flow, passing.edges, {}, {}, {}, 0, nil
+  for i, edge in ipairs(edges) do ids[i] = flow .. "." .. sub(edge, 3) end
+  local handles, states = readMany(c, ids)
+  c.states = c.states or {}
+  for i, edge in ipairs(edges) do
+    local id, h, state = ids[i], handles[i], states[i]
+    local mayBeFreed = state and stretches <= STRETCHES_MAX and not isToFlow(edge) and meetsOnly(meets, sub(edge, 1, 2), ended)
+    if mayBeFreed and left[1] then
+      arriveAtSome(c, flow, left, ended)
+      left, stretches = {}, stretches + 1
+    end
+    -- Only now, because an edge that was put off may lead to the same job.
+    mayBeFreed = mayBeFreed and not c.targets[id] and c.ids[id] == nil and c.jobs[h] == nil and not c.done[h]
+    if mayBeFreed and not (like and state == BORN_BLOCKED .. id .. like.tail) then like = freedAlike(c, id, state) end
+    if mayBeFreed and like then freeAs(c, like, id, h) else left[#left + 1] = edge end
+  end
+  if left[1] then arriveAtSome(c, flow, left, ended) end
 end
 
 -- An end goes along the edges of its passing, whose targets are in view unless they are many; what is left is owed.
