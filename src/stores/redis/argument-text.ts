@@ -26,7 +26,7 @@ export const argumentFields = {
   /** What jobs that were submitted alike share. due and deadline: +ms from now, or =instant. */
   shape: [
     ...(["route", "due", "rankBase", "rankSlope", "deadline", "ttlMs", "onHeld", "hasTags"] as const),
-    ...(["hasLane", "hasGates", "waits", "hasFreed"] as const),
+    ...(["hasLane", "hasGates", "waits", "freed"] as const),
     // The content of the route has fields of its own, so it is the last.
     "content",
   ],

@@ -5,7 +5,7 @@ import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { claimedJobOf } from "./record.ts";
 import { routeText } from "./route-text.ts";
-import { packText, readNumber } from "./text.ts";
+import { packText, readNumber, rowsOf } from "./text.ts";
 
 type Answer = [
   at: string,
@@ -46,10 +46,10 @@ function leasedJobs(
   others: readonly (number | string)[],
 ): LeasedJob[] {
   if (specs.length === 0) return [];
-  const states = new Map<number, string>();
-  for (let at = 0; at < others.length; at += 2) states.set(others[at] as number, others[at + 1] as string);
-  return handles.split(",").map((handle, at) => {
-    const state = states.get(at) ?? first;
-    return claimedJobOf({ handle, spec: specs[at] as string, state });
-  });
+  const states: string[] = [];
+  for (const [place, count, state] of rowsOf<[number, number, string]>(others, 3))
+    for (let at = place; at < place + count; at++) states[at] = state;
+  return handles
+    .split(",")
+    .map((handle, at) => claimedJobOf({ handle, spec: specs[at] as string, state: states[at] ?? first }));
 }

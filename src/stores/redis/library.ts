@@ -20,6 +20,7 @@ import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
 import { firstClaimsLua } from "./lua/first-claims.ts";
 import { flowPackingLua } from "./lua/flow-packing.ts";
+import { freeManyLua } from "./lua/free-many.ts";
 import { gateCallsLua } from "./lua/gate-calls.ts";
 import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
@@ -82,6 +83,7 @@ export const libraryModules: readonly string[] = [
     docsLua,
     arriveLua,
     targetsLua,
+    freeManyLua,
     passOnLua,
     submitLua,
     permitsLua,

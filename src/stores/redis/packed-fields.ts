@@ -15,7 +15,10 @@
 import { fieldNames, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 
-/** flags and uses follow from other fields. uses: of a running job, its laneGates, so that its end need not read the spec. */
+/**
+ * flags and uses follow from other fields. uses: what the next step of a job uses of its spec, so that the step need not read
+ * it: of a running job its laneGates, and of a job of a flow what lua/flow-packing.ts says.
+ */
 export type PackedName = JobFieldName | "flags" | "uses";
 
 /**

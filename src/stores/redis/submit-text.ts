@@ -59,14 +59,12 @@ function isAlike(one: NewJob, other: NewJob): boolean {
     (tagsOf(one) === null) === (tagsOf(other) === null) &&
     hasGates(one) === hasGates(other) &&
     one.waits === other.waits &&
-    hasFreed(one) === hasFreed(other)
+    one.freed === other.freed
   );
 }
 
 /** Those of its lane. */
 const hasGates = ({ laneGates = null }: NewJob): boolean => laneGates !== null && laneGates.length > 0;
-
-const hasFreed = ({ freed = null }: NewJob): boolean => freed !== null;
 
 function isSameDue(one: Due | null, other: Due | null): boolean {
   if (one === other) return true;
@@ -81,7 +79,7 @@ function shapeText(job: NewJob): string {
     ...{ rankBase, rankSlope, deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs },
     ...{ onHeld: unique?.onHeld, hasTags: tagsOf(job) !== null },
     ...{ hasLane: laneOrderOf(job) !== null, hasGates: hasGates(job) },
-    ...{ waits: packNullable(job.waits ?? null), hasFreed: hasFreed(job) },
+    ...{ waits: packNullable(job.waits ?? null), freed: packNullable(job.freed ?? null) },
   });
 }
 
@@ -96,7 +94,28 @@ function givenOf(job: NewJob, name: JobFieldName): unknown {
 
 /** Own fields and tail. */
 export function bodyText(job: NewJob): string {
-  return `${ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd)}${fieldEnd}${tailText(job)}`;
+  return leadText(job) + inputText(job);
+}
+
+const leadFields: readonly JobFieldName[] = [...ownFields, ...tailFields.slice(0, -1)];
+
+/** A body before its input, in which many jobs of one flow are the same. */
+export function leadText(job: NewJob): string {
+  return leadFields.map((name) => packValue(givenOf(job, name)) + fieldEnd).join("");
+}
+
+export function inputText({ input }: NewJob): string {
+  return packText(input);
+}
+
+export function hasSameLead(one: NewJob, other: NewJob): boolean {
+  return leadFields.every((name) => isSameValue(givenOf(one, name), givenOf(other, name)));
+}
+
+function isSameValue(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
+  return one.every((item, at) => item === other[at]);
 }
 
 /** Of a plain job: one that will have a short spec has nothing of its own. */

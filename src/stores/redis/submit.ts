@@ -1,7 +1,7 @@
 /**
  * Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
  * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to be
- * answered.
+ * answered. Members of a flow that differ in their ids and inputs alone travel without the rest of their bodies.
  */
 import { laneOrderOf } from "../../model/lane.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
@@ -9,7 +9,15 @@ import { isOfFlow, isPlainButForFlow, isPlainButForLane, isPlainUnit } from "../
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
-import { docField, plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
+import {
+  docField,
+  hasSameLead,
+  inputText,
+  leadText,
+  plainBodyText,
+  pushUnit,
+  Shapes,
+} from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
 /** In place of the answers. */
@@ -75,10 +83,12 @@ function pushChecks(steps: string[], stretch: PlainStretch, checks: readonly Doc
   return behind;
 }
 
-/** Plain jobs of one shape in a row. */
+/** Plain jobs of one shape in a row. One that has the lead of the job before it begins a stretch whose jobs share theirs. */
 class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;
+  #last: NewJob | null = null;
+  #isLed = false;
   #at = 0;
   #length = 0;
 
@@ -87,18 +97,26 @@ class PlainStretch {
   }
 
   add(shape: string, job: NewJob): void {
-    if (shape !== this.#shape) {
-      this.#shape = shape;
-      this.#at = this.#steps.push("0", shape) - 2;
-      this.#length = 0;
-    }
-    this.#steps.push(packText(job.id), plainBodyText(job));
+    const isLed =
+      shape === this.#shape && isOfFlow(job) && this.#last !== null && hasSameLead(this.#last, job);
+    if (shape !== this.#shape || isLed !== this.#isLed) this.#begin(shape, isLed ? job : null);
+    this.#last = job;
+    this.#steps.push(packText(job.id), isLed ? inputText(job) : plainBodyText(job));
     this.#length += 1;
-    this.#steps[this.#at] = String(this.#length);
+    this.#steps[this.#at] = `${this.#isLed ? "+" : ""}${this.#length}`;
   }
 
   end(): void {
     this.#shape = null;
+  }
+
+  #begin(shape: string, leader: NewJob | null): void {
+    this.#shape = shape;
+    this.#isLed = leader !== null;
+    this.#at = this.#steps.length;
+    this.#length = 0;
+    this.#steps.push("0", shape);
+    if (leader !== null) this.#steps.push(leadText(leader));
   }
 }
 

@@ -7,8 +7,8 @@
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes
  *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, handles of all jobs by
- *           comma, their specs, and of all but those: place and state; and in how many ms a gate opens that refused a job
- *           (permits.ts)
+ *           comma, their specs, and of all but those, where several in a row have the same: place of the first, how many, state;
+ *           and in how many ms a gate opens that refused a job (permits.ts)
  */
 
 export const claimLua = String.raw`
@@ -63,7 +63,8 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
         if bytes >= bytesMax then c.isFull, last = true, i end
       end
     end
-    local id = spec and not states[i] and read(spec, route, alike)
+    local id, state = nil, states[i]
+    if not state then id = spec and read(spec, route, alike) end
     if id then
       n = n + 1
       g[n] = id
@@ -71,9 +72,20 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
       leases[z], leases[z + 1] = endsAt, h
       handles[o], out[o] = h, spec
       w, z, o = w + 2, z + 2, o + 1
+    elseif state and c.lastMember and isLikeLast(c.lastMember, spec, state, route, isStarted) then
+      local member = c.lastMember
+      id = member.id
+      local told = member.bundle
+      told.n = told.n + 1
+      told[told.n] = id
+      written[w], written[w + 1] = h, member.before .. id .. member.behind
+      leases[z], leases[z + 1] = endsAt, h
+      push2(c, "others", o - 1, member.leased)
+      handles[o], out[o] = h, spec
+      w, z, o = w + 2, z + 2, o + 1
     else
       g.n = n
-      leaseOther(c, h, spec, states[i], route, isStarted)
+      leaseOther(c, h, spec, state, route, isStarted)
       w, z, o, n = #written + 1, #leases + 1, #out + 1, g.n
     end
     if i == last then break end
@@ -113,12 +125,26 @@ local function claimPlain(c, routes, wanted, starts, owner, endsAt, out, hasPerm
   return #members == wanted or taken < #members or isLeft
 end
 
+-- The states of jobs that are no first claims of plain ones, by their places: those in a row that have the same, once.
+local function statesOf(others)
+  local runs, n = {}, 0
+  for i = 1, #others, 2 do
+    local place, state = others[i], others[i + 1].stateText
+    if n > 0 and runs[n] == state and runs[n - 2] + runs[n - 1] == place then runs[n - 1] = runs[n - 1] + 1
+    else
+      runs[n + 1], runs[n + 2], runs[n + 3] = place, 1, state
+      n = n + 3
+    end
+  end
+  return runs
+end
+
 function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
   c.bytesMax, c.bytes, c.near, c.nearTo, c.isFull, c.opensAt = tonumber(nextArg(c)) or math.huge, 0, 0, 0, false, nil
   c.owner, c.endsAt, c.handles, c.out = owner, endsAt, {}, out
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
-  c.leasedAlike = { [true] = {}, [false] = {} }
+  c.leasedAlike, c.lastMember, c.lastFlow = { [true] = {}, [false] = {} }, nil, nil
   local hasPermits, hasLanes = c.life.gates and startPermits(c), false
   while c.i <= c.last do
     local wanted, starts, routes = nextNumber(c), nextNumber(c), {}
@@ -132,10 +158,8 @@ function OPERATIONS.claim(c)
   if hasPermits then takeTokens(c) end
   writeRecords(c)
   if hasLanes then endLanes(c) end
-  local others = c.others
-  for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
   local handles = concat(c.handles, ",")
-  return { c.at, nextClock(c), filled, first, handles, out, others, c.opensAt and num(c.opensAt - c.now) or nil }
+  return { c.at, nextClock(c), filled, first, handles, out, statesOf(c.others), c.opensAt and num(c.opensAt - c.now) or nil }
 end
 `;

@@ -107,29 +107,59 @@ local function leasedAlike(c, route, rest, flags, waits, isStarted)
   return alike
 end
 
--- Leases a job of a flow as one of those that are alike; answers whether it is one.
-local function leaseMember(c, h, spec, state, route, isStarted)
-  local id, dueAt, flags, waits = readMember(spec, route)
-  local rest
-  if id and state then
-    local head = READY .. US .. "0" .. US .. id
-    rest, flags = find(state, head, 1, true) == 1 and sub(state, #head + 1), nil
-  else rest = dueAt == "" and flags .. US .. waits end
-  if not rest then return false end
+-- A job that nobody has claimed, up to its id.
+local NEVER_CLAIMED = READY .. US .. "0" .. US
+
+-- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id.
+local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
+  if rest then flags = nil else rest = dueAt == "" and flags .. US .. waits end
+  if not rest then return nil end
   local known = c.leasedAlike[isStarted]
   local alike = known[rest]
   if alike == nil then
     alike = leasedAlike(c, route, rest, flags, waits, isStarted)
     known[rest] = alike
   end
+  return alike
+end
+
+-- What is compared with the next job, because a second one of its flow has come: members that were made alike and freed together
+-- have the same between id and input, and the same state.
+local function keepLast(c, spec, flags, id, rest, uses, input, alike, isStarted, route)
+  local idAt = #flags + #US + 1
+  local like = { route = route, isStarted = isStarted, flags = flags .. US, id = id, rest = rest, leased = alike }
+  like.shared, like.before, like.behind = sub(spec, idAt + #id, input - 1), alike.before, alike.behind .. uses
+  like.bundle, c.lastMember = alike.bundle, like
+end
+
+-- Whether a job is like the last one, which gets its id.
+local function isLikeLast(like, spec, state, route, isStarted)
+  local idAt, shared = #like.flags + 1, like.shared
+  local idEnd = spec and find(spec, US, idAt, true)
+  if not idEnd or like.route ~= route or like.isStarted ~= isStarted or find(spec, like.flags, 1, true) ~= 1 then return false end
+  if find(spec, shared, idEnd, true) ~= idEnd or find(spec, US, idEnd + #shared, true) then return false end
+  local id = sub(spec, idAt, idEnd - 1)
+  like.id = id
+  return state == NEVER_CLAIMED .. id .. like.rest
+end
+
+-- Leases a job of a flow as one of those that are alike; answers whether it is one.
+local function leaseMember(c, h, spec, state, route, isStarted)
+  local flags, id, dueAt, flow, waits, uses, input = readMember(spec, route)
+  local head, rest = state and id and NEVER_CLAIMED .. id, nil
+  if head then rest = find(state, head, 1, true) == 1 and sub(state, #head + 1) end
+  if not id or state and not rest then return false end
+  local alike = leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
   if not alike then return false end
   push2(c, "others", #c.out, alike)
-  push2(c, "states", h, alike.before .. id .. alike.behind)
+  push2(c, "states", h, alike.before .. id .. alike.behind .. uses)
   push2(c.zadd, c.k.lease, c.endsAt, h)
   handOut(c, h, spec)
   local g = alike.bundle
   g.n = g.n + 1
   g[g.n] = id
+  if rest and c.lastFlow == flow then keepLast(c, spec, flags, id, rest, uses, input, alike, isStarted, route) end
+  c.lastFlow = flow
   return true
 end
 `;

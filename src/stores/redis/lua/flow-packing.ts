@@ -16,30 +16,15 @@ const upTo = (names: readonly PackedName[], last: PackedName): readonly PackedNa
   names.slice(0, names.indexOf(last) + 1);
 /** Of a member's spec: flow and edges. */
 const edgesPattern = patternOf(upTo(specFields, "edges"), { flow: captured, edges: captured });
-/**
- * A spec of a flow's job that has tags and nothing else beyond it, due when it was made: id, time, route, where it goes when
- * freed, and where its tail begins.
- */
-const freedPattern = patternOf([...headFields, ...ownFields], {
-  ...{
-    flags: `[${flags.tags}${flags.rare}${flags.flow}]+`,
-    id: captured,
-    createdAt: "(%d+)",
-    route: captured,
-  },
-  ...{ dueAt: "", rank: "", deadlineAt: "", ttlAt: "", freed: captured },
-});
-/** A spec of the same kind, whenever it is due: flags, id, route, due time, waits, and where its tail begins. */
+/** The flags of a job of a flow that has tags and nothing else beyond it. */
+const usualFlags = `[${flags.tags}${flags.rare}${flags.flow}]+`;
+/** The spec of such a job: flags, id, route, due time, flow, edges, waits, and where its tail begins. */
 const memberPattern = patternOf([...headFields, ...ownFields], {
-  ...{
-    flags: `([${flags.tags}${flags.rare}${flags.flow}]+)`,
-    id: captured,
-    createdAt: "%d+",
-    route: captured,
-  },
-  ...{ dueAt: "(%-?%d*)", rank: "%-?%d*", deadlineAt: "", ttlAt: "", waits: captured },
+  ...{ flags: `(${usualFlags})`, id: captured, createdAt: "%d+", route: captured },
+  ...{ dueAt: "(%-?%d*)", rank: "%-?%d*", deadlineAt: "", ttlAt: "" },
+  ...{ flow: captured, edges: captured, waits: captured },
 });
-/** Of a state behind its id: where the waits begin, and what is behind them. */
+/** Of a state behind its id, where the waits begin and where they end. */
 const waitsPattern = `${patternOf(restFields.slice(0, restFields.indexOf("waits"))).replace("^", String.raw`^\31`)}${skipped}()`;
 
 export const flowPackingLua = String.raw`
@@ -95,6 +80,30 @@ local function countEnd(waits, edge, ended, by)
   waits.members = concat(counts, ",")
 end
 
+-- Longer edges stay in the spec alone: whatever writes a running job would write them too.
+local EDGES_USED_MAX = 256
+
+local function usesOfEdges(flow, edges)
+  return flow ~= "" and #edges <= EDGES_USED_MAX and RS .. flow .. RS .. edges or ""
+end
+
+-- What the next step of a job of a flow uses of its spec: the end of a running one the gates of its lane, else its flow and its
+-- edges; of a blocked one its due time and rank there, and where it goes when freed.
+local function usesOfFlow(job)
+  if job.state == RUNNING then return job.laneGates ~= "" and job.laneGates or usesOfEdges(job.flow, job.edges) end
+  if job.state ~= BLOCKED or job.freed == "" then return "" end
+  return job.specDueAt .. RS .. (job.specRank == job.specDueAt and "" or job.specRank) .. RS .. job.freed
+end
+
+-- Flow and edges of the uses of a running member; nothing where these are others.
+local function edgesInUses(uses) return match(uses, "^\30([^\30]*)\30(.*)$") end
+
+-- The uses of a blocked job: due time and rank of its spec, and where it goes when freed.
+local function freedInUses(uses)
+  local dueAt, rank, freed = match(uses, "^([^\30]*)\30([^\30]*)\30(.*)$")
+  return dueAt, rank == "" and dueAt or rank, freed
+end
+
 -- Where a job goes once it is freed, as placeOf (rules.ts) is asked.
 local function readFreed(text)
   local mark, due, rankBase, rankSlope, ttlMs = match(text, "^(.)([^,]*),([^,]*),([^,]*),(.*)$")
@@ -122,20 +131,18 @@ local function edgesIn(spec)
   return flow, edges
 end
 
--- Id, time, route and freed of a spec that leaves the rest to the state; nothing for others.
-local function readFreedSpec(spec)
-  local id, madeAt, route, freed, tail = match(spec, "${freedPattern}")
-  if tail and inputAt(spec, tail) then return id, madeAt, route, freed end
-end
+-- Whether a job of a flow has tags and nothing else beyond it.
+local function hasUsualFlags(flags) return find(flags, "^${usualFlags}$") end
 
--- Id, due time, flags and waits of a job of a flow and of a route that has tags and nothing else beyond it; nothing for
--- others.
+-- Flags, id, due time, flow, waits and uses of a job of a flow and of a route that has tags and nothing else beyond it, and
+-- where its input begins; nothing for others.
 local function readMember(spec, route)
-  local flags, id, own, dueAt, waits, tail = match(spec, "${memberPattern}")
-  if tail and own == route and waits ~= "" and inputAt(spec, tail) then return id, dueAt, flags, waits end
+  local flags, id, own, dueAt, flow, edges, waits, tail = match(spec, "${memberPattern}")
+  local input = tail and own == route and waits ~= "" and inputAt(spec, tail)
+  if input then return flags, id, dueAt, flow, waits, usesOfEdges(flow, edges), input end
 end
 
--- Of a state behind its id: where its waits begin, and what is behind them.
+-- Of a state behind its id, where its waits begin and what is behind them.
 local function waitsInRest(rest) return match(rest, "${waitsPattern}") end
 
 -- State, fence and id of a state of this id.

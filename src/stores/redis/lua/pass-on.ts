@@ -7,17 +7,14 @@
  *     │          └─► more edges than one step takes: owed for the member itself
  *     └──► depart
  */
-import { storeLimits } from "../../../store/limits.ts";
 
 export const passOnLua = String.raw`
-local AT_ONCE, PER_STEP = ${storeLimits.edgesAtOnceMax}, ${storeLimits.edgesPerStepMax}
-
 -- What an end leads to comes into view, as whole jobs.
 local function loadWhole(c, passing)
   local ids = {}
-  for i = passing.from + 1, passing.to do
-    local id = idOfNode(passing.flow, passing.edges[i])
-    ids[#ids + 1], passing[#passing + 1] = id, { id = id }
+  for i, edge in ipairs(passing.edges) do
+    local id = idOfNode(passing.flow, edge)
+    ids[i], passing[i] = id, { id = id }
   end
   loadByIds(c, ids)
 end
@@ -29,6 +26,7 @@ local function passOn(c, job, most)
   touch(c, job)
   waits.passed = passing.to
   job.waits = waitsText(waits)
+  if c.targets then endCounting(c) end
   -- What may be taken back is done to whole jobs.
   if c.targets and not c.undo then loadTargets(c, { passing }) else loadWhole(c, passing) end
   goAlong(c, passing, job.id, job.state)

@@ -31,16 +31,16 @@ local function stretchOf(stretches, text, fence)
   return stretch
 end
 
--- The same for the members of flows in a stretch that have so many edges: they are kept as long as their flows, and their
--- waits say how far their ends have gone.
-local function stretchOfMembers(stretches, stretch, edges)
+-- The same for the members of flows in a stretch whose ends go along so many edges: they are kept as long as their flows, and
+-- their waits say how far their ends have gone.
+local function stretchOfMembers(stretches, stretch, passes)
   local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
-  local own = ofMembers[edges]
+  local own = ofMembers[passes]
   if not own then
     local next = stretch.next
     own = newStretch(next, stretch.text, stretch.fence)
-    own.passes, own.isPlain = min(edges, AT_ONCE), next.kind == "finish" and next.keepsLane ~= "1"
-    ofMembers[edges], stretches[edges .. US .. stretch.fence .. US .. stretch.text] = own, own
+    own.passes, own.isPlain = passes, next.kind == "finish" and next.keepsLane ~= "1"
+    ofMembers[passes], stretches[passes .. US .. stretch.fence .. US .. stretch.text] = own, own
   end
   return own
 end
@@ -54,6 +54,7 @@ local function templateOf(c, next, rest, passes)
   if isOfFlow(RUNNING .. US .. US .. rest) ~= (passes ~= nil) then return false end
   if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
+  t.hasUses = t.hasGates or passes ~= nil
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
   t.untold = job.startedAt == "" and UNTOLD
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
@@ -73,14 +74,14 @@ end
 -- The same, and the time of the claim. Remembered by the library where nothing in it is of one job or of this call.
 local function recallTemplate(c, stretch, rest)
   local shared, claimedAt = cutTimes(rest)
-  if not shared or stretch.passes or stretch.next.keepMs ~= "" then
+  if not shared or stretch.next.keepMs ~= "" then
     local t = templateOf(c, stretch.next, rest, stretch.passes)
     return t, t and t.claimedAt
   end
-  local key = stretch.text .. shared
+  local key = (stretch.passes or "") .. stretch.text .. shared
   local t = recall(c, key)
   if t == nil then
-    t = templateOf(c, stretch.next, rest)
+    t = templateOf(c, stretch.next, rest, stretch.passes)
     if t then keep(c, key, t) end
   end
   return t, claimedAt
@@ -91,7 +92,8 @@ local function prepare(c, stretch, rest)
   local t, claimedAt = recallTemplate(c, stretch, rest)
   local ending = { jobs = 0, rest = rest, isPlain = t and not (t.hasKey and #c.shapes > 0) }
   if ending.isPlain then
-    ending.hasKey, ending.hasGates, ending.attempts, ending.route = t.hasKey, t.hasGates, t.attempts, t.route
+    ending.hasKey, ending.hasGates, ending.hasUses = t.hasKey, t.hasGates, t.hasUses
+    ending.attempts, ending.route = t.attempts, t.route
     ending.before = t.state .. US .. stretch.fence .. US
     ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
     ending.bundle, ending.untold = bundleOf(c, t.event, t.state), t.untold
@@ -119,7 +121,7 @@ local function endPlain(c, stretch, h, state, id, ended, result)
   local ending = stretch.last
   -- Most look like the one before them.
   local known = stretch.running .. id .. (ending.rest or "")
-  if state ~= known and not (ending.hasGates and find(state, known, 1, true) == 1) then
+  if state ~= known and not (ending.hasUses and find(state, known, 1, true) == 1) then
     ending = endingOf(c, stretch, state, id)
     if not ending then return false end
   end
@@ -221,6 +223,28 @@ local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   return refusal
 end
 
+-- The passing of a running member whose state says its edges; nothing where it does not. Members with the same edges of one flow
+-- share it. passings: by uses, and in order.
+local function passingIn(c, state, passings)
+  local last = passings.last
+  -- Most have the uses of the one before.
+  if last and sub(state, -#last.uses) == last.uses then
+    last.ends = last.ends + 1
+    return last
+  end
+  local uses = match(state, "^.*(\31.*)$")
+  local passing = passings[uses]
+  if passing then passing.ends = passing.ends + 1
+  else
+    local flow, edges = edgesInUses(sub(uses, #US + 1))
+    if not flow then return nil end
+    passing = passingOf(c, flow, edges, 0, AT_ONCE)
+    passing.uses, passings[uses], passings[#passings + 1] = uses, passing, passing
+  end
+  passings.last = passing
+  return passing
+end
+
 -- The members of flows among the settles from one place on, by handle, and in view all that their ends arrive at, by a few
 -- commands for all of them.
 local function loadMembers(c, states, args, before, from, to)
@@ -230,8 +254,11 @@ local function loadMembers(c, states, args, before, from, to)
   if not c.targets then return members end
   for i = from, to do
     local h, state = args[before + i], states[i]
-    -- The flag of a flow is the last one. What has this text elsewhere has no flow in its spec.
-    if state and c.jobs[h] == nil and find(state, HAS_FLOW .. US, 1, true) then wanted[#wanted + 1] = h end
+    -- The flag of a flow is the last one. What has this text elsewhere has no flow in its state or its spec.
+    if state and c.jobs[h] == nil and find(state, HAS_FLOW .. US, 1, true) then
+      members[h] = passingIn(c, state, passings)
+      if not members[h] then wanted[#wanted + 1] = h end
+    end
   end
   for i, spec in ipairs(fetch("HMGET", c.k.spec, wanted)) do
     local flow, edges = edgesIn(spec or "")
@@ -246,7 +273,7 @@ end
 
 -- Ends a member of a flow as one of a set, and goes along its edges; answers whether it is such an ending.
 local function endMember(c, stretches, stretch, passing, h, state, id, ended, result)
-  local own = stretchOfMembers(stretches, stretch, passing.total)
+  local own = stretchOfMembers(stretches, stretch, passing.to)
   if not endPlain(c, own, h, state, id, ended, result) then return false end
   goAlong(c, passing, id, stretch.next.to)
   return true

@@ -4,7 +4,8 @@
  * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
- *           plain jobs; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
+ *           plain jobs; or +n, the number of a shape, the bodies of n plain jobs before their inputs, which are the same, and id
+ *           and input of each; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
  *           and n checks: these steps are taken if the checks hold
  *  a unit   late, how many checks, jobs, growing jobs, links and documents, and those
  *  a check  kind US id, the version that must be there
@@ -24,6 +25,8 @@ const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true
 
 export const submitLua = String.raw`
 local IDENTITY = { "digest", "uniqueKey" }
+-- Of a step whose jobs share the text before their inputs.
+local PLUS = ${"+".charCodeAt(0)}
 local UNSTARTED = { ${unstarted} }
 
 -- How many args the parts of a unit have; its head has one more than there are parts.
@@ -79,7 +82,7 @@ local function templateOf(c, shape)
   local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   if shape.hasLane == "1" then job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or "" end
-  job.waits, job.freed = shape.waits, shape.hasFreed == "1" and HOLE or ""
+  job.waits, job.freed = shape.waits, shape.freed
   blockAtBirth(job)
   job.flags = flagsOf(job)
   local parts = split(headOf(job) .. US, HOLE)
@@ -87,7 +90,10 @@ local function templateOf(c, shape)
   t.key, t.score, t.clock = whereIs(c.k, job)
   t.event = eventOf(job, SUBMITTED)
   -- Of the jobs that are born, blocked ones alone have a state.
-  if t.state == BLOCKED then t.stateParts = split(stateOf(job), HOLE) end
+  if t.state == BLOCKED then
+    job.uses = usesOfFlow(job)
+    t.stateParts = split(stateOf(job), HOLE)
+  end
   return t
 end
 
@@ -102,28 +108,39 @@ local function prepare(c, shape)
   if t.state == READY then setReady(c, route) elseif t.state == SCHEDULED then setDue(c, t.dueAt) end
   if t.clock ~= "" then setDue(c, t.clock) end
   local p = { before = t.before, behind = t.middle .. c.at .. t.behind, key = t.key, clock = t.clock, state = t.state }
-  p.stateParts = t.stateParts
+  local parts = t.stateParts
+  if parts then p.stateBefore, p.stateBehind = parts[1], concat(parts, c.at, 2) end
   p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state)
   if shape.hasLane == "1" and t.state == READY then p.place = placeText(tonumber(p.score)) end
   c.plain[shape] = p
   return p
 end
 
-local function listTags(c, body, seq, h)
+-- The indexes of a body's tags. Most jobs have those of the one before: then its body begins with the same text.
+local function tagIndexes(c, body)
+  local last = c.tagged
+  if last and find(body, last.before, 1, true) == 1 then return last end
   local ${pickLua("body", ["tags"], ownFields)}
-  for _, tag in ipairs(tagsIn(tags)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
+  -- Before the tags, a plain job has nothing of its own.
+  last = { before = US .. US .. US .. tags .. US }
+  for i, tag in ipairs(tagsIn(tags)) do last[i] = c.k.tag .. tag end
+  c.tagged = last
+  return last
 end
 
-local function submitPlain(c, total)
+-- Whether the jobs of a step say what they share once, before them.
+local function isLed(step) return byte(step) == PLUS end
+
+local function submitPlain(c, total, hasLead)
   local args, seq, shape = c.args, c.seq, nextShape(c)
-  local p = c.plain[shape] or prepare(c, shape)
-  local i, before, behind, score, g = c.i, p.before, p.behind, p.score, p.bundle
+  local p, lead = c.plain[shape] or prepare(c, shape), hasLead and nextArg(c)
+  local i, before, behind, score, g = c.i, p.before, p.behind .. (lead or ""), p.score, p.bundle
   local specs, ids = c.specs or newList(c, "specs"), c.newIds or newList(c, "newIds")
   -- Handles and what goes with them: scores in the index of those that wait, or the states of those that are blocked.
-  local parts, list = p.stateParts, nil
-  if parts then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
+  local stateBefore, stateBehind, list = p.stateBefore, p.stateBehind, nil
+  if stateBefore then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
   local n, m, z, told = #specs, #ids, #list, g.n
-  local place, joins = p.place, p.place and joinsOf(c)
+  local place, joins, hasTags = p.place, p.place and joinsOf(c), shape.hasTags == "1"
   for _ = 1, total do
     local id, body = args[i], args[i + 1]
     i = i + 2
@@ -133,12 +150,15 @@ local function submitPlain(c, total)
     n = n + 2
     ids[m + 1], ids[m + 2] = id, h
     m = m + 2
-    if parts then list[z + 1], list[z + 2] = h, parts[1] .. id .. parts[2] else list[z + 1], list[z + 2] = score, h end
+    if stateBefore then list[z + 1], list[z + 2] = h, stateBefore .. id .. stateBehind
+    else list[z + 1], list[z + 2] = score, h end
     z = z + 2
     told = told + 1
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
-    if shape.hasTags == "1" then listTags(c, body, seq, h) end
+    if hasTags then
+      for _, index in ipairs(tagIndexes(c, lead or body)) do push2(c.zadd, index, sub(h, 2), h) end
+    end
     if joins then joinLane(joins, place, h, shape.route, laneInBody(body)) end
   end
   g.n = told
@@ -286,7 +306,7 @@ local function drainsPlain(c)
     elseif total == 0 then i = unitAt(c, i + 2).stop
     else
       if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
-      i = i + 2 + 2 * total
+      i = i + (isLed(args[i]) and 3 or 2) + 2 * total
     end
   end
   return false
@@ -298,8 +318,9 @@ function OPERATIONS.submit(c)
   local answers, isDrained = {}, hasDraining(c)
   if isDrained and drainsPlain(c) then return "draining" end
   while c.i <= c.last do
-    local total = nextNumber(c)
-    if total > 0 then submitPlain(c, total)
+    local step = nextArg(c)
+    local total = tonumber(step)
+    if total > 0 then submitPlain(c, total, isLed(step))
     elseif total < 0 then
       -- A document is looked at as it was: nothing of this call has put one, but a unit before it may have.
       widen(c)

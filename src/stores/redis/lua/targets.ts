@@ -4,27 +4,58 @@
  * the call, and before any job is read whole. A job that is freed gets its state from a template: jobs whose
  * states have the same behind their ids, and that say the same about where they go, differ in their ids alone.
  *
+ * Members that have the same flow and edges share one passing. While what it leads to can be neither freed nor lost by all
+ * ends that are still to come, their order does not matter: they are only counted, and arrive together (`arriveTogether`).
+ *
  * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left to
  * the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
  */
+import { storeLimits } from "../../../store/limits.ts";
 
 export const targetsLua = String.raw`
 -- A job that was blocked from its birth, up to its id.
 local BORN_BLOCKED = BLOCKED .. US .. "0" .. US
+local AT_ONCE, PER_STEP = ${storeLimits.edgesAtOnceMax}, ${storeLimits.edgesPerStepMax}
 
--- The end of a member on its way: behind and up to which of its edges it goes, and from 1 on what these lead to.
-local function passingOf(c, flow, text, from, most)
-  local all = c.edgesOf or newList(c, "edgesOf")
-  local edges = all[text]
-  if not edges then
-    edges = text == "" and NONE or split(text, RS)
-    all[text] = edges
+-- Fewer edges than this are not worth the tables of those that are freed together (free-many.ts).
+local MANY_EDGES = 16
+
+-- So many edges of a member behind the first of them. isMore: there are others behind these.
+local function cutEdges(text, from, most)
+  local edges, at = { isMore = false }, 1
+  if text == "" then return edges end
+  for _ = 1, from do
+    local stop = find(text, RS, at, true)
+    if not stop then return edges end
+    at = stop + 1
   end
-  local total = #edges
-  return { flow = flow, edges = edges, from = from, to = min(total, from + most), total = total }
+  for n = 1, most do
+    local stop = find(text, RS, at, true)
+    edges[n] = sub(text, at, stop and stop - 1)
+    if not stop then return edges end
+    at = stop + 1
+  end
+  edges.isMore = true
+  return edges
 end
 
--- What jobs share whose states have the same behind their ids: their waits, and the text around them. false for others.
+-- The end of a member on its way: which edges it goes along, up to which of all, and from 1 on what these lead to. ends: how
+-- many members it is of.
+local function passingOf(c, flow, text, from, most)
+  local all = c.edgesOf or newList(c, "edgesOf")
+  local edges = from == 0 and most == AT_ONCE and all[text]
+  if not edges then
+    edges = cutEdges(text, from, most)
+    if from == 0 and most == AT_ONCE then all[text] = edges end
+  end
+  local total = #edges
+  -- What may be taken back is done to whole jobs.
+  local isMany = total >= MANY_EDGES and c.targets ~= nil and not c.undo
+  return { flow = flow, edges = edges, to = from + total, ends = 1, isMany = isMany }
+end
+
+-- What jobs share whose states have the same between their ids and their uses: their waits, and the text around them. false
+-- for others.
 local function alikeOf(c, rest, isBlocked)
   local rests = c.restsOf[isBlocked]
   local alike = rests[rest]
@@ -33,7 +64,7 @@ local function alikeOf(c, rest, isBlocked)
     alike = from and readWaits(sub(rest, from, to - 1))
     if alike and alike.need then
       alike.rest, alike.before, alike.behind = rest, sub(rest, 1, from - 1), sub(rest, to)
-      alike.isBlocked, alike.freed = isBlocked, {}
+      alike.isBlocked, alike.freed, alike.placed = isBlocked, {}, {}
     else alike = false end
     rests[rest] = alike
   end
@@ -48,26 +79,29 @@ local function readTarget(c, target, text)
     if not head then return end
     target.head = head
   end
-  local alike = alikeOf(c, sub(text, #head + 1), find(text, BLOCKED, 1, true) == 1)
-  if alike then target.alike, target.need, target.slack = alike, alike.need, alike.slack end
+  local rest = match(text, "^.*\31", #head + 1)
+  local alike = rest and alikeOf(c, rest, find(text, BLOCKED, 1, true) == 1)
+  if not alike then return end
+  target.alike, target.need, target.slack, target.uses = alike, alike.need, alike.slack, sub(text, #head + #rest + 1)
 end
 
--- The targets of these passings, each once, and those of them that the call meets for the first time. arrivals: how many
--- ends will come, and behind this how many came.
+-- The targets of these passings, each once, and those of them that the call meets for the first time; but for those of many
+-- edges, which are looked at when the end comes. arrivals: how many ends will come, and behind this how many came.
 local function targetsOf(c, passings)
   local met, targets, n = {}, c.targets, 0
   for _, passing in ipairs(passings) do
-    local flow, edges, from = passing.flow, passing.edges, passing.from
-    for i = from + 1, passing.to do
-      local id = idOfNode(flow, edges[i])
+    local flow = passing.flow
+    if passing.isMany then c.isOneByOne = true end
+    for i, edge in ipairs(passing.isMany and NONE or passing.edges) do
+      local id = idOfNode(flow, edge)
       local target = targets[id]
       if not target then
-        target = { id = id, h = false, alike = false, need = 0, slack = 0, arrivals = 0, spec = false, placed = false }
+        target = { id = id, h = false, alike = false, need = 0, slack = 0, arrivals = 0, uses = "", placed = false }
         n = n + 1
         targets[id], met[n] = target, target
       end
-      if not target.alike then target.arrivals = target.arrivals + 1 end
-      passing[i - from] = target
+      if not target.alike then target.arrivals = target.arrivals + passing.ends end
+      passing[i] = target
     end
   end
   return met
@@ -86,10 +120,10 @@ local function findTargets(c, targets)
   end
 end
 
--- What these passings lead to comes into view, by a few commands for all of them. A job that they may free has its spec read
--- too.
+-- What these passings lead to comes into view, by a few commands for all of them. toCome: how many ends a target is to count at
+-- most, where that is more than one.
 local function loadTargets(c, passings)
-  local met, wanted, handles, ripe, ripeHandles = targetsOf(c, passings), {}, {}, {}, {}
+  local met, wanted, handles = targetsOf(c, passings), {}, {}
   findTargets(c, met)
   for _, target in ipairs(met) do
     local h = target.h
@@ -99,10 +133,9 @@ local function loadTargets(c, passings)
     local target, h = wanted[i], handles[i]
     text = c.done[h] or text
     if text then readTarget(c, target, text) end
-    if target.need > 0 and target.arrivals >= target.need then ripe[#ripe + 1], ripeHandles[#ripeHandles + 1] = target, h end
+    if target.arrivals > 1 then target.toCome = target.arrivals end
     target.arrivals = 0
   end
-  for i, spec in ipairs(fetch("HMGET", c.k.spec, ripeHandles)) do ripe[i].spec = spec end
 end
 
 -- How the members of a flow have ended, behind these ends.
@@ -132,11 +165,47 @@ end
 local function stateOfTarget(target)
   local alike, placed, waits = target.alike, target.placed, waitsOfTarget(target)
   if placed then return placed.head .. target.id .. placed.before .. waits .. placed.behind end
-  return (target.head or BORN_BLOCKED .. target.id) .. alike.before .. waits .. alike.behind
+  return (target.head or BORN_BLOCKED .. target.id) .. alike.before .. waits .. alike.behind .. target.uses
+end
+
+-- From now on the target is written.
+local function noteArrived(c, target)
+  if target.arrivals > 0 then return end
+  target.arrivals = 1
+  c.arrived[#c.arrived + 1] = target
+end
+
+local function countMembers(target, ended, ends)
+  local counts = target.ended or {}
+  counts[ended], target.ended = (counts[ended] or 0) + ends, counts
+end
+
+-- So many ends of this kind arrive along the edges of a passing, none of which frees or loses its target.
+local function arriveTogether(c, passing, ended, ends)
+  for i, target in ipairs(passing) do
+    local edge, alike = passing.edges[i], target.alike
+    local toFlow = isToFlow(edge)
+    if alike.isBlocked or toFlow then
+      if hasBit(sub(edge, 1, 1), ended) then target.need = target.need - ends end
+      if hasBit(sub(edge, 2, 2), ended) then target.slack = target.slack - ends end
+      if toFlow and alike.members ~= "" then countMembers(target, ended, ends) end
+      noteArrived(c, target)
+    end
+  end
+end
+
+-- Ends that were counted arrive; from now on each arrives by itself, because others may come than those that were known.
+local function endCounting(c)
+  for _, passing in ipairs(c.counted) do
+    for ended, ends in pairs(passing.counted) do arriveTogether(c, passing, ended, ends) end
+    passing.counted = nil
+  end
+  c.counted, c.isOneByOne = {}, true
 end
 
 -- What has been counted and who has been freed since the last time is put with what the call writes.
 local function flushTargets(c)
+  endCounting(c)
   local states = c.states or newList(c, "states")
   local n = c.statesAt or #states
   for _, target in ipairs(c.arrived) do
@@ -157,7 +226,7 @@ end
 local function takeTargets(c)
   if not HAS_PLAIN_ROADS then return end
   c.targets, c.arrived, c.placed, c.done, c.flush = {}, {}, {}, c.done or {}, flushTargets
-  c.restsOf = { [true] = {}, [false] = {} }
+  c.restsOf, c.counted, c.isOneByOne = { [true] = {}, [false] = {} }, {}, false
 end
 
 local function leaveTargets(c)
@@ -169,7 +238,8 @@ end
 -- place and their event. false where each has to be placed for itself.
 local function placedAlike(c, alike, freed)
   local asked, job = readFreed(freed), { state = BLOCKED, fence = "0", deadlineAt = "" }
-  if asked.ttlMs ~= "" or not readRest(job, alike.rest, #US + 1) or not contentOf(c, job.route) then return false end
+  if asked.ttlMs ~= "" or not readRest(job, alike.rest, #US + 1) then return false end
+  if not hasUsualFlags(job.flags) or not contentOf(c, job.route) then return false end
   advance(job, placeOf(c, job, asked))
   job.waits = HOLE
   local parts = split(restOf(job), HOLE)
@@ -182,20 +252,29 @@ local function placedAlike(c, alike, freed)
   return placed
 end
 
--- The same for one target; nothing where it is not to be placed as one of a set. Its spec must leave its due time and rank to
--- the state: where they are the same, the state says nothing of them.
-local function placedFor(c, target)
-  local spec = target.spec
-  if not spec or target.head or c.shapes and #c.shapes > 0 then return nil end
-  local id, madeAt, route, freed = readFreedSpec(spec)
-  if id ~= target.id or freed == "" then return nil end
-  local alike = target.alike
+-- The same by their uses. The spec of such a job must have another due time and rank: where they are the same, the state
+-- says nothing of them.
+local function placedByUses(c, alike, uses)
+  local dueAt, rank, freed = freedInUses(uses)
+  if not freed then return false end
   local placed = alike.freed[freed]
   if placed == nil then
     placed = placedAlike(c, alike, freed)
     alike.freed[freed] = placed
   end
-  if placed and placed.route == route and placed.dueAt ~= madeAt and placed.rank ~= madeAt then return placed end
+  return placed and placed.dueAt ~= dueAt and placed.rank ~= rank and placed
+end
+
+-- The same for one target; nothing where it is not to be placed as one of a set.
+local function placedFor(c, target)
+  if target.head or c.shapes and #c.shapes > 0 then return nil end
+  local alike, uses = target.alike, target.uses
+  local placed = alike.placed[uses]
+  if placed == nil then
+    placed = placedByUses(c, alike, uses)
+    alike.placed[uses] = placed
+  end
+  return placed
 end
 
 local function freeTarget(c, target)
@@ -223,30 +302,57 @@ local function arriveAtTarget(c, target, edge, ended)
   if not (isBlocked or toFlow) then return end
   if hasBit(sub(edge, 1, 1), ended) then target.need = need - 1 end
   if hasBit(sub(edge, 2, 2), ended) then target.slack = slack - 1 end
-  if toFlow and alike.members ~= "" then
-    local counts = target.ended or {}
-    counts[ended], target.ended = (counts[ended] or 0) + 1, counts
-  end
-  if target.arrivals == 0 then
-    target.arrivals = 1
-    c.arrived[#c.arrived + 1] = target
-  end
+  if toFlow and alike.members ~= "" then countMembers(target, ended, 1) end
+  noteArrived(c, target)
   if not isBlocked then return end
   local isMet = need > 0 and target.need <= 0
   if (slack >= 0 and target.slack < 0) or (isMet and alike.owes == "1") then owe(c, target.id) end
   if isMet and target.slack >= 0 then freeTarget(c, target) end
 end
 
--- An end goes along the edges of its passing, whose targets are in view; what is left is owed.
-local function goAlong(c, passing, id, ended)
-  local edges, from = passing.edges, passing.from
+-- Whether all ends that are to come leave the target of this edge blocked, and its slack on the same side of 0, where this
+-- kind of end counts.
+local function staysBlocked(target, edge, ended)
+  local toCome = target.toCome
+  if not toCome or not (target.need <= 0 or target.need > toCome) then return false end
+  return target.slack < 0 or target.slack >= toCome or not hasBit(sub(edge, 2, 2), ended)
+end
+
+-- Whether the ends of this kind may be counted first and arrive together.
+local function mayBeCounted(c, passing, ended)
+  if passing.ends == 1 then return false end
   for i, target in ipairs(passing) do
-    if target.alike and c.jobs[target.h] == nil then arriveAtTarget(c, target, edges[from + i], ended)
+    local alike = target.alike
+    if not alike or target.placed or c.jobs[target.h] ~= nil then return false end
+    if alike.isBlocked and not staysBlocked(target, passing.edges[i], ended) then return false end
+  end
+  return true
+end
+
+-- Counts an end that may arrive together with others; answers whether it is one.
+local function countToCome(c, passing, ended)
+  local counted = passing.counted
+  local ends = counted and counted[ended]
+  if not ends then
+    if not mayBeCounted(c, passing, ended) then return false end
+    if not counted then
+      counted = newList(passing, "counted")
+      c.counted[#c.counted + 1] = passing
+    end
+    ends = 0
+  end
+  counted[ended] = ends + 1
+  return true
+end
+
+local function arriveEach(c, passing, ended)
+  local edges = passing.edges
+  for i, target in ipairs(passing) do
+    if target.alike and c.jobs[target.h] == nil then arriveAtTarget(c, target, edges[i], ended)
     else
       local job = jobById(c, target.id)
-      if job then arrive(c, job, edges[from + i], ended) end
+      if job then arrive(c, job, edges[i], ended) end
     end
   end
-  if passing.to < passing.total then owe(c, id) end
 end
 `;

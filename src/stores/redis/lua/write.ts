@@ -75,6 +75,7 @@ local function writeJob(c, job)
   end
   -- Where a job stands that nobody has touched follows from its spec, but for one that is born blocked.
   if was or job.rev > 1 or state == BLOCKED then
+    if job.waits ~= "" then job.uses = usesOfFlow(job) end
     job.stateText = stateOf(job)
     push2(c, "states", h, job.stateText)
   end

@@ -1,0 +1,90 @@
+/**
+ * The end of a member that goes along many edges (R4): of the blocked jobs that it leads to, those that this one end frees
+ * differ in their ids alone where their states have the same behind them. Each is compared with the one before, and gets its
+ * state from the same template, without a table of its own. All others are left to targets.ts.
+ */
+
+export const freeManyLua = String.raw`
+-- Where more stretches than this have to be looked at one by one, so is all that is behind them.
+local STRETCHES_MAX = 8
+
+-- By the masks of an edge: whether this end meets it and does not miss it.
+local function meetsOnly(meets, mask, ended)
+  local isMet = meets[mask]
+  if isMet == nil then
+    isMet = hasBit(sub(mask, 1, 1), ended) and not hasBit(sub(mask, 2, 2), ended)
+    meets[mask] = isMet
+  end
+  return isMet
+end
+
+-- What blocked jobs become that one end frees and whose states have this text behind their ids; false for others.
+local function freedAlike(c, id, state)
+  local target = { id = id, alike = false, head = false, uses = "" }
+  readTarget(c, target, state)
+  local alike = target.alike
+  if not alike or not alike.isBlocked or alike.need ~= 1 or alike.slack < 0 or alike.owes == "1" then return false end
+  local placed = placedFor(c, target)
+  if not placed then return false end
+  local waits = waitsOfTarget({ alike = alike, need = 0, slack = alike.slack })
+  return { tail = sub(state, #BORN_BLOCKED + #id + 1), placed = placed, behind = placed.before .. waits .. placed.behind }
+end
+
+-- The handles and the states of the jobs with these ids; false for those that are not there.
+local function readMany(c, ids)
+  local handles, wanted, at, states = fetch("HMGET", c.k.ids, ids), {}, {}, {}
+  for i, h in ipairs(handles) do
+    states[i] = false
+    if h then wanted[#wanted + 1], at[#at + 1] = h, i end
+  end
+  for n, state in ipairs(fetch("HMGET", c.k.state, wanted)) do states[at[n]] = state end
+  return handles, states
+end
+
+-- One job, as those become that are like it.
+local function freeAs(c, like, id, h)
+  local states, placed = c.states, like.placed
+  local n, text, g = c.statesAt or #states, placed.head .. id .. like.behind, placed.bundle
+  states[n + 1], states[n + 2], c.done[h] = h, text, text
+  if c.statesAt then c.statesAt = n + 2 end
+  placed.jobs = placed.jobs + 1
+  push2(c.zadd, placed.key, placed.score, h)
+  n = g.n + 1
+  g.n, g[n], g.ids[n] = n, id, id
+end
+
+-- An end arrives along edges of one flow, at each target by itself.
+local function arriveAtSome(c, flow, edges, ended)
+  local passing = { flow = flow, edges = edges, to = #edges, ends = 1, isMany = false }
+  loadTargets(c, { passing })
+  arriveEach(c, passing, ended)
+end
+
+-- In the order of the edges: what has to be looked at by itself is put off only until the next that is freed as others were.
+local function arriveAtMany(c, passing, ended)
+  local flow, edges, ids, meets, left, stretches, like = passing.flow, passing.edges, {}, {}, {}, 0, nil
+  for i, edge in ipairs(edges) do ids[i] = flow .. "." .. sub(edge, 3) end
+  local handles, states = readMany(c, ids)
+  c.states = c.states or {}
+  for i, edge in ipairs(edges) do
+    local id, h, state = ids[i], handles[i], states[i]
+    local mayBeFreed = state and stretches <= STRETCHES_MAX and not isToFlow(edge) and meetsOnly(meets, sub(edge, 1, 2), ended)
+    if mayBeFreed and left[1] then
+      arriveAtSome(c, flow, left, ended)
+      left, stretches = {}, stretches + 1
+    end
+    -- Only now, because an edge that was put off may lead to the same job.
+    mayBeFreed = mayBeFreed and not c.targets[id] and c.ids[id] == nil and c.jobs[h] == nil and not c.done[h]
+    if mayBeFreed and not (like and state == BORN_BLOCKED .. id .. like.tail) then like = freedAlike(c, id, state) end
+    if mayBeFreed and like then freeAs(c, like, id, h) else left[#left + 1] = edge end
+  end
+  if left[1] then arriveAtSome(c, flow, left, ended) end
+end
+
+-- An end goes along the edges of its passing, whose targets are in view unless they are many; what is left is owed.
+local function goAlong(c, passing, id, ended)
+  if passing.isMany then arriveAtMany(c, passing, ended)
+  elseif c.isOneByOne or not countToCome(c, passing, ended) then arriveEach(c, passing, ended) end
+  if passing.edges.isMore then owe(c, id) end
+end
+`;
