@@ -66,33 +66,39 @@ export class Admission {
   /** The keys of the gates that do not let this job pass. Where there are none it passes, as in `admit`. */
   refusedBy(route: number, uses: readonly KeyUse[] = none): readonly string[] {
     const passages = this.#passages(route, uses);
-    const shut = passages.filter(({ gate }) => gate.isShut);
-    if (shut.length > 0) return shut.map(({ key }) => key);
-    const refusing = passages.filter(({ gate, weight, cap }) => {
+    const refusing: string[] = [];
+    for (const { key, gate } of passages) if (gate.isShut) refusing.push(key);
+    if (refusing.length > 0) return refusing;
+    for (const { key, gate, weight, cap } of passages) {
       const own = cap === null ? Infinity : cap - gate.state.held - gate.passed;
-      return Math.min(gate.left, own) < weight;
-    });
-    // The cap of a job's own refuses nobody else.
-    for (const { gate, weight } of refusing) if (gate.left < weight) this.#shut(gate, weight);
-    if (refusing.length > 0) return refusing.map(({ key }) => key);
+      if (Math.min(gate.left, own) >= weight) continue;
+      refusing.push(key);
+      // The cap of a job's own refuses nobody else.
+      if (gate.left < weight) this.#shut(gate, weight);
+    }
+    if (refusing.length > 0) return refusing;
     for (const { gate, weight } of passages) {
       gate.left -= weight;
       gate.passed += weight;
     }
-    return [];
+    return refusing;
   }
 
   leased(route: number, uses: readonly KeyUse[] = none): void {
-    for (const { gate, weight } of this.#passages(route, uses)) gate.leased += weight;
+    for (const { gate, weight } of this.#passagesOf(route)) gate.leased += weight;
+    for (const { key, weight } of uses) {
+      const gate = this.#gateOf(key);
+      if (gate !== null) gate.leased += weight;
+    }
   }
 
   /** The token times that have moved, by the keys of their gates. */
   get moved(): readonly { readonly key: string; readonly tatUs: number }[] {
-    return [...this.#gates].flatMap(([key, gate]) =>
-      gate === null || gate.leased === 0 || gate.state.rate === null
-        ? []
-        : [{ key, tatUs: tatAfter(gate.state, gate.leased, this.#now) }],
-    );
+    const moved: { readonly key: string; readonly tatUs: number }[] = [];
+    for (const [key, gate] of this.#gates)
+      if (gate !== null && gate.leased > 0 && gate.state.rate !== null)
+        moved.push({ key, tatUs: tatAfter(gate.state, gate.leased, this.#now) });
+    return moved;
   }
 
   #shut(gate: OpenGate, weight: number): void {
@@ -111,11 +117,12 @@ export class Admission {
   #passages(route: number, uses: readonly KeyUse[]): readonly Passage[] {
     const ofRoute = this.#passagesOf(route);
     if (uses.length === 0) return ofRoute;
-    const ofKeys = uses.flatMap(({ key, weight, cap }) => {
+    const passages = [...ofRoute];
+    for (const { key, weight, cap } of uses) {
       const gate = this.#gateOf(key);
-      return gate === null ? [] : [{ key, gate, weight, cap }];
-    });
-    return [...ofRoute, ...ofKeys];
+      if (gate !== null) passages.push({ key, gate, weight, cap });
+    }
+    return passages;
   }
 
   #passagesOf(route: number): readonly Passage[] {

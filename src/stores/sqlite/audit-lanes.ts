@@ -17,20 +17,35 @@ const laned = `route IN (SELECT number FROM millrace_route WHERE ${isLanedRoute}
 const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route, j.timer_at AS timer_at
   FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.${laned} AND j.${isReady} AND s.lane_key IS NOT NULL`;
-const lines = `SELECT ifnull(l.key, 'lane ' || i.lane), i.rank, i.seq, i.route, i.timer_at FROM millrace_line i
-  LEFT JOIN millrace_lane l ON l.number = i.lane`;
+/** No input. A list that is damaged has nobody. */
+const dropDamaged = "UPDATE millrace_lane SET behind = NULL WHERE NOT json_valid('[' || behind || ']')";
+/** What stands behind the first jobs of lanes, in their rows: of each by how much its rank is above the one before it. */
+const behind = `SELECT l.key AS lane, l.number AS number,
+    l.rank + sum(r.value) OVER (PARTITION BY l.number ORDER BY r.key) AS rank, b.value AS seq, l.route AS route
+  FROM millrace_lane l, json_each('[' || l.behind || ']') r, json_each('[' || l.behind || ']') b
+  WHERE l.behind IS NOT NULL AND r.key % 2 = 0 AND b.key = r.key + 1`;
+const lines = `SELECT l.key AS lane, l.rank AS rank, l.seq AS seq, l.route AS route, l.timer_at AS timer_at
+    FROM millrace_lane l WHERE l.seq IS NOT NULL
+  UNION ALL SELECT lane, rank, seq, route, NULL FROM (${behind})
+  UNION ALL SELECT ifnull(l.key, 'lane ' || i.lane), i.rank, i.seq, i.route, i.timer_at FROM millrace_line i
+    LEFT JOIN millrace_lane l ON l.number = i.lane`;
 /** No input. Answer: how many entries there should be, and are. */
 const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE ${laned} AND ${isReady}),
-  (SELECT count(*) FROM millrace_line)`;
+  (SELECT count(*) FROM millrace_line) +
+  (SELECT count(seq) + ifnull(sum((length(behind) - length(replace(behind, ',', '')) + 1) / 2), 0) FROM millrace_lane)`;
 /** No input. Answer: entries that should not be, and those that should. */
-const strayLines = `${lines} EXCEPT ${inLine}`;
-const missingLines = `${inLine} EXCEPT ${lines}`;
-/** Inputs: rank, seq. */
-const dropLine = "DELETE FROM millrace_line WHERE rank = ? AND seq = ?";
-/** No input. Answer: lanes that do not show their first job. */
-const wrongLanes = `SELECT k.key FROM millrace_lane k WHERE k.seq IS NOT
-    (SELECT seq FROM millrace_line i WHERE i.lane = k.number ORDER BY rank, seq LIMIT 1)
-  OR (k.queue IS NULL AND k.seq IS NULL)`;
+const strayLines = `SELECT * FROM (${lines}) EXCEPT ${inLine}`;
+const missingLines = `${inLine} EXCEPT SELECT * FROM (${lines})`;
+/** No input. Entries of lanes that are not there. */
+const dropOrphans = "DELETE FROM millrace_line WHERE lane NOT IN (SELECT number FROM millrace_lane)";
+/** No input. Answer: lanes with a job that stands in its line twice, or not behind the first ones. */
+const wrongLanes = `SELECT lane FROM (${lines}) GROUP BY lane, seq HAVING count(*) > 1
+  UNION SELECT l.key FROM millrace_lane l WHERE l.seq IS NULL AND l.queue IS NULL
+  UNION SELECT l.key FROM millrace_line i JOIN millrace_lane l ON l.number = i.lane
+    WHERE l.seq IS NULL OR l.has_more = 0 OR (i.rank, i.seq) < (l.rank, l.seq)
+  UNION SELECT b.lane FROM millrace_line i JOIN (${behind}) b ON b.number = i.lane WHERE (i.rank, i.seq) < (b.rank, b.seq)
+  UNION SELECT b.lane FROM (${behind}) b JOIN millrace_lane l ON l.number = b.number
+    WHERE (b.rank, b.seq) < (l.rank, l.seq)`;
 /** No input. Answer: jobs that hold permits of keys. */
 const holders = `SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
     WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))
@@ -58,12 +73,14 @@ export function mendLanes(step: Step): number {
   return mendLines(step) + mendHeld(step);
 }
 
-type Line = [lane: string, rank: number, seq: number];
+type Entry = [lane: string, rank: number, seq: number];
 
 function mendLines({ statements, commit }: Step): number {
-  const stray = statements(strayLines).all() as unknown as Line[];
-  for (const [, rank, seq] of stray) statements(dropLine).run(rank, seq);
-  const missing = statements(missingLines).all() as unknown as Line[];
+  statements(dropDamaged).run();
+  const stray = statements(strayLines).all() as unknown as Entry[];
+  for (const [lane, rank, seq] of stray) refreshLane(statements, lane, (line) => line.leave({ rank, seq }));
+  statements(dropOrphans).run();
+  const missing = statements(missingLines).all() as unknown as Entry[];
   const found = readLanes(
     statements,
     missing.map(([, , seq]) => seq),
@@ -71,7 +88,7 @@ function mendLines({ statements, commit }: Step): number {
   for (const to of found.values()) commit.lanes.push({ from: null, to });
   flushLanes(commit);
   const wrong = statements(wrongLanes).all() as [lane: string][];
-  for (const [lane] of wrong) refreshLane(statements, lane);
+  for (const [lane] of wrong) refreshLane(statements, lane, (line) => line.putBack([]));
   return stray.length + missing.length + wrong.length;
 }
 

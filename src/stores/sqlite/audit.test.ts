@@ -39,12 +39,32 @@ it("an audit makes lanes anew where a hand in the file broke them, and what was 
   const { database, session } = openSessionInMemory();
   const key = keyedGate(groupGateKey("mail"), "k");
   const lane = { laneKey: "k", laneGates: [writeKeyUse({ key, weight: 1, cap: 1 })] };
-  ask(session, "submit", [{ jobs: ["a", "b", "c"].map((id) => aJob({ id, ...lane })) }]);
+  ask(session, "submit", [{ jobs: ["a", "b", "c", "d"].map((id) => aJob({ id, ...lane })) }]);
   expect(walk(session, 1000)).toEqual({});
-  database.exec(`DELETE FROM millrace_line WHERE seq = 1; INSERT INTO millrace_line VALUES (77, 1, 99, 5, NULL);
-    UPDATE millrace_lane SET seq = 3; INSERT INTO millrace_permit VALUES ('${key}', 1, 0, NULL)`);
-  expect(walk(session, 1000)).toEqual({ lane: 3 });
-  expect(walk(session, 1000)).toEqual({});
+  const hands: [sql: string, changes: number][] = [
+    // A job that is not there, in a lane that is not there; a permit that nobody holds.
+    ["INSERT INTO millrace_line VALUES (77, 1, 99, 5, NULL)", 1],
+    [`INSERT INTO millrace_permit VALUES ('${key}', 1, 0, NULL)`, 1],
+    // The first job is missing, and the third stands there twice.
+    ["UPDATE millrace_lane SET seq = 3", 2],
+    // Nobody stands behind the first one; a text that is no list; a job that is not there.
+    ["UPDATE millrace_lane SET behind = NULL", 3],
+    ["UPDATE millrace_lane SET behind = 'x'", 3],
+    ["UPDATE millrace_lane SET behind = behind || ',0,99'", 1],
+    // One stands there twice; all of them stand where nobody looks; the lane is gone.
+    ["INSERT INTO millrace_line SELECT number, rank, 2, route, NULL FROM millrace_lane", 1],
+    [
+      `INSERT INTO millrace_line SELECT l.number, l.rank, j.seq, j.route, NULL FROM millrace_lane l, millrace_job j;
+       UPDATE millrace_lane SET rank = NULL, seq = NULL, route = NULL, behind = NULL`,
+      1,
+    ],
+    ["DELETE FROM millrace_lane", 4],
+  ];
+  for (const [sql, changes] of hands) {
+    database.exec(sql);
+    expect(walk(session, 1000), sql).toEqual({ lane: changes });
+    expect(walk(session, 1000), sql).toEqual({});
+  }
   const offers = [{ routes: [aRoute({ laneKey: "k" })], max: 5 }];
   expect(ask(session, "claim", aClaim({ offers }))).toMatchObject({ jobs: [{ id: "a" }] });
   database.close();

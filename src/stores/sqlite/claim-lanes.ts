@@ -5,37 +5,42 @@
  */
 import { isKeyedGate } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
-import type { JobRow } from "../../store/job-fields.ts";
 import type { Admission } from "../../store/rules/admit.ts";
 import { keyUsesOf } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
 import { addPermits, takeRungKeys, setKeyClock } from "./key-gates.ts";
-import { readTurn, serveLanes, writeTops } from "./lanes.ts";
-import type { First, Served } from "./lanes.ts";
+import { LaneLine, lineColumns } from "./lane-line.ts";
+import type { LineRow, Place } from "./lane-line.ts";
+import { readTurn, writeLanes, writeTops } from "./lanes.ts";
+import type { Showing } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isOpenLane } from "./schema.ts";
 import type { Step } from "./step.ts";
 
-/** The first job of a lane that has not been taken. */
-interface Head extends Pick<JobRow, "seq" | "rank" | "route"> {
-  readonly lane: string;
-  /** Of the lane. */
+/** A lane as this claim sees it. */
+interface Head {
   readonly number: number;
-  /** Its place among the heads of other lanes; seq breaks ties. */
-  readonly pos: number;
-  readonly step: number | null;
-  readonly uses: readonly KeyUse[];
-  readonly isRung: boolean;
-  /** Set for what stands behind this job of the lane, which was taken, and has not been read. */
-  readonly behind?: Pick<JobRow, "rank" | "seq">;
-  /** Its gates have not been read: most lanes have so many others before their next turn that nobody asks. */
-  readonly isBare?: true;
+  readonly line: LaneLine;
+  /** Its first job that has not been taken. */
+  first: Place;
+  /** Its place among other lanes; the seq of its first job breaks ties. */
+  pos: number;
+  /** What the spec of its first job says. */
+  step: number | null;
+  uses: readonly KeyUse[];
+  /** That spec has not been read: most lanes have so many others before their next turn that nobody asks. */
+  isBare: boolean;
+  /** Its turn behind those of its jobs that were leased; null by rank. */
+  turn: number | null;
 }
 
 /** A job that passed. */
 interface Picked {
   readonly head: Head;
+  readonly place: Place;
+  readonly uses: readonly KeyUse[];
+  readonly step: number | null;
   /** The turn of its lane behind it; null by rank. */
   readonly turn: number | null;
 }
@@ -47,26 +52,19 @@ interface Refused {
 
 type HeadRow = readonly [
   number: number,
-  lane: string,
   pos: number,
-  rank: number,
-  seq: number,
-  route: number,
-  timerAt: number | null,
   step: number | null,
   gates: string | null,
+  ...line: LineRow,
 ];
 
-const columns = `l.rank, l.seq, l.route, l.timer_at, s.lane_step, s.lane_gates`;
+const columns = `l.number, l.pos, s.lane_step, s.lane_gates, ${lineColumns.replaceAll(/\w+/g, "l.$&")}`;
 const joined = "JOIN millrace_spec s ON s.seq = l.seq";
 /** Inputs: route, place and seq to go on behind, limit. Answer: heads of open lanes, in order. */
-const readOpen = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
+const readOpen = `SELECT ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
   WHERE ${isOpenLane} AND l.route = ? AND (l.pos, l.seq) > (?, ?) ORDER BY l.pos, l.seq ${limitTo("?")}`;
-/** Input: lane. Answer: its head. */
-const readOne = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l ${joined} WHERE l.key = ?`;
-/** Inputs: number of a lane, rank and seq to go on behind. Answer: the next in line. */
-const readBehind = `SELECT rank, seq, route, timer_at FROM millrace_line
-  WHERE lane = ? AND (rank, seq) > (?, ?) ORDER BY rank, seq LIMIT 1`;
+/** Input: number of a lane. Answer: its head. */
+const readOne = `SELECT ${columns} FROM millrace_lane l ${joined} WHERE l.number = ?`;
 /** Input: seq. Answer: what its spec says of its lane. */
 const readSpec = "SELECT lane_step, lane_gates FROM millrace_spec WHERE seq = ?";
 
@@ -79,6 +77,9 @@ const lowest = -Number.MAX_SAFE_INTEGER;
 /** The open lanes of one route, read by batches. */
 interface Source {
   readonly route: number;
+  /** Of the last that was read. */
+  pos: number;
+  seq: number;
   heads: readonly Head[];
   next: number;
   isDry: boolean;
@@ -93,10 +94,8 @@ export class LanePick {
   /** Heads behind taken ones and of lanes that were woken, in order. */
   readonly #others: Head[] = [];
   /** Lanes that had their chance in this call. */
-  readonly #seen = new Set<string>();
+  readonly #seen = new Set<number>();
   readonly #closed = new Set<number>();
-  /** By lane that was taken from: what stands behind, where that was read. */
-  readonly #behind = new Map<string, First | null>();
   readonly #refused: Refused[] = [];
   readonly #tops = new Map<string, number>();
   /** In claim order. */
@@ -108,7 +107,10 @@ export class LanePick {
     this.#routes = new Set(routes);
     this.#batch = Math.ceil(max / this.#routes.size) + 4;
     for (const key of takeRungKeys(step)) wakeAtGate(step, key);
-    this.#sources = [...this.#routes].map((route) => ({ route, heads: [], next: 0, isDry: false }));
+    this.#sources = [...this.#routes].map((route) => ({
+      ...{ route, pos: lowest, seq: 0 },
+      ...{ heads: [], next: 0, isDry: false },
+    }));
     for (const source of this.#sources) this.#fetch(source);
     while (this.picked.length < max && !this.isCut) {
       const head = this.#first();
@@ -123,97 +125,101 @@ export class LanePick {
   }
 
   get seqs(): readonly number[] {
-    return this.picked.map(({ head }) => head.seq);
+    return this.picked.map(({ place }) => place.seq);
   }
 
   /** So many of the picked jobs were leased: their lanes have had their turns, and those that were refused wait. */
   close(leased: number): void {
     const { statements, now } = this.#step;
-    const taken = this.picked.slice(0, leased);
-    const served = new Map<string, Served>();
     const tops = new Map<string, number>();
     const held = new Map<string, number>();
-    for (const { head, turn } of taken) {
-      const { lane, number, step, route, uses } = head;
-      // Behind a picked job that was not leased after all, another one is the first.
-      const next = leased === this.picked.length ? this.#behind.get(lane) : undefined;
-      served.set(lane, { number, turn, parkedAt: null, next });
-      if (turn !== null && step !== null) tops.set(this.#queueOf(route), turn - step);
+    for (const { head, place, uses, step, turn } of this.picked.slice(0, leased)) {
+      head.turn = turn;
+      if (turn !== null && step !== null) tops.set(this.#queueOf(place.route), turn - step);
       for (const { key, weight } of uses) held.set(key, (held.get(key) ?? 0) + weight);
     }
-    const others = this.#refused.filter(({ head, gate }) => {
-      const lane = served.get(head.lane);
-      if (lane !== undefined && leased === this.picked.length) lane.parkedAt = gate;
-      return lane === undefined;
-    });
-    serveLanes(
-      statements,
-      taken.map(({ head }) => head),
-      served.values(),
-    );
+    const showing = this.#shown(leased);
+    writeLanes(statements, showing.values());
     addPermits(statements, held, now);
     writeTops(statements, tops);
-    for (const { head, gate } of others) statements(parkLane).run(gate, head.number, head.seq);
-    for (const gate of new Set(this.#refused.map((each) => each.gate))) {
+    const gates = new Set<string>();
+    for (const { head, gate } of this.#refused) {
+      gates.add(gate);
+      if (!showing.has(head)) statements(parkLane).run(gate, head.number, head.first.seq);
+    }
+    for (const gate of gates) {
       const opens = this.#admission.opensAtOf(gate);
       if (opens !== null) setKeyClock(statements, gate, opens, now);
     }
   }
 
+  /** The lanes that were taken from, as they stand now. Picked jobs that were not leased are in their lines again. */
+  #shown(leased: number): Map<Head, Showing> {
+    const isWhole = leased === this.picked.length;
+    const unleased = new Map<Head, Place[]>();
+    for (const { head, place } of this.picked.slice(leased)) {
+      const places = unleased.get(head);
+      if (places === undefined) unleased.set(head, [place]);
+      else places.push(place);
+    }
+    for (const [{ line }, places] of unleased) line.putBack(places);
+    // Behind a picked job that was not leased after all, another one is the first.
+    const parkedAt = new Map(isWhole ? this.#refused.map(({ head, gate }) => [head, gate]) : []);
+    const showing = new Map<Head, Showing>();
+    for (const { head } of this.picked) {
+      if (showing.has(head)) continue;
+      const { number, line, turn } = head;
+      showing.set(head, { number, line, turn, parkedAt: parkedAt.get(head) ?? null });
+    }
+    return showing;
+  }
+
   #consider(head: Head): void {
-    if (head.behind !== undefined) {
-      this.#readBehind(head, head.behind);
-      return;
-    }
-    if (head.isBare === true) {
-      this.#readSpec(head);
-      return;
-    }
-    this.#seen.add(head.lane);
-    if (head.isRung || !this.#routes.has(head.route) || this.#closed.has(head.route)) return;
-    const refusing = this.#admission.refusedBy(head.route, head.uses);
+    if (head.isBare && !this.#readSpec(head)) return;
+    const { first, uses } = head;
+    const { route } = first;
+    this.#seen.add(head.number);
+    if (this.#isRung(first) || !this.#routes.has(route) || this.#closed.has(route)) return;
+    const refusing = this.#admission.refusedBy(route, uses);
     if (refusing.length === 0) {
       this.#take(head);
       return;
     }
     const gate = refusing.find(isKeyedGate);
     if (gate === undefined) {
-      this.#closed.add(head.route);
+      this.#closed.add(route);
       return;
     }
     this.#refused.push({ head, gate });
     // It was looked at in the stead of others that wait for what it does not take now.
-    for (const { key } of head.uses) if (!refusing.includes(key)) this.#wake(key);
+    for (const { key } of uses) if (!refusing.includes(key)) this.#wake(key);
   }
 
   #take(head: Head): void {
-    const turn = head.step === null ? null : this.#takeTurn(head, head.step);
-    this.picked.push({ head, turn });
-    this.#behind.delete(head.lane);
-    // Where the next one stands is read when it may be its turn: by turn most lanes are done with one.
-    const place = { seq: turn === null ? head.seq : 0, pos: turn ?? head.pos };
-    this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
+    const { first, step, uses, line } = head;
+    const turn = step === null ? null : this.#takeTurn(head, step);
+    this.picked.push({ head, place: first, uses, step, turn });
+    line.shift();
+    if (line.first === null) return;
+    head.first = line.first;
+    head.pos = turn ?? line.first.rank;
+    head.isBare = true;
+    this.#add(head);
   }
 
-  #readBehind({ lane, number, pos, step }: Head, behind: Pick<JobRow, "rank" | "seq">): void {
-    const found = this.#step.statements(readBehind).get(number, behind.rank, behind.seq) as First | undefined;
-    this.#behind.set(lane, found ?? null);
-    if (found === undefined) return;
-    const [rank, seq, route, timerAt] = found;
-    const place = { lane, number, pos: step === null ? rank : pos, rank, seq, route };
-    this.#add({ ...place, step, uses: [], isRung: this.#isRung(timerAt), isBare: true });
-  }
-
-  #readSpec(head: Head): void {
-    const { isBare: _isBare, ...bare } = head;
-    const row = this.#step.statements(readSpec).get(head.seq) as
+  #readSpec(head: Head): boolean {
+    const row = this.#step.statements(readSpec).get(head.first.seq) as
       | [step: number | null, gates: string | null]
       | undefined;
-    if (row !== undefined) this.#consider({ ...bare, step: row[0], uses: usesOf(row[1]) });
+    if (row === undefined) return false;
+    head.step = row[0];
+    head.uses = usesOf(row[1]);
+    head.isBare = false;
+    return true;
   }
 
-  #takeTurn({ pos, route }: Head, step: number): number {
-    const queue = this.#queueOf(route);
+  #takeTurn({ pos, first }: Head, step: number): number {
+    const queue = this.#queueOf(first.route);
     const top = Math.max(pos, this.#tops.get(queue) ?? readTurn(this.#step.statements, queue));
     this.#tops.set(queue, top);
     return top + step;
@@ -226,19 +232,20 @@ export class LanePick {
 
   #wake(gate: string): void {
     const { statements } = this.#step;
-    for (const { key } of wakeAtGate(this.#step, gate)) {
-      const row = statements(readOne).get(key) as HeadRow | undefined;
-      if (row !== undefined && !this.#seen.has(key)) this.#add(this.#headOf(row));
+    for (const { number } of wakeAtGate(this.#step, gate)) {
+      const row = statements(readOne).get(number) as HeadRow | undefined;
+      if (row !== undefined && !this.#seen.has(number)) this.#add(this.#headOf(row));
     }
   }
 
-  #headOf([number, lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow): Head {
-    const isRung = this.#isRung(timerAt);
-    const place = step === null ? rank : pos;
-    return { lane, number, pos: place, seq, route, rank, step, uses: usesOf(gates), isRung };
+  #headOf([number, pos, step, gates, ...row]: HeadRow): Head {
+    const line = new LaneLine(this.#step.statements, number, row);
+    const first = line.first as Place;
+    const turn = step === null ? null : pos;
+    return { number, line, first, pos: turn ?? first.rank, step, uses: usesOf(gates), isBare: false, turn };
   }
 
-  #isRung(timerAt: number | null): boolean {
+  #isRung({ timerAt }: Place): boolean {
     return timerAt !== null && timerAt <= this.#step.now;
   }
 
@@ -272,17 +279,19 @@ export class LanePick {
       if (head === undefined) {
         if (source.isDry) return null;
         this.#fetch(source);
-      } else if (this.#seen.has(head.lane)) source.next += 1;
+      } else if (this.#seen.has(head.number)) source.next += 1;
       else return head;
     }
   }
 
   #fetch(source: Source): void {
-    const { pos, seq } = source.heads.at(-1) ?? { pos: lowest, seq: 0 };
     const rows = this.#step
       .statements(readOpen)
-      .all(source.route, pos, seq, this.#batch) as unknown as HeadRow[];
+      .all(source.route, source.pos, source.seq, this.#batch) as unknown as HeadRow[];
     source.heads = rows.map((row) => this.#headOf(row));
+    // Heads move on while they are taken from.
+    const last = source.heads.at(-1);
+    if (last !== undefined) [source.pos, source.seq] = [last.pos, last.first.seq];
     source.next = 0;
     source.isDry = rows.length < this.#batch;
   }
@@ -293,5 +302,5 @@ function usesOf(gates: string | null): readonly KeyUse[] {
 }
 
 function isBefore(one: Head, other: Head): boolean {
-  return one.pos < other.pos || (one.pos === other.pos && one.seq < other.seq);
+  return one.pos < other.pos || (one.pos === other.pos && one.first.seq < other.first.seq);
 }

@@ -70,6 +70,8 @@ const claimable = "millrace_job j INDEXED BY millrace_job_ready";
 const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR j.timer_at > @now)`;
 const inOrder = "ORDER BY j.rank, j.seq";
 
+/** Inputs: route, now. Answer: a row where anybody waits. */
+const hasAny = `SELECT 1 FROM ${claimable} WHERE ${isClaimable} LIMIT 1`;
 /** Inputs: route, now, rank, seq, limit. Answer: (rank, seq) of what waits behind that place. */
 const readBehind = `SELECT j.rank, j.seq FROM ${claimable}
   WHERE ${isClaimable} AND (j.rank, j.seq) > (@rank, @seq) ${inOrder} ${limitTo("@max")}`;
@@ -79,9 +81,11 @@ const readInput = "SELECT input FROM millrace_spec WHERE seq = ?";
 /** Inputs: route, now, lowest fence, limit. Answer: the head of the route; null for an input that is not small. */
 const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
-/** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs, in claim order. */
-const readChosen = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
-  WHERE j.seq IN (SELECT value FROM json_each(@seqs)) ${inOrder}`;
+/** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs. */
+const readListed = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
+  WHERE j.seq IN (SELECT value FROM json_each(@seqs))`;
+/** The same, in claim order. */
+const readChosen = `${readListed} ${inOrder}`;
 /** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
 
@@ -141,9 +145,9 @@ function claimLanes(
   // What the general road tells of lanes is done for all picked jobs at once.
   step.lanes.length = told;
   const jobs = leased.jobs.map((job, at) => {
-    const uses = pick.picked[at]?.head.uses ?? [];
+    const uses = pick.picked[at]?.uses ?? [];
     admission.leased(job.route, uses);
-    return uses.length === 0 ? job : { ...job, keyGates: uses.map(({ key }) => key) };
+    return uses.length === 0 ? job : Object.assign(job, { keyGates: uses.map(({ key }) => key) });
   });
   pick.close(jobs.length);
   return {
@@ -159,7 +163,7 @@ function readPicked(step: Step, seqs: readonly number[]): unknown[] {
   const named = { now: step.now, lowestFence: lowestFenceOf(step), seqs: JSON.stringify(seqs) };
   const rows = new Map(
     step
-      .statements(readChosen)
+      .statements(readListed)
       .all(named)
       .map((row) => [readSeq(row), row]),
   );
@@ -177,15 +181,21 @@ function readClaimable(
 ): unknown[] {
   const { statements, now } = step;
   const lowestFence = lowestFenceOf(step);
-  const [route] = routes;
-  if (routes.length === 1 && route !== undefined) {
+  // A definition with limits has two routes, the plain one for jobs from before it had them; mostly one has jobs.
+  const waited =
+    routes.length === 1
+      ? routes
+      : routes.filter((of) => statements(hasAny).get({ route: of, now }) !== undefined);
+  const [route] = waited;
+  if (route === undefined) return [];
+  if (waited.length === 1) {
     // One more than there is room for, so that it is known whether anybody is refused.
     const read = admission === null ? max : Math.min(max, admission.room(route) + 1);
     const rows = statements(readHead).all({ route, now, lowestFence, max: read });
     return admission === null ? rows : rows.filter(() => admission.admit(route));
   }
   const seqs = mergeRoutes(
-    routes,
+    waited,
     max,
     (of, after, batch) =>
       statements(readBehind)

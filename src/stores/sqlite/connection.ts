@@ -125,22 +125,27 @@ export function openRowSets(
 
 /**
  * Runs it for many rows with few statements. `values` are those of all rows, `width` of each; `namedOf` gives the
- * named inputs of the set that starts with the row of this number, where it has any.
+ * named inputs of the set that starts with the row of this number, where it has any. Answers how many rows of the table
+ * were written.
  */
 export function runRowSets(
   statements: Statements,
   sets: readonly RowSet[],
   { values, width }: { readonly values: readonly SqlValue[]; readonly width: number },
   namedOf?: (row: number) => NamedValues,
-): void {
+): number {
   let from = 0;
+  let changes = 0;
   for (const { rows, sql } of sets) {
     for (const size = rows * width; values.length - from >= size; from += size) {
       const ofSet = values.slice(from, from + size);
-      if (namedOf === undefined) statements(sql).run(...ofSet);
-      else statements(sql).run(namedOf(from / width), ...ofSet);
+      const statement = statements(sql);
+      const done =
+        namedOf === undefined ? statement.run(...ofSet) : statement.run(namedOf(from / width), ...ofSet);
+      changes += Number(done.changes);
     }
   }
+  return changes;
 }
 
 /** Reads by many values with few statements: the rows of all sets. No named inputs. */

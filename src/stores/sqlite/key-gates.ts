@@ -21,11 +21,21 @@ const addHelds = openRowSets(
   (set) => `WITH ${set} ${heldSql("SELECT key, change, 0 FROM e WHERE true")}`,
   addHeld,
 );
+/** Of a row that says nothing but that so much is held. */
+const isSpent = "held = @back AND tat_us <= @nowUs AND opens_at IS NULL";
 /** Inputs: key, now in us. A row that says nothing goes. */
 const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
-/** Inputs: key, how much of it is given back, now in us. A row that says nothing behind it goes. */
-const dropLast =
-  "DELETE FROM millrace_permit WHERE key = ? AND held = ? AND tat_us <= ? AND opens_at IS NULL";
+/**
+ * Inputs: now in us, how much of each is given back; the keys. A row that says nothing behind it goes. By key and what is
+ * given back, as pairs, it takes 1.2 us a row, one by one 0.8, so 0.5.
+ */
+const dropLasts = openRowSets(
+  "key",
+  (set) => `WITH ${set} DELETE FROM millrace_permit WHERE key IN (SELECT key FROM e) AND ${isSpent}`,
+  `DELETE FROM millrace_permit WHERE ${isSpent} AND key = ?`,
+);
+/** Inputs: how much of it is given back, key. */
+const takeHeld = "UPDATE millrace_permit SET held = held - ? WHERE key = ?";
 /** Inputs: key, token time. */
 const setToken = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, 0, ?)
   ON CONFLICT (key) DO UPDATE SET tat_us = max(tat_us, excluded.tat_us)`;
@@ -97,12 +107,28 @@ export function addPermits(
   now: number,
 ): void {
   const more: SqlValue[] = [];
+  const backs = new Map<number, string[]>();
   for (const [key, change] of changes) {
-    // Most keys give back the only permit that they gave.
-    const isLast = change < 0 && Number(statements(dropLast).run(key, -change, now * 1000).changes) > 0;
-    if (change !== 0 && !isLast) more.push(key, change);
+    if (change > 0) more.push(key, change);
+    else if (change < 0) {
+      const keys = backs.get(-change);
+      if (keys === undefined) backs.set(-change, [key]);
+      else keys.push(key);
+    }
   }
+  for (const [back, keys] of backs) giveBack(statements, keys, { back, nowUs: now * 1000 });
   runRowSets(statements, addHelds, { values: more, width: 2 });
+}
+
+/** Most keys give back the only permit that they gave, and their rows go: of those that are left less is held. */
+function giveBack(
+  statements: Statements,
+  keys: readonly string[],
+  named: { readonly back: number; readonly nowUs: number },
+): void {
+  const dropped = runRowSets(statements, dropLasts, { values: keys, width: 1 }, () => named);
+  if (dropped === keys.length) return;
+  for (const key of keys) statements(takeHeld).run(named.back, key);
 }
 
 export function moveKeyToken(statements: Statements, key: string, tatUs: number): void {

@@ -1,7 +1,6 @@
 /**
- * Lanes (model/lane.ts): the ready jobs of each in their order (millrace_line), and of each its first job and its place
- * among the others (millrace_lane). Both follow from the jobs; what calls have told of jobs with lanes is brought in
- * before anybody looks, once per commit and lane.
+ * Lanes (model/lane.ts): the ready jobs of each in their order (lane-line.ts), and its place among the others. Both follow
+ * from the jobs; what calls have told of jobs with lanes is brought in before anybody looks, once per commit and lane.
  */
 import type { GateState } from "../../model/gate.ts";
 import type { RouteContent } from "../../model/route.ts";
@@ -11,43 +10,44 @@ import { openRowSets, readValue, runRowSets } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { addPermits, openKeyStates } from "./key-gates.ts";
+import { LaneLine, lineColumns, placeWidth } from "./lane-line.ts";
+import type { LineRow, Place } from "./lane-line.ts";
 import { closedGateOf, isAnyParked, wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isEmptyLane, isOpenLane } from "./schema.ts";
-import type { Commit } from "./step.ts";
+import { runOnSeqs } from "./seq-list.ts";
+import type { Commit, Step } from "./step.ts";
 
-const lineColumns = "rank, seq, route, timer_at";
-/** Inputs: number of the lane, then those. */
-const addToLine = `INSERT OR REPLACE INTO millrace_line (lane, ${lineColumns}) VALUES (?, ?, ?, ?, ?)`;
-/** Inputs: number of the lane, rank, seq. */
-const takeFromLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
-/** Input: number of the lane. Answer: its first job. */
-const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1`;
 /** Input: lane. */
-const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
-/** Inputs: lane, queue (null by rank), place. Answer: its number. */
-const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
-/** Inputs: where it waits, place, first job, number. */
-const setFirst = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
-  WHERE number = ?`;
-/** Inputs: the same of each row. */
-const setFirsts = openRowSets(
-  "parked_at, pos, rank, seq, route, timer_at, number",
+const readLane = `SELECT number, queue, pos, ${lineColumns} FROM millrace_lane WHERE key = ?`;
+/** Inputs: lane, queue (null by rank), where it waits, place, first job. */
+const insertLane = `INSERT INTO millrace_lane (key, queue, parked_at, pos, rank, seq, route, timer_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+/** Inputs: where it waits, place, line, number. */
+const setLine = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?, behind = ?,
+  has_more = ? WHERE number = ?`;
+const shownColumns = `parked_at, pos, ${lineColumns}, number`;
+const toExcluded = `parked_at, pos, ${lineColumns}`.replaceAll(/\w+/g, "$& = excluded.$&");
+/**
+ * Inputs: the same of each row. Lanes are there: as rows that meet them they are written in 1.3 us, by UPDATE .. FROM, which
+ * collects them in a table first, in 1.7, and one by one in 1.8.
+ */
+const setLines = openRowSets(
+  shownColumns,
   (
     set,
-  ) => `WITH ${set} UPDATE millrace_lane SET parked_at = e.parked_at, pos = e.pos, rank = e.rank, seq = e.seq,
-    route = e.route, timer_at = e.timer_at FROM e WHERE millrace_lane.number = e.number`,
-  setFirst,
+  ) => `WITH ${set} INSERT INTO millrace_lane (key, ${shownColumns}) SELECT '', ${shownColumns} FROM e WHERE true
+    ON CONFLICT (number) DO UPDATE SET ${toExcluded}`,
+  setLine,
 );
+/** Inputs: what follows the first job, number. Its first job is the same. */
+const setBehind = "UPDATE millrace_lane SET behind = ?, has_more = ? WHERE number = ?";
 /** Input: seq. Answer: the gates of its keys. */
 const readGates = "SELECT lane_gates FROM millrace_spec WHERE seq = ?";
-/** Input: number. */
-const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
+/** Inputs: the numbers. */
+const dropLanes = "DELETE FROM millrace_lane";
 /** Input: queue. Answer: the turn that it has reached. */
 const readTop = "SELECT top FROM millrace_turn WHERE queue = ?";
-
-export type First = readonly [rank: number, seq: number, route: number, timerAt: number | null];
-const nobody = [null, null, null, null] as const;
 
 /** A lane as it was shown. */
 interface Shown {
@@ -55,8 +55,7 @@ interface Shown {
   /** Null for one that goes by rank. */
   readonly queue: string | null;
   readonly pos: number;
-  readonly rank: number | null;
-  readonly seq: number | null;
+  readonly line: LaneLine;
 }
 
 /** A job that joins the line of its lane or leaves it. */
@@ -98,6 +97,20 @@ export function flushLanes(commit: Commit): void {
     for (const [key, isMet] of gates) wakeAtGate(commit, key, isMet);
 }
 
+/** Of jobs that have ended, by the gates of their keys. */
+export function givePermitsBack(
+  { statements, now }: Pick<Step, "statements" | "now">,
+  gatesOfJobs: readonly (readonly string[])[],
+): void {
+  const changes = new Map<string, number>();
+  for (const laneGates of gatesOfJobs)
+    for (const { key, weight } of keyUsesOf({ laneGates }))
+      changes.set(key, (changes.get(key) ?? 0) - weight);
+  if (changes.size === 0) return;
+  addPermits(statements, changes, now);
+  if (isAnyParked(statements)) for (const key of changes.keys()) wakeAtGate({ statements, now }, key);
+}
+
 function shiftLine(
   commit: Commit,
   lane: string,
@@ -105,16 +118,26 @@ function shiftLine(
   stateOf: (key: string) => GateState,
 ): void {
   const { statements, now } = commit;
-  const shown = readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
-  const { number } = shown;
-  let isFirstSame = shown.seq !== null;
+  const shown = readShown(statements, lane);
+  if (shown === null) {
+    addLane(commit, lane, shifts, stateOf);
+    return;
+  }
+  const { line, number } = shown;
+  const [from, to]: [SqlValue[], SqlValue[]] = [[], []];
+  line.pushTo(from);
   for (const { job, joins } of shifts) {
     const { rank, seq, route, timerAt } = job;
-    if (joins) statements(addToLine).run(number, rank, seq, route, timerAt);
-    else statements(takeFromLine).run(number, rank, seq);
-    isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
+    if (joins) line.join({ rank, seq, route, timerAt });
+    else line.leave(job);
   }
-  if (isFirstSame) return;
+  line.pushTo(to);
+  const changed = to.findIndex((value, at) => value !== from[at]);
+  if (changed < 0) return;
+  if (changed >= placeWidth) {
+    statements(setBehind).run(...to.slice(placeWidth), number);
+    return;
+  }
   const gatesOf = (seq: number): Laned["laneGates"] => {
     const known = shifts.find(({ job }) => job.seq === seq)?.job;
     return known === undefined ? gatesInSpec(statements, seq) : known.laneGates;
@@ -127,45 +150,51 @@ function gatesInSpec(statements: Statements, seq: number): Laned["laneGates"] {
   return text === null ? null : (JSON.parse(text) as string[]);
 }
 
-function isAhead(job: Laned, { rank, seq }: Shown): boolean {
-  return rank === null || seq === null || job.rank < rank || (job.rank === rank && job.seq < seq);
-}
-
 function readShown(statements: Statements, lane: string): Shown | null {
   const row = statements(readLane).get(lane) as
-    | [number: number, queue: string | null, pos: number, rank: number | null, seq: number | null]
+    | [number: number, queue: string | null, pos: number, ...line: LineRow]
     | undefined;
   if (row === undefined) return null;
-  const [number, queue, pos, rank, seq] = row;
-  return { number, queue, pos, rank, seq };
+  const [number, queue, pos, ...line] = row;
+  return { number, queue, pos, line: new LaneLine(statements, number, line) };
 }
 
-function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: Laned): Shown {
-  const { statements } = commit;
+/** As one row with its first job: as an empty one that is told its number, and then shows the job, it took twice as long. */
+function addLane(
+  commit: Commit,
+  lane: string,
+  shifts: readonly Shift[],
+  stateOf: (key: string) => GateState,
+): void {
+  const { statements, now } = commit;
+  // Nobody leaves a lane that is not there, unless a hand in the file broke it.
+  const at = shifts.findIndex(({ joins }) => joins);
+  const job = shifts[at]?.job;
+  if (job === undefined) return;
+  const { seq, route, rank, timerAt, laneStep } = job;
   const queue = laneStep === null ? null : contentOf(commit, seq, route).queue;
   const pos = queue === null ? rank : readTurn(statements, queue);
-  const number = readValue<number>(statements, addLane, lane, queue, pos) as number;
-  return { number, queue, pos, rank: null, seq: null };
+  const parkedAt = closedGateOf(keyUsesOf(job), stateOf, now);
+  statements(insertLane).run(lane, queue, parkedAt, pos, rank, seq, route, timerAt);
+  if (at + 1 < shifts.length) shiftLine(commit, lane, shifts.slice(at + 1), stateOf);
 }
 
 /** @param closedFor the gate at which a lane with this first job waits. */
 function showFirst(
   statements: Statements,
-  { number, queue, pos }: Shown,
+  { number, queue, pos, line }: Shown,
   closedFor: (seq: number) => string | null,
 ): void {
-  const first = statements(readFirst).get(number) as First | undefined;
-  if (first !== undefined)
-    statements(setFirst).run(closedFor(first[1]), queue === null ? first[0] : pos, ...first, number);
-  // An empty lane of turns keeps its turn.
-  else if (queue === null) statements(dropLane).run(number);
-  else statements(setFirst).run(null, pos, ...nobody, number);
+  const parkedAt = line.first === null ? null : closedFor(line.first.seq);
+  writeLanes(statements, [{ number, turn: queue === null ? null : pos, parkedAt, line }]);
 }
 
-/** Shows the first job of a lane that may show another one. */
-export function refreshLane(statements: Statements, lane: string): void {
+/** Shows a lane whose line was changed behind the back of its jobs. */
+export function refreshLane(statements: Statements, lane: string, change: (line: LaneLine) => void): void {
   const shown = readShown(statements, lane);
-  if (shown !== null) showFirst(statements, shown, () => null);
+  if (shown === null) return;
+  change(shown.line);
+  showFirst(statements, shown, () => null);
 }
 
 function contentOf({ statements, routes }: Commit, seq: number, route: number): RouteContent {
@@ -185,37 +214,31 @@ export function hasOpenLane(statements: Statements, routes: readonly number[]): 
   return routes.some((route) => readValue(statements, readOpen, route) !== null);
 }
 
-/** A lane of which a claim has taken the first jobs. */
-export interface Served {
+/** A lane that shows another job. */
+export interface Showing {
   readonly number: number;
   /** Its turn from now on; null by rank. */
   readonly turn: number | null;
-  /** The gate at which its next job was refused; null for none. */
-  parkedAt: string | null;
-  /** What stands behind the last that was taken, null for nobody; undefined where the claim has not looked. */
-  readonly next: First | null | undefined;
+  /** The gate at which it waits; null for none. */
+  readonly parkedAt: string | null;
+  readonly line: LaneLine;
 }
 
-/**
- * Takes these jobs out of their lines, one by one: as sets it takes as long. Their lanes show the next, as sets: 1.4 us a
- * lane instead of 2.5; from a list in JSON it took twice as long.
- */
-export function serveLanes(
-  statements: Statements,
-  taken: readonly { readonly number: number; readonly rank: number; readonly seq: number }[],
-  served: Iterable<Served>,
-): void {
-  const leave = statements(takeFromLine);
-  for (const { number, rank, seq } of taken) leave.run(number, rank, seq);
+export function writeLanes(statements: Statements, lanes: Iterable<Showing>): void {
   const values: SqlValue[] = [];
-  for (const { number, turn, parkedAt, next } of served) {
-    const first = next === undefined ? (statements(readFirst).get(number) as First | undefined) : next;
-    if (first !== undefined && first !== null) values.push(parkedAt, turn ?? first[0], ...first, number);
+  const empty: number[] = [];
+  for (const { number, turn, parkedAt, line } of lanes) {
+    const { first } = line;
     // An empty lane of turns keeps its turn.
-    else if (turn === null) statements(dropLane).run(number);
-    else values.push(null, turn, ...nobody, number);
+    if (first === null && turn === null) empty.push(number);
+    else {
+      values.push(parkedAt, turn ?? (first as Place).rank);
+      line.pushTo(values);
+      values.push(number);
+    }
   }
-  runRowSets(statements, setFirsts, { values, width: 7 });
+  runRowSets(statements, setLines, { values, width: 9 });
+  runOnSeqs(statements, dropLanes, empty, undefined, "number");
 }
 
 /** Inputs: queue, turn. */

@@ -16,11 +16,11 @@ import type { Step } from "./step.ts";
 
 const parked = `millrace_lane INDEXED BY millrace_lane_parked WHERE ${isParkedLane}`;
 /** Input: key of the gate. Answer: up to two lanes that wait there: most gates have one. */
-const readTwo = `SELECT number, key, route FROM ${parked} AND parked_at = ? ORDER BY route, pos, seq LIMIT 2`;
+const readTwo = `SELECT number, route FROM ${parked} AND parked_at = ? ORDER BY route, pos, seq LIMIT 2`;
 /** Inputs: key of the gate, route. Answer: the next route with lanes there. */
 const readRoute = `SELECT min(route) FROM ${parked} AND parked_at = ? AND route > ?`;
 /** Inputs: key of the gate, route, limit. Answer: the first lanes of the route that wait there. */
-const readFirst = `SELECT number, key FROM ${parked} AND parked_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
+const readFirst = `SELECT number FROM ${parked} AND parked_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
 /** Input: number of a lane. */
 const unpark = "UPDATE millrace_lane SET parked_at = NULL WHERE number = ?";
 /** Inputs: first and last key of gates. Answer: those at which lanes wait, from this one on. */
@@ -30,7 +30,7 @@ const readGate = `SELECT min(parked_at) FROM ${parked} AND parked_at > ? AND par
 const wokenMax = 1000;
 
 export interface WokenLane {
-  readonly key: string;
+  readonly number: number;
   readonly route: number;
 }
 
@@ -62,7 +62,7 @@ export function wakeAtGate(
   key: string,
   isMet = false,
 ): WokenLane[] {
-  const two = statements(readTwo).all(key) as [number: number, lane: string, route: number][];
+  const two = statements(readTwo).all(key) as [number: number, route: number][];
   if (two.length === 0) return [];
   const state = keyState(statements, key);
   const left = permitsLeft(state, now);
@@ -75,20 +75,16 @@ export function wakeAtGate(
   if (state.opensAt !== null) setKeyClock(statements, key, null, now);
   const woken = two.length === 1 ? two : firstOfRoutes(statements, key, max);
   for (const [number] of woken) statements(unpark).run(number);
-  return woken.map(([, lane, route]) => ({ key: lane, route }));
+  return woken.map(([number, route]) => ({ number, route }));
 }
 
-function firstOfRoutes(
-  statements: Statements,
-  key: string,
-  max: number,
-): [number: number, lane: string, route: number][] {
-  const lanes: [number: number, lane: string, route: number][] = [];
+function firstOfRoutes(statements: Statements, key: string, max: number): [number: number, route: number][] {
+  const lanes: [number: number, route: number][] = [];
   let route = readValue<number>(statements, readRoute, key, -1);
   for (; route !== null; route = readValue<number>(statements, readRoute, key, route)) {
     const of = route;
-    for (const [number, lane] of statements(readFirst).all(key, of, max) as [number: number, lane: string][])
-      lanes.push([number, lane, of]);
+    for (const [number] of statements(readFirst).all(key, of, max) as [number: number][])
+      lanes.push([number, of]);
   }
   return lanes;
 }

@@ -67,17 +67,17 @@ const ofLanes = `SELECT ${columnList(laneNames, fromJob)} FROM millrace_job j JO
 
 /** The jobs with lanes among these live ones, by seq, as they stand. */
 export function readLanes(statements: Statements, seqs: readonly number[]): Map<number, Laned> {
-  return lanedBySeq(statements(ofLanes).all(JSON.stringify(seqs)));
-}
-
-/** Those of them that take permits of keys: what the others do beside waiting in line is nothing to their lanes. */
-export function readHolders(statements: Statements, seqs: readonly number[]): Map<number, Laned> {
-  return lanedBySeq(statements(`${ofLanes} AND s.lane_gates IS NOT NULL`).all(JSON.stringify(seqs)));
-}
-
-function lanedBySeq(rows: readonly unknown[]): Map<number, Laned> {
-  const jobs = rows.map(readLaned) as Laned[];
+  const jobs = statements(ofLanes).all(JSON.stringify(seqs)).map(readLaned) as Laned[];
   return new Map(jobs.map((job) => [job.seq, job]));
+}
+
+/** Inputs: the seqs. */
+const gatesOf = "SELECT lane_gates FROM millrace_spec";
+
+/** The gates of the keys of these jobs, of those that have any. */
+export function readLaneGates(statements: Statements, seqs: readonly number[]): (readonly string[])[] {
+  const rows = readOnSeqs(statements, gatesOf, seqs) as [gates: string | null][];
+  return rows.flatMap(([gates]) => (gates === null ? [] : [JSON.parse(gates) as string[]]));
 }
 
 export type Member = Pick<JobRow, "flow" | "edges">;

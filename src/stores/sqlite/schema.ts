@@ -9,7 +9,8 @@
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
  *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
- *  millrace_line     ready jobs with a lane, in order     millrace_lane     lane -> its first job, its turn, where it waits
+ *  millrace_lane     lane -> its first jobs (lane-line.ts), its turn, where it waits
+ *  millrace_line     the ready jobs with a lane behind those, in order
  *  millrace_turn     the turn that a queue has reached    millrace_permit   gate of a key -> what is held, token time
  *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
@@ -66,7 +67,7 @@ CREATE TABLE millrace_line (
 ) WITHOUT ROWID;
 CREATE TABLE millrace_lane (
   number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, queue TEXT, pos INTEGER NOT NULL, parked_at TEXT,
-  rank INTEGER, seq INTEGER, route INTEGER, timer_at INTEGER
+  rank INTEGER, seq INTEGER, route INTEGER, timer_at INTEGER, behind TEXT, has_more INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX millrace_lane_open ON millrace_lane (route, pos, seq) WHERE ${isOpenLane};
 CREATE INDEX millrace_lane_parked ON millrace_lane (parked_at, route, pos, seq) WHERE ${isParkedLane};

@@ -4,19 +4,21 @@
  */
 import type { NamedValues, SqlValue, Statements } from "./connection.ts";
 
-const oneSeq = "WHERE seq = ?";
-const seqRange = "WHERE seq BETWEEN ? AND ?";
-const seqList = "WHERE seq IN (SELECT value FROM json_each(?))";
+const oneSeq = "= ?";
+const seqRange = "BETWEEN ? AND ?";
+const seqList = "IN (SELECT value FROM json_each(?))";
 
+/** @param column the primary key of the table: lanes have numbers instead of seqs. */
 export function runOnSeqs(
   statements: Statements,
   sql: string,
   seqs: readonly number[],
   named?: NamedValues,
+  column = "seq",
 ): void {
   if (seqs.length === 0) return;
   const [among, ...values] = amongSeqs(seqs);
-  const statement = statements(`${sql} ${among}`);
+  const statement = statements(`${sql} WHERE ${column} ${among}`);
   if (named === undefined) statement.run(...values);
   else statement.run(named, ...values);
 }
@@ -25,7 +27,7 @@ export function runOnSeqs(
 export function readOnSeqs(statements: Statements, sql: string, seqs: readonly number[]): unknown[] {
   if (seqs.length === 0) return [];
   const [among, ...values] = amongSeqs(seqs);
-  return statements(`${sql} ${among}`).all(...values);
+  return statements(`${sql} WHERE seq ${among}`).all(...values);
 }
 
 function amongSeqs(seqs: readonly number[]): readonly [among: string, ...values: SqlValue[]] {

@@ -12,14 +12,15 @@ import type { Passing } from "../../store/rules/arrive.ts";
 import { keepUntilOf, keptForeverAt } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { noteOf } from "../../store/rules/tell.ts";
-import { count, moveLane, tellEvent } from "../../store/rules/telling.ts";
+import { count, tellEvent } from "../../store/rules/telling.ts";
 import { columnList, finishedNames } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
 import type { RowSet, SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
+import { givePermitsBack } from "./lanes.ts";
 import { hasLanes } from "./routes.ts";
-import { liveReader, readHolders } from "./rows.ts";
+import { liveReader, readLaneGates } from "./rows.ts";
 import type { Member } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -101,15 +102,10 @@ function isKept({ next, member }: End): boolean {
   return next.keepMs !== 0 || member !== undefined;
 }
 
-/** What ends on a route with lanes gives back what it holds of its keys. */
+/** What ends on a route with lanes gives back what it holds of its keys. It runs, so it stands in no line. */
 function leaveLanes(step: Step, ends: readonly End[]): void {
   const laned = ends.filter(({ lease }) => hasLanes(step, lease.route));
-  if (laned.length === 0) return;
-  const ended = new Map(laned.map((end) => [end.lease.seq, end]));
-  for (const [seq, job] of readHolders(step.statements, seqsOf(laned))) {
-    const end = ended.get(seq) as End;
-    moveLane(step, job, isKept(end) ? { ...job, state: stateCodes[end.next.to], keepsLane: 0 } : null);
-  }
+  if (laned.length > 0) givePermitsBack(step, readLaneGates(step.statements, seqsOf(laned)));
 }
 
 function seqsOf(ends: readonly End[]): number[] {
