@@ -84,7 +84,7 @@ export function writeKeyUse({ key, weight, cap }: KeyUse): string {
   return `${weight}:${cap ?? ""}:${key}`;
 }
 
-/** Every claim and every end of a job with keys reads them: a pattern takes three times as long. */
+/** Without a pattern, because every claim and every end of a job with keys reads them. */
 export function readKeyUse(text: string): KeyUse {
   const weightEnd = text.indexOf(":");
   const capEnd = text.indexOf(":", weightEnd + 1);

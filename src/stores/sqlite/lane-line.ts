@@ -38,7 +38,7 @@ export const placeWidth = 4;
 /** Of millrace_lane: its first job, and what follows it. */
 export const lineColumns = `${placeColumns}, behind, has_more`;
 
-/** So many may stand behind the first one in the row of a lane: 16 make it longer by 130 bytes. */
+/** So many may stand behind the first one in the row of a lane: each makes it longer by some eight bytes. */
 const behindMax = 16;
 /**
  * Up to so many join there as they come, so that short lines need no other table. Each of them is a write of the row, which
