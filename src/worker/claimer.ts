@@ -268,11 +268,13 @@ export class Claimer {
       this.#owesClocks = false;
       for (const told of this.#engine.clocksTold) told(answer.nextDueInMs, answer.now);
     }
-    if (answer.jobs.length === 0) return;
-    if (!isFull && !answer.more) this.#turns.tell([...new Set(answer.jobs.map(({ route }) => route))]);
-    for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
-    renewal.arm();
-    slots.arrive(answer.jobs, sentUs);
+    if (answer.jobs.length > 0) {
+      if (!isFull && !answer.more) this.#turns.tell([...new Set(answer.jobs.map(({ route }) => route))]);
+      for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
+      renewal.arm();
+      slots.arrive(answer.jobs, sentUs);
+    }
+    for (const pool of this.#routes.pools) pool.handedOver();
   }
 
   /** The offers of a pool. Slots that are free now go to the first of them. */

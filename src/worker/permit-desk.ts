@@ -308,7 +308,8 @@ export class PermitDesk {
   #tryOnce(waiter: Waiter, late: () => void): void {
     if (!this.#waiters.has(waiter)) return;
     const before = this.#forNobody;
-    // What the claim brings is handed over before the turn is over. One for nobody may have come instead of its own.
+    // What the claim has brought is handed to who waits before the turn is over. One for nobody may have come instead of
+    // its own.
     const over = (): void => (this.#forNobody === before ? late() : this.#tryOnce(waiter, late));
     this.#pool.afterNextClaim(() => this.#engine.platform.defer(over));
     this.#worker.look();

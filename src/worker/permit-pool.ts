@@ -31,8 +31,10 @@ export class PermitPool extends Pool {
     return storeLimits.claimJobsMax;
   }
 
-  /** Told once for each claim that was answered, in the order in which they were sent. */
-  override claimed(): void {
+  override claimed(): void {}
+
+  /** Told once for each claim that was answered, in the order in which they were sent, once its jobs are here. */
+  override handedOver(): void {
     this.#answered += 1;
     const over = this.#looks.filter(({ behind }) => this.#answered > behind);
     this.#looks = this.#looks.filter(({ behind }) => this.#answered <= behind);

@@ -7,6 +7,7 @@ import type { Millrace } from "../client/millrace.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
 import { permitQueue, permitTtlMs } from "../model/permit.ts";
+import type { Hint, Store } from "../store/store.ts";
 import { handler } from "./handler.ts";
 import type { Permit } from "./permit.ts";
 
@@ -41,6 +42,30 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     await releaseAll([await v.run(waiting), ...others]);
     expect(await v.run(v.mill.limits.state("shop", { key: "ann" }))).toMatchObject({ held: 0, free: 1 });
     expect(await inStore()).toBe(0);
+  });
+
+  test("who tries once gets what its claim has brought, though the next claim goes out before that is handed over", async () => {
+    const listeners: ((hint: Hint) => void)[] = [];
+    const beside: Store = {
+      ...v.store,
+      ...{ claimsAhead: true, claimsOvertake: true },
+      watch: (listener) => (listeners.push(listener), v.store.watch(listener)),
+      // Behind what it brings there is more to claim, as it hears just then.
+      async claim(request) {
+        const answer = await v.store.claim(request);
+        const routes = request.offers.flatMap((offer) => [...offer.routes]);
+        if (answer.jobs.length > 0) for (const hear of listeners) hear({ kind: "ready", routes });
+        return answer;
+      },
+    };
+    const ahead = millOn(beside, {}, v.platform);
+    const ann = await take("ann");
+    const waiting = ahead.limits.acquire("shop", { key: "ann", wait: "1h" });
+    await v.advance(100);
+    for (const key of ["bob", "cid", "dan"]) await releaseAll([await take(key, { wait: 0 }, ahead)]);
+    await v.run(ann.release());
+    await releaseAll([await v.run(waiting)]);
+    await v.run(ahead.close());
   });
 
   test("those who wait for one key are served in their order", async () => {

@@ -160,6 +160,9 @@ export class Pool {
     return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
   }
 
+  /** What a claim has brought is in its slots, or waits for them. */
+  handedOver(): void {}
+
   /**
    * How fast jobs finish is measured while there are any: were the waits for claims a part of it, a pool that once waited
    * would claim too little to stop waiting.
