@@ -65,6 +65,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     for (const key of ["bob", "cid", "dan"]) await releaseAll([await take(key, { wait: 0 }, ahead)]);
     await v.run(ann.release());
     await releaseAll([await v.run(waiting)]);
+    expect(await inStore()).toBe(0);
     await v.run(ahead.close());
   });
 
