@@ -8,6 +8,7 @@ import type { Store } from "../../src/store/store.ts";
 import { withCountedSeqs } from "./counted-seqs.ts";
 import { installedBinaries, npmBinaries } from "./postgres-server.ts";
 import { sharedServerUrl } from "./shared-server.ts";
+import { until } from "./until.ts";
 
 export interface PostgresSource {
   readonly title: string;
@@ -113,6 +114,11 @@ export class SchemaPool {
     const opened = await openStore({ pool: this.#database.pool, schema });
     const close = async (): Promise<void> => {
       await opened.close();
+      // A connection that was cut leaves its statement to the server, which may still be at it: emptying would deadlock.
+      await until("no statement is at work in the schema", async () => {
+        const [row] = await this.#database.query(atWorkSql(schema));
+        return row === undefined;
+      });
       await this.#database.query(emptySql(schema));
       this.#free.push(schema);
     };
@@ -121,6 +127,10 @@ export class SchemaPool {
 }
 
 type OpenInSchema = (place: { readonly pool: pg.Pool; readonly schema: string }) => Promise<Store>;
+
+const atWorkSql = (schema: string): string =>
+  `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'
+    AND strpos(query, '${schema}.') > 0 LIMIT 1`;
 
 const seqsSql = (schema: string, above: number): string =>
   ["waiting", "leased", "history"]
