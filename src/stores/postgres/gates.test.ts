@@ -180,8 +180,17 @@ describe("what a gate holds back", () => {
     await one.putGates([aGate(slack, { cap: 1 })]);
     await one.submit([{ jobs: [limited("a"), limited("b", { name: "print" }), limited("c")] }]);
     const heard = new Set<number>();
+    let isListening = false;
     other.watch((hint) => {
+      isListening = true;
       if (hint.kind === "ready") for (const route of hint.routes) heard.add(route);
+    });
+    // What is told before it listens is lost.
+    let calls = 0;
+    await until("the other listens", async () => {
+      calls += 1;
+      await one.submit([{ jobs: [aJob({ id: `call-${calls}`, queue: "elsewhere" })] }]);
+      return isListening;
     });
     const next = async (): Promise<LeasedJob> => {
       const { jobs } = await one.claim(aClaim({ offers: [{ routes: [send, print], max: 5 }] }));
