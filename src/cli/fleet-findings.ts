@@ -11,6 +11,7 @@ import { quoteNames } from "../model/name.ts";
 import { withoutHidden } from "../model/hidden-queue.ts";
 import type { Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import { withoutGates } from "../store/tallies.ts";
 import type { Finding } from "./finding.ts";
 
 /**
@@ -40,7 +41,7 @@ async function unservedFindings(
   now: number,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  const unserved = withoutHidden(await store.tallyJobs()).filter(
+  const unserved = withoutHidden(withoutGates(await store.tallyJobs())).filter(
     (tally) => tally.state === "ready" && tally.count > 0 && whoServes(workers, tally).length === 0,
   );
   for (const tally of unserved.slice(0, routesMax)) {

@@ -5,13 +5,15 @@ import type { JobState } from "../model/job-state.ts";
 import { withoutHidden } from "../model/hidden-queue.ts";
 import type { Store } from "../store/store.ts";
 import { readHeldByCapability } from "./held-by-capability.ts";
+import { readRefusing, routeUses } from "./held-by-gate.ts";
 import { isPaused } from "./queues.ts";
 import { unlessMissing } from "./unless-missing.ts";
 
 export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>> {
   /**
-   * How many of the ready ones the pause of their queue or a missing capability holds back; left out for none. Those
-   * that a limit holds back are not counted apart.
+   * How many of the ready ones something holds back: the pause, the rate or the concurrency of their queue, a limit that
+   * has no permit left for one of them, a missing capability; left out for none. Those that a single key holds back (a
+   * group, or one key of a limit) are not counted apart: nobody counts the jobs of each key.
    */
   readonly held?: number;
 }
@@ -22,11 +24,17 @@ export async function countJobs(store: CountedStore): Promise<Readonly<Record<st
   type Counts = { -readonly [Key in keyof QueueCounts]: QueueCounts[Key] };
   const queues = Object.create(null) as Record<string, Counts>;
   const tallies = withoutHidden(await store.tallyJobs());
-  const [lacking, paused] = await Promise.all([readHeldByCapability(store, tallies), pausedQueues(store)]);
+  const [lacking, gated] = await Promise.all([
+    readHeldByCapability(store, tallies),
+    readRefusing(
+      store,
+      tallies.map(({ state, queue, gates = [] }) => (state === "ready" ? routeUses({ queue, gates }) : [])),
+    ),
+  ]);
   for (const [at, { queue, state, count }] of tallies.entries()) {
     const counts = (queues[queue] ??= {});
     counts[state] = (counts[state] ?? 0) + count;
-    const isHeld = lacking[at] !== null || (state === "ready" && paused.has(queue));
+    const isHeld = lacking[at] !== null || gated[at] !== null;
     if (isHeld) counts.held = (counts.held ?? 0) + count;
   }
   return queues;

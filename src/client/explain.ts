@@ -20,6 +20,7 @@ import { quoteNames } from "../model/name.ts";
 import { hasSameCaps } from "../model/route.ts";
 import { missingSentence } from "../store/missing-partition.ts";
 import type { JobRecord } from "../store/records.ts";
+import { withoutGates } from "../store/tallies.ts";
 
 export interface Explanation {
   readonly id: string;
@@ -48,7 +49,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
-    tallies.find(
+    withoutGates(tallies).find(
       (tally) =>
         tally.queue === queue &&
         tally.name === name &&

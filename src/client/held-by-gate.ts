@@ -9,6 +9,7 @@ import type { HeldBack } from "../model/held.ts";
 import { readKeyUse } from "../model/lane.ts";
 import type { KeyUse } from "../model/lane.ts";
 import type { JobRecord } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
 import { withFailedHolders } from "./group-holders.ts";
 import { unlessMissing } from "./unless-missing.ts";
 
@@ -22,30 +23,38 @@ export async function readHeldByGate(
   engine: Engine,
   records: readonly JobRecord[],
 ): Promise<readonly (HeldBack | null)[]> {
-  const usesOf = ({ queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
+  const usesOf = ({ state, queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
+    if (state !== "ready") return [];
     const { limits } = engine.readPolicy(policy);
     const gates = limits.map(([name, weight]) => ({ key: limitGateKey(name), weight }));
-    return [
-      ...gatesToPass({ queue, gates }).map((use) => ({ ...use, cap: null })),
-      ...(laneGates ?? []).map(readKeyUse),
-    ];
+    return [...routeUses({ queue, gates }), ...(laneGates ?? []).map(readKeyUse)];
   };
-  const ready = records.filter(({ state }) => state === "ready");
-  if (ready.length === 0) return records.map(() => null);
-  const keys = [...new Set(ready.flatMap((record) => usesOf(record).map(({ key }) => key)))];
-  const { store } = engine;
+  const held = await readRefusing(engine.store, records.map(usesOf));
+  return withFailedHolders(engine.store, held);
+}
+
+/** What a job asks of the gates of its route. */
+export function routeUses(route: Parameters<typeof gatesToPass>[0]): readonly KeyUse[] {
+  return gatesToPass(route).map((use) => ({ ...use, cap: null }));
+}
+
+/** @returns for each list of uses the gate of it that would let nobody pass with them now. */
+export async function readRefusing(
+  store: Pick<Store, "readGates" | "missing">,
+  uses: readonly (readonly KeyUse[])[],
+): Promise<readonly (HeldBack | null)[]> {
+  const keys = [...new Set(uses.flat().map(({ key }) => key))];
+  if (keys.length === 0) return uses.map(() => null);
   const nobody = { gates: [], cursor: null, now: 0 };
   const { gates, now } = await unlessMissing(store, () => store.readGates({ keys }), nobody);
   const byKey = new Map(gates.map((gate) => [gate.key, gate]));
-  const held = records.map((record) => {
-    if (record.state !== "ready") return null;
-    const asked = usesOf(record).flatMap(({ key, weight, cap }) => {
+  return uses.map((asked) => {
+    const known = asked.flatMap(({ key, weight, cap }) => {
       const gate = byKey.get(key);
       return gate === undefined ? [] : [{ ...gate, weight, cap: cap ?? gate.cap }];
     });
-    return heldBack(asked, now);
+    return heldBack(known, now);
   });
-  return withFailedHolders(store, held);
 }
 
 export function viewHeldByGate({ why: _why, until, ...rest }: HeldBack): HeldByGate {

@@ -150,7 +150,7 @@ export class Jobs {
 
   /**
    * Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it.
-   * `held` counts those of the ready that a pause or a missing capability holds back.
+   * `held` counts those of the ready that a pause, a limit, their queue or a missing capability holds back.
    */
   async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
     return this.#look("counts", limit, () => countJobs(this.#engine.store));

@@ -55,6 +55,7 @@ describe("a limit on how many run at once", () => {
     const held = { by: "limit", name: "slack", use: { held: 2, cap: 2 }, until: null };
     const { jobs } = await v.run(v.mill.jobs.list({ state: "ready" }));
     expect(jobs.map((each) => each.held)).toEqual([held]);
+    expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { ready: 1, held: 1, running: 2 } });
     expect(await v.run(v.mill.jobs.get(jobs[0]!.id))).toMatchObject({ state: "ready", held });
     expect(await v.run(v.mill.explain(jobs[0]!.id))).toMatchObject({
       ...{ state: "ready", held, why: 'The limit "slack" is full: 2 of 2 are held.', expectedAt: null },

@@ -74,7 +74,7 @@ export function metricFamilies({ totals, queues, servers, processes }: Measured)
     },
     {
       name: "millrace_queue_held_jobs",
-      help: "Ready jobs that a pause or a missing capability holds back.",
+      help: "Ready jobs that a pause, a limit, the rate or concurrency of the queue or a missing capability holds back.",
       type: "gauge",
       samples: byQueue(({ held }) => held),
     },

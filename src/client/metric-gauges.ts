@@ -23,7 +23,7 @@ export interface QueueGauges {
    * where none is ready.
    */
   readonly oldestReadyMs: number | null;
-  /** Ready jobs that the pause of the queue or a missing capability holds back. */
+  /** Ready jobs that something holds back, as counts tell it (count-jobs.ts). */
   readonly held: number;
   /** Live workers that serve the queue. */
   readonly workers: number;

@@ -124,7 +124,7 @@ describe("queues", () => {
         queue: "chat",
         jobs: { ready: 1 },
         oldestReadyMs: 3000,
-        ...{ held: 0, workers: 1, slots: 1, busy: 0, paused: false, draining: false, cooling: 1 },
+        ...{ held: 1, workers: 1, slots: 1, busy: 0, paused: false, draining: false, cooling: 1 },
       },
       {
         queue: "mail",

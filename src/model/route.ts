@@ -33,13 +33,20 @@ export interface Route extends RouteContent {
 const noCaps: readonly string[] = [];
 const noGates: readonly GateUse[] = [];
 
-/** A route as records and tallies show it: without capabilities where it has none. */
+/** A route as records show it: without capabilities where it has none. */
 export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "lanes">): {
   readonly queue: string;
   readonly name: string;
   readonly caps?: readonly string[];
 } {
   return caps.length === 0 ? { queue, name } : { queue, name, caps };
+}
+
+/** A route as tallies show it: with its gates, too, which decide together about all its ready jobs. */
+export function talliedRoute(route: Omit<RouteContent, "lanes">): ReturnType<typeof shownRoute> & {
+  readonly gates?: readonly GateUse[];
+} {
+  return route.gates.length === 0 ? shownRoute(route) : { ...shownRoute(route), gates: route.gates };
 }
 
 /** Two routes of one queue and name that ask for the same. */

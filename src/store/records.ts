@@ -286,6 +286,8 @@ export interface Tally {
   readonly name: string;
   /** Left out for none. */
   readonly caps?: readonly string[];
+  /** That all its jobs have to pass, beside the gate of their queue and those of their keys; left out for none. */
+  readonly gates?: readonly GateUse[];
   readonly state: JobState;
   readonly count: number;
 }

@@ -5,6 +5,7 @@
 import { keyUsesOf } from "../../src/store/rules/lane.ts";
 import type { FeedRecord, Gate, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
+import { withoutGates } from "../../src/store/tallies.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs } from "../support/walk.ts";
 import type { Snapshot } from "./history.ts";
@@ -13,7 +14,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
   const jobs = await findAll(store, {}, 500, 10_000);
   return {
     jobs,
-    tallies: await store.tallyJobs(),
+    tallies: withoutGates(await store.tallyJobs()),
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),

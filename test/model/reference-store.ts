@@ -8,6 +8,7 @@
 import { isKeyedGate } from "../../src/model/lane.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
+import { talliedRoute } from "../../src/model/route.ts";
 import type { Route } from "../../src/model/route.ts";
 import type * as operations from "../../src/store/operations.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../src/store/upkeep.ts";
@@ -327,10 +328,10 @@ export class ReferenceStore {
 
   tallyJobs(): readonly Tally[] {
     const tallies = new Map<string, Tally>();
-    for (const { queue, name, caps, state } of this.#rules.all.jobs.values()) {
-      const key = JSON.stringify([queue, name, caps, state]);
-      const count = (tallies.get(key)?.count ?? 0) + 1;
-      tallies.set(key, { queue, name, ...(caps === undefined ? {} : { caps }), state, count });
+    for (const { route, state } of this.#rules.all.jobs.values()) {
+      const asked = talliedRoute(this.#rules.all.routes.find(({ number }) => number === route) as Route);
+      const key = JSON.stringify([asked, state]);
+      tallies.set(key, { ...asked, state, count: (tallies.get(key)?.count ?? 0) + 1 });
     }
     return [...tallies.values()];
   }

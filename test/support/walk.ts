@@ -107,13 +107,19 @@ export async function auditAll(store: Store, max = 100): Promise<Record<string, 
   return totals;
 }
 
-const tallyKey = ({ queue, name, caps = [], state }: Tally): string =>
-  JSON.stringify([queue, name, caps, jobStates.indexOf(state)]);
+const tallyKey = ({ queue, name, caps = [], gates = [], state }: Tally): string =>
+  JSON.stringify([
+    queue,
+    name,
+    caps,
+    jobStates.indexOf(state),
+    gates.map(({ key, weight }) => [key, weight]),
+  ]);
 const byKey = (a: Tally, b: Tally): number => (tallyKey(a) < tallyKey(b) ? -1 : 1);
 
 export const sortTallies = (tallies: readonly Tally[]): Tally[] => [...tallies].sort(byKey);
 
-/** What the tallies must be, counted job by job. */
+/** What the tallies must be (without gates, of which a record knows nothing), counted job by job. */
 export function recount(jobs: readonly JobRecord[]): Tally[] {
   const tallies = new Map<string, Tally>();
   for (const { queue, name, caps, state } of jobs) {

@@ -8,6 +8,7 @@ import { afterNoHandler } from "../../model/after-run.ts";
 import { routeNumber } from "../../model/route.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Tally } from "../../store/records.ts";
+import { withoutGates } from "../../store/tallies.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
 import { readNotices, servingWorkers } from "../worker-notice.ts";
@@ -106,7 +107,7 @@ async function longOrphans(
 
 /** Routes with ready jobs whose queue has live workers, none of which would run them; null where no job is ready. */
 async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> {
-  const tallies = await engine.store.tallyJobs();
+  const tallies = withoutGates(await engine.store.tallyJobs());
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return null;
   const notices = await readNotices(engine.store);

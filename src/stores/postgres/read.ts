@@ -1,6 +1,6 @@
 /** Looking at jobs (sql/read.ts, sql/feed.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
-import { shownRoute } from "../../model/route.ts";
+import { shownRoute, talliedRoute } from "../../model/route.ts";
 import type { RouteContent } from "../../model/route.ts";
 import type {
   FeedAnswer,
@@ -90,11 +90,10 @@ export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> 
   // What is counted under a code of no state is corrected by the audit.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
-  // Routes that differ in their gates only are counted together.
   return addTallies(
     known.map(([, state, count], at) => [
       {
-        ...shownRoute(contents[at] as RouteContent),
+        ...talliedRoute(contents[at] as RouteContent),
         state: stateOfCode(Number(state)),
         count: Number(count),
       },

@@ -1,7 +1,7 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
-import { shownRoute } from "../../model/route.ts";
+import { talliedRoute } from "../../model/route.ts";
 import type { FeedRequest } from "../../store/operations.ts";
 import { readRecord } from "../../store/packed-events.ts";
 import type { JobRecord } from "../../store/records.ts";
@@ -84,7 +84,6 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
-  // Jobs of one name that have to pass different gates are on different routes.
   return addTallies(
     routes.map((route) => {
       const { number } = route;
@@ -92,7 +91,7 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
       const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
       byState.set("running", (totals.get(number) ?? 0) - others);
       return [...byState].flatMap(([state, count]) =>
-        count === 0 ? [] : [{ ...shownRoute(route), state, count }],
+        count === 0 ? [] : [{ ...talliedRoute(route), state, count }],
       );
     }),
   );

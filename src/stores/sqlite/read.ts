@@ -1,6 +1,6 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
-import { shownRoute } from "../../model/route.ts";
+import { talliedRoute } from "../../model/route.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
 import { readRecord as readTold, routesLeft } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
@@ -9,7 +9,7 @@ import type { ReadyHead } from "../../store/store.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { readAllRoutes, routesFreed, sumVersions } from "./gates.ts";
-import { capsColumn, readRoute, readRoutes } from "./routes.ts";
+import { askedOf, capsColumn, readRoute, readRoutes } from "./routes.ts";
 import { readKept, seqOfId } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import type { Step } from "./step.ts";
@@ -30,16 +30,16 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
   });
 }
 
-/** No input. Answer: every count that is not zero. Routes that differ in their gates alone are counted together. */
-const readTallies = `SELECT r.queue, r.name, ${capsColumn}, t.state, sum(t.count)
+/** No input. Answer: every count that is not zero. Routes that differ in the order of their lanes are counted together. */
+const readTallies = `SELECT r.queue, r.name, ${capsColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`;
+  WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5`;
 
 export function tallyJobs({ statements }: Step): Tally[] {
-  type Row = [queue: string, name: string, caps: string, state: number, count: number];
+  type Row = [queue: string, name: string, caps: string, gates: string, state: number, count: number];
   const rows = statements(readTallies).all() as Row[];
-  return rows.map(([queue, name, caps, state, count]) => ({
-    ...shownRoute({ queue, name, caps: caps === "[]" ? [] : (JSON.parse(caps) as string[]) }),
+  return rows.map(([queue, name, caps, gates, state, count]) => ({
+    ...talliedRoute({ queue, name, ...askedOf(caps, gates) }),
     state: stateOfCode(state),
     count,
   }));

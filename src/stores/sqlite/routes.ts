@@ -82,8 +82,12 @@ function contentOf(row: unknown): RouteContent {
     ...texts: [string, string, string, string],
     LaneOrder | null,
   ];
-  const asked = { caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
-  return { queue, name, ...asked, ...(lanes === null ? {} : { lanes }) };
+  return { queue, name, ...askedOf(caps, gates), ...(lanes === null ? {} : { lanes }) };
+}
+
+/** Capabilities and gates of a route from their columns. */
+export function askedOf(caps: string, gates: string): Pick<RouteContent, "caps" | "gates"> {
+  return { caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {

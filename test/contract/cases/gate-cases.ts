@@ -17,6 +17,7 @@ import {
   schedule,
 } from "../../support/builders.ts";
 import { until } from "../../support/until.ts";
+import { sortTallies } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const slack = limitGateKey("slack");
@@ -59,6 +60,21 @@ export const gateCases: ContractGroup = {
         expect(events).toEqual([
           { kind: "queue-changed", id: "q", rev: 0, route: 0, state: null, attempt: 0, extra: "{}" },
         ]);
+      },
+    ],
+    [
+      "tallies tell jobs of one name apart by the gates of their routes",
+      async ({ submit, store }) => {
+        const heavy = [{ key: slack, weight: 3 }];
+        await submit(limited("a"), limited("b"), limited("c", { gates: heavy }), aJob({ id: "d" }));
+        const kind = { queue: "mail", name: "send", state: "ready" } as const;
+        expect(sortTallies(await store.tallyJobs())).toEqual(
+          sortTallies([
+            { ...kind, count: 1 },
+            { ...kind, gates: usesSlack, count: 2 },
+            { ...kind, gates: heavy, count: 1 },
+          ]),
+        );
       },
     ],
     [
