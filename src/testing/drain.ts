@@ -95,6 +95,7 @@ export class Drain {
       if (quietTurns < quietTurnsMax) continue;
       this.#tellQuiet();
       if (this.#worker.running > 0) await pauseReally();
+      else if (await this.#areHeld(unfinished)) break;
       else if (!(await time.step(timersUntilUs))) throw notDrained(unfinished, timeoutMs);
     }
     const worker = this.#worker;
@@ -131,6 +132,14 @@ export class Drain {
           missingCapabilities(caps, this.#capabilities).length === 0 &&
           (state === "ready" || state === "running" || (state === "scheduled" && dueAt <= time.now)),
       );
+  }
+
+  /** Whether a pause, a limit or a group holds all of these back while nothing runs: they wait for the clock, or for somebody. */
+  async #areHeld(jobs: readonly JobRecord[]): Promise<boolean> {
+    if (jobs.some(({ state }) => state !== "ready")) return false;
+    for (const { id } of jobs)
+      if (((await this.#options.mill.jobs.get(id))?.held ?? null) === null) return false;
+    return true;
   }
 }
 

@@ -294,6 +294,22 @@ describe("the clock and the close", () => {
     await expect(t.mill.limits.acquire("one", { wait: 0 })).resolves.toMatchObject({ limit: "one" });
   });
 
+  test("what a pause or a rate holds back stays, without a moved clock, until it may run", async () => {
+    const rated = job<number>("rated", { limits: [limit("slow", { rate: { max: 1, per: "1m" } })] });
+    const t = await start({ handlers: [greets, handler(rated, () => {})] });
+    const beganAt = t.clock.now();
+    await t.mill.queues.pause("mail");
+    await t.enqueue(greet, { name: "a" });
+    await t.enqueueMany([rated.with(1), rated.with(2)]);
+    expect(await t.drain()).toEqual({ ran: 1 });
+    expect(t.clock.now()).toEqual(beganAt);
+    await t.clock.advance("1m");
+    expect(await t.drain()).toEqual({ ran: 1 });
+    await t.mill.queues.resume("mail");
+    expect(await t.drain()).toEqual({ ran: 1 });
+    expect([t.completed(greet).length, t.completed(rated).length]).toEqual([1, 2]);
+  });
+
   test("two tests side by side do not see each other, and the same seed mints the same ids", async () => {
     const [one, two] = [await start({ seed: 1 }), await start({ seed: 1 })];
     const [first, second] = [
