@@ -235,7 +235,7 @@ export function firstEventOf({ kind, note }: ToldEvent): EventName | null {
   return note !== undefined && note.startsWith(untold) && afterRuns.has(kind) ? "started" : null;
 }
 
-export function secondEventOf({ kind, extra }: ToldEvent): EventName | null {
+export function secondEventOf({ kind, extra }: Pick<ToldEvent, "kind" | "extra">): EventName | null {
   if (kind === "claimed") return extra === null ? null : "started";
   if (kind === "promoted") return "ready";
   return isEventName(kind) ? kind : null;
@@ -284,11 +284,10 @@ function attemptOfNote(note: string): AttemptRecord | undefined {
   return readCompletedAlone(note, from) ?? readAttemptLog(note.slice(from)).entries[0];
 }
 
-/** What the feed's own event does not have of one that is told. */
-interface EventSetting {
-  readonly at: Date;
-  readonly route: { readonly queue: string; readonly name: string };
-  readonly cursor: string;
+/** Of the route of the job that an event is about. */
+interface EventRoute {
+  readonly queue: string;
+  readonly name: string;
 }
 
 /**
@@ -298,7 +297,9 @@ interface EventSetting {
 export function eventOfJob(
   kind: EventName,
   told: ToldEvent & { readonly id: string },
-  { at, route: { queue, name }, cursor }: EventSetting,
+  at: Date,
+  { queue, name }: EventRoute,
+  cursor: string,
 ): MillraceEvent {
   const { id: jobId, state, attempt } = told;
   const place = placeOfId(jobId);
@@ -328,7 +329,9 @@ export function eventOfJob(
 export function eventOfFlow(
   kind: EventName,
   told: ToldEvent & { readonly id: string },
-  { at, route: { name }, cursor }: EventSetting,
+  at: Date,
+  { name }: EventRoute,
+  cursor: string,
 ): MillraceEvent {
   const noJob = { jobId: null, queue: null, name, state: null, attempt: null };
   return {
@@ -346,7 +349,7 @@ const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs">> = {};
 /** By its report, or by the end of the attempt. */
 function startOf(told: ToldEvent, at: Date): Date {
   if (told.kind === "started" && typeof told.extra === "number") return new Date(told.extra);
-  return new Date(at.getTime() - (endFields(told).ranUs ?? 0) / 1000);
+  return new Date(at.getTime() - (attemptOfNote(told.note ?? "")?.ranUs ?? 0) / 1000);
 }
 
 /** The fields of the kind itself, as far as the feed tells them. */

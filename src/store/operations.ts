@@ -347,6 +347,11 @@ export interface FeedRequest {
    * them is spared the reading of the others. Left out: all.
    */
   readonly kinds?: readonly EventKind[];
+  /**
+   * Records with `bundles` in the place of events, for whoever takes these one by one: an object for each event of a page
+   * costs more than all that a listener does with it.
+   */
+  readonly isBundled?: boolean;
 }
 
 export interface FeedAnswer {

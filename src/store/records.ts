@@ -271,12 +271,26 @@ export interface FeedEvent {
   readonly index?: number;
 }
 
+/** Events of a record that differ only in their job, whose ids are still packed: `BundleWalk` of packed-events.ts reads them. */
+export interface FeedBundle extends Omit<FeedEvent, "id" | "note" | "index"> {
+  /** The place of its first event in the record, from 0 on. */
+  readonly first: number;
+  /** How many events it has. */
+  readonly count: number;
+  /** Their ids, each with its note behind it where the bundle is noted. */
+  readonly packed: string;
+  readonly isNoted: boolean;
+}
+
 /** One record per store call that changed something. Events of one job in order of rev; between jobs the order is free. */
 export interface FeedRecord {
   readonly number: number;
   readonly at: number;
+  /** None where bundles were asked for. */
   readonly events: readonly FeedEvent[];
-  /** How many events it has, where only some of them were asked for. */
+  /** Where they were asked for. */
+  readonly bundles?: readonly FeedBundle[];
+  /** How many events it has, where bundles or only some of them were asked for. */
   readonly count?: number;
 }
 

@@ -6,13 +6,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { useOneThread } from "../support/one-thread.ts";
 import type { OpenStore } from "./contract-suite.ts";
 
 export const openInMemory: OpenStore = ({ platform }) => openSqliteStore({ path: ":memory:", platform });
 
-export function openOnFile(executor: "inline" | "thread"): OpenStore {
+export function openOnFile(): OpenStore {
   const nextPath = useFiles();
-  return ({ platform }) => openSqliteStore({ path: nextPath(), platform, executor });
+  return ({ platform }) => openSqliteStore({ path: nextPath(), platform, executor: "inline" });
+}
+
+export function openInThread(): OpenStore {
+  const nextPath = useFiles();
+  const startThread = useOneThread();
+  return ({ platform }) => openSqliteStore({ path: nextPath(), platform, executor: "thread", startThread });
 }
 
 function useFiles(): () => string {

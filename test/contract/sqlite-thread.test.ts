@@ -1,8 +1,5 @@
-/**
- * The embedded store keeps the contract in a thread too. A file of its own: every case starts a thread, which takes its
- * time.
- */
+/** The embedded store keeps the contract in a thread too, where requests and answers cross as messages. */
 import { describeStoreContract } from "./contract-suite.ts";
-import { openOnFile } from "./sqlite-stores.ts";
+import { openInThread } from "./sqlite-stores.ts";
 
-describeStoreContract("sqlite on a file, in a thread", openOnFile("thread"));
+describeStoreContract("sqlite on a file, in a thread", openInThread());

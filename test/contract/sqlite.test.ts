@@ -3,4 +3,4 @@ import { describeStoreContract } from "./contract-suite.ts";
 import { openInMemory, openOnFile } from "./sqlite-stores.ts";
 
 describeStoreContract("sqlite in memory", openInMemory);
-describeStoreContract("sqlite on a file", openOnFile("inline"));
+describeStoreContract("sqlite on a file", openOnFile());

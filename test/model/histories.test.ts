@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { useOneThread } from "../support/one-thread.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const { HISTORY_SEED: seed, HISTORY_RUNS: runs } = process.env;
@@ -28,7 +29,7 @@ const everyKind = `
   .split(",")
   .map((kind) => kind.trim());
 
-const historyRuns = 400;
+const historyRuns = 300;
 const folder = mkdtempSync(join(tmpdir(), "millrace-histories-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -43,12 +44,11 @@ describe("any history on sqlite is answered as the reference model answers it", 
       expect(everyKind.filter((kind) => !sightings.has(kind))).toEqual([]);
   }, 600_000);
 
+  const startThread = useOneThread();
   test("on a file, in a thread", async () => {
     let files = 0;
-    await expectSameAnswers(
-      (platform) => openSqliteStore({ path: join(folder, `${files++}.db`), platform, executor: "thread" }),
-      12,
-      40,
-    );
+    const open: Parameters<typeof expectSameAnswers>[0] = (platform) =>
+      openSqliteStore({ path: join(folder, `${files++}.db`), platform, executor: "thread", startThread });
+    await expectSameAnswers(open, 12, 40);
   }, 600_000);
 });

@@ -12,7 +12,16 @@ import { talliedRoute } from "../../src/model/route.ts";
 import type { Route } from "../../src/model/route.ts";
 import type * as operations from "../../src/store/operations.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../src/store/upkeep.ts";
-import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/store/records.ts";
+import { fieldEnd, packText } from "../../src/store/packed-text.ts";
+import type {
+  DocPut,
+  FeedBundle,
+  FeedEvent,
+  GatePut,
+  JobRecord,
+  LeasedJob,
+  Tally,
+} from "../../src/store/records.ts";
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
 
@@ -336,13 +345,16 @@ export class ReferenceStore {
     return [...tallies.values()];
   }
 
-  readFeed({ after, max, kinds }: operations.FeedRequest): operations.FeedAnswer {
+  readFeed({ after, max, kinds, isBundled = false }: operations.FeedRequest): operations.FeedAnswer {
     if (after === -1) return { records: [], cursor: this.#rules.feedNumber };
     const all = this.#rules.feed.filter(({ number }) => number > after).slice(0, max);
     const records = all.map((record) => {
-      if (kinds === undefined) return record;
+      if (kinds === undefined && !isBundled) return record;
       const events = record.events.map((event, index) => ({ ...event, index }));
-      return { ...record, events: events.filter(({ kind }) => kinds.includes(kind)), count: events.length };
+      const wanted = events.filter(({ kind }) => kinds?.includes(kind) ?? true);
+      const count = events.length;
+      if (!isBundled) return { ...record, events: wanted, count };
+      return { ...record, events: [], bundles: wanted.map(bundleOf), count };
     });
     return { records, cursor: records.at(-1)?.number ?? after };
   }
@@ -459,4 +471,11 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
     job.reason === reason &&
     (filter.keepsLane === undefined || job.keepsLane === 1)
   );
+}
+
+/** A bundle of one event. */
+function bundleOf({ id, note, index = 0, ...shared }: FeedEvent): FeedBundle {
+  const isNoted = note !== undefined;
+  const packed = isNoted ? `${packText(id)}${fieldEnd}${packText(note)}` : packText(id);
+  return { ...shared, first: index, count: 1, packed, isNoted };
 }

@@ -10,7 +10,7 @@ import type { RealStore } from "./open-network.ts";
 export interface CrashSubject {
   readonly title: string;
   readonly open?: RealStore["open"];
-  /** How many crashes of each scenario, spread over its calls; left out for two at each call, up to crashesMax. */
+  /** How many crashes of each scenario, spread over its calls; left out for one behind each call, up to crashesMax. */
   readonly crashes?: number;
 }
 
@@ -31,22 +31,25 @@ export function describeFlowCrashes({ title, open, crashes }: CrashSubject): voi
 }
 
 /** A flow that waits for its retention makes many calls that are all alike. */
-const crashesMax = 160;
+const crashesMax = 80;
 
 /** MILLRACE_CRASHES=all dies before and behind every call on every store, MILLRACE_CRASHES=N so often in each scenario. */
 const { MILLRACE_CRASHES: asked } = process.env;
 
-function crashesOf(calls: number, given: number | undefined): number {
-  if (asked === "all") return 2 * calls;
-  return Math.min(2 * calls, asked === undefined ? (given ?? crashesMax) : Number(asked));
-}
-
+/**
+ * What a process leaves that dies behind a call, it leaves too where it dies before its next one, but for calls that are
+ * both on their way: so by default it dies behind each call, and before the first.
+ */
 function pointsOf(calls: number, given: number | undefined): readonly CrashPoint[] {
-  const crashes = crashesOf(calls, given);
-  const all = Array.from({ length: calls }, (_, at) => at + 1).flatMap((call): CrashPoint[] => [
+  const numbers = Array.from({ length: calls }, (_, at) => at + 1);
+  const both = numbers.flatMap((call): CrashPoint[] => [
     { call, when: "before" },
     { call, when: "behind" },
   ]);
+  if (asked === "all") return both;
+  const isEach = asked === undefined && given === undefined;
+  const all = isEach ? both.filter(({ call, when }) => when === "behind" || call === 1) : both;
+  const crashes = Math.min(all.length, asked === undefined ? (given ?? crashesMax) : Number(asked));
   const step = all.length / crashes;
   return Array.from({ length: crashes }, (_, at) => all[Math.floor((at + 0.5) * step)] as CrashPoint);
 }

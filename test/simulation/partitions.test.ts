@@ -8,7 +8,7 @@ import type { Judge } from "../history/judge-by.ts";
 import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastPartitionSeeds } from "./seeds.ts";
 
-const { from, to } = seedsToRun(30);
+const { from, to } = seedsToRun(20);
 const partitions = 3;
 const judge: Judge = (evidence) =>
   checkHistory(evidence).filter(({ invariant }) => invariant !== 31 && invariant !== 32);

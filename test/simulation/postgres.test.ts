@@ -24,4 +24,4 @@ const open: RealSubject["open"] = async (platform) => {
 };
 
 describeRealSimulation({ title: "Postgres", seeds: 6, open });
-describeFlowCrashes({ title: "Postgres", open, crashes: 3 });
+describeFlowCrashes({ title: "Postgres", open, crashes: 2 });

@@ -22,4 +22,4 @@ const open: RealSubject["open"] = async (platform) => {
 };
 
 describeRealSimulation({ title: "Redis", seeds: 7, open });
-describeFlowCrashes({ title: "Redis", open, crashes: 6 });
+describeFlowCrashes({ title: "Redis", open, crashes: 4 });

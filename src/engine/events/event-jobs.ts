@@ -21,15 +21,21 @@ const batchMax = 100;
 const knownMax = 50_000;
 const none: readonly string[] = [];
 
-/** Whether the events lack something that their jobs have. */
-export function needsJobs(events: readonly MillraceEvent[], { tag }: EventFilter): boolean {
-  if (tag !== undefined) return true;
-  for (const event of events) if (lacksJob(event)) return true;
-  return false;
+/** Whether the event lacks something that its job has, or the filter something that only the job can tell. */
+export function lacksJob(event: MillraceEvent, { tag }: EventFilter): boolean {
+  return tag !== undefined || lacksFields(event);
 }
 
-function lacksJob(event: MillraceEvent): boolean {
-  return event.kind === "progress" || lacksAttempt(event) || isFlowEnd(event);
+function lacksFields(event: MillraceEvent): boolean {
+  switch (event.kind) {
+    case "progress":
+    case "flow-completed":
+    case "flow-failed":
+    case "flow-cancelled":
+      return true;
+    default:
+      return lacksAttempt(event);
+  }
 }
 
 function isFlowEnd(
@@ -72,7 +78,7 @@ export class EventJobs {
     { tag }: EventFilter,
   ): Promise<readonly MillraceEvent[]> {
     const wanted = events.filter(
-      (event) => lacksJob(event) || (tag !== undefined && !this.#tags.has(subjectOf(event) ?? "")),
+      (event) => lacksFields(event) || (tag !== undefined && !this.#tags.has(subjectOf(event) ?? "")),
     );
     const records = await this.#read(wanted.flatMap((event) => subjectOf(event) ?? []));
     const tagged =

@@ -6,7 +6,7 @@ import { nowPlace, startPlace } from "../../model/event-cursor.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { EventKind } from "../../model/event-kind.ts";
-import type { FeedEvent } from "../../store/records.ts";
+import type { FeedBundle } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import type { RouteNames } from "./route-names.ts";
 
@@ -15,9 +15,9 @@ export interface PartitionRecord {
   readonly partition: number;
   readonly number: number;
   readonly at: number;
-  readonly events: readonly FeedEvent[];
-  /** How many events the record has, where only some of them were read. */
-  readonly count?: number;
+  readonly bundles: readonly FeedBundle[];
+  /** How many events the record has, those included that nobody asked for. */
+  readonly count: number;
 }
 
 /** About so many events are read at a time; records have from one to a thousand. */
@@ -101,16 +101,18 @@ export class FeedPages {
     }
     const max = this.#max;
     const kinds = this.#kinds();
-    const asked = { partition, after: Math.max(0, after), max };
+    const asked = { partition, after: Math.max(0, after), max, isBundled: true };
     const page = await this.#store.readFeed(kinds === undefined ? asked : { ...asked, kinds });
-    const records = page.records.map((record) => ({ partition, ...record }));
+    const records = page.records.map(({ number, at, bundles = [], count = 0 }) => {
+      return { partition, number, at, bundles, count };
+    });
     const [first, last] = [records[0], records.at(-1)];
     if (first === undefined || last === undefined) return { records, isEnd: true };
     if (after !== startPlace.after && first.number !== after + 1) await this.#checkKept(after);
     // A page counts as read once all of it can be told.
     await this.#names.learn(records);
     this.#place = { after: last.number, skip: 0 };
-    const events = records.reduce((sum, record) => sum + (record.count ?? record.events.length), 0);
+    const events = records.reduce((sum, record) => sum + record.count, 0);
     const fitting = Math.floor((pageEvents * records.length) / Math.max(1, events));
     this.#max = Math.min(Math.max(fitting, pageRecords.min), pageRecords.max);
     return { records, isEnd: records.length < max };

@@ -241,7 +241,7 @@ export class LiveFeed {
       this.#stale.add(asked[index] as number);
       this.#failed(each.reason);
     }
-    const events = records.reduce((sum, record) => sum + (record.count ?? record.events.length), 0);
+    const events = records.reduce((sum, record) => sum + record.count, 0);
     return hasFailed ? null : { events, isEnd: fulfilled.every((each) => each.isEnd) };
   }
 

@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import { mergeByTime } from "./merge-by-time.ts";
 
-const record = (partition: number, number: number, at: number) => ({ partition, number, at, events: [] });
+const record = (partition: number, number: number, at: number) => ({
+  partition,
+  number,
+  at,
+  bundles: [],
+  count: 0,
+});
 
 test("records of several partitions are merged by time, and those of one keep the order of their numbers", () => {
   const zero = [record(0, 1, 10), record(0, 2, 40), record(0, 3, 30)];

@@ -34,15 +34,9 @@ export class RouteNames {
   }
 
   #hasNew(records: readonly PartitionRecord[]): boolean {
-    let last = 0;
-    for (const { events } of records) {
-      for (const { route } of events) {
-        if (route === last || route === 0) continue;
-        if (!this.#routes.has(route)) return true;
-        last = route;
-      }
-    }
-    return false;
+    return records.some(({ bundles }) =>
+      bundles.some(({ route }) => route !== 0 && !this.#routes.has(route)),
+    );
   }
 
   async #read(): Promise<void> {

@@ -6,10 +6,14 @@ import { nowPlace, startPlace, writePlace, writeCursor } from "../../model/event
 import type { FeedPlace } from "../../model/event-cursor.ts";
 import { eventOfFlow, eventOfJob, firstEventOf, flowEventOf, secondEventOf } from "../../model/event.ts";
 import type { EventName, MillraceEvent } from "../../model/event.ts";
+import type { EventKind } from "../../model/event-kind.ts";
 import { placeOfId } from "../../model/flow/flow-meta.ts";
 import { permitQueue } from "../../model/permit.ts";
 import type { Route } from "../../model/route.ts";
-import type { FeedEvent } from "../../store/records.ts";
+import { storeLimits } from "../../store/limits.ts";
+import { BundleWalk } from "../../store/packed-events.ts";
+import { escapeMark } from "../../store/packed-text.ts";
+import type { FeedBundle } from "../../store/records.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
 import type { RouteNames } from "./route-names.ts";
 
@@ -65,22 +69,28 @@ export class Places {
   }
 }
 
-/** Whether an event of the record is one that the filter lets pass, its tag aside. */
-export function hasWanted({ events }: PartitionRecord, filter: EventFilter, names: RouteNames): boolean {
+/** Whether an event of the record may be one that the filter lets pass. False means that none is. */
+export function mayHaveWanted({ bundles }: PartitionRecord, filter: EventFilter, names: RouteNames): boolean {
+  const { job, flow } = filter;
   const routes = new WantedRoutes(filter, names);
-  return events.some((told) => {
-    if (names.isFlow(told.route))
-      return wantedFlowEvent(told, filter) !== null && routes.of(told.route) !== null;
-    const isKind = isWantedKind(filter, firstEventOf(told)) || isWantedKind(filter, secondEventOf(told));
-    if (!isKind) return false;
-    return told.route === noRoute
-      ? subjectOfPut(told, filter) !== null
-      : isOfJob(told, filter) && routes.of(told.route) !== null;
+  return bundles.some(({ kind, extra, route, packed }) => {
+    if (names.isFlow(route)) return routes.of(route) !== null;
+    const isKind = isWantedKind(filter, secondEventOf({ kind, extra })) || mayBeFirst(filter, kind);
+    if (!isKind || route === noRoute) return isKind;
+    // The id of a member begins with that of its flow; one with escapes is compared when it is taken.
+    const text = job ?? flow;
+    const isId = text === undefined || packed.includes(text) || packed.includes(escapeMark);
+    return isId && routes.of(route) !== null;
   });
 }
 
+/** Whether events of this kind may be told as two, of which the first is wanted. */
+function mayBeFirst(filter: EventFilter, kind: EventKind): boolean {
+  return isWantedKind(filter, kind === "claimed" ? kind : "started");
+}
+
 /** As which event of a whole flow it is told, where the filter lets it pass; those of its parts are not. */
-function wantedFlowEvent(told: FeedEvent, filter: EventFilter): EventName | null {
+function wantedFlowEvent(told: BundleWalk, filter: EventFilter): EventName | null {
   const { job, queue, flow = told.id } = filter;
   const isAboutFlow =
     job === undefined && queue === undefined && flow === told.id && placeOfId(told.id) === null;
@@ -92,7 +102,7 @@ function isWantedKind({ kinds }: EventFilter, kind: EventName | null): boolean {
   return kind !== null && (kinds === undefined || kinds.has(kind));
 }
 
-function isOfJob({ id }: FeedEvent, { job, flow }: EventFilter): boolean {
+function isOfJob({ id }: BundleWalk, { job, flow }: EventFilter): boolean {
   return (job === undefined || job === id) && (flow === undefined || placeOfId(id)?.id === flow);
 }
 
@@ -123,7 +133,7 @@ class WantedRoutes {
 
 /** What an event is about that a document tells (PutEvent of store/records.ts), where the filter lets it pass. */
 function subjectOfPut(
-  { kind, id, extra }: FeedEvent,
+  { kind, id, extra }: BundleWalk,
   { queue, job, name, tag, flow }: EventFilter,
 ): object | null {
   if ([job, name, tag, flow].some((text) => text !== undefined)) return null;
@@ -145,48 +155,132 @@ interface ShowOptions {
   readonly places: Places;
 }
 
+/** The counts of a cursor as text: a number that is written anew for each event costs more than the event itself. */
+const countTexts = Array.from({ length: 2 * storeLimits.callItemsMax + 1 }, (_, count) => String(count));
+
 /**
- * The events of a record behind those that were given before, and moves the places behind it. Each event of the feed has
- * two places in a cursor, because it may be told as two.
+ * The events of a record behind those that were given before, made one by one as they are taken: made all at once, they
+ * outlive the collector's first rounds, which costs a listener more than making them. Moves the places behind the record.
+ * Each event of the feed has two places in a cursor, because it may be told as two.
  */
-export function showEvents(record: PartitionRecord, { filter, names, places }: ShowOptions): MillraceEvent[] {
-  const { number, events } = record;
-  const given = places.givenOf(record);
-  const routes = new WantedRoutes(filter, names);
-  const shown: MillraceEvent[] = [];
-  const at = new Date(record.at);
-  const last = 2 * (record.count ?? events.length);
-  const [before, behind] = places.around(record);
-  const inRecord = `${before}${number - 1}.`;
-  const cursorAt = (count: number): string =>
-    count >= last ? before + String(number) + behind : inRecord + String(count) + behind;
-  for (let position = 0; position < events.length; position++) {
-    const told = events[position] as FeedEvent;
-    const count = 2 * (told.index ?? position) + 1;
-    if (count < given) continue;
-    if (names.isFlow(told.route)) {
-      const kind = wantedFlowEvent(told, filter);
-      const route = kind === null ? null : routes.of(told.route);
-      if (kind !== null && route !== null)
-        shown.push(eventOfFlow(kind, told, { at, route, cursor: cursorAt(count + 1) }));
-      continue;
-    }
-    const [first, second] = [firstEventOf(told), secondEventOf(told)];
-    const isFirst = count > given && isWantedKind(filter, first);
-    const isSecond = isWantedKind(filter, second);
-    if (!isFirst && !isSecond) continue;
-    if (told.route === noRoute) {
-      const subject = subjectOfPut(told, filter);
-      if (subject !== null)
-        shown.push({ kind: second, cursor: cursorAt(count + 1), at, ...subject } as MillraceEvent);
-      continue;
-    }
-    const route = isOfJob(told, filter) ? routes.of(told.route) : null;
-    if (route === null) continue;
-    if (isFirst) shown.push(eventOfJob(first as EventName, told, { at, route, cursor: cursorAt(count) }));
-    if (isSecond)
-      shown.push(eventOfJob(second as EventName, told, { at, route, cursor: cursorAt(count + 1) }));
+export class ShownRecord {
+  readonly #bundles: readonly FeedBundle[];
+  readonly #filter: EventFilter;
+  readonly #names: RouteNames;
+  readonly #routes: WantedRoutes;
+  readonly #at: Date;
+  /** Places in the record that were given before. */
+  readonly #given: number;
+  /** A cursor inside of the record: what stands before the count of places, and behind it. */
+  readonly #before: string;
+  readonly #behind: string;
+  readonly #last: number;
+  /** The cursor behind the whole record. */
+  readonly #lastCursor: string;
+  /** Stands on the event that was told last, in the bundle before `#nextBundle`. */
+  readonly #walk = new BundleWalk();
+  #nextBundle = 0;
+  /** Of the bundle: how its events are told. */
+  #telling: "job" | "flow" | "put" = "job";
+  #route: RouteName = unnamed;
+  /** Of the bundle: as which wanted event each of its own is told, where it is not told as two. */
+  #second: EventName | null = null;
+  /** Of the bundle: whether an event may be told as two, of which the first is wanted. */
+  #mayBeFirst = false;
+  /** The first event of two was given, and the second one is the next. */
+  #isSecondNext = false;
+
+  constructor(record: PartitionRecord, { filter, names, places }: ShowOptions) {
+    const [before, behind] = places.around(record);
+    this.#bundles = record.bundles;
+    this.#filter = filter;
+    this.#names = names;
+    this.#routes = new WantedRoutes(filter, names);
+    this.#at = new Date(record.at);
+    this.#given = places.givenOf(record);
+    this.#before = `${before}${record.number - 1}.`;
+    this.#behind = behind;
+    this.#last = 2 * record.count;
+    this.#lastCursor = before + String(record.number) + behind;
+    places.read(record);
   }
-  places.read(record);
-  return shown;
+
+  /** The next event; null behind the last one. */
+  next(): MillraceEvent | null {
+    const walk = this.#walk;
+    if (this.#isSecondNext) {
+      this.#isSecondNext = false;
+      return this.#showSecond(walk);
+    }
+    for (;;) {
+      while (walk.next()) {
+        const shown = this.#show(walk);
+        if (shown !== null) return shown;
+      }
+      const bundle = this.#bundles[this.#nextBundle++];
+      if (bundle === undefined) return null;
+      if (this.#isWanted(bundle)) walk.enter(bundle);
+    }
+  }
+
+  /** Sees what is true of all events of the bundle. @returns whether some may be told. */
+  #isWanted(bundle: FeedBundle): boolean {
+    const { kind, route } = bundle;
+    const filter = this.#filter;
+    this.#telling = route === noRoute ? "put" : this.#names.isFlow(route) ? "flow" : "job";
+    if (this.#telling !== "put") {
+      const wanted = this.#routes.of(route);
+      if (wanted === null) return false;
+      this.#route = wanted;
+    }
+    if (this.#telling === "flow") return true;
+    const second = secondEventOf(bundle);
+    this.#second = isWantedKind(filter, second) ? second : null;
+    this.#mayBeFirst = mayBeFirst(filter, kind);
+    return this.#second !== null || this.#mayBeFirst;
+  }
+
+  #show(told: BundleWalk): MillraceEvent | null {
+    const count = 2 * told.index + 1;
+    if (count < this.#given) return null;
+    if (this.#telling === "flow") return this.#showFlow(told);
+    if (this.#telling === "put") return this.#showPut(told);
+    if (!isOfJob(told, this.#filter)) return null;
+    const first = this.#mayBeFirst && count > this.#given ? firstEventOf(told) : null;
+    if (first === null) return this.#showSecond(told);
+    this.#isSecondNext = this.#second !== null;
+    return eventOfJob(first, told, this.#at, this.#route, this.#cursor(count));
+  }
+
+  #showSecond(told: BundleWalk): MillraceEvent | null {
+    if (this.#second === null) return null;
+    return eventOfJob(this.#second, told, this.#at, this.#route, this.#cursor(2 * told.index + 2));
+  }
+
+  #showPut(told: BundleWalk): MillraceEvent | null {
+    const subject = this.#second === null ? null : subjectOfPut(told, this.#filter);
+    if (subject === null) return null;
+    const cursor = this.#cursor(2 * told.index + 2);
+    return { kind: this.#second, cursor, at: this.#at, ...subject } as MillraceEvent;
+  }
+
+  #showFlow(told: BundleWalk): MillraceEvent | null {
+    const kind = wantedFlowEvent(told, this.#filter);
+    if (kind === null) return null;
+    return eventOfFlow(kind, told, this.#at, this.#route, this.#cursor(2 * told.index + 2));
+  }
+
+  #cursor(count: number): string {
+    if (count >= this.#last) return this.#lastCursor;
+    const cursor = this.#before + (countTexts[count] ?? String(count));
+    return this.#behind === "" ? cursor : cursor + this.#behind;
+  }
+}
+
+/** All of them at once. */
+export function showEvents(record: PartitionRecord, options: ShowOptions): MillraceEvent[] {
+  const shown = new ShownRecord(record, options);
+  const events: MillraceEvent[] = [];
+  for (let event = shown.next(); event !== null; event = shown.next()) events.push(event);
+  return events;
 }

@@ -15,10 +15,10 @@ import type { Platform } from "../../platform/platform.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { FeedMerge } from "./feed-merge.ts";
 import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
-import { needsJobs } from "./event-jobs.ts";
+import { lacksJob } from "./event-jobs.ts";
 import type { EventJobs } from "./event-jobs.ts";
 import type { LiveFeed } from "./live-feed.ts";
-import { hasWanted, Places, showEvents } from "./show-events.ts";
+import { mayHaveWanted, Places, ShownRecord } from "./show-events.ts";
 import type { EventFilter } from "./show-events.ts";
 
 /** So many events may wait for a listener that follows; one that is further behind reads by itself. */
@@ -60,9 +60,13 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   #isOver = false;
   /** Called when something came, or when it is over. */
   #wake: (() => void) | null = null;
-  /** Shown and not taken yet, from `#taken` on. */
-  #shown: readonly MillraceEvent[] = [];
+  /** The record whose events are taken; null behind its last one. */
+  #record: ShownRecord | null = null;
+  /** Events that had to wait for what their jobs have, from `#taken` on; they come before the rest of the record. */
+  #completed: readonly MillraceEvent[] = [];
   #taken = 0;
+  /** The event of the record that is next, and lacks what its job has. */
+  #lacking: MillraceEvent | null = null;
   /** One `next` after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #turns = 0;
@@ -84,8 +88,15 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   }
 
   next(): Promise<IteratorResult<MillraceEvent, undefined>> {
-    if (this.#turns === 0 && this.#taken < this.#shown.length && !this.#isOver)
-      return Promise.resolve({ done: false, value: this.#shown[this.#taken++] as MillraceEvent });
+    if (this.#turns === 0) {
+      try {
+        const event = this.#takeNow();
+        if (event !== null) return Promise.resolve({ done: false, value: event });
+      } catch (error) {
+        this.end();
+        return Promise.reject(error as Error);
+      }
+    }
     this.#turns += 1;
     const turn = this.#turn.then(() => this.#pull()).finally(() => (this.#turns -= 1));
     this.#turn = turn.catch(() => undefined);
@@ -107,24 +118,33 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     if (this.#isOver) return;
     this.#isOver = true;
     this.#leave();
-    this.#shown = [];
+    this.#record = this.#lacking = null;
+    this.#completed = [];
     this.#taken = 0;
     this.#wake?.();
     this.#ended();
   }
 
+  /** The next event where it can be given at once; null where something has to be read first, or all is over. */
+  #takeNow(): MillraceEvent | null {
+    if (this.#taken < this.#completed.length) return this.#completed[this.#taken++] as MillraceEvent;
+    if (this.#record === null || this.#lacking !== null) return null;
+    const event = this.#record.next();
+    if (event === null) this.#record = null;
+    else if (lacksJob(event, this.#filter)) {
+      this.#lacking = event;
+      return null;
+    }
+    return event;
+  }
+
   async #pull(): Promise<IteratorResult<MillraceEvent, undefined>> {
     try {
       while (!this.#isOver) {
-        if (this.#taken < this.#shown.length)
-          return { done: false, value: this.#shown[this.#taken++] as MillraceEvent };
-        const places = (this.#places ??= new Places(await this.#begin));
-        const record = await this.#nextRecord(places);
-        if (record === null || this.#isOver) continue;
-        const { names } = this.#around.live;
-        const shown = showEvents(record, { filter: this.#filter, names, places });
-        this.#shown = needsJobs(shown, this.#filter) ? await this.#withJobs(shown) : shown;
-        this.#taken = 0;
+        const event = this.#takeNow();
+        if (event !== null) return { done: false, value: event };
+        if (this.#lacking !== null) await this.#completeRest(this.#lacking);
+        else await this.#takeRecord();
       }
       return over;
     } catch (error) {
@@ -133,12 +153,31 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     }
   }
 
+  async #takeRecord(): Promise<void> {
+    const places = (this.#places ??= new Places(await this.#begin));
+    const record = await this.#nextRecord(places);
+    if (record === null || this.#isOver) return;
+    const { names } = this.#around.live;
+    this.#record = new ShownRecord(record, { filter: this.#filter, names, places });
+  }
+
+  /** From the first event on that lacks something, the rest of a record is made at once: its jobs are read in batches. */
+  async #completeRest(first: MillraceEvent): Promise<void> {
+    const rest = [first];
+    for (let event = this.#record?.next(); event; event = this.#record?.next()) rest.push(event);
+    this.#record = null;
+    this.#lacking = null;
+    this.#taken = 0;
+    const completed = await this.#withJobs(rest);
+    if (!this.#isOver) this.#completed = completed;
+  }
+
   /** The next record, or null where it has to look again. */
   async #nextRecord(places: Places): Promise<PartitionRecord | null> {
     if (this.#failure !== null) throw this.#failure.error;
     const waiting = this.#waiting.shift();
     if (waiting !== undefined) {
-      this.#waitingEvents -= waiting.events.length;
+      this.#waitingEvents -= takenOf(waiting);
       return waiting;
     }
     if (this.#isFollowing) {
@@ -197,9 +236,9 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
 
   /** A new record of the live feed. */
   took(record: PartitionRecord): void {
-    const isForNobody = !hasWanted(record, this.#filter, this.#around.live.names);
+    const isForNobody = !mayHaveWanted(record, this.#filter, this.#around.live.names);
     if (isForNobody && this.#waiting.length === 0) return this.#places?.read(record);
-    this.#waitingEvents += record.events.length;
+    this.#waitingEvents += takenOf(record);
     if (this.#waitingEvents > waitingMax && this.#waiting.length > 0) return this.#leave();
     this.#waiting.push(record);
     this.#wake?.();
@@ -218,4 +257,11 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     this.#waiting = [];
     this.#waitingEvents = 0;
   }
+}
+
+/** How many of the record's events were asked for. */
+function takenOf({ bundles }: PartitionRecord): number {
+  let taken = 0;
+  for (const { count } of bundles) taken += count;
+  return taken;
 }

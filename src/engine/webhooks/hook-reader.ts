@@ -17,7 +17,7 @@ import type { DocCheck, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { FeedMerge } from "../events/feed-merge.ts";
 import { checkPlace } from "../events/feed-pages.ts";
-import { needsJobs } from "../events/event-jobs.ts";
+import { lacksJob } from "../events/event-jobs.ts";
 import type { EventJobs } from "../events/event-jobs.ts";
 import type { RouteNames } from "../events/route-names.ts";
 import { Places, showEvents } from "../events/show-events.ts";
@@ -123,8 +123,8 @@ export class HookReader {
       if (merged.kind === "end") return { events, hasMore: false };
       const shown = showEvents(merged.record, { filter: this.#filter, names, places });
       const own = shown.filter(({ queue }) => queue !== webhookQueue);
-      const isWhole = own.length === 0 || !needsJobs(own, this.#filter);
-      events.push(...(isWhole ? own : await jobs.complete(own, this.#filter)));
+      const isLacking = own.some((event) => lacksJob(event, this.#filter));
+      events.push(...(isLacking ? await jobs.complete(own, this.#filter) : own));
     }
     return { events, hasMore: true };
   }

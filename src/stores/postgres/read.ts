@@ -112,7 +112,7 @@ export async function readPackedFeed(calls: Calls, { after, max }: FeedRequest):
 export async function readFeed(calls: Calls, request: FeedRequest): Promise<FeedAnswer> {
   const { end, records } = await readPackedFeed(calls, request);
   return {
-    records: records.map(([number, at, events]) => ({ number, at, ...readRecord(events, request.kinds) })),
+    records: records.map(([number, at, events]) => ({ number, at, ...readRecord(events, request) })),
     cursor: end,
   };
 }

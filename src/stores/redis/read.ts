@@ -115,7 +115,7 @@ export const readFeed: Operation<"readFeed"> = async (calls, request) => {
   return {
     records: records.map(([number, at, packed]) => ({
       ...{ number, at },
-      ...readRecord(packed, request.kinds, readRoute),
+      ...readRecord(packed, request, readRoute),
     })),
     cursor: records.at(-1)?.[0] ?? request.after,
   };

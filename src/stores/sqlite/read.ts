@@ -51,10 +51,11 @@ const readRecords = `SELECT number, at, body FROM millrace_feed WHERE number > ?
 const readEnd = "SELECT max(number) FROM millrace_feed";
 type FeedRow = readonly [number: number, at: number, body: string];
 
-export function readFeed({ statements }: Step, { after, max, kinds }: FeedRequest): FeedAnswer {
+export function readFeed({ statements }: Step, request: FeedRequest): FeedAnswer {
+  const { after, max } = request;
   if (after < 0) return { records: [], cursor: readValue<number>(statements, readEnd) ?? 0 };
   const records = (statements(readRecords).all(after, max) as FeedRow[]).map(([number, at, body]) => {
-    return { number, at, ...readOrTell("feed", number, () => readTold(body, kinds)) };
+    return { number, at, ...readOrTell("feed", number, () => readTold(body, request)) };
   });
   return { records, cursor: records.at(-1)?.number ?? after };
 }

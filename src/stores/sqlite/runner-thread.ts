@@ -44,8 +44,28 @@ export function threadFileBeside(address: string | undefined): URL {
   throw new MillraceError("invalid-option", sentence);
 }
 
-export async function threadRunner(start: ThreadStart): Promise<Runner> {
-  const worker = new Worker(threadFileBeside(import.meta.url), { workerData: start });
+/** What a runner needs of its thread, as a `Worker` has it. */
+export interface StoreThread {
+  postMessage(message: ToThread): void;
+  on(event: "message", listener: (message: FromThread) => void): unknown;
+  on(event: "error", listener: (error: unknown) => void): unknown;
+  on(event: "exit", listener: (code: number) => void): unknown;
+  ref(): void;
+  unref(): void;
+  terminate(): Promise<unknown>;
+}
+
+export type StartThread = (start: ThreadStart) => StoreThread;
+
+const startWorker: StartThread = (start) =>
+  new Worker(threadFileBeside(import.meta.url), { workerData: start });
+
+/** @param startThread another way to a thread that serves the connection (serve-thread.ts). */
+export async function threadRunner(
+  start: ThreadStart,
+  startThread: StartThread = startWorker,
+): Promise<Runner> {
+  const worker = startThread(start);
   let pending: { resolve: (message: FromThread) => void; reject: (error: unknown) => void } | null = null;
   let lost: MillraceError | null = null;
   const take = () => {
@@ -68,7 +88,7 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
       ),
     );
   };
-  worker.on("message", (message: FromThread) => take()?.resolve(message));
+  worker.on("message", (message) => take()?.resolve(message));
   worker.on("error", lose);
   worker.on("exit", (code) => lose(new Error(`the thread ended with the code ${code}`)));
   const next = (): Promise<FromThread> =>

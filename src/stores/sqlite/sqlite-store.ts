@@ -26,6 +26,7 @@ import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSl
 import type { FileSettings } from "./open-file.ts";
 import { openFileIdentity } from "./file-identity.ts";
 import { threadRunner } from "./runner-thread.ts";
+import type { StartThread } from "./runner-thread.ts";
 import { schemaVersion } from "./schema.ts";
 import { openStoreClock } from "../../store/store-clock.ts";
 import { openWatch } from "./watch.ts";
@@ -38,6 +39,8 @@ export interface SqliteOptions {
   readonly durability?: "strict" | "relaxed";
   /** Whether SQLite works in the caller's thread or in one of its own; a store in memory is always inline. */
   readonly executor?: "inline" | "thread";
+  /** Another way to that thread: tests serve hundreds of stores by one. */
+  readonly startThread?: StartThread;
   /**
    * How long a call waits for another connection's write lock before it is refused as store-busy; 10 s unless said
    * otherwise.
@@ -84,11 +87,14 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
 
   const runner =
     place === "thread" && !isMemory
-      ? await threadRunner({
-          settings: { path, durability, lockSleepMs: threadSleepMs },
-          ...entry,
-          openedAt: clock.now(),
-        }).finally(() => database.close())
+      ? await threadRunner(
+          {
+            settings: { path, durability, lockSleepMs: threadSleepMs },
+            ...entry,
+            openedAt: clock.now(),
+          },
+          options.startThread,
+        ).finally(() => database.close())
       : inlineRunner(openSession(database, { path, ...entry, identity }));
 
   const bell = isMemory ? null : openBell(platform, path);

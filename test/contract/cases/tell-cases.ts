@@ -1,7 +1,8 @@
 /** What the feed tells beside changes of state (R10): starts, progress, the notes of settles, and what documents tell. */
 import { expect } from "vitest";
 import { storeLimits } from "../../../src/store/limits.ts";
-import type { LeaseRef } from "../../../src/store/records.ts";
+import { BundleWalk } from "../../../src/store/packed-events.ts";
+import type { FeedBundle, FeedEvent, LeaseRef } from "../../../src/store/records.ts";
 import { aClaim, aDoc, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
@@ -104,6 +105,30 @@ export const tellCases: ContractGroup = {
       },
     ],
     [
+      "bundles tell the very events of their record, with and without kinds, whatever their ids are",
+      async ({ store, submit }) => {
+        await submit(aJob({ id: "a\u001fb" }), aJob({ id: "c\u001e\u0001" }), aJob({ id: "d" }));
+        const { jobs } = await store.claim(aClaim({ max: 3 }));
+        await store.settleIfLeased([
+          aSettle(jobs[0]!, finish(), { attempts: "1 2 3" }),
+          aSettle(jobs[1]!, finish()),
+          aSettle(jobs[2]!, schedule(5, { event: "snoozed" })),
+        ]);
+        for (const kinds of [{}, { kinds: ["completed", "snoozed"] as const }]) {
+          const asked = { after: 0, max: 9, ...kinds };
+          const whole = (await store.readFeed(asked)).records;
+          const { records } = await store.readFeed({ ...asked, isBundled: true });
+          for (const [at, { number, count, bundles }] of records.entries()) {
+            const { events } = whole[at]!;
+            expect({ number, count }).toEqual({ number: at + 1, count: 3 });
+            expect(records[at]!.events).toEqual([]);
+            expect(walked(bundles!)).toEqual(events.map((event, index) => ({ note: "", index, ...event })));
+          }
+          expect(records).toHaveLength(3);
+        }
+      },
+    ],
+    [
       "a document tells an event of no job where its put is applied, and nothing where it is refused",
       async ({ store, submit, events }) => {
         const tells = { kind: "queue-changed", subject: "the\u001fqueue", extra: "why" } as const;
@@ -133,3 +158,16 @@ export const tellCases: ContractGroup = {
     ],
   ],
 };
+
+function walked(bundles: readonly FeedBundle[]): FeedEvent[] {
+  const walk = new BundleWalk();
+  const found: FeedEvent[] = [];
+  for (const bundle of bundles) {
+    walk.enter(bundle);
+    while (walk.next()) {
+      const { kind, id, rev, route, state, attempt, extra, note, index } = walk;
+      found.push({ kind, id, rev, route, state, attempt, extra, note, index });
+    }
+  }
+  return found;
+}
