@@ -158,8 +158,9 @@ local function writeEndings(c, stretch)
   if stretch.n == 0 then return end
   many("ZREM", k.lease, stretch.handles)
   if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), stretch.handles) end
-  for _, h in ipairs(stretch.handles) do
-    if keepUntil ~= "" then push2(c.zadd, k.keep, keepUntil, h) end
+  local isKept = isKeptUntil(keepUntil)
+  for _, h in ipairs((isKept or isBad(to)) and stretch.handles or NONE) do
+    if isKept then push2(c.zadd, k.keep, keepUntil, h) end
     if isBad(to) then push2(c.zadd, k.bad .. to, seqOf(h), h) end
   end
   for _, ending in pairs(stretch.endings) do

@@ -56,8 +56,8 @@ end
 
 local function writeEnd(c, job)
   local k, h, state = c.k, job.h, job.state
-  if job.keepUntil ~= "" then push2(c.zadd, k.keep, job.keepUntil, h)
-  else
+  if isKeptUntil(job.keepUntil) then push2(c.zadd, k.keep, job.keepUntil, h)
+  elseif job.keepUntil == "" then
     c.ended = c.ended or {}
     push(c.ended, state .. num(floor(job.endedAt / MINUTE_MS)), h)
   end
@@ -83,7 +83,7 @@ local function writeJob(c, job)
   if was then
     if was.key and was.key ~= key then push(c.zrem, was.key, h) end
     if was.clock and clock == "" then push(c.zrem, k.clock, h) end
-    if was.keep and job.keepUntil == "" then push(c.zrem, k.keep, h) end
+    if was.keep and not isKeptUntil(job.keepUntil) then push(c.zrem, k.keep, h) end
     if was.result and job.resultUntil == "" then push(c.zrem, k.results, h) end
     if isBad(was.state) and was.state ~= state then push(c.zrem, k.bad .. was.state, h) end
     if was.state == RUNNING and state ~= RUNNING and c.life.gates then returnPermits(c, was.route) end
