@@ -8,6 +8,8 @@ export const freeManyLua = String.raw`
 -- Where more stretches than this have to be looked at one by one, so is all that is behind them.
 local STRETCHES_MAX = 8
 
+local AFTER_BORN_BLOCKED = #BORN_BLOCKED + 1
+
 -- By the masks of an edge: whether this end meets it and does not miss it.
 local function meetsOnly(meets, mask, ended)
   local isMet = meets[mask]
@@ -27,7 +29,14 @@ local function freedAlike(c, id, state)
   local placed = placedFor(c, target)
   if not placed then return false end
   local waits = waitsOfTarget({ alike = alike, need = 0, slack = alike.slack })
-  return { tail = sub(state, #BORN_BLOCKED + #id + 1), placed = placed, behind = placed.before .. waits .. placed.behind }
+  return { tail = sub(state, AFTER_BORN_BLOCKED + #id), placed = placed, behind = placed.before .. waits .. placed.behind }
+end
+
+-- Whether a state is that of a job with this id, and else like the one before.
+local function isLikeFreed(like, state, id)
+  local tail, tailAt = like.tail, AFTER_BORN_BLOCKED + #id
+  return #state == tailAt + #tail - 1 and find(state, tail, tailAt, true) == tailAt
+    and find(state, id, AFTER_BORN_BLOCKED, true) == AFTER_BORN_BLOCKED and find(state, BORN_BLOCKED, 1, true) == 1
 end
 
 -- The handles and the states of the jobs with these ids; false for those that are not there.
@@ -83,7 +92,7 @@ local function arriveAtMany(c, passing, ended)
   c.states = c.states or {}
   for i, edge in ipairs(edges) do
     local id, h, state = ids[i], handles[i], states[i]
-    local isLike = like and state == BORN_BLOCKED .. id .. like.tail
+    local isLike = like and state and isLikeFreed(like, state, id)
     if isGuessed and not isLike and not (state and headIn(state, id)) then
       wrong = wrong + 1
       if wrong > WRONG_MAX then
@@ -93,7 +102,7 @@ local function arriveAtMany(c, passing, ended)
         h = call("HGET", c.k.ids, id)
         state = h and call("HGET", c.k.state, h)
       end
-      isLike = like and state == BORN_BLOCKED .. id .. like.tail
+      isLike = like and state and isLikeFreed(like, state, id)
     end
     local mayBeFreed = state and stretches <= STRETCHES_MAX and #edge > 2 and meetsOnly(meets, sub(edge, 1, 2), ended)
     if mayBeFreed and left[1] then
