@@ -160,6 +160,19 @@ describe("lists", () => {
   });
 });
 
+test("an index to which many jobs come at once is a tree from the beginning, and has nothing else in it", async () => {
+  const store = await redis.open();
+  const ready = `{${redis.prefix}:0}:ready:${send}`;
+  await submit(store, 1, 3);
+  expect(await redis.admin.object("ENCODING", ready)).toBe("listpack");
+  await submit(store, 4, 103);
+  expect(await redis.admin.object("ENCODING", ready)).toBe("skiplist");
+  expect(await redis.admin.zcard(ready)).toBe(103);
+  const { jobs } = await store.claim(aClaim({ max: 200 }));
+  expect(jobs.map(({ id }) => id)).toEqual(Array.from({ length: 103 }, (_, index) => idOf(index + 1)));
+  expect(await redis.admin.exists(ready)).toBe(0);
+});
+
 describe("what the library remembers", () => {
   test("is read again after the library was lost: no seq and no feed number comes twice", async () => {
     const store = await redis.open();
