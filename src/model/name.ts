@@ -33,9 +33,10 @@ export function quoteNames(names: readonly string[]): string {
 
 export function utf8Bytes(text: string): number {
   let bytes = 0;
-  for (const character of text) {
-    const point = character.codePointAt(0) as number;
+  for (let at = 0; at < text.length; at++) {
+    const point = text.codePointAt(at) as number;
     bytes += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    if (point >= 0x10000) at += 1;
   }
   return bytes;
 }

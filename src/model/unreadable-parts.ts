@@ -9,8 +9,8 @@ export function unreadableParts(
   { meta, attempts }: { readonly meta: string | null; readonly attempts: string | null },
   policy: DecidedPolicy,
 ): readonly string[] {
-  // The usual job has neither headers nor a past.
-  if (policy.isReadable && meta === null && attempts === null) return none;
+  // The usual job has neither headers nor a past; a member of a flow has a meta that was read for the one before it.
+  if (policy.isReadable && (meta === null || isReadableMeta(meta)) && isLogReadable(attempts)) return none;
   return [
     ...(policy.isReadable ? [] : ["policy"]),
     ...(isReadableMeta(meta) ? [] : ["meta"]),

@@ -102,10 +102,10 @@ export function checkSubmissions(jobs: readonly AnySubmission[], what: string): 
   }
 }
 
-const conditions: readonly (readonly [keyof AfterOptions, Condition])[] = [
-  ["after", "success"],
-  ["onFailure", "failure"],
-  ["always", "always"],
+const conditions: readonly { readonly key: keyof AfterOptions; readonly on: Condition }[] = [
+  { key: "after", on: "success" },
+  { key: "onFailure", on: "failure" },
+  { key: "always", on: "always" },
 ];
 
 /** @param flow the flow that is being built. */
@@ -114,9 +114,13 @@ export function readAfter(
   what: string,
   flow: object,
 ): Pick<GraphNode, "after" | "join"> {
-  const after = conditions.flatMap(([key, on]) =>
-    listOf(options[key]).map((node) => ({ path: pathOf(node, `${what}: ${key}`, flow), on })),
-  );
+  const after: GraphNode["after"][number][] = [];
+  for (const { key, on } of conditions) {
+    const given: unknown = options[key];
+    if (given === undefined) continue;
+    const name = `${what}: ${key}`;
+    for (const node of listOf(given)) after.push({ path: pathOf(node, name, flow), on });
+  }
   const { join = "all" } = options;
   if (join === "all") return { after, join: null };
   if (join !== "any") checkWhole(join, `${what}: join`, 1, 100_000);

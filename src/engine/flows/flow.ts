@@ -52,6 +52,8 @@ export interface BuiltNode extends GraphNode {
 
 /** Options of a node that say where it stands in the flow; all others are its job's. */
 const placeKeys: readonly string[] = [...afterKeys, "cancelRest", "before"];
+const nodeKeys: readonly string[] = [...memberKeys, ...placeKeys];
+const none: readonly never[] = [];
 
 type ResultsOf<Many extends readonly AnySubmission[]> =
   Many[number] extends Submission<infer _In, infer Result> ? Result : never;
@@ -97,9 +99,12 @@ export class Flow {
   ): FlowNode<Result> {
     const what = `${this.#title}: add ${JSON.stringify(name)}`;
     checkDefinition(job, what);
-    const given = checkOptions(options, what, [...memberKeys, ...placeKeys]) as NodeOptions<In>;
+    const given = checkOptions(options, what, nodeKeys) as NodeOptions<In>;
     const { cancelRest = false } = given;
-    const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`, this));
+    const before =
+      given.before === undefined
+        ? none
+        : listOf(given.before).map((node) => pathOf(node, `${what}: before`, this));
     const path = checkNodeName(name, `${what}: name`);
     this.#addJob({
       path,
@@ -259,25 +264,29 @@ export class Flow {
     readonly before?: readonly string[];
     readonly expands?: Expansion;
   }): void {
-    const { path, within, job, options, cancelsRest = false, before = [], expands } = given;
+    const { path, within, job, options, cancelsRest = false, before = none, expands } = given;
     const what = `${this.#title}: ${JSON.stringify(path)}`;
     const { input, refs } = takeRefs(this, given.input);
-    const own = Object.entries(options).filter(([key]) => !placeKeys.includes(key));
     const { after, join } = readAfter(options, what, this);
-    const implied = this.#impliedBy(refs, after, what);
+    const implied = refs.length === 0 ? none : this.#impliedBy(refs, after, what);
     const [ref] = refs;
     if (ref !== undefined && join !== null && join < after.length + implied.length)
       throw invalidFlow(
         `${what} joins ${join} of ${after.length + implied.length} nodes, and refers to the result of ${JSON.stringify(ref.of)}, ` +
           "which may not have completed by then; a race has the results of those that came first.",
       );
-    this.nodes.push({
+    const node: BuiltNode = {
       ...{ path, within, part: null, cancelsRest, refs, join },
-      after: [...after, ...implied],
-      submission: { job, input, options: own.length === 0 ? undefined : Object.fromEntries(own) },
-      ...(expands === undefined ? {} : { expands }),
-      ...(before.length === 0 ? {} : { before }),
-    });
+      after: implied.length === 0 ? after : [...after, ...implied],
+      submission: { job, input, options: jobOptionsOf(options) },
+    };
+    if (expands === undefined && before.length === 0) this.nodes.push(node);
+    else
+      this.nodes.push({
+        ...node,
+        ...(expands === undefined ? {} : { expands }),
+        ...(before.length === 0 ? {} : { before }),
+      });
   }
 
   /** What an input refers to has to complete before it is needed. */
@@ -293,6 +302,12 @@ export class Flow {
     }
     return [...implied].map((path) => ({ path, on: "success" }));
   }
+}
+
+/** The options of a node that are its job's; undefined for none. */
+function jobOptionsOf(options: object): Submission["options"] {
+  if (Object.keys(options).every((key) => placeKeys.includes(key))) return undefined;
+  return Object.fromEntries(Object.entries(options).filter(([key]) => !placeKeys.includes(key)));
 }
 
 type LastResult<Many extends readonly AnySubmission[]> = Many extends readonly [...unknown[], infer Last]

@@ -11,7 +11,7 @@ import type { FirstTurns } from "../../model/flow/turns.ts";
 import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
 import type { AnyJob } from "../definition.ts";
 import type { Engine } from "../engine.ts";
-import { checkRefs, memberOf, planNodeJobs } from "./plan-flow.ts";
+import { checkRefs, membersOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
 import { flowMetaOf } from "./members.ts";
@@ -104,15 +104,11 @@ async function assemble(
   if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
   const plan = planGraph(nodes, { path, part, isThere });
   checkRefs(nodes);
-  const built = new Map(nodes.map((node) => [node.path, node]));
-  const jobs = await planNodeJobs(
-    engine,
-    plan.nodes.map((node) => built.get(node.path) as BuiltNode),
-  );
+  // The plan is in the order of what was built.
+  const jobs = await planNodeJobs(engine, nodes);
   for (const node of plan.nodes) if (turns?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
-  const members = plan.nodes.map((node, at) =>
-    memberOf(root, node, built.get(node.path) as BuiltNode, jobs[at] as NewJob),
-  );
+  const memberOf = membersOf(root);
+  const members = plan.nodes.map((node, at) => memberOf(node, nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = plan.nodes.filter(({ within }: PlannedNode) => within === path).length;
   const [none, more] = [needOfPart(part, 0), needOfPart(part, total)];
   return {

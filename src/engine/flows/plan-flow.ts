@@ -33,19 +33,15 @@ export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
 
 export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptions): Promise<PlannedFlow> {
   const part: Part = { kind: "flow", onFailure: options.onFailure };
+  // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
-  const built = new Map(flow.nodes.map((node) => [node.path, node]));
   checkRefs(flow.nodes);
-  const jobs = await planNodeJobs(
-    engine,
-    nodes.map((node) => built.get(node.path) as BuiltNode),
-  );
+  const jobs = await planNodeJobs(engine, flow.nodes);
   const { placement } = engine;
   const partition = placement === null ? null : askedPartition(placement, { jobs });
   const id = partition === null ? engine.mintId() : engine.mintId(partition);
-  const members = nodes.map((node, at) =>
-    memberOf(id, node, built.get(node.path) as BuiltNode, jobs[at] as NewJob),
-  );
+  const memberOf = membersOf(id);
+  const members = nodes.map((node, at) => memberOf(node, flow.nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = nodes.filter(({ within }) => within === "").length;
   const whole: NewJob = {
     ...partJob(id, flow.name),
@@ -86,7 +82,57 @@ export function partJob(id: string, name: string): NewJob {
   };
 }
 
-export function memberOf(root: string, node: PlannedNode, built: BuiltNode, job: NewJob): NewJob {
+interface Place {
+  readonly node: PlannedNode;
+  readonly built: BuiltNode;
+  readonly job: NewJob;
+}
+
+/** Makes members of one flow. One that stands in it like the one before it shares what that says about the flow. */
+export function membersOf(root: string): (node: PlannedNode, built: BuiltNode, job: NewJob) => NewJob {
+  let last: (Place & { readonly member: NewJob }) | null = null;
+  return (node, built, job) => {
+    const place = { node, built, job };
+    const id = idOfPath(root, node.path);
+    if (last !== null && standAlike(last, place)) {
+      const { meta, tags, flow = null, edges = null, freed = null, waits = null } = last.member;
+      return { ...job, id, meta, tags, flow, edges, freed, waits };
+    }
+    const member = memberOf(root, id, place);
+    last = { ...place, member };
+    return member;
+  };
+}
+
+/** Whether two jobs differ in nothing that a member says about its flow. */
+function standAlike(one: Place, other: Place): boolean {
+  return (
+    isUsual(one.built) &&
+    isUsual(other.built) &&
+    one.node.within === other.node.within &&
+    one.node.need === other.node.need &&
+    one.node.slack === other.node.slack &&
+    one.node.cancelsRest === other.node.cancelsRest &&
+    one.job.meta === other.job.meta &&
+    one.job.tags === other.job.tags &&
+    one.job.due === other.job.due &&
+    one.job.rankBase === other.job.rankBase &&
+    one.job.rankSlope === other.job.rankSlope &&
+    one.job.ttlMs === other.job.ttlMs &&
+    areSame(one.node.edges, other.node.edges) &&
+    areSame(one.node.parents, other.node.parents)
+  );
+}
+
+/** A job whose input is known. */
+const isUsual = ({ part, refs, expands }: BuiltNode): boolean =>
+  part === null && refs.length === 0 && expands === undefined;
+
+function areSame(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((text, at) => text === other[at]);
+}
+
+function memberOf(root: string, id: string, { node, built, job }: Place): NewJob {
   const { part, edges, parents, members } = node;
   const { need, slack } = part === null ? node : needOfPart(part, members);
   const flow: FlowMeta = {
@@ -100,7 +146,7 @@ export function memberOf(root: string, node: PlannedNode, built: BuiltNode, job:
   const owes = part !== null || node.cancelsRest ? 1 : 0;
   return {
     ...job,
-    id: idOfPath(root, node.path),
+    id,
     meta: writeMeta({ ...readMeta(job.meta), flow }),
     policy: policyOf(job, built),
     tags: tagsOf(root, node.path, job),

@@ -59,7 +59,9 @@ export interface TakenRefs {
 /** Takes the references out of an input. Only plain objects and lists are looked into. */
 export function takeRefs(flow: object, input: unknown): TakenRefs {
   const refs: ResultRef[] = [];
-  const take = (value: unknown, at: readonly (string | number)[]): unknown => {
+  /** The way to the value that is looked at. */
+  const at: (string | number)[] = [];
+  const take = (value: unknown): unknown => {
     if (typeof value !== "object" || value === null) return value;
     const target = targets.get(value);
     if (target !== undefined) {
@@ -68,29 +70,35 @@ export function takeRefs(flow: object, input: unknown): TakenRefs {
           `The input refers to the result of ${JSON.stringify(target.of)}, which is a node of another flow.`,
         );
       const { of, path, isList } = target;
-      refs.push({ at, of, path, ...(isList === true ? { isList } : {}) });
+      refs.push({ at: [...at], of, path, ...(isList === true ? { isList } : {}) });
       return null;
     }
     if (at.length > depthMax) throw invalidFlow("The input is nested too deeply.");
-    if (Array.isArray(value)) return withTaken(value, at);
+    if (Array.isArray(value)) return withTaken(value);
     const prototype = Object.getPrototypeOf(value) as unknown;
-    return prototype === Object.prototype || prototype === null ? withTaken(value, at) : value;
+    return prototype === Object.prototype || prototype === null ? withTaken(value) : value;
   };
-  const withTaken = (value: object, at: readonly (string | number)[]): unknown => {
+  const withTaken = (value: object): unknown => {
+    // Most of an input are texts and numbers, which no way has to be kept to; so are most lists.
+    if (Array.isArray(value) && value.every(isNoObject)) return value;
     let copy: Record<string | number, unknown> | null = null;
-    for (const [key, item] of Object.entries(value)) {
-      // Most of an input are texts and numbers, which no way has to be kept to.
-      if (typeof item !== "object" || item === null) continue;
+    for (const key of Object.keys(value)) {
+      const item = (value as Readonly<Record<string, unknown>>)[key];
+      if (isNoObject(item)) continue;
       const step = Array.isArray(value) ? Number(key) : key;
-      const taken = take(item, [...at, step]);
+      at.push(step);
+      const taken = take(item);
+      at.pop();
       if (taken === item) continue;
       copy ??= (Array.isArray(value) ? [...value] : { ...value }) as Record<string | number, unknown>;
       copy[step] = taken;
     }
     return copy ?? value;
   };
-  return { input: take(input, []), refs };
+  return { input: take(input), refs };
 }
+
+const isNoObject = (value: unknown): boolean => typeof value !== "object" || value === null;
 
 const depthMax = 100;
 

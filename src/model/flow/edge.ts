@@ -38,8 +38,16 @@ export function writeEdge({ meets, misses, target }: Edge): string {
 }
 
 export function readEdge(text: string): Edge {
-  const digit = (at: number): number => Number.parseInt(text.charAt(at), radix);
-  return { meets: digit(0), misses: digit(1), target: targetOf(text) };
+  return { meets: meetsOf(text), misses: digitAt(text, 1), target: targetOf(text) };
+}
+
+/** Only which ends meet the target's need. */
+export function meetsOf(text: string): number {
+  return digitAt(text, 0);
+}
+
+function digitAt(text: string, at: number): number {
+  return Number.parseInt(text.charAt(at), radix);
 }
 
 /** Only the target of an edge, or in the meta of a member the path that the edge comes from. */

@@ -10,7 +10,7 @@
  */
 import { MillraceError } from "../error.ts";
 import { checkName, nameBytesMax, utf8Bytes } from "../name.ts";
-import { bitsOf, everyEnd, readEdge, targetOf, writeEdge } from "./edge.ts";
+import { bitsOf, everyEnd, meetsOf, targetOf, writeEdge } from "./edge.ts";
 
 export const nodesMax = 100_000;
 /** Of the id of a flow, and the dot behind it. */
@@ -76,7 +76,7 @@ const masksText: Readonly<Record<Condition, string>> = {
 
 /** What an edge waits for, by the text that it was written as. */
 export function conditionOf(edge: string): Condition {
-  const { meets } = readEdge(edge);
+  const meets = meetsOf(edge);
   return meets === completed ? "success" : meets === failed ? "failure" : "always";
 }
 
@@ -153,7 +153,7 @@ export function planGraph(given: readonly GraphNode[], whole: Whole): Plan {
     nodes.set(node.path, { ...node, edges: [], parents: [], need: 0, slack: 0, members: 0 });
   }
   joinFlows(nodes, whole);
-  const awaited = goBefore(nodes, whole);
+  const awaited = given.some(({ before }) => before !== undefined) ? goBefore(nodes, whole) : [];
   const links = connect(nodes, whole);
   for (const node of nodes.values()) if (node.part !== null) checkPart(node, node.part);
   checkNoCycle(nodes);
@@ -188,6 +188,7 @@ function goBefore(nodes: Map<string, PlannedNode>, whole: Whole): readonly strin
 
 /** The first edge of every node leads to its flow. */
 function joinFlows(nodes: Map<string, PlannedNode>, whole: Whole): void {
+  const toWhole = edgeToFlow(whole.part);
   for (const node of nodes.values()) {
     const flow = node.within === whole.path ? null : nodes.get(node.within);
     if (flow === undefined || (flow !== null && flow.part === null))
@@ -195,7 +196,7 @@ function joinFlows(nodes: Map<string, PlannedNode>, whole: Whole): void {
         `${JSON.stringify(node.path)} stands in ${JSON.stringify(node.within)}, which is no part of the flow.`,
       );
     if (flow !== null) flow.members += 1;
-    node.edges.push(edgeToFlow(flow?.part ?? whole.part));
+    node.edges.push(flow === null || flow.part === null ? toWhole : edgeToFlow(flow.part));
   }
 }
 
@@ -209,7 +210,9 @@ function checkPart({ path, members }: PlannedNode, part: Part): void {
 function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
   const links: { from: string; edge: string }[] = [];
   const entrances = entrancesOf(nodes);
-  const isLoose = new Map<string, boolean>();
+  /** By nodes that something leads to: whether it is some of several. */
+  const isLoose = new Map<PlannedNode, boolean>();
+  const [parentText, edgeText] = [edgeTexts(), edgeTexts()];
   for (const node of nodes.values()) {
     const { after, join } = node;
     if (join !== null && (join < 1 || join > after.length))
@@ -220,19 +223,19 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
     checkAfter(node, nodes, whole);
     const slack = after.length - (join ?? after.length);
     for (const entrance of entrances(node)) {
-      const before = isLoose.get(entrance.path);
+      const before = isLoose.get(entrance);
       checkOneJoin(entrance, before, slack > 0);
-      isLoose.set(entrance.path, slack > 0);
+      isLoose.set(entrance, slack > 0);
       entrance.slack += slack;
       entrance.need -= slack;
       for (const { path, on } of after) {
         const from = nodes.get(path);
-        const parent = masksText[on] + path;
+        const parent = parentText(on, path);
         // What a part comes after may be what one of its nodes comes after, too.
         if (before !== undefined && isKnownParent(entrance, parent)) continue;
         const within = from === undefined ? whole.path : from.within;
         const target = within === "" ? entrance.path : entrance.path.slice(within.length + 1);
-        const edge = masksText[on] + target;
+        const edge = edgeText(on, target);
         if (from === undefined) links.push({ from: path, edge });
         else from.edges.push(edge);
         entrance.parents.push(parent);
@@ -243,16 +246,26 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
   return links;
 }
 
+/** Texts of edges. In a wide flow most are those that were asked for last, and comparing them is comparing one with itself. */
+function edgeTexts(): (on: Condition, target: string) => string {
+  let last: { readonly on: Condition; readonly target: string; readonly text: string } | null = null;
+  return (on, target) => {
+    if (last === null || last.on !== on || last.target !== target)
+      last = { on, target, text: masksText[on] + target };
+    return last.text;
+  };
+}
+
 function checkAfter({ path: own, after }: PlannedNode, nodes: Map<string, PlannedNode>, whole: Whole): void {
-  const seen = new Set<string>();
+  const seen = after.length > 1 ? new Set<string>() : null;
   const refuse = (path: string, how: string, why: string): MillraceError =>
     invalidFlow(`${JSON.stringify(own)} ${how} ${JSON.stringify(path)}${why}`);
   for (const { path } of after) {
     const from = nodes.get(path);
     if (from === undefined && whole.isThere?.(path) !== true)
       throw refuse(path, "comes after", ", which is no node of this flow.");
-    if (seen.has(path)) throw refuse(path, "comes after", " twice; name it once.");
-    seen.add(path);
+    if (seen?.has(path) === true) throw refuse(path, "comes after", " twice; name it once.");
+    seen?.add(path);
     if (!isInside(own, from === undefined ? whole.path : from.within))
       throw refuse(path, "cannot come after", ", which stands inside of another part.");
   }
@@ -280,18 +293,30 @@ const isInside = (path: string, within: string): boolean => within === "" || pat
 
 /** The nodes that wait for what a node comes after: itself, or of a part the nodes that come after nothing inside of it. */
 function entrancesOf(nodes: ReadonlyMap<string, PlannedNode>): (node: PlannedNode) => readonly PlannedNode[] {
-  const inside = Map.groupBy(nodes.values(), ({ within }) => within);
-  const find = (node: PlannedNode): readonly PlannedNode[] =>
-    node.part === null
-      ? [node]
-      : (inside.get(node.path) ?? [])
-          .filter(({ after }) => !after.some(({ path }) => isInside(path, node.path)))
-          .flatMap(find);
+  let inside: ReadonlyMap<string, readonly PlannedNode[]> | null = null;
+  const find = (node: PlannedNode): readonly PlannedNode[] => {
+    if (node.part === null) return [node];
+    inside ??= Map.groupBy(nodes.values(), ({ within }) => within);
+    return (inside.get(node.path) ?? [])
+      .filter(({ after }) => !after.some(({ path }) => isInside(path, node.path)))
+      .flatMap(find);
+  };
   return find;
+}
+
+/** Whether every node stands behind all that it comes after, as most flows are built: then nothing waits for itself. */
+function isInOrder(nodes: ReadonlyMap<string, PlannedNode>): boolean {
+  const seen = new Set<string>();
+  for (const { path, after, part } of nodes.values()) {
+    if (part !== null || after.some((each) => !seen.has(each.path) && nodes.has(each.path))) return false;
+    seen.add(path);
+  }
+  return true;
 }
 
 /** Takes away what waits for nothing, again and again: what is left waits for itself. */
 function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
+  if (isInOrder(nodes)) return;
   const waits = new Map<string, number>();
   const next = new Map<string, string[]>();
   const wait = (path: string, other: string): void => {
@@ -323,6 +348,6 @@ function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
 /** The nodes of the flow itself whose success nothing waits for: their results are the flow's. */
 export function lastNodes(nodes: readonly PlannedNode[], within: string): readonly string[] {
   const isLast = ({ edges }: PlannedNode): boolean =>
-    edges.slice(1).every((edge) => (readEdge(edge).meets & completed) === 0);
+    edges.every((edge, at) => at === 0 || (meetsOf(edge) & completed) === 0);
   return nodes.filter((node) => node.within === within && isLast(node)).map(({ path }) => path);
 }

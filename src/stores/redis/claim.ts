@@ -3,7 +3,7 @@ import { untilMs } from "../../store/due-job.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
-import { claimedJobOf } from "./record.ts";
+import { claimedReader } from "./record.ts";
 import { routeText } from "./route-text.ts";
 import { packText, readNumber, rowsOf } from "./text.ts";
 
@@ -49,7 +49,8 @@ function leasedJobs(
   const states: string[] = [];
   for (const [place, count, state] of rowsOf<[number, number, string]>(others, 3))
     for (let at = place; at < place + count; at++) states[at] = state;
+  const read = claimedReader();
   return handles
     .split(",")
-    .map((handle, at) => claimedJobOf({ handle, spec: specs[at] as string, state: states[at] ?? first }));
+    .map((handle, at) => read({ handle, spec: specs[at] as string, state: states[at] ?? first }));
 }

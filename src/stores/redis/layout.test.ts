@@ -18,6 +18,7 @@ import {
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { auditAll } from "../../../test/support/walk.ts";
 import { routeText } from "./route-text.ts";
+import { handleOf } from "./text.ts";
 
 const redis = useOwnRedis();
 const send = routeText(aRoute());
@@ -159,6 +160,19 @@ describe("lists", () => {
   });
 });
 
+test("an index to which many jobs come at once is a tree from the beginning, and has nothing else in it", async () => {
+  const store = await redis.open();
+  const ready = `{${redis.prefix}:0}:ready:${send}`;
+  await submit(store, 1, 3);
+  expect(await redis.admin.object("ENCODING", ready)).toBe("listpack");
+  await submit(store, 4, 103);
+  expect(await redis.admin.object("ENCODING", ready)).toBe("skiplist");
+  expect(await redis.admin.zcard(ready)).toBe(103);
+  const { jobs } = await store.claim(aClaim({ max: 200 }));
+  expect(jobs.map(({ id }) => id)).toEqual(Array.from({ length: 103 }, (_, index) => idOf(index + 1)));
+  expect(await redis.admin.exists(ready)).toBe(0);
+});
+
 describe("what the library remembers", () => {
   test("is read again after the library was lost: no seq and no feed number comes twice", async () => {
     const store = await redis.open();
@@ -184,6 +198,24 @@ describe("what the library remembers", () => {
     await redis.admin.call("FUNCTION", "FLUSH");
     await submit(store, 3, 3);
     expect((await store.readJobs([idOf(3)])).map((job) => job?.seq)).toEqual([3]);
+  });
+
+  test("names jobs by their seqs in the order of numbers, wherever these get one more digit", async () => {
+    const store = await redis.open();
+    const [feed, ids] = [`{${redis.prefix}:0}:feed`, `{${redis.prefix}:0}:ids`];
+    let made = 0;
+    for (const before of [7, 996, 1997, 9_996, 999_996, 12_345_998, 2 ** 53 - 10]) {
+      await submit(store, made + 1, made + 1);
+      const [[entry]] = (await redis.admin.xrevrange(feed, "+", "-", "COUNT", 1)) as [[string, string[]]];
+      const next = `${Number.parseInt(entry, 10) + 1}-1`;
+      await redis.admin.xadd(feed, next, "a", "1", "b", "", "s", String(before));
+      await redis.admin.call("FUNCTION", "FLUSH");
+      await submit(store, made + 2, made + 7);
+      const wanted = Array.from({ length: 6 }, (_, at) => handleOf(before + 1 + at));
+      expect(await redis.admin.hmget(ids, ...wanted.map((_, at) => idOf(made + 2 + at)))).toEqual(wanted);
+      expect(wanted.toSorted()).toEqual(wanted);
+      made += 7;
+    }
   });
 
   test("is rebuilt where a hand took the feed away: every job stays in its lists, and new ones come behind", async () => {

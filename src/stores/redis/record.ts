@@ -160,10 +160,41 @@ export function leasedJobOf(texts: JobTexts): LeasedJob {
 
 const laneGatesField = fieldReader("laneGates");
 
-/** The same, as a claim tells it: with the gates of its keys. A short spec has none. */
-export function claimedJobOf(texts: JobTexts): LeasedJob {
+/**
+ * Jobs as a claim tells them, one after the other. Members of a flow that were made alike have the same between their ids and
+ * their inputs, and the same state: what such a job says is read once.
+ */
+export function claimedReader(): (texts: JobTexts) => LeasedJob {
+  let last: Readonly<Record<"flags" | "shared" | "state", string>> & { readonly job: LeasedJob } = none;
+  return (texts) => {
+    const { handle, spec, state } = texts;
+    if (spec.startsWith(fieldEnd)) return leasedJobOf(texts);
+    const { flags, shared } = last;
+    const idEnd = spec.indexOf(fieldEnd, flags.length);
+    if (state === last.state && spec.startsWith(flags) && spec.startsWith(shared, idEnd)) {
+      const id = unpackText(spec.slice(flags.length, idEnd));
+      const input = unpackText(spec.slice(idEnd + shared.length));
+      return { ...last.job, id, seq: seqOf(handle), input };
+    }
+    const job = claimedJobOf(texts);
+    last = { ...aroundIdAndInput(spec), state, job };
+    return job;
+  };
+}
+
+/** Of no job. */
+const none = { flags: fieldEnd, shared: fieldEnd, state: "", job: {} as LeasedJob };
+
+/** Of a spec that is not short, what stands before its id, and between that and its input. */
+function aroundIdAndInput(spec: string): { readonly flags: string; readonly shared: string } {
+  const idAt = spec.indexOf(fieldEnd) + 1;
+  const input = spec.lastIndexOf(fieldEnd) + 1;
+  return { flags: spec.slice(0, idAt), shared: spec.slice(spec.indexOf(fieldEnd, idAt), input) };
+}
+
+/** The same of any job: with the gates of its keys. A short spec has none. */
+function claimedJobOf(texts: JobTexts): LeasedJob {
   const job = leasedJobOf(texts);
-  if (texts.spec.startsWith(fieldEnd)) return job;
   const laneGates = laneGatesField.read(specText(texts.spec.split(fieldEnd), laneGatesField));
   const uses = keyUsesOf({ laneGates: laneGates as JobRow["laneGates"] });
   return uses.length === 0 ? job : { ...job, keyGates: uses.map(({ key }) => key) };

@@ -14,6 +14,7 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
   if (settles.length === 0) return [];
   const stretches = new Stretches();
   for (const settle of settles) stretches.add(settle);
+  stretches.end();
   const handles = settles.map(({ seq }) => handleOf(seq));
   const args = stretches.shapes.args().concat(String(settles.length), handles, stretches.args);
   const refusals = (await calls.turn.call("settle", args)) as (number | string)[];
@@ -41,6 +42,7 @@ class Stretches {
     const result = isFinish(next) ? packNullable(next.result) : "";
     const parts = Number(attempts !== null) + 2 * Number(result !== "") + 4 * Number(effects !== undefined);
     if (parts !== this.#parts || fence !== this.#fence || !isSame(this.#last, next)) {
+      this.end();
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
       const flags = [attempts !== null, result !== "", effects !== undefined].map(valueText);
@@ -51,11 +53,15 @@ class Stretches {
       this.#parts = parts;
     }
     this.#length += 1;
-    this.args[this.#at] = String(this.#length);
     this.args.push(attempts === null ? packText(id) : `${packText(id)}${fieldEnd}${packText(attempts)}`);
     if (result !== "") this.args.push(result);
     if (effects === undefined) return;
     pushUnit(this.args, this.shapes, { jobs: [], ...effects }, true);
+  }
+
+  /** Says how long the last stretch is. */
+  end(): void {
+    if (this.#length > 0) this.args[this.#at] = String(this.#length);
   }
 }
 

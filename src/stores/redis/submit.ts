@@ -54,6 +54,7 @@ async function send(
       pushUnit(steps, shapes, unit);
     }
   }
+  stretch.end();
   if (steps.length === 0) return units.map(created);
   const answers = (await turn.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
   if (answers === draining) return null;
@@ -98,24 +99,25 @@ class PlainStretch {
 
   add(shape: string, job: NewJob): void {
     const isLed =
-      shape === this.#shape && isOfFlow(job) && this.#last !== null && hasSameLead(this.#last, job);
+      isOfFlow(job) && shape === this.#shape && this.#last !== null && hasSameLead(this.#last, job);
     if (shape !== this.#shape || isLed !== this.#isLed) this.#begin(shape, isLed ? job : null);
     this.#last = job;
     this.#steps.push(packText(job.id), isLed ? inputText(job) : plainBodyText(job));
     this.#length += 1;
-    this.#steps[this.#at] = `${this.#isLed ? "+" : ""}${this.#length}`;
   }
 
   end(): void {
+    if (this.#shape !== null) this.#steps[this.#at] = `${this.#isLed ? "+" : ""}${this.#length}`;
     this.#shape = null;
   }
 
   #begin(shape: string, leader: NewJob | null): void {
+    this.end();
     this.#shape = shape;
     this.#isLed = leader !== null;
     this.#at = this.#steps.length;
     this.#length = 0;
-    this.#steps.push("0", shape);
+    this.#steps.push("", shape);
     if (leader !== null) this.#steps.push(leadText(leader));
   }
 }

@@ -34,6 +34,8 @@ const someFan = fc.record({
   leaves: fc.array(someLeaf, { minLength: widthMin, maxLength: widthMax }),
   /** Edges of the root that come a second time, by the numbers of their leaves; one beyond them leads nowhere. */
   again: fc.array(fc.record({ leaf: fc.nat(widthMax), masks: someMasks }), { maxLength: 3 }),
+  /** The edges of the root lead to the leaves in the order in which these were made, or from the last one on. */
+  isBackward: fc.boolean(),
   /** All leaves have the edge of the first one to the join, or each its own. */
   isUniform: fc.boolean(),
   joinNeed: fc.integer({ min: 1, max: widthMax }),
@@ -42,10 +44,12 @@ const someFan = fc.record({
 });
 type Fan = typeof someFan extends fc.Arbitrary<infer Value> ? Value : never;
 
-function jobsOf(flow: string, { leaves, again, isUniform, joinNeed, joinSlack, owes }: Fan): NewJob[] {
+function jobsOf(flow: string, fan: Fan): NewJob[] {
+  const { leaves, again, isBackward, isUniform, joinNeed, joinSlack, owes } = fan;
   const own = (given: NewJob): NewJob => ({ ...given, id: given.id.replace(/^F\./, `${flow}.`) });
   const owing = (each: number): { readonly owes?: 1 } => (each === 1 ? { owes: 1 } : {});
-  const toLeaves = leaves.map(({ fromRoot }, at) => edgeTo(`n${at}`, fromRoot));
+  const inOrder = leaves.map(({ fromRoot }, at) => edgeTo(`n${at}`, fromRoot));
+  const toLeaves = isBackward ? inOrder.toReversed() : inOrder;
   const twice = again.map(({ leaf, masks }) => edgeTo(`n${leaf}`, masks));
   return [
     aFlow(leaves.length + 2, { id: flow }),

@@ -22,7 +22,7 @@
  *  end:s:m list    what ended in state s in minute m        feed    stream  n-1: a = time, b = bundles of events,
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
- *                  of their own, by its end                               by that time
+ *                  of their own that ends, by its end                     by that time
  *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.ts, parked.ts, key-gates.ts
  */
 

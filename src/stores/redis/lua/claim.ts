@@ -80,7 +80,7 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
       told[told.n] = id
       written[w], written[w + 1] = h, member.before .. id .. member.behind
       leases[z], leases[z + 1] = endsAt, h
-      push2(c, "others", o - 1, member.leased)
+      noteLike(c, member, o - 1)
       handles[o], out[o] = h, spec
       w, z, o = w + 2, z + 2, o + 1
     else
@@ -125,14 +125,15 @@ local function claimPlain(c, routes, wanted, starts, owner, endsAt, out, hasPerm
   return #members == wanted or taken < #members or isLeft
 end
 
--- The states of jobs that are no first claims of plain ones, by their places: those in a row that have the same, once.
+-- The states of jobs that are no first claims of plain ones, by their places: those in a row that have the same, once. times: how
+-- many in a row an entry is of, where it is of more than one.
 local function statesOf(others)
   local runs, n = {}, 0
   for i = 1, #others, 2 do
-    local place, state = others[i], others[i + 1].stateText
-    if n > 0 and runs[n] == state and runs[n - 2] + runs[n - 1] == place then runs[n - 1] = runs[n - 1] + 1
+    local place, state, times = others[i], others[i + 1].stateText, others[i + 1].times or 1
+    if n > 0 and runs[n] == state and runs[n - 2] + runs[n - 1] == place then runs[n - 1] = runs[n - 1] + times
     else
-      runs[n + 1], runs[n + 2], runs[n + 3] = place, 1, state
+      runs[n + 1], runs[n + 2], runs[n + 3] = place, times, state
       n = n + 3
     end
   end

@@ -109,6 +109,7 @@ end
 
 -- A job that nobody has claimed, up to its id.
 local NEVER_CLAIMED = READY .. US .. "0" .. US
+local AFTER_NEVER_CLAIMED = #NEVER_CLAIMED + 1
 
 -- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id.
 local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
@@ -127,20 +128,34 @@ end
 -- have the same between id and input, and the same state.
 local function keepLast(c, spec, flags, id, rest, uses, input, alike, isStarted, route)
   local idAt = #flags + #US + 1
-  local like = { route = route, isStarted = isStarted, flags = flags .. US, id = id, rest = rest, leased = alike }
+  local like = { route = route, isStarted = isStarted, flags = flags .. US, id = id, rest = rest, stateText = alike.stateText }
   like.shared, like.before, like.behind = sub(spec, idAt + #id, input - 1), alike.before, alike.behind .. uses
   like.bundle, c.lastMember = alike.bundle, like
 end
 
 -- Whether a job is like the last one, which gets its id.
 local function isLikeLast(like, spec, state, route, isStarted)
-  local idAt, shared = #like.flags + 1, like.shared
+  local flags, shared, rest = like.flags, like.shared, like.rest
+  local idAt = #flags + 1
   local idEnd = spec and find(spec, US, idAt, true)
-  if not idEnd or like.route ~= route or like.isStarted ~= isStarted or find(spec, like.flags, 1, true) ~= 1 then return false end
+  if not idEnd or like.route ~= route or like.isStarted ~= isStarted or find(spec, flags, 1, true) ~= 1 then return false end
   if find(spec, shared, idEnd, true) ~= idEnd or find(spec, US, idEnd + #shared, true) then return false end
+  local restAt = AFTER_NEVER_CLAIMED + idEnd - idAt
+  if #state ~= restAt + #rest - 1 or find(state, rest, restAt, true) ~= restAt or find(state, NEVER_CLAIMED, 1, true) ~= 1 then
+    return false
+  end
   local id = sub(spec, idAt, idEnd - 1)
   like.id = id
-  return state == NEVER_CLAIMED .. id .. like.rest
+  return find(state, id, AFTER_NEVER_CLAIMED, true) == AFTER_NEVER_CLAIMED
+end
+
+-- Hands out one more that is like the last, at a place: those in a row are one entry of c.others.
+local function noteLike(c, like, place)
+  if like.nextPlace ~= place then
+    like.run = { stateText = like.stateText, times = 0 }
+    push2(c, "others", place, like.run)
+  end
+  like.run.times, like.nextPlace = like.run.times + 1, place + 1
 end
 
 -- Leases a job of a flow as one of those that are alike; answers whether it is one.

@@ -8,6 +8,8 @@ export const freeManyLua = String.raw`
 -- Where more stretches than this have to be looked at one by one, so is all that is behind them.
 local STRETCHES_MAX = 8
 
+local AFTER_BORN_BLOCKED = #BORN_BLOCKED + 1
+
 -- By the masks of an edge: whether this end meets it and does not miss it.
 local function meetsOnly(meets, mask, ended)
   local isMet = meets[mask]
@@ -27,7 +29,14 @@ local function freedAlike(c, id, state)
   local placed = placedFor(c, target)
   if not placed then return false end
   local waits = waitsOfTarget({ alike = alike, need = 0, slack = alike.slack })
-  return { tail = sub(state, #BORN_BLOCKED + #id + 1), placed = placed, behind = placed.before .. waits .. placed.behind }
+  return { tail = sub(state, AFTER_BORN_BLOCKED + #id), placed = placed, behind = placed.before .. waits .. placed.behind }
+end
+
+-- Whether a state is that of a job with this id, and else like the one before.
+local function isLikeFreed(like, state, id)
+  local tail, tailAt = like.tail, AFTER_BORN_BLOCKED + #id
+  return #state == tailAt + #tail - 1 and find(state, tail, tailAt, true) == tailAt
+    and find(state, id, AFTER_BORN_BLOCKED, true) == AFTER_BORN_BLOCKED and find(state, BORN_BLOCKED, 1, true) == 1
 end
 
 -- The handles and the states of the jobs with these ids; false for those that are not there.
@@ -53,6 +62,17 @@ local function freeAs(c, like, id, h)
   g.n, g[n], g.ids[n] = n, id, id
 end
 
+-- The handles that these jobs have if they were made one behind the other, as the members of a wide flow are, and their states.
+-- A state has the id of its job, so a job whose state is as expected has that handle. Their first edge may be to the flow.
+local function guessMany(c, ids, edges)
+  local at = isToFlow(edges[1]) and 2 or 1
+  local first = call("HGET", c.k.ids, ids[at])
+  if not first then return readMany(c, ids) end
+  local handles, seq = {}, seqOf(first) - at
+  for i = 1, #ids do handles[i] = handleOf(max(0, seq + i)) end
+  return handles, fetch("HMGET", c.k.state, handles), true
+end
+
 -- An end arrives along edges of one flow, at each target by itself.
 local function arriveAtSome(c, flow, edges, ended)
   local passing = { flow = flow, edges = edges, to = #edges, ends = 1, isMany = false }
@@ -60,22 +80,38 @@ local function arriveAtSome(c, flow, edges, ended)
   arriveEach(c, passing, ended)
 end
 
+-- So many states that are not as expected tell that the handles were guessed in vain.
+local WRONG_MAX = 4
+
 -- In the order of the edges: what has to be looked at by itself is put off only until the next that is freed as others were.
 local function arriveAtMany(c, passing, ended)
-  local flow, edges, ids, meets, left, stretches, like = passing.flow, passing.edges, {}, {}, {}, 0, nil
-  for i, edge in ipairs(edges) do ids[i] = flow .. "." .. sub(edge, 3) end
-  local handles, states = readMany(c, ids)
+  local flow, edges, ids, meets, left, stretches, like, wrong = passing.flow, passing.edges, {}, {}, {}, 0, nil, 0
+  local begin, done, jobs, known, targets = flow .. ".", c.done, c.jobs, c.ids, c.targets
+  for i, edge in ipairs(edges) do ids[i] = begin .. sub(edge, 3) end
+  local handles, states, isGuessed = guessMany(c, ids, edges)
   c.states = c.states or {}
   for i, edge in ipairs(edges) do
     local id, h, state = ids[i], handles[i], states[i]
-    local mayBeFreed = state and stretches <= STRETCHES_MAX and not isToFlow(edge) and meetsOnly(meets, sub(edge, 1, 2), ended)
+    local isLike = like and state and isLikeFreed(like, state, id)
+    if isGuessed and not isLike and not (state and headIn(state, id)) then
+      wrong = wrong + 1
+      if wrong > WRONG_MAX then
+        handles, states = readMany(c, ids)
+        isGuessed, h, state = false, handles[i], states[i]
+      else
+        h = call("HGET", c.k.ids, id)
+        state = h and call("HGET", c.k.state, h)
+      end
+      isLike = like and state and isLikeFreed(like, state, id)
+    end
+    local mayBeFreed = state and stretches <= STRETCHES_MAX and #edge > 2 and meetsOnly(meets, sub(edge, 1, 2), ended)
     if mayBeFreed and left[1] then
       arriveAtSome(c, flow, left, ended)
       left, stretches = {}, stretches + 1
     end
     -- Only now, because an edge that was put off may lead to the same job.
-    mayBeFreed = mayBeFreed and not c.targets[id] and c.ids[id] == nil and c.jobs[h] == nil and not c.done[h]
-    if mayBeFreed and not (like and state == BORN_BLOCKED .. id .. like.tail) then like = freedAlike(c, id, state) end
+    mayBeFreed = mayBeFreed and not targets[id] and known[id] == nil and jobs[h] == nil and not done[h]
+    if mayBeFreed and not isLike then like = freedAlike(c, id, state) end
     if mayBeFreed and like then freeAs(c, like, id, h) else left[#left + 1] = edge end
   end
   if left[1] then arriveAtSome(c, flow, left, ended) end

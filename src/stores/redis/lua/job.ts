@@ -3,7 +3,15 @@
  * refused.
  */
 
+import { foreverMs } from "../../../model/gate.ts";
+
 export const jobLua = String.raw`
+local KEPT_FOREVER_AT = "${foreverMs}"
+
+-- Whether a finished job stands in the index of those that go at a time of their own. One that is kept for ever, as members are
+-- while their flow is there, would stand there for nothing.
+local function isKeptUntil(at) return at ~= "" and at ~= KEPT_FOREVER_AT end
+
 -- Where the indexes have a job: key, score, and its score among the clocks or "".
 local function whereIs(k, job)
   local state = job.state
@@ -19,7 +27,7 @@ end
 local function remember(k, job)
   local key, _, clock = whereIs(k, job)
   job.was = {
-    h = job.h, key = key, clock = clock ~= "", keep = job.keepUntil ~= "", result = job.resultUntil ~= "",
+    h = job.h, key = key, clock = clock ~= "", keep = isKeptUntil(job.keepUntil), result = job.resultUntil ~= "",
     state = job.state,
     route = job.route, endedAt = job.endedAt, tags = job.tags, rank = job.rank,
     laneKey = job.laneKey, laneGates = job.laneGates, keepsLane = job.keepsLane,

@@ -17,11 +17,30 @@ export const listsLua = String.raw`
 local function num(n) return fmt("%.0f", n) end
 
 local LETTERS = { ${letters.join(", ")} }
+-- The last three digits of a seq as text, and what stood before them in the last handle: a number that is formatted costs
+-- five times as much as a text that is looked up.
+local LAST_DIGITS, lastHigh, lastBegin = {}, 0, ""
+
+local function lastDigits(low)
+  local digits = fmt("%03d", low)
+  LAST_DIGITS[low] = digits
+  return digits
+end
+
 -- A job's name in all keys: its seq as text whose byte order is its numeric order: a letter for the number of digits,
 -- then the digits.
 local function handleOf(seq)
-  local digits = num(seq)
-  return LETTERS[#digits] .. digits
+  if seq < 1000 then
+    local digits = num(seq)
+    return LETTERS[#digits] .. digits
+  end
+  local low = seq % 1000
+  local high = (seq - low) / 1000
+  if high ~= lastHigh then
+    local digits = num(high)
+    lastHigh, lastBegin = high, LETTERS[#digits + 3] .. digits
+  end
+  return lastBegin .. (LAST_DIGITS[low] or lastDigits(low))
 end
 
 local function seqOf(h) return tonumber(sub(h, 2)) end

@@ -4,7 +4,6 @@
  * whoever applies it tells the event. What the change of a member of a flow means to others (R4) is in arrive.ts.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
-import { foreverMs } from "../../../model/gate.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
@@ -17,7 +16,6 @@ const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "
 export const rulesLua = String.raw`
 local ARROWS = { ${allowed.join(", ")} }
 local CLOCKS = { ${clocks.join(", ")} }
-local KEPT_FOREVER_AT = "${foreverMs}"
 local EDITED = ${luaList(editFields)}
 
 local function advance(job, to)

@@ -12,9 +12,14 @@
  */
 
 export const settleLua = String.raw`
+-- Which no state has behind its id.
+local NO_ENDING = { rest = HOLE }
+
 local function newStretch(next, text, fence)
   local running = RUNNING .. US .. fence .. US
-  return { next = next, text = text, fence = fence, running = running, endings = {}, last = {}, handles = {}, n = 0 }
+  local stretch = { next = next, text = text, fence = fence, running = running, endings = {}, handles = {}, n = 0 }
+  stretch.idAt, stretch.last = #running + 1, NO_ENDING
+  return stretch
 end
 
 -- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next and fence.
@@ -118,15 +123,16 @@ end
 -- Ends a job as one of a set; answers whether it is such an ending.
 local function endPlain(c, stretch, h, state, id, ended, result)
   if not stretch.isPlain or not state or c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
-  local ending = stretch.last
+  local ending, running, idAt = stretch.last, stretch.running, stretch.idAt
+  local rest, restAt = ending.rest, idAt + #id
   -- Most look like the one before them.
-  local known = stretch.running .. id .. (ending.rest or "")
-  if state ~= known and not (ending.hasUses and find(state, known, 1, true) == 1) then
+  if find(state, rest, restAt, true) ~= restAt or not (ending.hasUses or #state == restAt + #rest - 1)
+    or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 then
     ending = endingOf(c, stretch, state, id)
     if not ending then return false end
   end
   if ending.hasGates then
-    local uses = sub(state, #stretch.running + #id + #ending.rest + 1)
+    local uses = sub(state, restAt + #ending.rest)
     if uses == "" then return false end
     push(c, "gated", uses)
   end
@@ -158,8 +164,9 @@ local function writeEndings(c, stretch)
   if stretch.n == 0 then return end
   many("ZREM", k.lease, stretch.handles)
   if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), stretch.handles) end
-  for _, h in ipairs(stretch.handles) do
-    if keepUntil ~= "" then push2(c.zadd, k.keep, keepUntil, h) end
+  local isKept = isKeptUntil(keepUntil)
+  for _, h in ipairs((isKept or isBad(to)) and stretch.handles or NONE) do
+    if isKept then push2(c.zadd, k.keep, keepUntil, h) end
     if isBad(to) then push2(c.zadd, k.bad .. to, seqOf(h), h) end
   end
   for _, ending in pairs(stretch.endings) do
@@ -226,12 +233,6 @@ end
 -- The passing of a running member whose state says its edges; nothing where it does not. Members with the same edges of one flow
 -- share it. passings: by uses, and in order.
 local function passingIn(c, state, passings)
-  local last = passings.last
-  -- Most have the uses of the one before.
-  if last and sub(state, -#last.uses) == last.uses then
-    last.ends = last.ends + 1
-    return last
-  end
   local uses = match(state, "^.*(\31.*)$")
   local passing = passings[uses]
   if passing then passing.ends = passing.ends + 1
@@ -241,26 +242,31 @@ local function passingIn(c, state, passings)
     passing = passingOf(c, flow, edges, 0, AT_ONCE)
     passing.uses, passings[uses], passings[#passings + 1] = uses, passing, passing
   end
-  passings.last = passing
   return passing
 end
 
--- The members of flows among the settles from one place on, by handle, and in view all that their ends arrive at, by a few
+-- The members of flows among the settles from one place on, by their places, and in view all that their ends arrive at, by a few
 -- commands for all of them.
 local function loadMembers(c, states, args, before, from, to)
   widen(c)
   takeTargets(c)
-  local members, wanted, passings = {}, {}, {}
+  local members, wanted, handles, passings, jobs, last, uses = {}, {}, {}, {}, c.jobs, nil, HOLE
   if not c.targets then return members end
   for i = from, to do
     local h, state = args[before + i], states[i]
+    local isOpen = state and jobs[h] == nil
+    -- Most have the uses of the one before. Those of a member begin as no others do.
+    if isOpen and find(state, uses, #state - #uses + 1, true) then
+      last.ends = last.ends + 1
+      members[i] = last
     -- The flag of a flow is the last one. What has this text elsewhere has no flow in its state or its spec.
-    if state and c.jobs[h] == nil and find(state, HAS_FLOW .. US, 1, true) then
-      members[h] = passingIn(c, state, passings)
-      if not members[h] then wanted[#wanted + 1] = h end
+    elseif isOpen and find(state, HAS_FLOW .. US, 1, true) then
+      local passing = passingIn(c, state, passings)
+      members[i] = passing
+      if passing then last, uses = passing, passing.uses else wanted[#wanted + 1], handles[#handles + 1] = i, h end
     end
   end
-  for i, spec in ipairs(fetch("HMGET", c.k.spec, wanted)) do
+  for i, spec in ipairs(fetch("HMGET", c.k.spec, handles)) do
     local flow, edges = edgesIn(spec or "")
     if flow and flow ~= "" then
       local passing = passingOf(c, flow, edges, 0, AT_ONCE)
@@ -273,9 +279,15 @@ end
 
 -- Ends a member of a flow as one of a set, and goes along its edges; answers whether it is such an ending.
 local function endMember(c, stretches, stretch, passing, h, state, id, ended, result)
-  local own = stretchOfMembers(stretches, stretch, passing.to)
+  local own, to = passing.own, stretch.next.to
+  if not own or passing.ownOf ~= stretch then
+    own = stretchOfMembers(stretches, stretch, passing.to)
+    passing.own, passing.ownOf = own, stretch
+  end
   if not endPlain(c, own, h, state, id, ended, result) then return false end
-  goAlong(c, passing, id, stretch.next.to)
+  local counted = not c.isOneByOne and passing.counted
+  -- As the one before it, which waits for the others already.
+  if counted and counted[to] then counted[to] = counted[to] + 1 else goAlong(c, passing, id, to) end
   return true
 end
 
@@ -296,11 +308,11 @@ function OPERATIONS.settle(c)
       if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
       if hasResults then i, result = i + 1, args[i + 1] end
       c.i = i + 1
-      local member = members and members[h]
+      local member = members and members[at]
       if hasEffects or member or not endPlain(c, stretch, h, states[at], id, ended, result) then
         if not members then
           members = loadMembers(c, states, args, before, at, total)
-          member = members[h]
+          member = members[at]
         end
         local isEnded = member and not hasEffects
           and endMember(c, stretches, stretch, member, h, states[at], id, ended, result)

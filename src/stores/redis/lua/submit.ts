@@ -128,6 +128,12 @@ local function tagIndexes(c, body)
   return last
 end
 
+local function tagListsOf(c, body)
+  local lists = {}
+  for i, index in ipairs(tagIndexes(c, body)) do lists[i] = c.zadd[index] or newList(c.zadd, index) end
+  return lists
+end
+
 -- Whether the jobs of a step say what they share once, before them.
 local function isLed(step) return byte(step) == PLUS end
 
@@ -141,6 +147,8 @@ local function submitPlain(c, total, hasLead)
   if stateBefore then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
   local n, m, z, told = #specs, #ids, #list, g.n
   local place, joins, hasTags = p.place, p.place and joinsOf(c), shape.hasTags == "1"
+  -- Of jobs that share the text with their tags, the lists of the indexes.
+  local tagLists = hasTags and lead and tagListsOf(c, lead)
   for _ = 1, total do
     local id, body = args[i], args[i + 1]
     i = i + 2
@@ -156,8 +164,11 @@ local function submitPlain(c, total, hasLead)
     told = told + 1
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
-    if hasTags then
-      for _, index in ipairs(tagIndexes(c, lead or body)) do push2(c.zadd, index, sub(h, 2), h) end
+    if tagLists then
+      local digits = sub(h, 2)
+      for _, tagged in ipairs(tagLists) do add2(tagged, digits, h) end
+    elseif hasTags then
+      for _, index in ipairs(tagIndexes(c, body)) do push2(c.zadd, index, sub(h, 2), h) end
     end
     if joins then joinLane(joins, place, h, shape.route, laneInBody(body)) end
   end

@@ -1,0 +1,36 @@
+/** Jobs as a claim tells them: each with what is its own, however many of those before it were alike. */
+import { expect, test } from "vitest";
+import { aFlow, aMember, edgeTo } from "../../../test/contract/cases/flow-jobs.ts";
+import { aClaim, aJob } from "../../../test/support/builders.ts";
+import { useOwnRedis } from "../../../test/support/use-redis.ts";
+import type { NewJob } from "../../store/records.ts";
+
+const redis = useOwnRedis();
+
+test("members of flows that are claimed together differ in what is their own, beside plain and other jobs", async () => {
+  const store = await redis.open();
+  const members = Array.from({ length: 40 }, (_, at): NewJob => {
+    const own = at % 7 === 3 ? { meta: `meta ${at}` } : at % 11 === 5 ? { policy: "{}" } : {};
+    const job = aMember(`n${at}`, { flow: "F", need: 0, to: [edgeTo("join")] });
+    return { ...job, ...own, input: at % 5 === 0 ? "\x1f" : at % 9 === 0 ? "" : `"${at}"` };
+  });
+  const jobs = [aFlow(41), ...members, aMember("join", { flow: "F", need: 40 })];
+  await store.submit([{ jobs }, { jobs: [aJob({ id: "plain" }), aJob({ id: "tagged", tags: ["t"] })] }]);
+  const { jobs: claimed } = await store.claim(aClaim({ max: 100 }));
+  expect(claimed.map(({ id }) => id)).toEqual([...members.map(({ id }) => id), "plain", "tagged"]);
+  for (const job of claimed) {
+    const [record] = await store.readJobs([job.id]);
+    for (const field of [
+      "seq",
+      "fence",
+      "rev",
+      "attempt",
+      "input",
+      "policy",
+      "meta",
+      "createdAt",
+      "dueAt",
+    ] as const)
+      expect([job.id, field, job[field]]).toEqual([job.id, field, record?.[field]]);
+  }
+});
