@@ -40,6 +40,8 @@ const groupPrefix = "g:";
 /** The gate of one key of a limit or a group: `limitGateKey(name)` or `groupGateKey(queue)` before it. */
 export const keyedGate = (gate: string, key: string): string => `${gate}${keyMark}${key}`;
 export const groupGateKey = (queue: string): string => `${groupPrefix}${queue}`;
+/** Behind the gates of all groups, in byte order. */
+export const behindGroupGates = "g;";
 export const isGroupGate = (key: string): boolean => key.startsWith(groupPrefix);
 export const isKeyedGate = (key: string): boolean => key.includes(keyMark);
 /** The limit's own gate, which says what bounds each of its keys. */
@@ -57,6 +59,15 @@ export const groupLane = (queue: string, key: string, order: LaneOrder): string 
 /** The lane of the jobs of a route that ask for the same keys; `uses` says for which. */
 export const keysLane = (route: number, uses: string): string =>
   `${lanePrefixes.keys}${route}${keyMark}${uses}`;
+
+/** The gate of the group that stands in this lane, where lanes go by rank; null for other lanes. */
+export function gateOfLane(laneKey: string): string | null {
+  const { rank } = lanePrefixes;
+  return laneKey.startsWith(rank) ? groupPrefix + laneKey.slice(rank.length) : null;
+}
+
+/** The lane by rank of the group with this gate. */
+export const laneOfGate = (key: string): string => lanePrefixes.rank + key.slice(groupPrefix.length);
 
 /** The key of the group that stands in this lane; null for none. */
 export function groupOfLane(laneKey: string | null | undefined): string | null {
