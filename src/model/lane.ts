@@ -60,10 +60,11 @@ export const groupLane = (queue: string, key: string, order: LaneOrder): string 
 export const keysLane = (route: number, uses: string): string =>
   `${lanePrefixes.keys}${route}${keyMark}${uses}`;
 
-/** The gate of the group that stands in this lane, where lanes go by rank; null for other lanes. */
-export function gateOfLane(laneKey: string): string | null {
+/** Whether it is the gate of the group that stands in this lane, by rank. Compared in place: every claim asks. */
+export function isGateOfLane(key: string, laneKey: string): boolean {
   const { rank } = lanePrefixes;
-  return laneKey.startsWith(rank) ? groupPrefix + laneKey.slice(rank.length) : null;
+  if (key.length !== laneKey.length || !laneKey.startsWith(rank) || !isGroupGate(key)) return false;
+  return key.endsWith(laneKey.slice(rank.length));
 }
 
 /** The lane by rank of the group with this gate. */

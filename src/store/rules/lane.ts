@@ -4,7 +4,7 @@
  * it, and nothing has to be remembered for giving a permit back.
  */
 import { stateCodes } from "../../model/job-state.ts";
-import { gateOfLane, readKeyUse } from "../../model/lane.ts";
+import { isGateOfLane, readKeyUse } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { JobRow } from "../job-fields.ts";
 
@@ -33,7 +33,7 @@ export function keyUsesOf({ laneGates }: Pick<JobRow, "laneGates">): readonly Ke
 
 /** Whether this is the only permit of the group that stands in the lane: a job that holds it is the only one that runs. */
 export function isSole({ key, weight, cap }: KeyUse, laneKey: string): boolean {
-  return cap === 1 && weight === 1 && key === gateOfLane(laneKey);
+  return cap === 1 && weight === 1 && isGateOfLane(key, laneKey);
 }
 
 /** The permits of its keys that a job holds: all while it runs, that of its group while it keeps its lane. */

@@ -126,7 +126,8 @@ function claimLanes(
   step.lanes.length = told;
   const jobs = leased.jobs.map((job, at) => {
     const uses = pick.leased(at);
-    return uses.length === 0 ? job : Object.assign(job, { keyGates: uses.map(({ key }) => key) });
+    if (uses.length > 0) (job as { keyGates?: string[] }).keyGates = uses.map(({ key }) => key);
+    return job;
   });
   pick.close(jobs.length);
   return {

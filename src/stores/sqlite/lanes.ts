@@ -2,7 +2,7 @@
  * Lanes (model/lane.ts): the ready jobs of each in their order (lane-line.ts), and its place among the others. Both follow
  * from the jobs; what calls have told of jobs with lanes is brought in before anybody looks, once per commit and lane.
  */
-import { gateOfLane } from "../../model/lane.ts";
+import { isGateOfLane } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { RouteContent } from "../../model/route.ts";
 import { heldOf, isInLine, isSole, keyUsesOf, permitChanges } from "../../store/rules/lane.ts";
@@ -13,7 +13,7 @@ import { Unreadable } from "./errors.ts";
 import { isHolding, releaseLanes, restsAt } from "./holders.ts";
 import { addPermits, isAnyCounted, openKeyStates } from "./key-gates.ts";
 import type { KeyStates } from "./key-gates.ts";
-import { LaneLine, lineColumns, placeWidth } from "./lane-line.ts";
+import { LaneLine, lineColumns, placeWidth, shownLineOf } from "./lane-line.ts";
 import type { LineRow } from "./lane-line.ts";
 import { closedGateOf, isAnyParked, wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
@@ -200,8 +200,8 @@ function closedFor(
   stateOf: KeyStates,
 ): string | null {
   if (uses.length === 0) return null;
-  const own = gateOfLane(lane);
-  return closedGateOf(uses, (key) => stateOf(key, key === own ? (isHeld ? 1 : 0) : undefined), now);
+  const byHolder = isHeld ? 1 : 0;
+  return closedGateOf(uses, (key) => stateOf(key, isGateOfLane(key, lane) ? byHolder : undefined), now);
 }
 
 function gatesInSpec(statements: Statements, seq: number): Laned["laneGates"] {
@@ -215,7 +215,7 @@ function readShown(statements: Statements, lane: string): Shown | null {
     | undefined;
   if (row === undefined) return null;
   const [number, queue, pos, holder, ...line] = row;
-  return { number, queue, pos, holder, line: new LaneLine(statements, number, line) };
+  return { number, queue, pos, holder, line: new LaneLine(statements, number, shownLineOf(line)) };
 }
 
 /** As one row with its first job: as an empty one that is told its number, and then shows the job, it took twice as long. */

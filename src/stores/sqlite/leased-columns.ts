@@ -23,7 +23,8 @@ const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input EN
 export const columns = columnList(readNames, { ...fromJob, route: "j.route", ...handedOut, input });
 export const readLeased = rowReader(leasedFields);
 export const readHolds = fieldReader(readNames, "holds");
-const readSeq = fieldReader(readNames, "seq");
+export const readSeq = fieldReader(readNames, "seq");
+export const readRouteOf = fieldReader(readNames, "route");
 /** How many columns these are. */
 export const leasedWidth = readNames.length;
 
