@@ -89,14 +89,17 @@ export class Admission {
     return refusing;
   }
 
-  /** What has passed in this call without being looked at here. */
-  passed(uses: readonly KeyUse[]): void {
-    for (const { key, weight } of uses) {
-      const gate = this.#gateOf(key);
-      if (gate === null) continue;
-      gate.left -= weight;
-      gate.passed += weight;
-    }
+  /**
+   * What has passed in this call without being looked at here.
+   *
+   * @param isWritten gates that were not looked at yet will be read with it.
+   */
+  passed({ key, weight }: KeyUse, isWritten: boolean): void {
+    if (isWritten && this.#gates.size === 0) return;
+    const gate = isWritten ? this.#gates.get(key) : this.#gateOf(key);
+    if (gate === undefined || gate === null) return;
+    gate.left -= weight;
+    gate.passed += weight;
   }
 
   leased(route: number, uses: readonly KeyUse[] = none): void {

@@ -119,7 +119,10 @@ export class LanePick {
       const { head, place, asks, step, turn } = picked[at] as Picked;
       head.turn = turn;
       if (turn !== null && step !== null) tops.set(this.#queueOf(place.route), turn - step);
-      if (asks.sole !== null) head.holder = place.seq;
+      if (asks.sole !== null) {
+        head.holder = place.seq;
+        if (this.#isMixed !== true) this.#admission.passed(asks.sole, true);
+      }
       for (const { key, weight } of asks.counted) held.set(key, (held.get(key) ?? 0) + weight);
     }
     writeLanes(statements, this.#shown(leased));
@@ -197,7 +200,7 @@ export class LanePick {
   #mix(): void {
     if (this.#isAnyMixed) return;
     this.#isMixed = true;
-    for (const { asks } of this.picked) if (asks.sole !== null) this.#admission.passed([asks.sole]);
+    for (const { asks } of this.picked) if (asks.sole !== null) this.#admission.passed(asks.sole, false);
   }
 
   #take(head: Head): void {
