@@ -179,7 +179,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   ),
   tag: maybe(fc.nat(2)),
   gates: fc.constantFrom(0, 0, 0, 1, 2),
-  lane: fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 4, 5, 6),
+  lane: fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7),
   policy: fc.nat(2),
   isLarge: fc.boolean(),
 });

@@ -10,7 +10,7 @@ import { createPlacement } from "../../src/model/placement.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
 import type { GateUse } from "../../src/model/gate.ts";
-import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../src/model/lane.ts";
+import { groupGateKey, groupLane, keyedGate, laneStepOf, writeKeyUse } from "../../src/model/lane.ts";
 import type { LaneFields, LaneOrder } from "../../src/model/lane.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
@@ -431,12 +431,13 @@ function laneOf({ lane, queue, name, caps, gates }: JobShape, place: string): La
   const group = `q${queue}\t${key}`;
   const alone = `${queue} ${name} ${caps} ${gates}\t${key}`;
   const lanes: readonly LaneFields[] = [
-    { laneKey: `fifo ${group}`, laneStep: null, laneGates: [ofGroup(1)] },
+    { laneKey: groupLane(`q${queue}`, key, "rank"), laneStep: null, laneGates: [ofGroup(1)] },
     { laneKey: `two ${group}`, laneStep: null, laneGates: [ofGroup(2)] },
     { laneKey: `fair ${group}`, laneStep: laneStepOf(1), laneGates: null },
     { laneKey: `fair ${group}`, laneStep: laneStepOf(2), laneGates: null },
     { laneKey: `keyed ${alone}`, laneStep: null, laneGates: [ofLimit(1)] },
     { laneKey: `both ${group}`, laneStep: laneStepOf(1), laneGates: [ofGroup(1), ofLimit(2)] },
+    { laneKey: groupLane(`q${queue}`, key, "rank"), laneStep: null, laneGates: [ofGroup(2)] },
   ];
   return pick(lanes, lane - 1);
 }

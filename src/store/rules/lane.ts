@@ -3,9 +3,8 @@
  * permits of its keys it holds. Both follow from the job as it stands, so a change is told as the job before and after
  * it, and nothing has to be remembered for giving a permit back.
  */
-import type { GateUse } from "../../model/gate.ts";
 import { stateCodes } from "../../model/job-state.ts";
-import { readKeyUse } from "../../model/lane.ts";
+import { isGateOfLane, readKeyUse } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { JobRow } from "../job-fields.ts";
 
@@ -32,18 +31,27 @@ export function keyUsesOf({ laneGates }: Pick<JobRow, "laneGates">): readonly Ke
   return laneGates === null ? [] : laneGates.map(readKeyUse);
 }
 
+/** Whether this is the only permit of the group that stands in the lane: a job that holds it is the only one that runs. */
+export function isSole({ key, weight, cap }: KeyUse, laneKey: string): boolean {
+  return cap === 1 && weight === 1 && isGateOfLane(key, laneKey);
+}
+
 /** The permits of its keys that a job holds: all while it runs, that of its group while it keeps its lane. */
-export function heldOf(job: Pick<JobRow, "state" | "keepsLane" | "laneGates">): readonly GateUse[] {
+export function heldOf(job: Pick<JobRow, "state" | "keepsLane" | "laneGates">): readonly KeyUse[] {
   if (job.state === stateCodes.running) return keyUsesOf(job);
   return job.keepsLane === 1 ? keyUsesOf(job).filter(({ cap }) => cap !== null) : [];
 }
 
-/** How much of each gate of a key is held more (or less) after these changes. */
+/**
+ * How much of each gate of a key is held more (or less) after these changes. The only permit of a group is not counted: the
+ * lane of the group names its holder.
+ */
 export function permitChanges(moves: readonly LaneMove[]): Map<string, number> {
   const changes = new Map<string, number>();
   const add = (job: Laned | null, sign: 1 | -1): void => {
-    for (const { key, weight } of job === null ? [] : heldOf(job))
-      changes.set(key, (changes.get(key) ?? 0) + sign * weight);
+    if (job === null) return;
+    for (const use of heldOf(job))
+      if (!isSole(use, job.laneKey)) changes.set(use.key, (changes.get(use.key) ?? 0) + sign * use.weight);
   };
   for (const { from, to } of moves) {
     add(from, -1);

@@ -1,10 +1,11 @@
 /**
- * The audit of lanes: the line of each, its first job, and what is held by key, held against the jobs themselves. All of
+ * The audit of lanes: the line of each, its first job, its holder, and what is held by key, held against the jobs themselves. All of
  * it follows from them, so whatever is wrong is made anew.
  */
 import { isKeyedGate } from "../../model/lane.ts";
-import { heldOf } from "../../store/rules/lane.ts";
+import { heldOf, isSole } from "../../store/rules/lane.ts";
 import type { JobRow } from "../../store/job-fields.ts";
+import { mendHolder, mendResting } from "./holders.ts";
 import { addPermits } from "./key-gates.ts";
 import { readValue } from "./connection.ts";
 import { flushLanes, refreshLane } from "./lanes.ts";
@@ -40,16 +41,16 @@ const missingLines = `${inLine} EXCEPT SELECT * FROM (${lines})`;
 const dropOrphans = "DELETE FROM millrace_line WHERE lane NOT IN (SELECT number FROM millrace_lane)";
 /** No input. Answer: lanes with a job that stands in its line twice, or not behind the first ones. */
 const wrongLanes = `SELECT lane FROM (${lines}) GROUP BY lane, seq HAVING count(*) > 1
-  UNION SELECT l.key FROM millrace_lane l WHERE l.seq IS NULL AND l.queue IS NULL
+  UNION SELECT l.key FROM millrace_lane l WHERE l.seq IS NULL AND l.queue IS NULL AND l.parked_at IS NULL
   UNION SELECT l.key FROM millrace_line i JOIN millrace_lane l ON l.number = i.lane
     WHERE l.seq IS NULL OR l.has_more = 0 OR (i.rank, i.seq) < (l.rank, l.seq)
   UNION SELECT b.lane FROM millrace_line i JOIN (${behind}) b ON b.number = i.lane WHERE (i.rank, i.seq) < (b.rank, b.seq)
   UNION SELECT b.lane FROM (${behind}) b JOIN millrace_lane l ON l.number = b.number
     WHERE (b.rank, b.seq) < (l.rank, l.seq)`;
 /** No input. Answer: jobs that hold permits of keys. */
-const holders = `SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
+const holders = `SELECT j.seq, j.state, j.keeps_lane, s.lane_key, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
     WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))
-  UNION ALL SELECT h.state, h.keeps_lane, s.lane_gates FROM millrace_history h INDEXED BY millrace_history_keeping
+  UNION ALL SELECT h.seq, h.state, h.keeps_lane, s.lane_key, s.lane_gates FROM millrace_history h INDEXED BY millrace_history_keeping
     JOIN millrace_spec s ON s.seq = h.seq WHERE h.${isKeeping} AND s.lane_gates IS NOT NULL`;
 const readHeld = "SELECT key, held FROM millrace_permit";
 /** Input: now in us. Rows that say nothing any more. */
@@ -70,7 +71,7 @@ export function auditLanes(step: Step): { checked: number; changes: number; last
 export function mendLanes(step: Step): number {
   if (readValue(step.statements, `SELECT 1 FROM millrace_route WHERE ${isLanedRoute} LIMIT 1`) === null)
     return 0;
-  return mendLines(step) + mendHeld(step);
+  return mendLines(step) + mendResting(step.statements) + mendHeld(step);
 }
 
 type Entry = [lane: string, rank: number, seq: number];
@@ -98,15 +99,19 @@ function mendHeld(step: Step): number {
   const add = (key: string, change: number): unknown => changes.set(key, (changes.get(key) ?? 0) + change);
   for (const [key, held] of statements(readHeld).all() as [key: string, held: number][])
     if (isKeyedGate(key)) add(key, -held);
-  type Holder = [state: number, keepsLane: 0 | 1, laneGates: string];
-  for (const [state, keepsLane, gates] of statements(holders).all() as unknown as Holder[]) {
+  let unnamed = 0;
+  type Holder = [seq: number, state: number, keepsLane: 0 | 1, laneKey: string, laneGates: string];
+  for (const [seq, state, keepsLane, laneKey, gates] of statements(holders).all() as unknown as Holder[]) {
     const laneGates = JSON.parse(gates) as NonNullable<JobRow["laneGates"]>;
-    for (const { key, weight } of heldOf({ state, keepsLane, laneGates })) add(key, weight);
+    for (const use of heldOf({ state, keepsLane, laneGates })) {
+      if (!isSole(use, laneKey)) add(use.key, use.weight);
+      else if (mendHolder(statements, laneKey, seq)) unnamed += 1;
+    }
   }
   const wrong = [...changes].filter(([, change]) => change !== 0);
   for (const [key, change] of wrong) {
     addPermits(statements, [[key, change]], now);
     wakeAtGate(step, key);
   }
-  return wrong.length;
+  return wrong.length + unnamed;
 }

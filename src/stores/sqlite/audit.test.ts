@@ -1,7 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
-import { aClaim, aJob, aRoute } from "../../../test/support/builders.ts";
-import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
+import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/lane.ts";
+import type { ClaimAnswer } from "../../store/operations.ts";
 import type { AuditAnswer } from "../../store/upkeep.ts";
 import { openSession, commitCalls } from "./commit.ts";
 import type { Call, Session } from "./commit.ts";
@@ -67,6 +68,39 @@ it("an audit makes lanes anew where a hand in the file broke them, and what was 
   }
   const offers = [{ routes: [aRoute({ laneKey: "k" })], max: 5 }];
   expect(ask(session, "claim", aClaim({ offers }))).toMatchObject({ jobs: [{ id: "a" }] });
+  database.close();
+});
+
+it("an audit names the holder of a lane anew, and shows a lane that rests for nobody", () => {
+  const { database, session } = openSessionInMemory();
+  const key = keyedGate(groupGateKey("mail"), "k");
+  const laneGates = [writeKeyUse({ key, weight: 1, cap: 1 })];
+  const lane = { laneKey: groupLane("mail", "k", "rank"), laneGates };
+  const claim = (): ClaimAnswer =>
+    ask(session, "claim", aClaim({ offers: [{ routes: [aRoute({ laneKey: "any" })], max: 5 }] }));
+  ask(session, "submit", [{ jobs: ["a", "b"].map((id) => aJob({ id, ...lane })) }]);
+  const [a] = claim().jobs;
+  expect(walk(session, 1000)).toEqual({});
+  const hands: [sql: string, changes: number][] = [
+    ["UPDATE millrace_lane SET holder = NULL", 2],
+    ["UPDATE millrace_lane SET holder = 99, parked_at = ''", 2],
+    // The second job has no lane, and the first one holds none.
+    ["DELETE FROM millrace_lane", 2],
+  ];
+  for (const [sql, changes] of hands) {
+    database.exec(sql);
+    expect(walk(session, 1000), sql).toEqual({ lane: changes });
+    expect(walk(session, 1000), sql).toEqual({});
+    expect(claim().jobs, sql).toEqual([]);
+  }
+  ask(session, "settleIfLeased", [aSettle(a!, finish("completed"))]);
+  expect(claim()).toMatchObject({ jobs: [{ id: "b" }] });
+  // Nobody stands in the line any more, so the lane is there for its holder alone.
+  expect(walk(session, 1000)).toEqual({});
+  database.exec("DELETE FROM millrace_lane");
+  expect(walk(session, 1000)).toEqual({ lane: 1 });
+  ask(session, "submit", [{ jobs: [aJob({ id: "c", ...lane })] }]);
+  expect(claim().jobs).toEqual([]);
   database.close();
 });
 

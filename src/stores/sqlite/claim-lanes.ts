@@ -6,40 +6,23 @@
 import { isKeyedGate } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { Admission } from "../../store/rules/admit.ts";
-import { keyUsesOf } from "../../store/rules/lane.ts";
-import { limitTo } from "./connection.ts";
-import { addPermits, takeRungKeys, setKeyClock } from "./key-gates.ts";
-import { LaneLine, lineColumns } from "./lane-line.ts";
-import type { LineRow, Place } from "./lane-line.ts";
+import { addPermits, isAnyGroupCounted, setKeyClock, takeRungKeys } from "./key-gates.ts";
+import { LaneHeads, placeAt } from "./lane-heads.ts";
+import type { Asks, Head } from "./lane-heads.ts";
+import type { LaneLine, Place } from "./lane-line.ts";
+import { readLeasedRows } from "./leased-columns.ts";
 import { readTurn, writeLanes, writeTops } from "./lanes.ts";
 import type { Showing } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
-import { isOpenLane } from "./schema.ts";
 import type { Step } from "./step.ts";
-
-/** A lane as this claim sees it. */
-interface Head {
-  readonly number: number;
-  readonly line: LaneLine;
-  /** Its first job that has not been taken. */
-  first: Place;
-  /** Its place among other lanes; the seq of its first job breaks ties. */
-  pos: number;
-  /** What the spec of its first job says. */
-  step: number | null;
-  uses: readonly KeyUse[];
-  /** That spec has not been read: most lanes have so many others before their next turn that nobody asks. */
-  isBare: boolean;
-  /** Its turn behind those of its jobs that were leased; null by rank. */
-  turn: number | null;
-}
 
 /** A job that passed. */
 interface Picked {
   readonly head: Head;
+  readonly leased: Head["leased"];
   readonly place: Place;
-  readonly uses: readonly KeyUse[];
+  readonly asks: Asks;
   readonly step: number | null;
   /** The turn of its lane behind it; null by rank. */
   readonly turn: number | null;
@@ -49,24 +32,6 @@ interface Refused {
   readonly head: Head;
   readonly gate: string;
 }
-
-type HeadRow = readonly [
-  number: number,
-  pos: number,
-  step: number | null,
-  gates: string | null,
-  ...line: LineRow,
-];
-
-const columns = `l.number, l.pos, s.lane_step, s.lane_gates, ${lineColumns.replaceAll(/\w+/g, "l.$&")}`;
-const joined = "JOIN millrace_spec s ON s.seq = l.seq";
-/** Inputs: route, place and seq to go on behind, limit. Answer: heads of open lanes, in order. */
-const readOpen = `SELECT ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
-  WHERE ${isOpenLane} AND l.route = ? AND (l.pos, l.seq) > (?, ?) ORDER BY l.pos, l.seq ${limitTo("?")}`;
-/** Input: number of a lane. Answer: its head. */
-const readOne = `SELECT ${columns} FROM millrace_lane l ${joined} WHERE l.number = ?`;
-/** Input: seq. Answer: what its spec says of its lane. */
-const readSpec = "SELECT lane_step, lane_gates FROM millrace_spec WHERE seq = ?";
 
 /** Inputs: key of the gate, number of the lane, its first job. */
 const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE number = ? AND seq = ?";
@@ -90,13 +55,16 @@ export class LanePick {
   readonly #admission: Admission;
   readonly #routes: ReadonlySet<number>;
   readonly #batch: number;
+  readonly #heads: LaneHeads;
   readonly #sources: Source[];
   /** Heads behind taken ones and of lanes that were woken, in order. */
   readonly #others: Head[] = [];
-  /** Lanes that had their chance in this call. */
-  readonly #seen = new Set<number>();
+  /** Lanes that were woken in this call, which are among the open ones from then on. */
+  readonly #woken = new Set<number>();
   readonly #closed = new Set<number>();
   readonly #refused: Refused[] = [];
+  /** Gates of groups are asked for by others than their own lanes, so that all of them are looked at by key. */
+  #isMixed: boolean | null = null;
   readonly #tops = new Map<string, number>();
   /** In claim order. */
   readonly picked: Picked[] = [];
@@ -105,6 +73,7 @@ export class LanePick {
     this.#step = step;
     this.#admission = admission;
     this.#routes = new Set(routes);
+    this.#heads = new LaneHeads(step);
     this.#batch = Math.ceil(max / this.#routes.size) + 4;
     for (const key of takeRungKeys(step)) wakeAtGate(step, key);
     this.#sources = [...this.#routes].map((route) => ({
@@ -124,28 +93,45 @@ export class LanePick {
     return this.#refused.length >= refusedMax;
   }
 
-  get seqs(): readonly number[] {
-    return this.picked.map(({ place }) => place.seq);
+  /** The picked jobs as they will stand once leased, in claim order. */
+  readRows(): unknown[] {
+    const unread: number[] = [];
+    for (const { leased, place } of this.picked) if (leased === null) unread.push(place.seq);
+    const others = readLeasedRows(this.#step, unread);
+    return this.picked.map(({ leased, place }) => leased ?? others.get(place.seq));
+  }
+
+  /** The picked job of this number was leased. Answers what it asks for of keys. */
+  leased(at: number): readonly KeyUse[] {
+    const { place, asks } = this.picked[at] as Picked;
+    const { uses, sole, counted } = asks;
+    this.#admission.leased(place.route, sole === null || this.#isMixed === true ? uses : counted);
+    return uses;
   }
 
   /** So many of the picked jobs were leased: their lanes have had their turns, and those that were refused wait. */
   close(leased: number): void {
     const { statements, now } = this.#step;
+    const { picked } = this;
     const tops = new Map<string, number>();
     const held = new Map<string, number>();
-    for (const { head, place, uses, step, turn } of this.picked.slice(0, leased)) {
+    for (let at = 0; at < leased; at++) {
+      const { head, place, asks, step, turn } = picked[at] as Picked;
       head.turn = turn;
       if (turn !== null && step !== null) tops.set(this.#queueOf(place.route), turn - step);
-      for (const { key, weight } of uses) held.set(key, (held.get(key) ?? 0) + weight);
+      if (asks.sole !== null) {
+        head.holder = place.seq;
+        if (this.#isMixed !== true) this.#admission.passed(asks.sole, true);
+      }
+      for (const { key, weight } of asks.counted) held.set(key, (held.get(key) ?? 0) + weight);
     }
-    const showing = this.#shown(leased);
-    writeLanes(statements, showing.values());
+    writeLanes(statements, this.#shown(leased));
     addPermits(statements, held, now);
     writeTops(statements, tops);
     const gates = new Set<string>();
     for (const { head, gate } of this.#refused) {
       gates.add(gate);
-      if (!showing.has(head)) statements(parkLane).run(gate, head.number, head.first.seq);
+      if (!head.isTaken) statements(parkLane).run(placeAt(head, gate), head.number, head.first.seq);
     }
     for (const gate of gates) {
       const opens = this.#admission.opensAtOf(gate);
@@ -154,33 +140,35 @@ export class LanePick {
   }
 
   /** The lanes that were taken from, as they stand now. Picked jobs that were not leased are in their lines again. */
-  #shown(leased: number): Map<Head, Showing> {
-    const isWhole = leased === this.picked.length;
-    const unleased = new Map<Head, Place[]>();
-    for (const { head, place } of this.picked.slice(leased)) {
-      const places = unleased.get(head);
-      if (places === undefined) unleased.set(head, [place]);
-      else places.push(place);
-    }
-    for (const [{ line }, places] of unleased) line.putBack(places);
+  #shown(leased: number): Showing[] {
+    if (leased < this.picked.length) this.#putBack(this.picked.slice(leased));
     // Behind a picked job that was not leased after all, another one is the first.
-    const parkedAt = new Map(isWhole ? this.#refused.map(({ head, gate }) => [head, gate]) : []);
-    const showing = new Map<Head, Showing>();
+    else for (const { head, gate } of this.#refused) head.parkedAt = placeAt(head, gate);
+    const showing: Showing[] = [];
     for (const { head } of this.picked) {
-      if (showing.has(head)) continue;
-      const { number, line, turn } = head;
-      showing.set(head, { number, line, turn, parkedAt: parkedAt.get(head) ?? null });
+      if (head.isTaken) continue;
+      head.isTaken = true;
+      showing.push(head);
     }
     return showing;
   }
 
+  #putBack(unleased: readonly Picked[]): void {
+    const byLane = new Map<LaneLine, Place[]>();
+    for (const { head, place } of unleased) {
+      const places = byLane.get(head.line);
+      if (places === undefined) byLane.set(head.line, [place]);
+      else places.push(place);
+    }
+    for (const [line, places] of byLane) line.putBack(places);
+  }
+
   #consider(head: Head): void {
-    if (head.isBare && !this.#readSpec(head)) return;
-    const { first, uses } = head;
+    if (head.isBare && !this.#heads.readSpec(head)) return;
+    const { first } = head;
     const { route } = first;
-    this.#seen.add(head.number);
     if (this.#isRung(first) || !this.#routes.has(route) || this.#closed.has(route)) return;
-    const refusing = this.#admission.refusedBy(route, uses);
+    const refusing = this.#refusedBy(head);
     if (refusing.length === 0) {
       this.#take(head);
       return;
@@ -192,30 +180,41 @@ export class LanePick {
     }
     this.#refused.push({ head, gate });
     // It was looked at in the stead of others that wait for what it does not take now.
-    for (const { key } of uses) if (!refusing.includes(key)) this.#wake(key);
+    for (const { key } of head.asks.uses) if (!refusing.includes(key)) this.#wake(key);
+  }
+
+  /** A lane that alone asks for the gate of its group needs no look by key: its holder says all. */
+  #refusedBy({ first, asks, isHeld }: Head): readonly string[] {
+    const { uses, sole, counted } = asks;
+    if (asks.isMixed) this.#mix();
+    if (sole === null || this.#isAnyMixed) return this.#admission.refusedBy(first.route, uses);
+    return this.#admission.refusedBy(first.route, counted, isHeld ? sole.key : null);
+  }
+
+  get #isAnyMixed(): boolean {
+    this.#isMixed ??= isAnyGroupCounted(this.#step.statements);
+    return this.#isMixed;
+  }
+
+  /** From now on by key, with those that have passed. */
+  #mix(): void {
+    if (this.#isAnyMixed) return;
+    this.#isMixed = true;
+    for (const { asks } of this.picked) if (asks.sole !== null) this.#admission.passed(asks.sole, false);
   }
 
   #take(head: Head): void {
-    const { first, step, uses, line } = head;
+    const { first, step, asks, line, leased } = head;
     const turn = step === null ? null : this.#takeTurn(head, step);
-    this.picked.push({ head, place: first, uses, step, turn });
+    this.picked.push({ head, leased, place: first, asks, step, turn });
+    head.leased = null;
+    head.isHeld ||= asks.sole !== null;
     line.shift();
     if (line.first === null) return;
     head.first = line.first;
     head.pos = turn ?? line.first.rank;
     head.isBare = true;
     this.#add(head);
-  }
-
-  #readSpec(head: Head): boolean {
-    const row = this.#step.statements(readSpec).get(head.first.seq) as
-      | [step: number | null, gates: string | null]
-      | undefined;
-    if (row === undefined) return false;
-    head.step = row[0];
-    head.uses = usesOf(row[1]);
-    head.isBare = false;
-    return true;
   }
 
   #takeTurn({ pos, first }: Head, step: number): number {
@@ -231,18 +230,12 @@ export class LanePick {
   }
 
   #wake(gate: string): void {
-    const { statements } = this.#step;
-    for (const { number } of wakeAtGate(this.#step, gate)) {
-      const row = statements(readOne).get(number) as HeadRow | undefined;
-      if (row !== undefined && !this.#seen.has(number)) this.#add(this.#headOf(row));
+    for (const { number, route } of wakeAtGate(this.#step, gate)) {
+      const head = this.#heads.one(number, route);
+      if (head === null) continue;
+      this.#woken.add(number);
+      this.#add(head);
     }
-  }
-
-  #headOf([number, pos, step, gates, ...row]: HeadRow): Head {
-    const line = new LaneLine(this.#step.statements, number, row);
-    const first = line.first as Place;
-    const turn = step === null ? null : pos;
-    return { number, line, first, pos: turn ?? first.rank, step, uses: usesOf(gates), isBare: false, turn };
   }
 
   #isRung({ timerAt }: Place): boolean {
@@ -271,7 +264,7 @@ export class LanePick {
     return head;
   }
 
-  /** A route whose gate has refused a job is left; a lane that was woken may be met twice. */
+  /** A route whose gate has refused a job is left; a lane that was woken has its place among the others. */
   #nextOf(source: Source): Head | null {
     if (this.#closed.has(source.route)) return null;
     for (;;) {
@@ -279,26 +272,19 @@ export class LanePick {
       if (head === undefined) {
         if (source.isDry) return null;
         this.#fetch(source);
-      } else if (this.#seen.has(head.number)) source.next += 1;
+      } else if (this.#woken.size > 0 && this.#woken.has(head.number)) source.next += 1;
       else return head;
     }
   }
 
   #fetch(source: Source): void {
-    const rows = this.#step
-      .statements(readOpen)
-      .all(source.route, source.pos, source.seq, this.#batch) as unknown as HeadRow[];
-    source.heads = rows.map((row) => this.#headOf(row));
+    source.heads = this.#heads.open(source.route, source, this.#batch);
     // Heads move on while they are taken from.
     const last = source.heads.at(-1);
     if (last !== undefined) [source.pos, source.seq] = [last.pos, last.first.seq];
     source.next = 0;
-    source.isDry = rows.length < this.#batch;
+    source.isDry = source.heads.length < this.#batch;
   }
-}
-
-function usesOf(gates: string | null): readonly KeyUse[] {
-  return keyUsesOf({ laneGates: gates === null ? null : (JSON.parse(gates) as string[]) });
 }
 
 function isBefore(one: Head, other: Head): boolean {

@@ -13,13 +13,13 @@ import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import type { Admission } from "../../store/rules/admit.ts";
 import { mergeRoutes } from "../../store/rules/claim-order.ts";
-import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
+import { lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { earlier } from "../../store/rules/timer.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
-import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
+import { clearedFormulas, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
@@ -29,6 +29,7 @@ import { moveTokens, openAdmission } from "./gates.ts";
 import { LanePick } from "./claim-lanes.ts";
 import { hasOpenLane } from "./lanes.ts";
 import { nextKeyClock } from "./key-gates.ts";
+import { columns, handedOut, lowestFenceOf, readHolds, readLeased, readListed } from "./leased-columns.ts";
 import { readLanedRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
@@ -38,16 +39,7 @@ import { writeOutcome } from "./write-outcome.ts";
 
 const { ready, running } = stateCodes;
 
-/**
- * `lease` of store/rules/lease.ts, of a job that holds no key until its start: what is handed out, and what only the
- * store keeps.
- */
-const handedOut: Formulas = {
-  fence: "max(fence, @lowestFence) + 1",
-  attempt: "attempt + counts_attempt",
-  rev: "rev + 1",
-  claimedAt: "@now",
-};
+/** What only the store keeps of a lease; what is handed out is in leased-columns.ts. */
 const kept: Formulas = {
   ...clearedFormulas("lease"),
   state: running,
@@ -56,15 +48,6 @@ const kept: Formulas = {
   leaseEndsAt: "@leaseEndsAt",
   timerAt: timerAt.leased("@leaseEndsAt"),
 };
-
-/** An input of more bytes is not read with the others. */
-const smallInputBytes = 16 * 2 ** 10;
-const readNames = [...leasedFields, "holds"] as const;
-const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input END`;
-const columns = columnList(readNames, { ...fromJob, ...handedOut, input });
-const readLeased = rowReader(leasedFields);
-const readHolds = fieldReader(readNames, "holds");
-const readSeq = fieldReader(readNames, "seq");
 
 const claimable = "millrace_job j INDEXED BY millrace_job_ready";
 const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR j.timer_at > @now)`;
@@ -82,9 +65,6 @@ const readInput = "SELECT input FROM millrace_spec WHERE seq = ?";
 const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
 /** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs. */
-const readListed = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
-  WHERE j.seq IN (SELECT value FROM json_each(@seqs))`;
-/** The same, in claim order. */
 const readChosen = `${readListed} ${inOrder}`;
 /** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
@@ -139,15 +119,15 @@ function claimLanes(
   leasing: Leasing,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number; readonly more: boolean } {
   const pick = new LanePick(step, routes, max, admission);
-  const rows = readPicked(step, pick.seqs);
+  const rows = pick.readRows();
   const told = step.lanes.length;
   const leased = leaseRows(step, rows, leasing);
   // What the general road tells of lanes is done for all picked jobs at once.
   step.lanes.length = told;
   const jobs = leased.jobs.map((job, at) => {
-    const uses = pick.picked[at]?.uses ?? [];
-    admission.leased(job.route, uses);
-    return uses.length === 0 ? job : Object.assign(job, { keyGates: uses.map(({ key }) => key) });
+    const uses = pick.leased(at);
+    if (uses.length > 0) (job as { keyGates?: string[] }).keyGates = uses.map(({ key }) => key);
+    return job;
   });
   pick.close(jobs.length);
   return {
@@ -156,21 +136,6 @@ function claimLanes(
     more: rows.length === max || jobs.length < rows.length || pick.isCut,
   };
 }
-
-/** These jobs as they will stand once leased, in this order. */
-function readPicked(step: Step, seqs: readonly number[]): unknown[] {
-  if (seqs.length === 0) return [];
-  const named = { now: step.now, lowestFence: lowestFenceOf(step), seqs: JSON.stringify(seqs) };
-  const rows = new Map(
-    step
-      .statements(readListed)
-      .all(named)
-      .map((row) => [readSeq(row), row]),
-  );
-  return seqs.map((seq) => rows.get(seq));
-}
-
-const lowestFenceOf = ({ commit }: Step): number => commit.epoch * fencesPerEpoch;
 
 /** The jobs as they will stand once leased, in claim order: those that pass their gates. */
 function readClaimable(

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { statementsOf } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";
-import { LaneLine } from "./lane-line.ts";
+import { LaneLine, shownLineOf } from "./lane-line.ts";
 import type { LineRow, Place } from "./lane-line.ts";
 import { migrations } from "./schema.ts";
 
@@ -20,7 +20,7 @@ function openStatements(): Statements {
 function reread(statements: Statements, line: LaneLine): LaneLine {
   const row: SqlValue[] = [];
   line.pushTo(row);
-  return new LaneLine(statements, lane, row as unknown as LineRow);
+  return new LaneLine(statements, lane, shownLineOf(row as unknown as LineRow));
 }
 
 function drain(line: LaneLine): Place[] {

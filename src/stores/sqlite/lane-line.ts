@@ -31,6 +31,19 @@ export type LineRow = readonly [
   behind: string | null,
   hasMore: number,
 ];
+/** The part of a line that the row of its lane has. */
+export interface ShownLine {
+  readonly first: Place | null;
+  readonly behind: string | null;
+  readonly hasMore: number;
+}
+const emptyLine: ShownLine = { first: null, behind: null, hasMore: 0 };
+
+export function shownLineOf([rank, seq, route, timerAt, behind, hasMore]: LineRow): ShownLine {
+  const isThere = rank !== null && seq !== null && route !== null;
+  return { first: isThere ? { rank, seq, route, timerAt } : null, behind, hasMore };
+}
+
 type PlaceRow = readonly [rank: number, seq: number, route: number, timerAt: number | null];
 
 const placeColumns = "rank, seq, route, timer_at";
@@ -63,18 +76,16 @@ const dropFirst = "DELETE FROM millrace_line WHERE lane = ? AND (rank, seq) <= (
 export class LaneLine {
   readonly #statements: Statements;
   readonly #number: number;
-  first: Place | null = null;
-  #behind: string | null = null;
-  #hasMore = false;
+  first: Place | null;
+  #behind: string | null;
+  #hasMore: boolean;
 
-  constructor(statements: Statements, number: number, row?: LineRow) {
+  constructor(statements: Statements, number: number, shown: ShownLine = emptyLine) {
     this.#statements = statements;
     this.#number = number;
-    if (row === undefined) return;
-    const [rank, seq, route, timerAt, behind, hasMore] = row;
-    if (rank !== null && seq !== null && route !== null) this.first = { rank, seq, route, timerAt };
-    this.#behind = behind;
-    this.#hasMore = hasMore !== 0;
+    this.first = shown.first;
+    this.#behind = shown.behind;
+    this.#hasMore = shown.hasMore !== 0;
   }
 
   /** As `lineColumns` says. */

@@ -11,7 +11,7 @@ import {
   tolerated,
 } from "../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
-import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/lane.ts";
 import { emptyHints } from "../../store/hints.ts";
 import type { ClaimRequest, Settle } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
@@ -65,7 +65,7 @@ const tables = [
 ];
 /** Where a lane waits is no part of what is true of it: only a claim that looks at lanes finds out. */
 const columnsOf = (table: string): string =>
-  table === "lane" ? "number, key, queue, pos, rank, seq, route, timer_at" : "*";
+  table === "lane" ? "number, key, queue, pos, rank, seq, route, timer_at, holder" : "*";
 
 /** Every row of every table, and what was told: the feed without the order between jobs, which is free. */
 function contentsOf(database: DatabaseSync): unknown {
@@ -98,9 +98,9 @@ function promoteGenerally(step: Step): void {
 const names = ["send", "pack"];
 const delay = fc.integer({ min: 0, max: 30 });
 const maybe = <A>(value: fc.Arbitrary<A>): fc.Arbitrary<A | null> => fc.option(value, { nil: null, freq: 2 });
-const someLane = fc.constantFrom("one", "two").map((laneKey) => {
-  const use = { key: keyedGate(groupGateKey("mail"), laneKey), weight: 1, cap: 3 };
-  return { laneKey, laneGates: [writeKeyUse(use)] };
+const someLane = fc.tuple(fc.constantFrom("one", "two"), fc.constantFrom(1, 3)).map(([key, cap]) => {
+  const use = { key: keyedGate(groupGateKey("mail"), key), weight: 1, cap };
+  return { laneKey: groupLane("mail", key, "rank"), laneGates: [writeKeyUse(use)] };
 });
 const anyJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
   name: fc.constantFrom(...names),

@@ -18,9 +18,9 @@ import type { Formulas } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
 import type { RowSet, SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
-import { givePermitsBack } from "./lanes.ts";
+import { leaveLanes } from "./lanes.ts";
 import { hasLanes } from "./routes.ts";
-import { liveReader, readLaneGates } from "./rows.ts";
+import { liveReader } from "./rows.ts";
 import type { Member } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -86,15 +86,16 @@ export interface End {
 export function finishJobs(step: Step, ends: readonly End[]): void {
   if (ends.length === 0) return;
   const { statements } = step;
-  leaveLanes(step, ends);
   for (const end of ends) {
     if (end.lease.holds !== uniqueHolds.none) freeKey(statements, end.lease.seq);
     tellEnd(step, end);
   }
   const kept = ends.filter(isKept);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
-  forgetJobs(statements, seqsOf(ends.filter((end) => !isKept(end))));
   runOnSeqs(statements, dropLive, seqsOf(ends));
+  // Behind their rows, which say who holds a lane, and before their specs.
+  leaveLanesOf(step, ends);
+  forgetJobs(statements, seqsOf(ends.filter((end) => !isKept(end))));
 }
 
 /** A member of a flow is kept, whatever its end says. */
@@ -102,10 +103,11 @@ function isKept({ next, member }: End): boolean {
   return next.keepMs !== 0 || member !== undefined;
 }
 
-/** What ends on a route with lanes gives back what it holds of its keys. It runs, so it stands in no line. */
-function leaveLanes(step: Step, ends: readonly End[]): void {
-  const laned = ends.filter(({ lease }) => hasLanes(step, lease.route));
-  if (laned.length > 0) givePermitsBack(step, readLaneGates(step.statements, seqsOf(laned)));
+function leaveLanesOf(step: Step, ends: readonly End[]): void {
+  const laned = new Set<number>();
+  for (const { lease } of ends) laned.add(lease.route);
+  for (const route of laned) if (!hasLanes(step, route)) laned.delete(route);
+  if (laned.size > 0) leaveLanes(step, seqsOf(ends.filter(({ lease }) => laned.has(lease.route))));
 }
 
 function seqsOf(ends: readonly End[]): number[] {

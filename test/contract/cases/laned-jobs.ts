@@ -1,19 +1,20 @@
 /** Jobs of groups that run so many at once, and claims of them. */
 import { expect } from "vitest";
-import { groupGateKey, keyedGate, writeKeyUse } from "../../../src/model/lane.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../../src/model/lane.ts";
 import type { ClaimAnswer } from "../../../src/store/operations.ts";
 import type { LeasedJob, NewJob } from "../../../src/store/records.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { aClaim, aJob, aRoute } from "../../support/builders.ts";
 
 export const groupGate = (key: string): string => keyedGate(groupGateKey("mail"), key);
+export const laneOf = (key: string): string => groupLane("mail", key, "rank");
 export const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
 
 /** A job of a group of which so many run at once. */
 export const grouped = (id: string, key: string, cap = 1, given: Partial<NewJob> = {}): NewJob =>
   aJob({
     id,
-    laneKey: `fifo ${key}`,
+    laneKey: laneOf(key),
     laneGates: [writeKeyUse({ key: groupGate(key), weight: 1, cap })],
     ...given,
   });
