@@ -157,7 +157,7 @@ export class TermBook {
   /** The next renewal of the sign, for who writes to the registry anyway; null where there is none to make. */
   renewal(): DocPut | null {
     const isFresh = this.#nowMs() - this.#signedUs / 1000 < renewLeastMs;
-    if (isFresh || this.#isSigning || this.#isClosed || !this.#isHolder) return null;
+    if (isFresh || this.#isSigning || this.#isClosed || this.isAlone || !this.#isHolder) return null;
     this.#isSigning = true;
     return this.#signPut({ version: this.#signVersion });
   }
@@ -167,6 +167,11 @@ export class TermBook {
     this.#isSigning = false;
     if (answer?.kind === "ok") this.#signed(answer.version, sentUs);
     else this.#besides(() => this.#renew());
+  }
+
+  /** The store's time now; null before a claim has told it. */
+  get storeNow(): number | null {
+    return this.#storeAheadMs === null ? null : this.#nowMs() + this.#storeAheadMs;
   }
 
   get #isHolder(): boolean {
