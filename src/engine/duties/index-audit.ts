@@ -17,7 +17,7 @@ import { Term } from "./term.ts";
  * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check it
  * is longer: in a small store most are such pages, five of each partition, and an idle process asks little.
  */
-const pauseMs = { fullPage: 2000, smallPage: 10_000 };
+const pauseMs = { fullPage: 2000, smallPage: 20_000 };
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
