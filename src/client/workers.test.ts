@@ -43,8 +43,13 @@ describe("the registry", () => {
     const stops = await work({ label: "stops" });
     const platform = createVirtualPlatform({ time: v.platform.time });
     let isGone = false;
+    const never = new Promise<never>(() => undefined);
     const dying = millOn(
-      { ...v.store, putDocs: (puts) => (isGone ? new Promise(() => undefined) : v.store.putDocs(puts)) },
+      {
+        ...v.store,
+        claim: (request) => (isGone ? never : v.store.claim(request)),
+        putDocs: (puts) => (isGone ? never : v.store.putDocs(puts)),
+      },
       { duties: false },
       platform,
     );

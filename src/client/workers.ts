@@ -5,7 +5,7 @@
  *   resume   it claims again
  *   stop     as its own stop(): no new jobs, running ones get their grace, what is left goes back
  *
- * An order is written down and heard with the worker's next beat, within about two seconds; `list` shows the mode that
+ * An order is written down and heard with the worker's next beat, within about a second; `list` shows the mode that
  * each worker says it is in.
  */
 import type { Engine } from "../engine/engine.ts";

@@ -2,10 +2,12 @@
 import type { Doc } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 
-const pageMax = 500;
+/** As many as one read brings. */
+export const docsPageMax = 500;
 
 /**
  * @param kind.prefix only those whose id starts with it; all of the kind when left out.
+ * @param kind.behind only those behind this id.
  * @param kind.passesOver leaves out those in partitions that fail, instead of failing.
  */
 export async function* allDocs(
@@ -13,16 +15,22 @@ export async function* allDocs(
   {
     kind,
     prefix = "",
+    behind = null,
     passesOver = false,
-  }: { readonly kind: string; readonly prefix?: string; readonly passesOver?: boolean },
+  }: {
+    readonly kind: string;
+    readonly prefix?: string;
+    readonly behind?: string | null;
+    readonly passesOver?: boolean;
+  },
 ): AsyncGenerator<Doc, void, undefined> {
-  let after: string | null = null;
+  let after = behind;
   do {
     const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs({
       kind,
       prefix,
       after,
-      max: pageMax,
+      max: docsPageMax,
       passesOver,
     });
     yield* page.docs;

@@ -6,7 +6,7 @@
  * terms, its sign, which lies in the registry of workers and runs out unless it is renewed:
  *
  *   term/NAME                       the holder's id            written by whoever takes the term
- *   worker/{workers}/holder/ID      lives for 3.8 s            renewed every 2.9 s at the latest, by processes
+ *   worker/{workers}/holder/ID      lives for 3.4 s            renewed every 2.4 s at the latest, by processes
  *                                                             that hold a term
  *
  *   nobody's ──put if absent──► ours ──give back──► nobody's
@@ -32,8 +32,8 @@ import { rings, webhooksBellId } from "./worker-bell.ts";
 import { workerDocId, workerKind } from "./worker-notice.ts";
 
 export const termKind = "term";
-const signMs = 3800;
-const renewEveryMs = 2900;
+const signMs = 3400;
+const renewEveryMs = 2400;
 /** A renewal that costs no call of its own comes earlier, but not more often than it has to. */
 const renewLeastMs = 1200;
 /** A renewal that failed is made again, while there is still time. */
@@ -157,7 +157,7 @@ export class TermBook {
   /** The next renewal of the sign, for who writes to the registry anyway; null where there is none to make. */
   renewal(): DocPut | null {
     const isFresh = this.#nowMs() - this.#signedUs / 1000 < renewLeastMs;
-    if (isFresh || this.#isSigning || this.#isClosed || !this.#isHolder) return null;
+    if (isFresh || this.#isSigning || this.#isClosed || this.isAlone || !this.#isHolder) return null;
     this.#isSigning = true;
     return this.#signPut({ version: this.#signVersion });
   }
@@ -167,6 +167,11 @@ export class TermBook {
     this.#isSigning = false;
     if (answer?.kind === "ok") this.#signed(answer.version, sentUs);
     else this.#besides(() => this.#renew());
+  }
+
+  /** The store's time now; null before a claim has told it. */
+  get storeNow(): number | null {
+    return this.#storeAheadMs === null ? null : this.#nowMs() + this.#storeAheadMs;
   }
 
   get #isHolder(): boolean {

@@ -1,23 +1,22 @@
 /**
- * The beat of a process: the few periodic calls by which its workers are known to the fleet and hear what is meant for
- * them when every hint was lost. All workers of the process share them.
+ * The beat of a process: once a second one call by which its workers claim, are known to the fleet and hear what is meant
+ * for them when every hint was lost. All workers of the process share it.
  *
- *   write   the notice of each worker; oftener while one of its queues has a total, because its share is given to others
- *           as soon as its notice has run out
- *   read    orders and bells for its workers (worker-bell.ts), while jobs run here once a second, else at half that pace:
- *           an idle worker has nothing to cancel, and reads at once when it gets work. The same read brings the signs of
- *           the processes whose terms this one waits for (engine/term-book.ts), and while a queue has a total all
- *           notices; a notice that is about to run out is looked at just when it does. A hint that somebody has rung
- *           brings the next read forward
+ *   claim   each worker that has a slot free claims with the beat; what follows rides with the claim of the first of them
+ *           (beat-call.ts)
+ *   write   the notice of each worker, and the sign of the terms that the process holds (engine/term-book.ts); oftener
+ *           while one of its queues has a total, because its share is given to others as soon as its notice has run out
+ *   read    orders and bells for its workers (worker-bell.ts), and the signs of the processes whose terms this one waits
+ *           for. While a queue has a total all notices, with every second beat and where one must have run out. A hint that
+ *           somebody has rung brings a read between two beats
  *   round   what nobody rings for: how long the store keeps jobs, and settings of queues whose bell was not written
  *
- * Always true: nothing here is needed for a job to run; a call that fails is made again at its next time.
+ * Always true: nothing here but the claims is needed for a job to run; a call that fails is made again with the next beat.
  */
-import { allDocs } from "../engine/all-docs.ts";
+import { allDocs, docsPageMax } from "../engine/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
 import { bellIds, readCancelled, readOrder, rings, webhooksBellId } from "../engine/worker-bell.ts";
-import type { WorkerOrder } from "../engine/worker-bell.ts";
 import {
   leftPut,
   noticePut,
@@ -26,98 +25,108 @@ import {
   registryPrefix,
   workerKind,
 } from "../engine/worker-notice.ts";
-import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
+import type { LiveWorker } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
-import type { PutDocAnswer } from "../store/operations.ts";
+import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../store/operations.ts";
 import type { Doc, DocPut, PutEvent } from "../store/records.ts";
+import { BeatCall } from "./beat-call.ts";
+import type { BeatSeat } from "./beat-seat.ts";
 
-const readEveryMs = { busy: 1050, idle: 2800 };
-/** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
-const writeEveryMs = { inFleet: 2800, alone: 20_000 };
-const noticeTtlMs = { inFleet: 4000, alone: 60_000 };
+/** Behind a lost hint come the wait for the beat and a call or two: 1.2 s in all. */
+const beatEveryMs = 1060;
+/** A write comes with the first beat behind its time: with totals with every second one, else within 20.1 s. */
+const writeEveryMs = { inFleet: 1500, alone: 19_000 };
+/**
+ * While a queue has a total, a worker that was killed is out of the shares when its notice has run out and the next beat
+ * has come: 4.5 s after its last notice.
+ */
+const noticeTtlMs = { inFleet: 3400, alone: 60_000 };
+/** All notices are read with every second beat: each of them lasts longer than until the next. */
+const wholeEveryMs = 1500;
 const roundEveryMs = 20_000;
 /** A bell stands in front of the settings of queues, so that most rounds read nothing. */
 const roundsPerLook = 3;
-/**
- * A look at a notice that runs out comes so far behind its end: in a large fleet one is always about to, and most are
- * renewed. A worker that was killed is out of the shares 4.6 s after its last notice.
- */
-const behindEndMs = 600;
-const readLeastMs = 200;
 /** A read that a ring asks for: processes spread theirs, and rings in a row share one. */
 const rungMs = { spread: 60, gap: 250 };
 /** The calls of processes that were started together drift apart. */
-const jitter = 0.07;
+const jitter = 0.03;
 const callMaxMs = 10_000;
+/** What rode with a claim that hangs goes with the next beat: a sign has to be renewed before it has run out. */
+const carriedMaxMs = 1500;
 
-/** A worker, as far as the beat goes. */
-export interface BeatSeat {
-  readonly owner: string;
-  /** It has jobs. */
-  readonly isBusy: boolean;
-  /** One of its queues has a total, so that it must know who else is there. */
-  readonly hasTotals: boolean;
-  readonly notice: () => Omit<
-    WorkerNotice,
-    "host" | "processId" | "duties" | "memoryBytes" | "loopDelayMs" | "writtenAt" | "ttlMs"
-  >;
-  readonly ordered: (order: WorkerOrder) => void;
-  /** These jobs are to be cancelled, or, where some bells were not heard, perhaps any. */
-  readonly cancelRung: (ids: readonly string[] | null) => void;
-  /** All live workers, as the registry has them. */
-  readonly fleetSeen: (workers: readonly LiveWorker[]) => void;
-  /** The registry cannot be read. */
-  readonly fleetUnseen: () => void;
+/** What is written of all workers of the process; perhaps only its sign. */
+interface Notices {
+  readonly puts: readonly DocPut[];
+  readonly hasNotices: boolean;
+  /** The last of them renews the sign of the process. */
+  readonly hasSign: boolean;
+  readonly sentUs: number;
 }
 
 export class Beat {
+  /** Makes the claims of all workers of the process. */
+  readonly call: BeatCall;
   readonly #engine: Engine;
   readonly #seats = new Set<BeatSeat>();
+  readonly #claimers = new Set<() => void>();
   /** By the id of a document that is listened to, the version that was heard last. */
   readonly #heard = new Map<string, number>();
   /** Those of which the feed was told that they joined. */
   readonly #joined = new WeakSet<BeatSeat>();
   /** Monotonic, when the last notice was sent that the store has taken. */
-  #writtenUs = 0;
+  #writtenUs = Number.NEGATIVE_INFINITY;
   /** Settles when every notice that was sent is answered or given up. */
   #writing: Promise<void> = Promise.resolve();
   #lateMs = 0;
-  #readUs = 0;
+  #readUs = Number.NEGATIVE_INFINITY;
   #isReading = false;
   #rounds = 0;
+  /** Monotonic, when all notices were read last, and when the first of other processes runs out, by the store's clock. */
+  #fleetSeen = { atUs: Number.NEGATIVE_INFINITY, endsAt: Number.POSITIVE_INFINITY };
   /** The workers of other processes that were seen last. */
   #others: ReadonlySet<string> = new Set();
-  /** The next read comes at the pace of a busy process. */
-  #isHurried = false;
   /** The next read answers a ring. */
   #isRung = false;
-  readonly #timers: Record<"read" | "write" | "round", Timer | null> = {
-    read: null,
-    write: null,
+  readonly #timers: Record<"beat" | "rung" | "round", Timer | null> = {
+    beat: null,
+    rung: null,
     round: null,
   };
 
   constructor(engine: Engine) {
     this.#engine = engine;
+    this.call = new BeatCall(engine);
   }
 
   /** @returns a function that takes the worker out of the registry. */
   join(seat: BeatSeat): () => Promise<void> {
     this.#seats.add(seat);
-    this.#engine.terms.readRegistry = () => void this.#read();
+    this.#engine.terms.readRegistry = () => void this.#read("signs");
     void this.#write();
     this.#hearRound();
-    if (seat.hasTotals) void this.#read();
-    else this.#setRead(readEveryMs.idle);
+    if (seat.hasTotals) void this.#read("fleet");
     return async () => {
       this.#seats.delete(seat);
       if (this.#seats.size === 0) {
-        for (const timer of Object.values(this.#timers)) timer?.cancel();
+        this.#timers.rung?.cancel();
+        this.#timers.round?.cancel();
         this.#engine.terms.readRegistry = null;
       }
+      this.#endUnlessNeeded();
       // A notice that is still on its way must not come behind the end of it.
       await this.#writing;
       await this.#put([noticePut(seat.owner, null), leftPut(seat.owner, true)]);
+    };
+  }
+
+  /** @param claim called with every beat. @returns a function that ends this. */
+  addClaimer(claim: () => void): () => void {
+    this.#claimers.add(claim);
+    // Also where there is a beat already: only one with claimers keeps the process alive.
+    if (this.#claimers.size === 1) this.#setBeat();
+    return () => {
+      this.#claimers.delete(claim);
+      this.#endUnlessNeeded();
     };
   }
 
@@ -133,28 +142,53 @@ export class Beat {
     if (!this.#isReading) this.#setRungRead();
   }
 
-  /** A worker that was idle has jobs, so that somebody may want to cancel one. */
-  hurry(): void {
-    if (this.#isHurried || this.#isReading || this.#isRung || this.#seats.size === 0) return;
-    this.#isHurried = true;
-    const sinceMs = (this.#engine.platform.monotonicUs() - this.#readUs) / 1000;
-    this.#setRead(Math.max(0, readEveryMs.busy - sinceMs));
-  }
-
   /** The list of workers is wanted now: a total was set. */
   look(): void {
     void this.#write();
-    void this.#read();
+    void this.#read("fleet");
   }
 
   get #isInFleet(): boolean {
     return [...this.#seats].some(({ hasTotals }) => hasTotals);
   }
 
+  #setBeat(): void {
+    const keepsAlive = this.#claimers.size > 0;
+    this.#set("beat", beatEveryMs, () => this.#beat(), keepsAlive);
+  }
+
+  #endUnlessNeeded(): void {
+    if (this.#seats.size + this.#claimers.size === 0) this.#timers.beat?.cancel();
+    else if (this.#claimers.size === 0) this.#setBeat();
+  }
+
+  #beat(): void {
+    this.#setBeat();
+    if (this.#seats.size > 0 && !this.#isReading) void this.#read("beat");
+    for (const claim of this.#claimers) claim();
+    this.call.claimsAsked();
+  }
+
   async #write(isRinging = false): Promise<void> {
+    const notices = this.#notices(isRinging);
+    await this.#await(notices, this.#put(notices.puts));
+  }
+
+  /** Notes that these notices are on their way, and how they were answered. */
+  #await(
+    { hasNotices, hasSign, sentUs }: Notices,
+    answering: Promise<readonly PutDocAnswer[] | null>,
+  ): Promise<void> {
+    const written = Promise.all([this.#writing, answering]).then(([, answers]) => {
+      if (answers !== null && hasNotices) this.#writtenUs = Math.max(this.#writtenUs, sentUs);
+      if (hasSign) this.#engine.terms.renewed(answers?.at(-1) ?? null, sentUs);
+    });
+    this.#writing = written;
+    return written;
+  }
+
+  #notices(isRinging: boolean): Notices {
     const { platform } = this.#engine;
-    const pace = this.#isInFleet ? "inFleet" : "alone";
-    this.#set("write", writeEveryMs[pace], () => void this.#write());
     const shared = {
       host: platform.hostName,
       processId: platform.processId,
@@ -162,10 +196,9 @@ export class Beat {
       memoryBytes: platform.memoryBytes(),
       loopDelayMs: Math.round(this.#lateMs),
       writtenAt: platform.now(),
-      ttlMs: noticeTtlMs[pace],
+      ttlMs: noticeTtlMs[this.#pace],
     };
     this.#lateMs = 0;
-    const sentUs = platform.monotonicUs();
     const seats = [...this.#seats];
     const puts = seats.map((seat) => {
       const put = noticePut(seat.owner, { ...seat.notice(), ...shared });
@@ -174,13 +207,22 @@ export class Beat {
     });
     // Not told again while the answer is on its way; one that was lost may have been told.
     for (const seat of seats) this.#joined.add(seat);
+    return this.#withSign(puts);
+  }
+
+  #withSign(puts: readonly DocPut[]): Notices {
     const sign = this.#engine.terms.renewal();
-    const writing = this.#put(sign === null ? puts : [...puts, sign]);
-    this.#writing = Promise.all([this.#writing, writing]).then(([, answers]) => {
-      if (answers !== null) this.#writtenUs = sentUs;
-      if (sign !== null) this.#engine.terms.renewed(answers?.at(-1) ?? null, sentUs);
-    });
-    await this.#writing;
+    const sentUs = this.#engine.platform.monotonicUs();
+    return {
+      puts: sign === null ? puts : [...puts, sign],
+      hasNotices: puts.length > 0,
+      hasSign: sign !== null,
+      sentUs,
+    };
+  }
+
+  get #pace(): "inFleet" | "alone" {
+    return this.#isInFleet ? "inFleet" : "alone";
   }
 
   async #put(puts: readonly DocPut[]): Promise<readonly PutDocAnswer[] | null> {
@@ -192,70 +234,67 @@ export class Beat {
     }
   }
 
-  async #read(): Promise<void> {
+  /** @param why beat: what is due to be written goes along; fleet: all notices are wanted, where there are totals. */
+  async #read(why: "beat" | "fleet" | "signs"): Promise<void> {
     if (this.#isReading || this.#seats.size === 0) return;
     this.#isReading = true;
     this.#isRung = false;
     const { platform, log, terms } = this.#engine;
     this.#readUs = platform.monotonicUs();
-    let endsInMs = Number.POSITIVE_INFINITY;
     try {
-      const isInFleet = this.#isInFleet;
+      const isWhole = this.#isInFleet && (why === "fleet" || this.#isFleetDue);
       const signs = terms.watched;
-      const read = isInFleet ? this.#readAll() : this.#readOwn(signs);
-      const docs = await answersWithin(platform, read, callMaxMs);
+      const request = isWhole ? readAll : { kind: workerKind, ids: this.#ownIds(signs) };
+      const first = await (why === "beat"
+        ? this.#carry(request)
+        : answersWithin(platform, this.#engine.store.readDocs(request), callMaxMs));
+      const docs = first.cursor === null ? first.docs : await this.#withRest(first);
       this.#hear(docs);
       terms.seen(docs, signs);
-      if (isInFleet) endsInMs = this.#showFleet(docs);
+      if (isWhole) this.#showFleet(docs);
     } catch (error) {
       log.debug("the registry of workers could not be read; what was known last holds", { error });
       for (const seat of this.#seats) seat.fleetUnseen();
     }
     this.#isReading = false;
-    this.#isHurried = [...this.#seats].some((seat) => seat.isBusy);
-    if (this.#isRung) return this.#setRungRead();
-    const regularMs = this.#isHurried ? readEveryMs.busy : readEveryMs.idle;
-    this.#setRead(Math.min(regularMs, Math.max(readLeastMs, endsInMs + behindEndMs)));
+    if (this.#isRung && this.#seats.size > 0) this.#setRungRead();
   }
 
-  async #readAll(): Promise<readonly Doc[]> {
-    const docs: Doc[] = [];
-    for await (const doc of allDocs(this.#engine.store, { kind: workerKind, prefix: registryPrefix }))
-      docs.push(doc);
-    return docs;
+  /** By the one call of the beat, with what has to be written. */
+  async #carry(read: ReadDocsRequest): Promise<ReadDocsAnswer> {
+    const { platform } = this.#engine;
+    const sinceMs = (platform.monotonicUs() - this.#writtenUs) / 1000;
+    const notices = sinceMs >= writeEveryMs[this.#pace] ? this.#notices(false) : this.#withSign([]);
+    const answering = answersWithin(platform, this.call.carry({ puts: notices.puts, read }), carriedMaxMs);
+    const put = answering.then(
+      ({ puts }) => puts,
+      () => null,
+    );
+    if (notices.puts.length > 0) void this.#await(notices, put);
+    return (await answering).read as ReadDocsAnswer;
   }
 
-  async #readOwn(signs: ReadonlySet<string>): Promise<readonly Doc[]> {
+  /** A large registry takes further reads. */
+  async #withRest({ docs, cursor }: ReadDocsAnswer): Promise<readonly Doc[]> {
+    const all = [...docs];
+    const rest = allDocs(this.#engine.store, {
+      ...{ kind: workerKind, prefix: registryPrefix },
+      behind: cursor,
+    });
+    for await (const doc of rest) all.push(doc);
+    return all;
+  }
+
+  #ownIds(signs: ReadonlySet<string>): readonly string[] {
     const own = [...this.#seats].flatMap(({ owner }) => Object.values(bellIds(owner)));
-    const ids = [...own, webhooksBellId, ...signs];
-    const sign = signs.size === 0 ? this.#engine.terms.renewal() : null;
-    const news = sign === null ? ids : await this.#renewAndAsk(sign, ids);
-    return news.length === 0 ? [] : (await this.#engine.store.readDocs({ kind: workerKind, ids: news })).docs;
+    return [...own, webhooksBellId, ...signs];
   }
 
-  /**
-   * Renews the sign of this process and asks in the same call which of these documents were written: the removal of what
-   * has to be absent changes nothing, and its refusal tells the version. @returns what was not heard yet.
-   */
-  async #renewAndAsk(sign: DocPut, ids: readonly string[]): Promise<readonly string[]> {
-    const { platform, terms, store } = this.#engine;
-    const sentUs = platform.monotonicUs();
-    const asks = ids.map((id): DocPut => ({ kind: workerKind, id, body: null, guard: "absent" }));
-    try {
-      const [renewed = null, ...answers] = await answersWithin(
-        platform,
-        store.putDocs([sign, ...asks]),
-        callMaxMs,
-      );
-      terms.renewed(renewed, sentUs);
-      return ids.filter((id, at) => {
-        const answer = answers[at];
-        return answer?.kind === "changed" && answer.version !== this.#heard.get(id);
-      });
-    } catch (error) {
-      terms.renewed(null, sentUs);
-      throw error;
-    }
+  /** Whether all notices are to be read: their time has come, or one of them has run out unless it was renewed. */
+  get #isFleetDue(): boolean {
+    const { atUs, endsAt } = this.#fleetSeen;
+    const sinceMs = (this.#engine.platform.monotonicUs() - atUs) / 1000;
+    return sinceMs >= wholeEveryMs || endsAt <= (this.#engine.terms.storeNow ?? Infinity);
   }
 
   #hear(docs: readonly Doc[]): void {
@@ -281,19 +320,12 @@ export class Beat {
     return { doc, isNext: doc.version === (heard ?? 0) + 1 };
   }
 
-  /** @returns how long until the first notice of another process runs out. */
-  #showFleet(docs: readonly Doc[]): number {
+  #showFleet(docs: readonly Doc[]): void {
     const workers = docs.map(readNotice).filter((worker) => worker !== null);
     for (const seat of this.#seats) if (seat.hasTotals) seat.fleetSeen(workers);
     this.#see(workers);
-    const owners = new Set([...this.#seats].map(({ owner }) => owner));
-    const own = workers.find(({ worker }) => owners.has(worker));
-    if (own === undefined) return Number.POSITIVE_INFINITY;
-    // The store's time now: that of the own notice, and what has passed since it was written.
-    const agoMs = (this.#engine.platform.monotonicUs() - this.#writtenUs) / 1000;
-    const storeNow = own.expiresAt - own.ttlMs + agoMs;
-    const others = workers.filter(({ worker }) => !owners.has(worker));
-    return Math.min(...others.map(({ expiresAt }) => expiresAt - storeNow));
+    const ends = workers.filter(({ worker }) => this.#others.has(worker)).map(({ expiresAt }) => expiresAt);
+    this.#fleetSeen = { atUs: this.#readUs, endsAt: Math.min(...ends) };
   }
 
   #hearRound(): void {
@@ -338,16 +370,12 @@ export class Beat {
   #setRungRead(): void {
     const { platform } = this.#engine;
     const sinceMs = (platform.monotonicUs() - this.#readUs) / 1000;
-    this.#setRead(Math.max(platform.random() * rungMs.spread, rungMs.gap - sinceMs));
+    const inMs = Math.max(platform.random() * rungMs.spread, rungMs.gap - sinceMs);
+    this.#set("rung", inMs, () => void this.#read("fleet"));
   }
 
-  #setRead(inMs: number): void {
-    this.#set("read", inMs, () => void this.#read());
-  }
-
-  #set(which: "read" | "write" | "round", inMs: number, run: () => void): void {
+  #set(which: "beat" | "rung" | "round", inMs: number, run: () => void, keepsAlive = false): void {
     this.#timers[which]?.cancel();
-    if (this.#seats.size === 0) return;
     const { platform } = this.#engine;
     const delayMs = Math.round(inMs * (1 - platform.random() * jitter));
     const dueUs = platform.monotonicUs() + delayMs * 1000;
@@ -355,9 +383,15 @@ export class Beat {
       this.#lateMs = Math.max(this.#lateMs, (platform.monotonicUs() - dueUs) / 1000);
       run();
     };
-    this.#timers[which] = platform.setTimer(delayMs, rang, false);
+    this.#timers[which] = platform.setTimer(delayMs, rang, keepsAlive);
   }
 }
+
+/** All documents of the registry, as far as one read brings them. */
+const readAll: ReadDocsRequest = {
+  ...{ kind: workerKind, prefix: registryPrefix, after: null },
+  max: docsPageMax,
+};
 
 function joined({ owner }: BeatSeat): PutEvent {
   return { kind: "worker-joined", subject: owner, extra: null };

@@ -21,6 +21,7 @@ import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
+import type { Beat } from "./beat.ts";
 import { ClaimTurns } from "./claim-turns.ts";
 import { ClaimsBehind } from "./claims-behind.ts";
 import type { ClosedGates } from "./closed-gates.ts";
@@ -32,9 +33,6 @@ import type { RouteMap } from "./route-map.ts";
 import type { Settling } from "./settling.ts";
 import type { Slots } from "./slots.ts";
 
-/** Hints can be lost: every worker that has a slot free looks again this often. With a promotion behind it, 1.2 s. */
-const pollMs = 1100;
-const pollJitter = 0.05;
 /** A longer wait for a gate is made of several. */
 const wakeInMaxMs = 10_000;
 /** A claim that is not answered by then counts as lost. */
@@ -53,6 +51,8 @@ export interface ClaimerOptions {
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
   readonly closedGates: ClosedGates;
+  /** Has every worker claim once a second. */
+  readonly beat: Beat;
   /** Told of each queue of which a claim has brought jobs, and when, by the store's clock. */
   readonly claimed: (queue: string, at: number) => void;
 }
@@ -81,7 +81,7 @@ export class Claimer {
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
   readonly #turns: ClaimTurns;
-  #poll: Timer | null = null;
+  #leaveBeat: (() => void) | null = null;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
   #isQuiet = false;
@@ -113,7 +113,7 @@ export class Claimer {
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
     this.#engine.arrivals.add(this.#arrives);
     this.#engine.promotions.add(this.#promoted);
-    this.#setPoll();
+    this.#leaveBeat = this.#options.beat.addClaimer(this.#poll);
     this.consider();
   }
 
@@ -122,7 +122,7 @@ export class Claimer {
     this.#isStopped = true;
     this.#engine.arrivals.delete(this.#arrives);
     this.#engine.promotions.delete(this.#promoted);
-    this.#poll?.cancel();
+    this.#leaveBeat?.();
     this.#opening?.timer.cancel();
     this.#backoff.cancel();
     this.#turns.stop();
@@ -220,7 +220,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ offer }) => offer);
-      answer = await this.#engine.store.claim({ owner, leaseMs, offers, inputBytesMax });
+      answer = await this.#options.beat.call.claim({ owner, leaseMs, offers, inputBytesMax });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
@@ -360,18 +360,13 @@ export class Claimer {
     this.#opening = { atUs, timer };
   }
 
-  #setPoll(): void {
-    this.#poll = this.#engine.platform.setTimer(
-      Math.round(pollMs * (1 - this.#engine.platform.random() * pollJitter)),
-      () => {
-        this.#giveUpHung();
-        this.#owesClocks = true;
-        for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
-        this.wakeAll();
-        this.#setPoll();
-      },
-    );
-  }
+  /** Hints can be lost: a worker that has a slot free looks again with every beat. */
+  readonly #poll = (): void => {
+    this.#giveUpHung();
+    this.#owesClocks = true;
+    for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
+    this.wakeAll();
+  };
 }
 
 /** Whether the inputs may have so many bytes of UTF-8, of which a character takes three at most. */

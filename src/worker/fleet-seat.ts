@@ -6,7 +6,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { WorkerOrder } from "../engine/worker-bell.ts";
 import type { CurrentJob, LiveWorker, WorkerMode } from "../engine/worker-notice.ts";
 import type { Aborting } from "./aborting.ts";
-import type { BeatSeat } from "./beat.ts";
+import type { BeatSeat } from "./beat-seat.ts";
 import type { Leases } from "./leases.ts";
 import type { RenewalSeat } from "./renewal.ts";
 import type { RouteMap } from "./route-map.ts";
@@ -58,10 +58,6 @@ export class FleetSeat implements BeatSeat {
 
   start(): void {
     this.#startedAt = this.#engine.platform.now();
-  }
-
-  get isBusy(): boolean {
-    return this.#options.leases.size > 0;
   }
 
   get hasTotals(): boolean {

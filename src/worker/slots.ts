@@ -26,8 +26,6 @@ export interface SlotsOptions {
   readonly leaseMs: number;
   readonly leases: Leases;
   readonly shares: TotalShares;
-  /** Told when jobs have come. */
-  readonly arrived: () => void;
   readonly routes: RouteMap;
   readonly runner: AttemptRunner;
   readonly settling: Settling;
@@ -94,7 +92,6 @@ export class Slots {
       if (isTimed) pool.arrived(nowUs);
       this.#fill(pool);
     }
-    this.#options.arrived();
   }
 
   /**

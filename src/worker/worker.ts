@@ -130,7 +130,6 @@ export class JobWorker implements Worker {
       shares: this.#seat.shares,
       memberEnded: () => this.#claimer.behind.memberEnded(),
       permitsEnded: (pool, job) => this.#claimer.behind.permitsEnded(pool, job),
-      arrived: () => shared.beat.hurry(),
     });
     this.id = owner;
     this.#engine = engine;
@@ -147,6 +146,7 @@ export class JobWorker implements Worker {
       ...{ owner, leaseMs, routes, settling, renewal, slots },
       learning: this.#learning,
       closedGates: this.#closedGates,
+      beat: shared.beat,
       claimed: (queue, at) => {
         if (settings.isAnnounced) this.#emptyQueues.claimed(queue, at);
       },

@@ -15,6 +15,7 @@ import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
 import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
+import { claimDocCases } from "./cases/claim-doc-cases.ts";
 import { flowCases } from "./cases/flow-cases.ts";
 import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
 import { gateCases } from "./cases/gate-cases.ts";
@@ -54,6 +55,7 @@ const groups: readonly ContractGroup[] = [
   promoteCases,
   readDueCases,
   docCases,
+  claimDocCases,
   findCases,
   textCases,
   tallyCases,

@@ -100,7 +100,7 @@ describe.each(places)("with all hints lost, on %s", (_title, place) => {
     const worker = await other.work([handler(job("any"), async () => undefined)]);
     await until("it is listed", async () => (await operator.workers.list()).length === 1);
     await operator.workers.stop(worker.id);
-    expect(await lasted(() => worker.stopped)).toBeLessThan(2 * withinMs);
+    expect(await lasted(() => worker.stopped)).toBeLessThan(withinMs);
     expect(await operator.workers.list()).toEqual([]);
   });
 });

@@ -102,6 +102,8 @@ export type Command =
         max: number;
         starts: number;
       }[];
+      /** Null for a claim without documents. */
+      readonly docs: readonly DocShape[] | null;
     }
   | {
       readonly do: "settle";
@@ -278,6 +280,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
         }),
         2,
       ),
+      docs: rarely(few(doc, 2), null),
     }),
   },
   {

@@ -14,6 +14,7 @@ import { groupGateKey, groupLane, keyedGate, laneStepOf, writeKeyUse } from "../
 import type { LaneFields, LaneOrder } from "../../src/model/lane.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
+  ClaimDocs,
   ClaimOffer,
   Change,
   ChangeCase,
@@ -107,6 +108,13 @@ export class HistoryWorld {
     return expected;
   }
 
+  /** Puts of documents in one partition, and a read of what they have left. */
+  #docsOf(shapes: readonly DocShape[]): ClaimDocs {
+    const place = this.#nextPlace();
+    const puts = shapes.map((shape) => docPut(shape, place));
+    return { puts, read: { kind: (puts[0] as DocPut).kind, ids: puts.map(({ id }) => id) } };
+  }
+
   async #run(command: Command, what: string): Promise<void> {
     switch (command.do) {
       case "advance":
@@ -129,6 +137,7 @@ export class HistoryWorld {
           owner: `w${command.owner}`,
           leaseMs: command.leaseMs,
           offers: command.offers.map(offerOf),
+          ...(command.docs === null ? {} : { docs: this.#docsOf(command.docs) }),
         };
         const opens: (number | undefined)[] = [];
         const { jobs, more } = await this.#both(what, async (store) => {

@@ -55,63 +55,71 @@ export class ReferenceStore {
 
   claim(request: operations.ClaimRequest): operations.ClaimAnswer {
     return this.#rules.call(() => {
-      const { inputBytesMax = Number.POSITIVE_INFINITY } = request;
-      const jobs: LeasedJob[] = [];
-      let more = false;
-      let bytes = 0;
-      /** Gates that have refused somebody in this call, and when the first of them opens by itself. */
-      const shut = new Set<string>();
-      let opensAt = Number.POSITIVE_INFINITY;
-      const turned = new Set<string>();
-      /** Whether the job's gates refuse it; then they are shut. */
-      const isRefused = (job: Job): boolean => {
-        const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
-        if (gates.some(({ gate }) => shut.has(gate.key))) return true;
-        const refusing = this.#rules.pass(job);
-        for (const { gate, weight, isOwn } of refusing) {
-          // The cap of a job's own refuses nobody else.
-          if (isOwn) continue;
-          shut.add(gate.key);
-          opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
-        }
-        return refusing.length > 0;
-      };
-      for (const { routes, max, starts = 0 } of request.offers) {
-        const isOffered = (job: Job): boolean =>
-          job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now);
-        const passedOver = new Set<Job>();
-        /** Of lanes only the heads, which change with each claim. */
-        const offered = (): Job[] =>
-          [...this.#rules.jobs((job) => job.laneKey === null), ...this.#rules.headsOfLanes()].filter(
-            (job) => isOffered(job) && !passedOver.has(job),
-          );
-        const positionOf = (job: Job): number => this.#rules.positionOf(job);
-        let taken = 0;
-        let next = offered();
-        while (next.length > 0 && taken < max && bytes < inputBytesMax) {
-          const [job] = next.sort((a, b) => positionOf(a) - positionOf(b) || a.seq - b.seq) as [Job];
-          if (isRefused(job)) passedOver.add(job);
-          else {
-            bytes += Buffer.byteLength(job.input);
-            this.#rules.takeTurn(job);
-            if (job.laneStep !== null) turned.add(job.queue);
-            jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
-            taken += 1;
-          }
-          next = offered();
-        }
-        more ||= max > 0 && (taken === max || next.length > 0);
-      }
-      this.#rules.forgetTurns(turned);
-      const { now } = this.#rules;
-      return {
-        jobs,
-        more,
-        nextDueInMs: this.#rules.nextInMs(),
-        now,
-        ...(opensAt === Number.POSITIVE_INFINITY ? {} : { opensInMs: opensAt - now }),
-      };
+      const { docs } = request;
+      if (docs === undefined) return this.#claim(request);
+      const puts = docs.puts.map((put) => this.#rules.putDoc(put));
+      const answer = this.#claim(request);
+      return { ...answer, docs: { puts, read: docs.read === null ? null : this.#readDocs(docs.read) } };
     });
+  }
+
+  #claim(request: operations.ClaimRequest): operations.ClaimAnswer {
+    const { inputBytesMax = Number.POSITIVE_INFINITY } = request;
+    const jobs: LeasedJob[] = [];
+    let more = false;
+    let bytes = 0;
+    /** Gates that have refused somebody in this call, and when the first of them opens by itself. */
+    const shut = new Set<string>();
+    let opensAt = Number.POSITIVE_INFINITY;
+    const turned = new Set<string>();
+    /** Whether the job's gates refuse it; then they are shut. */
+    const isRefused = (job: Job): boolean => {
+      const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
+      if (gates.some(({ gate }) => shut.has(gate.key))) return true;
+      const refusing = this.#rules.pass(job);
+      for (const { gate, weight, isOwn } of refusing) {
+        // The cap of a job's own refuses nobody else.
+        if (isOwn) continue;
+        shut.add(gate.key);
+        opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
+      }
+      return refusing.length > 0;
+    };
+    for (const { routes, max, starts = 0 } of request.offers) {
+      const isOffered = (job: Job): boolean =>
+        job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now);
+      const passedOver = new Set<Job>();
+      /** Of lanes only the heads, which change with each claim. */
+      const offered = (): Job[] =>
+        [...this.#rules.jobs((job) => job.laneKey === null), ...this.#rules.headsOfLanes()].filter(
+          (job) => isOffered(job) && !passedOver.has(job),
+        );
+      const positionOf = (job: Job): number => this.#rules.positionOf(job);
+      let taken = 0;
+      let next = offered();
+      while (next.length > 0 && taken < max && bytes < inputBytesMax) {
+        const [job] = next.sort((a, b) => positionOf(a) - positionOf(b) || a.seq - b.seq) as [Job];
+        if (isRefused(job)) passedOver.add(job);
+        else {
+          bytes += Buffer.byteLength(job.input);
+          this.#rules.takeTurn(job);
+          if (job.laneStep !== null) turned.add(job.queue);
+          jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
+          taken += 1;
+        }
+        next = offered();
+      }
+      more ||= max > 0 && (taken === max || next.length > 0);
+    }
+    this.#rules.forgetTurns(turned);
+    const { now } = this.#rules;
+    return {
+      jobs,
+      more,
+      nextDueInMs: this.#rules.nextInMs(),
+      now,
+      ...(opensAt === Number.POSITIVE_INFINITY ? {} : { opensInMs: opensAt - now }),
+    };
   }
 
   readRoutes(): readonly Route[] {
@@ -303,18 +311,20 @@ export class ReferenceStore {
   }
 
   readDocs(request: operations.ReadDocsRequest): operations.ReadDocsAnswer {
-    return this.#rules.call(() => {
-      const kept = [...this.#rules.all.docs.values()].filter(
-        (doc) => doc.kind === request.kind && !this.#rules.isExpired(doc),
-      );
-      const docs = kept.sort((a, b) => byBytes(a.id, b.id));
-      if ("ids" in request) return { docs: docs.filter(({ id }) => request.ids.includes(id)), cursor: null };
-      const { prefix, after, max } = request;
-      const found = docs.filter(
-        ({ id }) => id.startsWith(prefix) && (after === null || byBytes(id, after) > 0),
-      );
-      return { docs: found.slice(0, max), cursor: found.length > max ? (found[max - 1]?.id ?? null) : null };
-    });
+    return this.#rules.call(() => this.#readDocs(request));
+  }
+
+  #readDocs(request: operations.ReadDocsRequest): operations.ReadDocsAnswer {
+    const kept = [...this.#rules.all.docs.values()].filter(
+      (doc) => doc.kind === request.kind && !this.#rules.isExpired(doc),
+    );
+    const docs = kept.sort((a, b) => byBytes(a.id, b.id));
+    if ("ids" in request) return { docs: docs.filter(({ id }) => request.ids.includes(id)), cursor: null };
+    const { prefix, after, max } = request;
+    const found = docs.filter(
+      ({ id }) => id.startsWith(prefix) && (after === null || byBytes(id, after) > 0),
+    );
+    return { docs: found.slice(0, max), cursor: found.length > max ? (found[max - 1]?.id ?? null) : null };
   }
 
   readJobs(ids: readonly string[]): readonly (JobRecord | null)[] {

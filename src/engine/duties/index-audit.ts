@@ -13,8 +13,11 @@ import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Term } from "./term.ts";
 
-/** A pause between two pages of a walk keeps the audit from competing with jobs. */
-const betweenStepsMs = 1000;
+/**
+ * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check it
+ * is longer: in a small store most are such pages, five of each partition, and an idle process asks little.
+ */
+const pauseMs = { fullPage: 2000, smallPage: 20_000 };
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
@@ -54,7 +57,7 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
         ...passedOver(engine),
         outcomes: { ...repaired, ...(ended === 0 ? {} : { "members-ended": ended }) },
         hasMore: cursor !== null,
-        pauseMs: betweenStepsMs,
+        pauseMs: checked * 2 < tuning.batchMax ? pauseMs.smallPage : pauseMs.fullPage,
       };
     },
   };

@@ -3,11 +3,14 @@
  * one partition for all that is wanted, then, if that was not enough, a few at once for a share each. While hints come
  * in, a partition without work is asked no more than once in 30 s; it is asked at all because a hint may be lost.
  *
+ * The documents of a claim go to the partition in which they lie, which is then asked first: also where it has no work as
+ * far as is known, because that costs nothing more, and then no other is asked for that reason alone.
+ *
  * Jobs are ordered by rank inside a partition only. A partition that fails or is silent is left out and the others go
  * on; what becomes of the claim there is kept in lost-claims.ts, and later claims bring it to its owner.
  */
 import { MillraceError } from "../../model/error.ts";
-import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
+import type { ClaimAnswer, ClaimDocs, ClaimDocsAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
 import { earlier } from "../rules/timer.ts";
 import type { Hint } from "../store.ts";
@@ -33,6 +36,7 @@ interface Round {
   readonly reached: Reached<ClaimAnswer>[];
   readonly asked: Set<Partition>;
   charsLeft: number;
+  docs: ClaimDocsAnswer | null;
 }
 
 export class Claims {
@@ -53,16 +57,22 @@ export class Claims {
     return [...this.#routes];
   }
 
-  async claim(request: ClaimRequest): Promise<ClaimAnswer> {
-    const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY } = request;
+  /** @param homeOf where documents lie. */
+  async claim(request: ClaimRequest, homeOf: (docs: ClaimDocs) => Partition): Promise<ClaimAnswer> {
+    const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY, docs } = request;
+    const home = docs === undefined ? null : homeOf(docs);
     const startedMs = this.#calls.nowMs();
     for (const { routes } of offers) for (const route of routes) this.#routes.add(route);
     for (const { outlook } of this.#calls.partitions) outlook.passTime(startedMs);
     const wanted = offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
       .map(({ routes, max, starts = 0 }): Wanted => ({ routes, left: max, startsLeft: starts, jobs: [] }));
-    const round: Round = { request, wanted, reached: [], asked: new Set(), charsLeft: inputBytesMax };
-    const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round)]);
+    const round: Round = {
+      ...{ request, wanted, reached: [], asked: new Set() },
+      charsLeft: inputBytesMax,
+      docs: null,
+    };
+    const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round, home)]);
     const ends = late.now === 0 ? await orLater(round.reached) : round.reached;
     let { now } = late;
     let opensInMs = Number.POSITIVE_INFINITY;
@@ -91,6 +101,7 @@ export class Claims {
       now,
       ...(opensInMs === Number.POSITIVE_INFINITY ? {} : { opensInMs }),
       ...(mustLook ? { mustLook } : {}),
+      ...(round.docs === null ? {} : { docs: round.docs }),
     };
   }
 
@@ -126,9 +137,13 @@ export class Claims {
   }
 
   /** Asks partitions until all that is wanted was found or none is left. */
-  async #ask(round: Round): Promise<void> {
+  async #ask(round: Round, home: Partition | null): Promise<void> {
     const { partitions } = this.#calls;
     const { wanted, asked } = round;
+    if (home !== null && presentOnes([home]).length > 0) {
+      asked.add(home);
+      await this.#askOne(round, home, [0, 1], round.request.docs);
+    }
     const first = this.#first++ % partitions.length;
     const rotated = [...partitions.slice(first), ...partitions.slice(0, first)];
     for (let width = 1; ;) {
@@ -154,10 +169,18 @@ export class Claims {
   }
 
   /** Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. */
-  async #askOne(round: Round, partition: Partition, [share, of]: readonly [number, number]): Promise<void> {
+  async #askOne(
+    round: Round,
+    partition: Partition,
+    [share, of]: readonly [number, number],
+    docs?: ClaimDocs,
+  ): Promise<void> {
     const { owner, leaseMs, inputBytesMax } = round.request;
     const { outlook } = partition;
-    const asks = round.wanted
+    // While claims fail there, or one of this owner is still open, only documents go there.
+    const mayClaim = partition.health.mayAsk("claim") && !this.lost.holdsUp(owner, partition);
+    const takesNone = docs !== undefined && (!mayClaim || round.wanted.length === 0);
+    const asks = (takesNone ? [] : round.wanted)
       .map((offer) => ({
         offer,
         max: shareOf(offer.left, share, of),
@@ -169,20 +192,22 @@ export class Claims {
     const heard = outlook.heard;
     const sentMs = this.#calls.nowMs();
     const reached = await reach(partition, {
-      name: "claim",
+      name: takesNone ? "documents with a claim" : "claim",
       async call(store) {
-        const answer = await store.claim({ owner, leaseMs, offers, ...bound });
+        const carried = docs === undefined ? {} : { docs };
+        const answer = await store.claim({ owner, leaseMs, offers, ...bound, ...carried });
         outlook.sawClock(answer.nextDueInMs, sentMs, heard);
-        outlook.asked(sentMs);
+        if (!takesNone) outlook.asked(sentMs);
         return answer;
       },
       patience: this.#calls.patience.short,
     });
     round.reached.push(reached);
-    if (reached.kind === "silent") this.lost.isOpen(owner, partition, sentMs, reached.later);
-    if (reached.kind === "failed") this.lost.failed(owner, partition, reached.error);
+    if (reached.kind === "silent" && !takesNone) this.lost.isOpen(owner, partition, sentMs, reached.later);
+    if (reached.kind === "failed" && !takesNone) this.lost.failed(owner, partition, reached.error);
     if (reached.kind !== "answered") return;
     const { jobs, more, opensInMs } = reached.answer;
+    round.docs ??= reached.answer.docs ?? null;
     if (opensInMs !== undefined) outlook.sawGate(sentMs + opensInMs);
     // A claim that its bound on bytes ended early says nothing about what is left.
     const mayBeCut = more && inputBytesMax !== undefined;

@@ -12,12 +12,14 @@
  * A partition that fails in any way or is silent stops nothing of the others: what goes over all passes it over, and
  * `missing` tells which. A call that is addressed to it tells its caller.
  */
+import assert from "node:assert/strict";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
-import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
+import { createPlacement, isPlacedByPrefix, partitionOfUnit } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import { laterOperations } from "../later-version.ts";
 import { missingSentence } from "../missing-partition.ts";
 import { addTallies } from "../tallies.ts";
+import type { ClaimDocs } from "../operations.ts";
 import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { Claims } from "./claim.ts";
@@ -101,6 +103,14 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     }
   };
 
+  /** The one partition in which the documents of a claim lie. */
+  const homeOf = ({ puts, read }: ClaimDocs): Partition => {
+    const names = read === null ? [] : "ids" in read ? read.ids : [read.prefix];
+    assert(read === null || "ids" in read || isPlacedByPrefix(read.prefix), "a claim reads one partition");
+    const number = partitionOfUnit(placement, { docs: [...puts, ...names.map((id) => ({ id }))] });
+    return at(number ?? 0);
+  };
+
   const claims = new Claims(calls, tell);
   const promotion = new Promotion(calls);
 
@@ -162,7 +172,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     },
     claim(request) {
       promotion.noteLease(request.leaseMs);
-      return claims.claim(request);
+      return claims.claim(request, homeOf);
     },
     async settleIfLeased(settles) {
       return split(

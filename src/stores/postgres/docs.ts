@@ -3,6 +3,8 @@ import { untilMs } from "../../store/due-job.ts";
 import { dueDocsPage, placeOfCursor } from "../../store/due-docs.ts";
 import { emptyHints, hintDoc } from "../../store/hints.ts";
 import type {
+  ClaimDocs,
+  ClaimDocsAnswer,
   PutDocAnswer,
   ReadDocsAnswer,
   ReadDocsRequest,
@@ -20,13 +22,17 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
   if (puts.length === 0) return [];
   if (areDeletes(puts)) return deleteDocs(calls, puts);
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
+  tellPuts(calls, puts);
+  return answersOf(rows);
+}
+
+function tellPuts(calls: Calls, puts: readonly DocPut[]): void {
   const hints = emptyHints();
   // The store's time is not known here: whoever hears of it looks, and learns the real clock.
   if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
   hints.hasTold = puts.some(({ tells }) => tells !== undefined);
   hints.hasRung = puts.some(({ tells }) => tells?.kind === "rung");
   calls.tell(hints);
-  return answersOf(rows);
 }
 
 /** Documents that each go at a known version, told to nobody; version 0 stands for one that is not there. */
@@ -52,24 +58,46 @@ async function deleteDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDoc
   return placed;
 }
 
+/** The parameters of claim_docs_v1 behind those of the claim. */
+export function claimDocsValues({ puts, read }: ClaimDocs): readonly Value[] {
+  const packed = puts.length === 0 ? null : JSON.stringify(puts.map(unitDoc));
+  return read === null ? [packed, null, ...noneRead] : [packed, packText(read.kind), ...readValues(read)];
+}
+
+/** What claim_docs_v1 has answered beside the claim; its hints are told. */
+export function claimDocsAnswer(calls: Calls, { puts, read }: ClaimDocs, [put, found]: Row): ClaimDocsAnswer {
+  if (puts.length > 0) tellPuts(calls, puts);
+  const rowsIn = (text: string | null | undefined): Row[] => JSON.parse(text ?? "[]") as Row[];
+  return {
+    puts: answersOf(rowsIn(put)),
+    read: read === null ? null : pageOf(read, rowsIn(found)),
+  };
+}
+
 const answersOf = (rows: readonly Row[]): PutDocAnswer[] =>
   rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
 
 export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
-  const read = async (...which: Value[]): Promise<Doc[]> => {
-    const values = [calls.now(), packText(request.kind), ...which];
-    return (await callRead(calls, "read_docs_v1", values)).map((row) => docOf(request.kind, row));
-  };
-  if ("ids" in request) {
-    if (request.ids.length === 0) return { docs: [], cursor: null };
-    return { docs: await read([...new Set(request.ids)].map(packText), null, null, null), cursor: null };
-  }
+  if ("ids" in request && request.ids.length === 0) return { docs: [], cursor: null };
+  const values = [calls.now(), packText(request.kind), ...readValues(request)];
+  return pageOf(request, await callRead(calls, "read_docs_v1", values));
+}
+
+type ReadValues = readonly [ids: Value, first: Value, after: Value, max: Value];
+const noneRead: ReadValues = [null, null, null, null];
+
+function readValues(request: ReadDocsRequest): ReadValues {
+  if ("ids" in request) return [[...new Set(request.ids)].map(packText), null, null, null];
   const { prefix, after, max } = request;
-  const first = prefix === "" ? "" : packText(prefix);
+  return [null, prefix === "" ? "" : packText(prefix), packNullable(after), max + 1];
+}
+
+function pageOf(request: ReadDocsRequest, rows: readonly Row[]): ReadDocsAnswer {
+  const read = rows.map((row) => docOf(request.kind, row));
+  if ("ids" in request) return { docs: read, cursor: null };
+  const { prefix, max } = request;
   // Ids with the prefix stand together in byte order, so nothing is left out behind those that were read.
-  const found = (await read(null, first, packNullable(after), max + 1)).filter(({ id }) =>
-    id.startsWith(prefix),
-  );
+  const found = read.filter(({ id }) => id.startsWith(prefix));
   const docs = found.slice(0, max);
   return { docs, cursor: found.length > max ? (docs.at(-1)?.id ?? null) : null };
 }

@@ -1,8 +1,10 @@
 /** Claim (lua/claim.ts): the records of what was handed out, put together as leased jobs. */
 import { untilMs } from "../../store/due-job.ts";
+import type { ClaimAnswer, ClaimDocs, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
-import type { Operation } from "./call.ts";
+import type { Calls, Operation } from "./call.ts";
+import { docsInTurn } from "./docs.ts";
 import { claimedReader } from "./record.ts";
 import { routeText } from "./route-text.ts";
 import { packText, readNumber, rowsOf } from "./text.ts";
@@ -18,7 +20,18 @@ type Answer = [
   opensInMs?: string,
 ];
 
-export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inputBytesMax, offers }) => {
+export const claim: Operation<"claim"> = (calls, request) =>
+  request.docs === undefined ? claimJobs(calls, request) : claimWithDocs(calls, request, request.docs);
+
+async function claimWithDocs(calls: Calls, request: ClaimRequest, docs: ClaimDocs): Promise<ClaimAnswer> {
+  const [answered, answer] = await Promise.all([docsInTurn(calls, docs), claimJobs(calls, request)]);
+  return { ...answer, docs: answered };
+}
+
+async function claimJobs(
+  { turn }: Calls,
+  { owner, leaseMs, inputBytesMax, offers }: ClaimRequest,
+): Promise<ClaimAnswer> {
   const args = [packText(owner), String(leaseMs), valueText(inputBytesMax)];
   const asked: number[] = [];
   for (const { routes, max, starts = 0 } of offers) {
@@ -37,7 +50,7 @@ export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inpu
     now,
     ...(opensInMs === undefined ? {} : { opensInMs: Number(opensInMs) }),
   };
-};
+}
 
 function leasedJobs(
   first: string,

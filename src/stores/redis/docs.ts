@@ -1,28 +1,52 @@
 /** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
 import { untilMs } from "../../store/due-job.ts";
 import { cursorOf, placeOfCursor } from "../../store/due-docs.ts";
-import type { Doc } from "../../store/records.ts";
+import type {
+  ClaimDocs,
+  ClaimDocsAnswer,
+  PutDocAnswer,
+  ReadDocsAnswer,
+  ReadDocsRequest,
+} from "../../store/operations.ts";
+import type { Doc, DocPut } from "../../store/records.ts";
 import { readArgument } from "./argument-text.ts";
-import type { Operation } from "./call.ts";
+import type { Calls, Operation } from "./call.ts";
 import { docField, pushDoc } from "./submit-text.ts";
 import { fieldEnd, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
-export const putDocs: Operation<"putDocs"> = async ({ connection }, puts) => {
+/** How a request goes out: by a call of its own, or with others of its turn. */
+type Send = (args: readonly string[]) => Promise<unknown>;
+
+export const putDocs: Operation<"putDocs"> = ({ connection }, puts) =>
+  putBy((args) => connection.write("mr1_put_docs", args), puts);
+
+export const readDocs: Operation<"readDocs"> = ({ connection }, request) =>
+  readBy((args) => connection.read("mr1_read_docs", args), request);
+
+/** The documents of a claim: asked for in the same turn, they are one call with it (turn-call.ts). */
+export async function docsInTurn({ turn }: Calls, { puts, read }: ClaimDocs): Promise<ClaimDocsAnswer> {
+  const putting = putBy((args) => turn.call("put_docs", args), puts);
+  const reading = read === null ? null : readBy((args) => turn.call("read_docs", args), read);
+  const [putAnswers, readAnswer] = await Promise.all([putting, reading]);
+  return { puts: putAnswers, read: readAnswer };
+}
+
+async function putBy(send: Send, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
   if (puts.length === 0) return [];
   const args: string[] = [];
   for (const put of puts) pushDoc(args, put);
-  const flat = (await connection.write("mr1_put_docs", args)) as number[];
+  const flat = (await send(args)) as number[];
   return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
     kind: isPut === 1 ? "ok" : "changed",
     version,
   }));
-};
+}
 
-export const readDocs: Operation<"readDocs"> = async ({ connection }, request) => {
+async function readBy(send: Send, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
   if ("ids" in request) {
     if (request.ids.length === 0) return { docs: [], cursor: null };
     const fields = [...new Set(request.ids)].map((id) => docField(request.kind, id));
-    const [flat] = (await connection.read("mr1_read_docs", ["1", ...fields])) as [string[]];
+    const [flat] = (await send(["1", ...fields])) as [string[]];
     return { docs: docsOf(flat).sort(byBytes), cursor: null };
   }
   const { kind, prefix, after, max } = request;
@@ -31,9 +55,9 @@ export const readDocs: Operation<"readDocs"> = async ({ connection }, request) =
   const isInside = behind !== null && Buffer.compare(Buffer.from(behind), Buffer.from(begin)) >= 0;
   const from = isInside ? `(${behind}` : `[${begin}`;
   const args = ["0", from, `[${end}`, String(max)];
-  const [flat, stop] = (await connection.read("mr1_read_docs", args)) as [string[], string];
+  const [flat, stop] = (await send(args)) as [string[], string];
   return { docs: docsOf(flat), cursor: stop === "" ? null : idOf(stop) };
-};
+}
 
 export const readDueDocs: Operation<"readDueDocs"> = async ({ connection }, { max, cursor }) => {
   const { dueAt, kind, id } = placeOfCursor(cursor);

@@ -1,15 +1,15 @@
 /**
- * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its
- * worker by one exchange with the server. What is asked for waits until the turn's calls are made, and no longer;
- * docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them: this process reads
- * their answers while the server claims.
+ * The submits, settles and claims of one turn travel as one call (lua/turn.ts), with the documents of its claims: a job
+ * on an idle queue goes to its worker by one exchange with the server. What is asked for waits until the turn's calls are
+ * made, and no longer; docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them:
+ * this process reads their answers while the server claims.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
 import { readHints } from "./hint-text.ts";
 
 interface Operation {
-  readonly name: "submit" | "settle" | "claim";
+  readonly name: "submit" | "settle" | "claim" | "put_docs" | "read_docs";
   readonly args: readonly string[];
   /** The routes of a claim. */
   readonly routes: readonly number[];
@@ -20,7 +20,8 @@ interface Operation {
 /** With more arguments than about ten settles have, the others of a turn are many. */
 const fewArgsMax = 40;
 
-const isClaim = ({ name }: Operation): boolean => name === "claim";
+/** What comes before the claims of its turn. */
+const isOfJobs = ({ name }: Operation): boolean => name === "submit" || name === "settle";
 
 export class TurnCall {
   readonly #connection: Connection;
@@ -46,8 +47,8 @@ export class TurnCall {
     this.#operations = [];
     if (operations.length === 1) return this.#sendTogether(operations);
     // Claims come last, so that they see the jobs of this turn.
-    const claims = operations.filter(isClaim);
-    const others = operations.filter((operation) => !isClaim(operation));
+    const claims = operations.filter((operation) => !isOfJobs(operation));
+    const others = operations.filter(isOfJobs);
     const isMany = others.some(({ args }) => args.length > fewArgsMax);
     for (const calls of isMany ? [others, claims] : [[...others, ...claims]])
       if (calls.length > 0) this.#sendTogether(calls);

@@ -14,7 +14,7 @@ import type { Hint } from "../../store/store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { auditIndexes } from "./audit.ts";
 import { changeIf } from "./change.ts";
-import { claim } from "./claim.ts";
+import { claimWithDocs } from "./claim-docs.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Statements } from "./connection.ts";
@@ -41,7 +41,7 @@ import { submit } from "./submit.ts";
 
 const writes = {
   submit,
-  claim,
+  claim: claimWithDocs,
   settleIfLeased,
   extendIfLeased,
   recordIfLeased,

@@ -4,6 +4,7 @@
  *  put_docs    per put: kind US id, guard, due, expires in, body, what it tells -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
+              Both also travel with the claim of a turn (turn.ts).
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
  *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */
@@ -63,13 +64,21 @@ local function putDoc(c, field, guard, due, expiresIn, body, tells)
   return true, version
 end
 
-serve("put_docs", WRITES, function(c)
+function OPERATIONS.put_docs(c)
+  widen(c)
   local out = {}
-  while c.i <= #c.args do
+  while c.i <= c.last do
     local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
     add2(out, isPut and 1 or 0, version)
   end
-  writeCall(c)
+  writeRecords(c)
+  return out
+end
+
+serve("put_docs", WRITES, function(c)
+  c.last = #c.args
+  local out = OPERATIONS.put_docs(c)
+  tellCall(c)
   return out
 end)
 
@@ -84,10 +93,10 @@ local function addRead(c, fields, out, most)
   end
 end
 
-serve("read_docs", READS, function(c)
+function OPERATIONS.read_docs(c)
   local out = {}
   if nextFlag(c) then
-    addRead(c, slice(c.args, c.i, #c.args), out)
+    addRead(c, slice(c.args, c.i, c.last), out)
     return { out, "" }
   end
   local from, to, most = nextArg(c), nextArg(c), nextNumber(c) * 2
@@ -98,6 +107,11 @@ serve("read_docs", READS, function(c)
     from = "(" .. fields[#fields]
   end
   return { out, out[#out - 1] }
+end
+
+serve("read_docs", READS, function(c)
+  c.last = #c.args
+  return OPERATIONS.read_docs(c)
 end)
 
 -- Members of one score stand in byte order, so those of the cursor's score that were given before are passed over.
