@@ -121,20 +121,29 @@ const bound = `
 /**
  * Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's, up to the
  * one of v_last_rank and v_last_seq. Of lanes, whose order is another one, v_started has the seqs. v_first_count: so many
- * stand first in the lists, where these are sorted.
+ * stand first in the lists, where these are sorted, as those of one route come from the index.
  */
 const chooseStarted = `
       v_start := CASE WHEN v_starts >= v_count THEN now END;
-      v_started := NULL; v_last_rank := NULL; v_last_seq := NULL; v_first_count := NULL;
+      IF v_started IS NOT NULL OR v_last_seq IS NOT NULL THEN
+        v_started := NULL; v_last_rank := NULL; v_last_seq := NULL; v_first_count := NULL;
+      END IF;
       IF v_start IS NULL AND v_starts > 0 THEN
         IF v_is_laned THEN
           v_started := v_order[1:v_starts];
-        ELSIF v_sorted THEN
-          v_first_count := v_starts;
-          v_last_seq := l_seq[v_starts];
-          v_last_rank := coalesce(l_created_at[v_starts], l_created_at[1]);
         ELSE
-          SELECT rank, seq INTO v_last_rank, v_last_seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq OFFSET v_starts - 1 LIMIT 1;
+          IF v_sorted THEN
+            v_last_rank := coalesce(l_rank[v_starts], l_due_at[v_starts], l_created_at[v_starts], l_created_at[1]);
+            v_last_seq := l_seq[v_starts];
+            -- A row whose rank somebody has changed in this very moment stands where it stood before.
+            SELECT bool_and(((${rankInLists("j")}, j.seq) <= (v_last_rank, v_last_seq)) = (j.o <= v_starts)) INTO v_sorted
+              FROM unnest(l_rank, l_due_at, l_created_at, l_seq) WITH ORDINALITY j(rank, due, created, seq, o);
+          END IF;
+          IF v_sorted THEN
+            v_first_count := v_starts;
+          ELSE
+            SELECT rank, seq INTO v_last_rank, v_last_seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq OFFSET v_starts - 1 LIMIT 1;
+          END IF;
         END IF;
       END IF;
       v_starts := greatest(0, v_starts - v_count);`;
@@ -244,9 +253,7 @@ BEGIN
       IF v_is_laned THEN NULL;
       ELSIF array_length(v_offer, 1) = 1 THEN
         v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
-        -- In the order of the index. A row whose rank somebody has changed meanwhile stands where it stood before, but
-        -- nobody changes when a job was made.
-        v_sorted := l_rank IS NULL AND l_due_at IS NULL;
+        v_sorted := true;
       ELSE
         v_sorted := false;
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);

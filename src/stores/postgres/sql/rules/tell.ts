@@ -76,8 +76,9 @@ export const tellSet = (step: SharedStep): string => {
   const told =
     differs === undefined
       ? `v_events := ${alike(extra, ids)};`
-      : `v_events := CASE WHEN ${differs.unless} THEN ${alike(extra, ids)}
-          ELSE ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd} || ${alike(extra, part(`${differs.first} + 1:`))} END;`;
+      : `IF ${differs.unless} THEN v_events := ${alike(extra, ids)};
+        ELSE v_events := ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd} || ${alike(extra, part(`${differs.first} + 1:`))};
+        END IF;`;
   return `
       IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1${differs === undefined ? "" : ` AND (${differs.unless} OR ${differs.first} IS NOT NULL)`} THEN
         ${told}
