@@ -19,7 +19,7 @@ import type { Value } from "./database.ts";
 import { claimDocsAnswer, claimDocsValues } from "./docs.ts";
 import { planWhole } from "./floors.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
-import { listedFields } from "./sql/claim.ts";
+import { listedFields, sameAs } from "./sql/claim.ts";
 import { numberList, packText, readBrief, readNumber, readNumbers, readTexts } from "./text.ts";
 
 export async function claim(calls: Calls, floors: Floors, request: ClaimRequest): Promise<ClaimAnswer> {
@@ -117,6 +117,8 @@ type Lists = { readonly [Name in (typeof listedFields)[number]]: readonly JobRow
 
 function listsOf(lists: readonly string[]): Lists {
   const listed = Object.fromEntries(listedFields.map((name, at) => [name, lists[at] || null]));
+  // In this order: each says what the one before it has said.
+  for (const [name, other] of Object.entries(sameAs)) listed[name] ??= listed[other] ?? null;
   const count = readNumbers(listed["seq"] ?? null).length;
   const read = listedFields.map((name) => {
     const list = listed[name] ?? null;

@@ -92,6 +92,19 @@ export function movedBy(rule: Rule, changes: Expressions, from = ""): string {
   );
 }
 
+/** The columns that `movedBy` reads of a row, and these: all that must come along where rows are carried. */
+export function carriedBy(
+  rule: Rule,
+  changes: Expressions,
+  others: readonly JobFieldName[],
+  from = "l.",
+): string {
+  const isCleared = isClearedBy(rule);
+  const isCopied = (name: JobFieldName): boolean => changes[name] === undefined && !isCleared(fieldOf(name));
+  const carried = fields.filter((name) => isCopied(name) || others.includes(name));
+  return carried.map((name) => `${from}${columnOf(name)}`).join(", ");
+}
+
 /** Assignments to the row variable j: all that these rules clear. */
 export function clearSql(...rules: readonly Rule[]): string {
   const cleared = fieldNames((field) => rules.some((rule) => isClearedBy(rule)(field)));

@@ -4,6 +4,9 @@ import type { AddressInfo } from "node:net";
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
+import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
+import { openDatabase } from "./database.ts";
+import type { PgDriver } from "./driver.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
 function message(type: string, body: Buffer): Buffer {
@@ -40,4 +43,21 @@ test("a server that dies with its greeting ends the call and not the process", a
   await expect(openPostgresStore({ pool, platform: nodePlatform })).rejects.toMatchObject(refused);
   expect(pool.listenerCount("connect")).toBe(0);
   await pool.end();
+});
+
+test("a statement goes over an idle connection that has run it", async () => {
+  const place = await createTestDatabase(postgresSources()[0]!);
+  const open = { pool: undefined, poolMax: 4, name: "test", platform: nodePlatform, callTimeoutMs: 10_000 };
+  const database = openDatabase({ driver: pg as unknown as PgDriver, url: place.url, ...open });
+  onTestFinished(async () => {
+    await database.close();
+    await place.drop();
+  });
+  const texts = ["first", "second", "third"].map((word) => `SELECT pg_backend_pid(), '${word}'`);
+  const pidOf = async (text: string) => (await database.read(text))[0]?.[0];
+  const pids = await Promise.all(texts.map(pidOf));
+  expect(new Set(pids).size).toBe(3);
+  // One behind the other; the pool itself would give all of them the same.
+  for (let round = 0; round < 3; round++)
+    for (const [at, text] of texts.entries()) expect(await pidOf(text)).toBe(pids[at]);
 });

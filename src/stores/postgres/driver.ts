@@ -46,6 +46,8 @@ export interface PgPool {
   removeListener(event: "error", run: (error: Error) => void): unknown;
   removeListener(event: "connect", run: (client: PgPoolClient) => void): unknown;
   readonly options: object;
+  readonly idleCount?: number;
+  readonly waitingCount?: number;
 }
 
 export interface PgDriver {

@@ -14,6 +14,7 @@ import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { RouteList } from "./routes.ts";
 import {
+  briefNumberList,
   numberList,
   packNullable,
   packText,
@@ -142,7 +143,7 @@ function plainLists(
   return {
     p_ids: sparseTextList(settles.map(({ id }) => packText(id))),
     p_seqs: sparseNumberList(settles.map(({ seq }) => seq)),
-    p_fences: sparseNumberList(settles.map(({ fence }) => fence)),
+    p_fences: briefNumberList(settles.map(({ fence }) => fence)),
     p_states: sparseNumberList(endings.map(({ to }) => stateCodes[to])),
     p_kinds: sparseNumberList(endings.map(({ event }) => eventCodes[event])),
     p_keeps: sparseNumberList(endings.map(({ keepMs }) => keepMs)),

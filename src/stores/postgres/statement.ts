@@ -14,6 +14,9 @@ const names = new Map<string, string>();
 /** Whether a connection leads straight to the server. */
 const direct = new WeakMap<PgClient, boolean>();
 
+/** What each of them has run. */
+const done = new WeakMap<PgClient, Set<string>>();
+
 /** Every value as the text that Postgres sent. */
 export const rawTypes = { getTypeParser: () => (value: string) => value };
 
@@ -35,7 +38,17 @@ export async function runStatement(
       processID !== null && Number((await ask({ text: pidText, values: [] }))[0]?.[0]) === processID;
     direct.set(client, isServer);
   }
-  return ask(isDirect(client) ? { text, values: given, name: nameOf(text) } : { text, values: given });
+  if (!isDirect(client)) return ask({ text, values: given });
+  const rows = await ask({ text, values: given, name: nameOf(text) });
+  let texts = done.get(client);
+  if (texts === undefined) done.set(client, (texts = new Set()));
+  texts.add(text);
+  return rows;
+}
+
+/** Whether the server process behind it has run this statement; behind a pooler it makes no difference. */
+export function hasRun(client: PgClient, text: string): boolean {
+  return done.get(client)?.has(text) ?? direct.get(client) === false;
 }
 
 export function isDirect(client: PgClient): boolean {

@@ -54,6 +54,13 @@ export function sparseNumberList(
   return numbers.some((number) => number !== absent) ? numberList(numbers) : null;
 }
 
+/** One item where all are the same; null where there is none. */
+export function briefNumberList(numbers: readonly number[]): string | null {
+  const [first] = numbers;
+  if (first === undefined) return null;
+  return numbers.every((number) => number === first) ? `{${first}}` : numberList(numbers);
+}
+
 /** What `string_agg` made of a column: the items, unpacked; null items as null. */
 export function readTexts(list: string | null, length: number): (string | null)[] {
   if (list === null) return Array.from({ length }, () => null);

@@ -28,6 +28,34 @@ export const tellCases: ContractGroup = {
       },
     ],
     [
+      "the same jobs of one route are told as started and have started, whatever their ranks and inputs are",
+      async ({ store, submit, events, platform }) => {
+        const shapes = [
+          () => ({}),
+          (at: number) => ({ rankBase: (at * 3) % 5 }),
+          (at: number) => ({ input: `"${"x".repeat(at % 2 === 0 ? 3000 : 3)}"` }),
+        ];
+        for (const [number, shape] of shapes.entries()) {
+          const name = `n${number}`;
+          const jobs = Array.from({ length: 5 }, (_, at) =>
+            aJob({ id: `${name}-${at}`, name, digest: null, ...shape(at) }),
+          );
+          await submit(...jobs);
+          const offers = [{ routes: [aRoute({ name })], max: 5, starts: 2 }];
+          const claimed = (await store.claim(aClaim({ offers }))).jobs.map(({ id }) => id);
+          const sorted = [...jobs].sort((one, other) => one.rankBase - other.rankBase);
+          expect(claimed).toEqual(sorted.map(({ id }) => id));
+          const told = new Map(
+            (await events()).filter(({ kind }) => kind === "claimed").map(({ id, extra }) => [id, extra]),
+          );
+          expect(claimed.map((id) => told.get(id))).toEqual([1, 1, null, null, null]);
+          const now = platform.now();
+          const starts = (await store.readJobs(claimed)).map((record) => record?.startedAt);
+          expect(starts).toEqual([now, now, null, null, null]);
+        }
+      },
+    ],
+    [
       "the first report of a start is told with its time and without a new rev; later ones are not told",
       async ({ store, lease, platform, events }) => {
         const leased = await lease(aJob({ id: "a" }));

@@ -31,7 +31,7 @@ import {
   takeTokens,
 } from "./claim-gates.ts";
 import { declareLanes, hasLanes, leaveLanes, lockLanes, pickLanes } from "./claim-lanes.ts";
-import { lease, leasedValues } from "./rules/lease.ts";
+import { hasStarted, lease, leasedValues } from "./rules/lease.ts";
 import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
 const { ready, running } = stateCodes;
@@ -46,13 +46,22 @@ export const listedFields = [
 ] as const satisfies readonly JobFieldName[];
 const values: Expressions = leasedValues;
 
+/** Fields that mostly say what another one says: the list is then left out. */
+export const sameAs = { dueAt: "createdAt", rank: "dueAt" } as const satisfies Partial<
+  Record<(typeof listedFields)[number], (typeof listedFields)[number]>
+>;
+
 /**
- * A field of all rows as one list. A list of numbers that are all the same has one item, a list without any value is
- * null. Seqs are never the same, which is why nobody looks.
+ * A field of all rows as one list. A list of numbers that are all the same has one item, a list without any value, or
+ * with those of another list, is null. Seqs are never the same, which is why nobody looks.
  */
 function listOf(name: JobFieldName, input: string): string {
   const { isNullable }: JobField = jobFields[name];
   if (name === "input") return `string_agg(${input}, ${itemEnd})`;
+  if (name in sameAs) {
+    const other = columnOf(sameAs[name as keyof typeof sameAs]);
+    return `CASE WHEN NOT bool_and(${columnOf(name)} = ${other}) THEN array_agg(${columnOf(name)}) END`;
+  }
   const value = values[name] ?? columnOf(name);
   if (typeOf(name) === "text") {
     return isNullable === true
@@ -62,6 +71,10 @@ function listOf(name: JobFieldName, input: string): string {
   if (name === "seq") return "array_agg(seq)";
   return isNullable === true ? `CASE WHEN count(${value}) > 0 THEN array_agg(${value}) END` : brief(value);
 }
+
+/** The rank of a row of the lists, whatever was left out of them. */
+const rankInLists = (row: string): string =>
+  `coalesce(${row}.rank, ${row}.due, ${row}.created, l_created_at[1])`;
 
 const listName = (name: JobFieldName): string => `l_${columnOf(name)}`;
 const listDeclared = listedFields.map(
@@ -78,11 +91,11 @@ const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "ho
   ", ",
 );
 
-/** The rows of a select as lists. */
+/** The rows of a select as lists, and how many of them have their input elsewhere. */
 const lists = (rows: string, input: string): string => `
-        SELECT array_agg(ctid), ${listedFields.map((name) => listOf(name, input)).join(", ")},
+        SELECT array_agg(ctid), count(*) FILTER (WHERE input IS NULL), ${listedFields.map((name) => listOf(name, input)).join(", ")},
           array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}), array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
-        INTO v_places, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
+        INTO v_places, v_away, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (${rows}) h;`;
 
 const picked = `SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)`;
@@ -102,27 +115,53 @@ const bound = `
         IF v_bad IS NOT NULL THEN
           PERFORM @set_aside_v1(now, NULL, v_bad);
           CONTINUE;
-        END IF;${lists(picked, wholeInput("h"))}`;
+        END IF;
+        v_sorted := false;${lists(picked, wholeInput("h"))}`;
 
-/** Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's. */
+/**
+ * Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's, up to the
+ * one of v_last_rank and v_last_seq. Of lanes, whose order is another one, v_started has the seqs. v_first_count: so many
+ * stand first in the lists, where these are sorted, as those of one route come from the index.
+ */
 const chooseStarted = `
       v_start := CASE WHEN v_starts >= v_count THEN now END;
-      v_started := NULL;
-      IF v_start IS NULL AND v_starts > 0 AND v_is_laned THEN
-        v_started := v_order[1:v_starts];
-      ELSIF v_start IS NULL AND v_starts > 0 THEN
-        SELECT array_agg(seq) INTO v_started FROM (SELECT seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq LIMIT v_starts) f;
+      IF v_started IS NOT NULL OR v_last_seq IS NOT NULL THEN
+        v_started := NULL; v_last_rank := NULL; v_last_seq := NULL; v_first_count := NULL;
+      END IF;
+      IF v_start IS NULL AND v_starts > 0 THEN
+        IF v_is_laned THEN
+          v_started := v_order[1:v_starts];
+        ELSE
+          IF v_sorted THEN
+            v_last_rank := coalesce(l_rank[v_starts], l_due_at[v_starts], l_created_at[v_starts], l_created_at[1]);
+            v_last_seq := l_seq[v_starts];
+            -- A row whose rank somebody has changed in this very moment stands where it stood before.
+            SELECT bool_and(((${rankInLists("j")}, j.seq) <= (v_last_rank, v_last_seq)) = (j.o <= v_starts)) INTO v_sorted
+              FROM unnest(l_rank, l_due_at, l_created_at, l_seq) WITH ORDINALITY j(rank, due, created, seq, o);
+          END IF;
+          IF v_sorted THEN
+            v_first_count := v_starts;
+          ELSE
+            SELECT rank, seq INTO v_last_rank, v_last_seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq OFFSET v_starts - 1 LIMIT 1;
+          END IF;
+        END IF;
       END IF;
       v_starts := greatest(0, v_starts - v_count);`;
 
 /** Tells what was leased, and frees keys that were held until the start. */
 const tell = `
-      v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet({
+      v_ids := replace(l_id, ${itemEnd}, ${fieldEnd});${tellSet({
         kind: `${eventCodes.claimed}`,
         from: `${ready}`,
         to: `${running}`,
         extra: "CASE WHEN v_start IS NULL THEN '' ELSE 'n1' END",
-        differs: { where: "g.seq = ANY (v_started)", extra: "'n1'", unless: "v_started IS NULL" },
+        differs: {
+          lists: { rank: "l_rank", due: "l_due_at", created: "l_created_at", seq: "l_seq" },
+          where: `${hasStarted(rankInLists("g"), "g.seq")}`,
+          extra: "'n1'",
+          unless: "v_started IS NULL AND v_last_seq IS NULL",
+          first: "v_first_count",
+        },
       })}
       v_all := @and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
@@ -139,7 +178,7 @@ const batch = ["now", "v_i, v_order, v_told", ...listedFields.map(listName)]
 
 /** Of the routes that a gate has shut, what stands behind the last job that was taken: nobody has refused it yet. */
 const leftBehind = ` OR (v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_whole)
-        AND ${isClaimable} AND ARRAY[rank, seq] > (SELECT max(ARRAY[coalesce(j.rank, l_rank[1]), j.seq]) FROM unnest(l_rank, l_seq) j(rank, seq))))`;
+        AND ${isClaimable} AND ARRAY[rank, seq] > (SELECT max(ARRAY[${rankInLists("j")}, j.seq]) FROM unnest(l_rank, l_due_at, l_created_at, l_seq) j(rank, due, created, seq))))`;
 
 export const claimSql = `
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
@@ -174,7 +213,7 @@ DECLARE
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
-  v_starts int4; v_start int8; v_started int8[];${declareGates}${declareLanes}
+  v_starts int4; v_start int8; v_started int8[]; v_last_rank int8; v_last_seq int8; v_first_count int4; v_away int4; v_sorted bool;${declareGates}${declareLanes}
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
   SELECT epoch * ${fencesPerEpoch}, ${hasGates}, ${hasLanes} INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
@@ -207,14 +246,16 @@ BEGIN
           PERFORM @set_aside_v1(now, NULL, v_pick_lanes.bad);
           CONTINUE;
         END IF;${lists(picked, smallInput)}
-        IF position(${nullItem} IN l_input) > 0 THEN${lists(picked, wholeInput("h"))}
+        IF v_away > 0 THEN${lists(picked, wholeInput("h"))}
         END IF;
       ELSIF v_gates IS NOT NULL THEN${lookAtGates}
       END IF;
       IF v_is_laned THEN NULL;
       ELSIF array_length(v_offer, 1) = 1 THEN
         v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
+        v_sorted := true;
       ELSE
+        v_sorted := false;
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
         -- have more.
@@ -224,7 +265,7 @@ BEGIN
           INTO v_places, v_seen, v_got, v_first FROM (SELECT ctid, route, rank FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;${cutByGates}${lists(picked, smallInput)}
       END IF;
       IF v_is_laned THEN NULL;
-      ELSIF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
+      ELSIF v_away > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
       END IF;
       v_count := array_length(v_places, 1);
       IF NOT v_is_laned THEN v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000; END IF;

@@ -12,7 +12,8 @@ import { stateCodes } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { keptForeverAt } from "../../../store/rules/finish.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
-import { columnList, movedBy } from "../columns.ts";
+import { carriedBy, columnList, movedBy } from "../columns.ts";
+import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd } from "../text.ts";
 import { byKeys, timeNow } from "./call.ts";
 import { edgeCount, isMember, withPassedOfFour } from "./rules/member.ts";
@@ -23,21 +24,24 @@ import { beside, leaveLane, waitBriefly, whole } from "./whole.ts";
 const { running, completed } = stateCodes;
 const { edgesAtOnceMax } = storeLimits;
 
-/** Rule R3 over the rows of a run, whose ending is the v_run-th and whose place in the call is at. */
-const finished = movedBy("finish", {
-  state: "p_states[v_run]",
+/** Rule R3 over the rows of a run, whose ending is v_state, v_keep and v_reason and whose place in the call is at. */
+const endings: Expressions = {
+  state: "v_state",
   rev: "rev + 1",
   settledFence: "fence",
   endedAt: "now",
-  keepUntil: `CASE WHEN ${isMember()} THEN ${keptForeverAt} ELSE now + p_keeps[v_run] END`,
+  keepUntil: `CASE WHEN ${isMember()} THEN ${keptForeverAt} ELSE now + v_keep END`,
   waits: `CASE WHEN ${isMember()} AND NOT p_inside THEN ${withPassedOfFour(`least(${edgeCount()}, ${edgesAtOnceMax})`)} ELSE waits END`,
-  reason: "v_reasons[v_run]",
+  reason: "v_reason",
   result: "v_results[at]",
   attempts: "coalesce(v_logs[at], attempts)",
-});
+};
+const finished = movedBy("finish", endings);
+/** What that copies, and what is looked at beside. A column that is not carried from one table to the other costs nothing. */
+const carried = carriedBy("finish", endings, ["rev", "waits", "attempts", "holds"]);
 
 /** Of a run that keeps nothing: members stay nevertheless. */
-const isDropped = `p_keeps[v_run] = 0 AND NOT ${isMember()}`;
+const isDropped = `v_keep = 0 AND NOT ${isMember()}`;
 
 /** The members that the runs so far have ended go along their edges, in the order of the call. */
 const arriveAll = `
@@ -92,7 +96,7 @@ BEGIN
 END $$;
 
 -- p_routes to p_lanes: routes of all jobs in effects. p_places: of each plain settle, among them, in the order of the
--- call; null where that is theirs. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
+-- call; null where that is theirs. p_fences: one where all are the same. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
 -- Answers one text: time; {position of a plain settle: why it was not applied}; answers of p_singles; routes for which
 -- there may be room at a gate; whether owed work was left; events of p_singles and of what was freed.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text,
@@ -103,7 +107,7 @@ CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int
 DECLARE
   now int8 := ${timeNow}; v_asked text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")};
   v_results text[] := ${texts("p_results")}; v_logs text[] := ${texts("p_logs")};
-  v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0; v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text;
+  v_state int2; v_keep int8; v_reason text; v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0; v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text;
   v_told text; v_all text; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_done int4[]; v_keys text[]; v_freed int8[];
   v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes text[]; v_limits text[]; v_lanes text[]; v_laned int8[];
   r_at int4[]; r_id text[]; r_flow text[]; r_edges text[]; r_route int8[]; m_place int4[]; m_id text[]; m_flow text[]; m_edges text[]; m_state int2[]; v_arrived record; v_owes bool := false;
@@ -131,12 +135,13 @@ BEGIN
       CONTINUE;
     END IF;
     v_run := v_run + 1;
+    v_state := p_states[v_run]; v_keep := p_keeps[v_run]; v_reason := v_reasons[v_run];
     v_to := v_from + v_step - 1;
     WITH ended AS (
       DELETE FROM @leased l USING unnest(v_asked[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o)
-      WHERE l.id = ANY (v_asked[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
-      RETURNING l.*, a.o::int4 + v_from - 1 AS at),
-    kept AS (INSERT INTO @history (${columnList}) SELECT ${finished} FROM ended WHERE p_keeps[v_run] IS DISTINCT FROM 0 OR ${isMember()})
+      WHERE l.id = ANY (v_asked[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = coalesce(a.fence, p_fences[1])
+      RETURNING ${carried}, a.o::int4 + v_from - 1 AS at),
+    kept AS (INSERT INTO @history (${columnList}) SELECT ${finished} FROM ended WHERE v_keep IS DISTINCT FROM 0 OR ${isMember()})
     SELECT count(*), array_agg(at), string_agg(id || ${fieldEnd} || ${noteOf("started_at", "coalesce(v_logs[at], '')")}, ${itemEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
       array_agg(seq) FILTER (WHERE ${isDropped}),
@@ -148,19 +153,19 @@ BEGIN
     IF v_count > 0 THEN${tellSet({
       kind: "p_kinds[v_run]",
       from: `${running}`,
-      to: "p_states[v_run]",
-      extra: "coalesce('s' || v_reasons[v_run], '')",
+      to: "v_state",
+      extra: "coalesce('s' || v_reason, '')",
       isNoted: true,
-      counted: (jobs) => `CASE WHEN p_keeps[v_run] = 0 THEN 0 ELSE ${jobs} END`,
+      counted: (jobs) => `CASE WHEN v_keep = 0 THEN 0 ELSE ${jobs} END`,
     })}
       v_all := @and_v1(v_all, v_events);
       v_left := v_left || l_route;
     END IF;
     IF r_at IS NOT NULL THEN
       m_place := m_place || CASE WHEN p_places IS NULL THEN r_at ELSE ARRAY(SELECT p_places[at] FROM unnest(r_at) at) END;
-      m_id := m_id || r_id; m_flow := m_flow || r_flow; m_edges := m_edges || r_edges; m_state := m_state || array_fill(p_states[v_run], ARRAY[cardinality(r_at)]);
+      m_id := m_id || r_id; m_flow := m_flow || r_flow; m_edges := m_edges || r_edges; m_state := m_state || array_fill(v_state, ARRAY[cardinality(r_at)]);
       -- Members are kept whatever their end says.
-      IF p_keeps[v_run] = 0 THEN INSERT INTO @tally SELECT r, p_states[v_run], count(*) FROM unnest(r_route) r GROUP BY r; END IF;
+      IF v_keep = 0 THEN INSERT INTO @tally SELECT r, v_state, count(*) FROM unnest(r_route) r GROUP BY r; END IF;
     END IF;
     -- A job without gates of keys has kept nobody of its lane waiting.
     IF v_lanes IS NOT NULL THEN
@@ -177,7 +182,7 @@ BEGIN
       IF v_tagged IS NOT NULL THEN PERFORM @drop_tags_v1(d.seq, d.tags) FROM unnest(v_tagged, v_tags) d(seq, tags); END IF;
     END IF;
     IF v_count < v_step THEN
-      SELECT coalesce(v_refused, '{}') || jsonb_object_agg(at - 1, @refusal_v1(v_asked[at], p_seqs[at], p_fences[at])) INTO v_refused
+      SELECT coalesce(v_refused, '{}') || jsonb_object_agg(at - 1, @refusal_v1(v_asked[at], p_seqs[at], coalesce(p_fences[at], p_fences[1]))) INTO v_refused
         FROM generate_series(v_from, v_to) at WHERE at <> ALL (coalesce(v_done, '{}'));
     END IF;
     v_from := v_to + 1;

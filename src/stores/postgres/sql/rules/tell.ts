@@ -20,7 +20,7 @@ export const groupedEvents = (kind: string, state: string, extra: string): strin
 
 /** What the event of a settle carries beside (store/rules/tell.ts). */
 export const noteOf = (startedAt: string, log: string): string =>
-  `CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END || CASE WHEN length(${log}) <= ${storeLimits.noteCharsMax} THEN ${log} ELSE '' END`;
+  `CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END || CASE WHEN octet_length(${log}) <= ${storeLimits.noteCharsMax} OR length(${log}) <= ${storeLimits.noteCharsMax} THEN ${log} ELSE '' END`;
 
 /** A column of many rows as a list, which has a single item when all are the same. */
 export const brief = (value: string): string =>
@@ -35,8 +35,20 @@ interface SharedStep {
   readonly counted?: (jobs: string) => string;
   /** Behind each id in v_ids stands its note, and itemEnd between two of them. */
   readonly isNoted?: boolean;
-  /** Of jobs that are alike but for a condition over g.seq (of l_seq): the extra value of those for which it holds. */
-  readonly differs?: { readonly where: string; readonly extra: string; readonly unless: string };
+  /** Of jobs that are alike but for a condition. */
+  readonly differs?: Difference;
+}
+
+interface Difference {
+  /** Over g, a row of these lists. */
+  readonly where: string;
+  readonly lists: Readonly<Record<string, string>>;
+  /** The extra value of those for which it holds. */
+  readonly extra: string;
+  /** There are none of them. */
+  readonly unless: string;
+  /** So many of v_ids are those for which it holds, and stand first; null where they may stand anywhere. */
+  readonly first: string;
 }
 
 /**
@@ -47,21 +59,29 @@ interface SharedStep {
 export const tellSet = (step: SharedStep): string => {
   const { from, to, extra = "''", counted = (jobs: string) => jobs, isNoted = false, differs } = step;
   const kind = isNoted ? `${step.kind} || '${notedMark}'` : step.kind;
-  const [ids, between] = isNoted
-    ? [`translate(v_ids, ${itemEnd}, ${fieldEnd})`, itemEnd]
-    : ["v_ids", fieldEnd];
+  const [ids, between] = isNoted ? [`replace(v_ids, ${itemEnd}, ${fieldEnd})`, itemEnd] : ["v_ids", fieldEnd];
   const [seqs, seq, isOther, value] =
     differs === undefined
       ? ["", "", "", extra]
       : [
-          ", l_seq",
-          ", seq",
+          `, ${Object.values(differs.lists).join(", ")}`,
+          `, ${Object.keys(differs.lists).join(", ")}`,
           `, ${differs.where} AS is_other`,
           `CASE WHEN is_other THEN ${differs.extra} ELSE ${extra} END`,
         ];
+  const alike = (own: string, jobs: string): string =>
+    `concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${own}, ${jobs})`;
+  const part = (places: string): string =>
+    `array_to_string((string_to_array(v_ids, ${between}))[${places}], ${fieldEnd})`;
+  const told =
+    differs === undefined
+      ? `v_events := ${alike(extra, ids)};`
+      : `IF ${differs.unless} THEN v_events := ${alike(extra, ids)};
+        ELSE v_events := ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd} || ${alike(extra, part(`${differs.first} + 1:`))};
+        END IF;`;
   return `
-      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1${differs === undefined ? "" : ` AND ${differs.unless}`} THEN
-        v_events := concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${extra}, ${ids});
+      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1${differs === undefined ? "" : ` AND (${differs.unless} OR ${differs.first} IS NOT NULL)`} THEN
+        ${told}
         INSERT INTO @tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
       ELSE
         WITH grouped AS (
