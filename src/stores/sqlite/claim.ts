@@ -17,10 +17,19 @@ import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { earlier } from "../../store/rules/timer.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { tellMove } from "../../store/rules/telling.ts";
+import { count, tellAlike, tellMove } from "../../store/rules/telling.ts";
+import type { ToldBundle } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
-import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
-import type { Formulas } from "./columns.ts";
+import {
+  clearedFormulas,
+  columnList,
+  fieldReader,
+  fromJob,
+  placesOf,
+  rowReader,
+  setList,
+} from "./columns.ts";
+import type { Formulas, Picked } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
@@ -62,7 +71,7 @@ const smallInputBytes = 16 * 2 ** 10;
 const readNames = [...leasedFields, "holds"] as const;
 const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input END`;
 const columns = columnList(readNames, { ...fromJob, ...handedOut, input });
-const readLeased = rowReader(leasedFields);
+const at = placesOf(readNames);
 const readHolds = fieldReader(readNames, "holds");
 const readSeq = fieldReader(readNames, "seq");
 
@@ -88,6 +97,26 @@ const readListed = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spe
 const readChosen = `${readListed} ${inOrder}`;
 /** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
+
+function readLeased(values: unknown): Picked<(typeof leasedFields)[number]> {
+  const row = values as readonly never[];
+  return {
+    id: row[at.id] as never,
+    seq: row[at.seq] as never,
+    fence: row[at.fence] as never,
+    route: row[at.route] as never,
+    rev: row[at.rev] as never,
+    attempt: row[at.attempt] as never,
+    input: row[at.input] as never,
+    policy: row[at.policy] as never,
+    meta: row[at.meta] as never,
+    attempts: row[at.attempts] as never,
+    createdAt: row[at.createdAt] as never,
+    dueAt: row[at.dueAt] as never,
+    claimedAt: row[at.claimedAt] as never,
+    deadlineAt: row[at.deadlineAt] as never,
+  };
+}
 
 export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const { statements, now } = step;
@@ -225,8 +254,10 @@ function leaseRows(
   const started: number[] = [];
   const waiting: number[] = [];
   let bytes = 0;
-  for (const row of rows) {
+  let told: ToldBundle | undefined;
+  for (let place = 0; place < rows.length; place++) {
     if (bytes >= bytesMax) break;
+    const row = rows[place];
     const job = readLeased(row);
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
@@ -238,8 +269,22 @@ function leaseRows(
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
     const extra = isStarted ? 1 : null;
-    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
     jobs.push(job as LeasedJob);
+    // Most differ from the one before in their id alone: no event is made of these.
+    const isLike =
+      told !== undefined &&
+      told === step.events.at(-1) &&
+      told.rev === rev &&
+      told.route === route &&
+      told.attempt === attempt &&
+      told.extra === extra;
+    if (isLike) {
+      count(step, route, ready, -1);
+      tellAlike(step, { route, state: running }, told as ToldBundle, id);
+    } else {
+      tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
+      told = step.events.at(-1);
+    }
   }
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
   runOnSeqs(statements, leaseSeqs, started, { ...named, startedAt: now });
