@@ -76,14 +76,13 @@ export async function publishBy(
   return handles.map((handle, at) => ({ subscription: subscriptions[at] as string, handle }));
 }
 
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+
 export async function planAll(
   engine: Engine,
   submissions: readonly AnySubmission[],
 ): Promise<readonly NewJob[]> {
-  if (
-    !Array.isArray(submissions) ||
-    submissions.some((each: unknown) => typeof each !== "object" || each === null)
-  )
+  if (!Array.isArray(submissions) || !submissions.every(isObject))
     throw new MillraceError("invalid-option", "enqueueMany: give a list of job.with(input, options).");
   if (submissions.length > storeLimits.unitJobsMax) {
     throw new MillraceError(
@@ -91,12 +90,16 @@ export async function planAll(
       `enqueueMany takes at most ${storeLimits.unitJobsMax} jobs; split the list.`,
     );
   }
-  const planned = submissions.map((submission) => planJob(engine, submission));
+  const planned: (NewJob | Promise<NewJob>)[] = [];
+  let isPlanned = true;
+  for (const submission of submissions) {
+    const job = planJob(engine, submission);
+    isPlanned &&= !(job instanceof Promise);
+    planned.push(job);
+  }
   // Most jobs are planned without a promise, and awaiting thousands of values that are none costs more than planning
   // them.
-  return planned.some((each) => each instanceof Promise)
-    ? Promise.all(planned.map(async (each) => each))
-    : (planned as NewJob[]);
+  return isPlanned ? (planned as NewJob[]) : Promise.all(planned.map(async (each) => each));
 }
 
 /** Enqueueing on the caller's own connection. */

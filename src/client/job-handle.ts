@@ -33,12 +33,13 @@ export type Peek<Result> =
       readonly reason: string | null;
     };
 
-interface HandleOf {
-  readonly id: string;
-  readonly how: SubmitHow | null;
-  readonly name: string | null;
+/** What all handles of one enqueue share. A bulk makes thousands of them, so each has few fields of its own. */
+export interface HandleSurroundings {
+  readonly engine: Engine;
+  readonly jobs: Jobs;
+  readonly results: Results;
   /** Whether the enqueue becomes true only with the caller's own commit. */
-  readonly isInTransaction?: boolean;
+  readonly isInTransaction: boolean;
 }
 
 export class JobHandle<Result = unknown> {
@@ -47,19 +48,13 @@ export class JobHandle<Result = unknown> {
   readonly how: SubmitHow | null;
   /** The name of the job that the result's type belongs to; null where any job will do. */
   readonly #name: string | null;
-  readonly #isInTransaction: boolean;
-  readonly #engine: Engine;
-  readonly #jobs: Jobs;
-  readonly #results: Results;
+  readonly #around: HandleSurroundings;
 
-  constructor(engine: Engine, jobs: Jobs, results: Results, given: HandleOf) {
-    this.#engine = engine;
-    this.#jobs = jobs;
-    this.#results = results;
-    this.id = given.id;
-    this.how = given.how;
-    this.#name = given.name;
-    this.#isInTransaction = given.isInTransaction ?? false;
+  constructor(around: HandleSurroundings, id: string, name: string | null, how: SubmitHow | null) {
+    this.#around = around;
+    this.id = id;
+    this.how = how;
+    this.#name = name;
   }
 
   /** True when this enqueue made the job, false when one with the same key or id was there. */
@@ -71,31 +66,31 @@ export class JobHandle<Result = unknown> {
   async result(options: WaitForOptions = {}): Promise<Result> {
     checkOptions(options, "result", ["timeout", "signal"]);
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
-    const record = await this.#results.wait(this.id, { timeoutMs, signal: options.signal ?? null });
-    if (record === null && this.#isInTransaction) {
+    const record = await this.#around.results.wait(this.id, { timeoutMs, signal: options.signal ?? null });
+    if (record === null && this.#around.isInTransaction) {
       throw new MillraceError(
         "not-committed",
         `There is no job ${JSON.stringify(this.id)}: the transaction it was enqueued in has not committed, or was rolled back. Ask for the result after the commit.`,
       );
     }
     if (record === null) throw noSuchJob(this.id);
-    return resultOf(this.#engine, record, this.#name) as Result;
+    return resultOf(this.#around.engine, record, this.#name) as Result;
   }
 
   /** Cancels the job and says what became of it. */
   cancel(options?: string | CancelOptions): Promise<CancelAnswer> {
-    return this.#jobs.cancel(this.id, options);
+    return this.#around.jobs.cancel(this.id, options);
   }
 
   /** How the job stands now, without waiting for its end. */
   async peek(): Promise<Peek<Result>> {
-    const record = await this.#engine.reads.add(this.id);
+    const record = await this.#around.engine.reads.add(this.id);
     if (record === null) return { status: "expired" };
     checkIsJob(record, this.#name);
     if (!isTerminal(record.state)) return { status: "pending" };
     if (record.state !== "completed") return { status: "ended", state: record.state, reason: record.reason };
     if (record.result === null) return { status: "none" };
-    return { status: "value", value: this.#engine.settings.coder.decode(record.result) as Result };
+    return { status: "value", value: this.#around.engine.settings.coder.decode(record.result) as Result };
   }
 }
 

@@ -24,7 +24,7 @@ import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
 import type { EventName, MillraceEvent } from "../model/event.ts";
 import { checkName } from "../model/name.ts";
-import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
+import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../store/operations.ts";
 import type { StoreDescription } from "../store/store.ts";
 import { Beat } from "../worker/beat.ts";
 import { openCrews } from "../worker/elsewhere/open-crews.ts";
@@ -49,6 +49,7 @@ import type { Explanation } from "./explain.ts";
 import { Flows } from "./flows.ts";
 import type { FlowRun, SubmitFlowOptions } from "./flows.ts";
 import { JobHandle } from "./job-handle.ts";
+import type { HandleSurroundings } from "./job-handle.ts";
 import { Jobs } from "./jobs.ts";
 import { LimitsClient } from "./limits.ts";
 import { Metrics } from "./metrics.ts";
@@ -100,6 +101,8 @@ export class Millrace implements Enqueuer {
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   readonly #permits: Permits;
+  /** Of jobs that are enqueued outside of a transaction. */
+  readonly #handles: HandleSurroundings;
   #dutiesRunning = false;
   #closing: Promise<CloseReport> | null = null;
 
@@ -130,6 +133,7 @@ export class Millrace implements Enqueuer {
     this.webhooks = new Webhooks(engine, this.jobs);
     runWebhookWorker(engine, (handlers, options) => this.work(handlers, options));
     this.retention = engine.retention;
+    this.#handles = { engine, jobs: this.jobs, results: this.#results, isInTransaction: false };
   }
 
   /** @param call how long the call itself may take; `timeout` of the options is that of an attempt. */
@@ -141,10 +145,14 @@ export class Millrace implements Enqueuer {
   ): Promise<JobHandle<Result>> {
     this.#checkOpen();
     const submission = anySubmission(job, input, options);
-    const planned = planJob(this.#engine, submission);
-    const unit = unitOf([planned instanceof Promise ? await planned : planned], [submission]);
-    const [handle] = this.#toHandles(unit, await this.#engine.submit(unit, call), false);
-    return handle as JobHandle<Result>;
+    const planning = planJob(this.#engine, submission);
+    const planned = planning instanceof Promise ? await planning : planning;
+    const jobs = [planned];
+    const unit = options?.repeatOf === undefined ? { jobs } : { jobs, isRepeat: true };
+    const answer = await this.#engine.submit(unit, call);
+    if (answer.kind === "refused") throw refusalError(answer);
+    const [id, how] = [answer.ids[0] as string, answer.hows[0] as SubmitHow];
+    return new JobHandle(this.#handles, id, planned.name, how);
   }
 
   /** Enqueues a job and waits for its result: a request to whichever process has its handler. */
@@ -219,11 +227,8 @@ export class Millrace implements Enqueuer {
   handle(jobOrId: AnyJob | string, id?: string): JobHandle {
     const isTyped = typeof jobOrId !== "string";
     if (isTyped) checkDefinition(jobOrId, "handle");
-    return new JobHandle(this.#engine, this.jobs, this.#results, {
-      id: checkName(isTyped ? id : jobOrId, "id"),
-      name: isTyped ? jobOrId.name : null,
-      how: null,
-    });
+    const name = isTyped ? jobOrId.name : null;
+    return new JobHandle(this.#handles, checkName(isTyped ? id : jobOrId, "id"), name, null);
   }
 
   /**
@@ -347,10 +352,8 @@ export class Millrace implements Enqueuer {
 
   readonly #toHandles: ToHandles = ({ jobs }, answer, isInTransaction) => {
     if (answer.kind === "refused") throw refusalError(answer);
-    return answer.ids.map((id, index) => {
-      const how = answer.hows[index] ?? null;
-      const name = jobs[index]?.name ?? null;
-      return new JobHandle(this.#engine, this.jobs, this.#results, { id, how, name, isInTransaction });
-    });
+    const { ids, hows } = answer;
+    const around = isInTransaction ? { ...this.#handles, isInTransaction } : this.#handles;
+    return ids.map((id, at) => new JobHandle(around, id, jobs[at]?.name ?? null, hows[at] ?? null));
   };
 }

@@ -41,6 +41,8 @@ export interface BatcherOptions<Item, Answer> {
   readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
   readonly again?: (item: Item) => Item;
+  /** The error as whoever waits for the item is told it. */
+  readonly failure?: (error: unknown, item: Item) => unknown;
   /** For how long a call is repeated while the store is away. */
   readonly giveUpMs: number;
 }
@@ -170,7 +172,7 @@ export class Batcher<Item, Answer> {
         if (!isAway && entries.length > 1) return this.#deliverHalves(entries, sinceUs);
         const isLate = platform.monotonicUs() - sinceUs >= giveUpMs * 1000;
         if (!isAway || isLate) {
-          for (const entry of entries) entry.ticket.failed(unknownCause ?? error);
+          for (const entry of entries) this.#fail(entry, unknownCause ?? error);
           return;
         }
         const retrying = (backoff ??= new Backoff(platform, retryLengths));
@@ -187,13 +189,18 @@ export class Batcher<Item, Answer> {
     }
   }
 
+  #fail({ item, ticket }: Entry<Item, Answer>, error: unknown): void {
+    const { failure } = this.#options;
+    ticket.failed(failure === undefined ? error : failure(error, item));
+  }
+
   #rest(entry: Entry<Item, Answer>): void {
     const { platform, giveUpMs } = this.#options;
     entry.lockedUs ??= platform.monotonicUs();
     const rests = (entry.rests = (entry.rests ?? -1) + 1);
     if (platform.monotonicUs() - entry.lockedUs >= giveUpMs * 1000) {
       const sentence = "Somebody's open transaction holds what this call needs; nothing of it happened.";
-      return entry.ticket.failed(new MillraceError("store-busy", sentence));
+      return this.#fail(entry, new MillraceError("store-busy", sentence));
     }
     this.#resting += 1;
     platform.setTimer(Math.min(restMs.max, restMs.first * 2 ** rests), () => {

@@ -201,6 +201,11 @@ export class Engine {
       weigh: (unit) => unit.jobs.length,
       // The ids are minted here, so a repeat of a submit that may have happened makes no second job.
       again: (unit) => ({ ...unit, isRepeat: true }),
+      failure: (error, { jobs }) =>
+        withMintedIds(
+          error,
+          jobs.map(({ id }) => id),
+        ),
     };
     const settling: BatcherOptions<Settle, SettleAnswer> = {
       ...shared,
@@ -242,7 +247,10 @@ export class Engine {
    * the same turn, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
   submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
-    return this.traced(this.placed(unit), (placed) => this.#submitWithin(placed, limit));
+    const placed = this.placed(unit);
+    return this.settings.telemetry === null
+      ? this.#submitWithin(placed, limit)
+      : this.traced(placed, (traced) => this.#submitWithin(traced, limit));
   }
 
   /** Sends a unit, past the telemetry where there is one. */
@@ -271,16 +279,7 @@ export class Engine {
   }
 
   #submit(unit: SubmitUnit): Promise<SubmitAnswer> {
-    const answer = new Promise<SubmitAnswer>((answered, reject) => {
-      const failed = (error: unknown): void =>
-        reject(
-          withMintedIds(
-            error,
-            unit.jobs.map(({ id }) => id),
-          ),
-        );
-      this.submits.push(unit, { answered, failed });
-    });
+    const answer = this.submits.add(unit);
     const first = this.arrivals.size === 0 ? undefined : unit.jobs.find((job) => !isBornBlocked(job));
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;

@@ -40,6 +40,8 @@ interface KnownLimit {
   making: Promise<void> | null;
 }
 
+const none: readonly KnownLimit[] = [];
+
 export class Limits {
   readonly #store: Pick<Store, "readGates" | "putGates">;
   readonly #known = new Map<string, KnownLimit>();
@@ -97,7 +99,7 @@ export class Limits {
   }
 
   #unmadeOf(jobs: readonly LimitedJob[]): readonly KnownLimit[] {
-    if (this.#unmade === 0) return [];
+    if (this.#unmade === 0) return none;
     const keys = jobs.flatMap(({ gates = [], laneGates }) => [
       ...gates.map(({ key }) => key),
       ...(laneGates ?? []).map((use) => gateOfLimit(readKeyUse(use).key)),

@@ -73,9 +73,16 @@ export interface Decision {
   readonly attempts: string | null;
 }
 
+/** The end without a result that was made last: most jobs of a process have one policy, and what is shared is never changed. */
+let lastReturn: { readonly policy: DecidedPolicy; readonly end: Finish } | null = null;
+
 export function afterReturn(policy: DecidedPolicy, result: string | null): Finish {
+  if (result === null) {
+    if (lastReturn?.policy !== policy) lastReturn = { policy, end: finish("completed", policy, null, null) };
+    return lastReturn.end;
+  }
   const end = finish("completed", policy, null, result);
-  const keepResultMs = result === null ? undefined : keepResultMsOf(policy);
+  const keepResultMs = keepResultMsOf(policy);
   return keepResultMs === undefined ? end : { ...end, keepResultMs };
 }
 

@@ -19,6 +19,11 @@ interface IdSources {
   readonly random: () => number;
 }
 
+/** All numbers of two digits. */
+const pairs = Array.from(
+  { length: alphabet.length ** 2 },
+  (_, at) => alphabet.charAt(Math.floor(at / alphabet.length)) + alphabet.charAt(at % alphabet.length),
+);
 const low = 2 ** 30;
 const partitionCodes = 1024;
 export const mintedChars = 21;
@@ -34,29 +39,36 @@ export function createIdMinter(
 ): (partition?: number) => string {
   let lastMs = -1;
   let time = "";
-  let prefix = "";
+  let drawn = "";
   let high = 0;
-  let highText = "";
   let counter = 0;
+  /** Everything of an id but its last two digits, which 4096 ids of a millisecond share, and its part behind the partition. */
+  let [head, tail] = ["", ""];
   const partitionDigits = (partition: number): string => digits(shard * partitionCodes + partition, 3);
+  const countOn = (): void => {
+    tail = digits(high, 5) + digits(Math.floor(counter / pairs.length), 3);
+    head = time + drawn + tail;
+  };
   return (partition) => {
     const now = sources.now();
     if (now > lastMs) {
       lastMs = now;
       time = digits(now, 8);
-      prefix = time + partitionDigits(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
+      drawn = partitionDigits(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
       high = Math.floor(sources.random() * low);
-      highText = digits(high, 5);
       // Starting in the lower half leaves room to count up inside this millisecond.
       counter = Math.floor(sources.random() * (low / 2));
-    } else if (++counter >= low) {
-      counter = 0;
-      high = (high + 1) % low;
-      highText = digits(high, 5);
+      countOn();
+    } else {
+      counter += 1;
+      if (counter >= low) {
+        counter = 0;
+        high = (high + 1) % low;
+      }
+      if (counter % pairs.length === 0) countOn();
     }
-    return (
-      (partition === undefined ? prefix : time + partitionDigits(partition)) + highText + digits(counter, 5)
-    );
+    const last = pairs[counter % pairs.length] as string;
+    return partition === undefined ? head + last : time + partitionDigits(partition) + tail + last;
   };
 }
 

@@ -14,7 +14,7 @@ import { stateCodes, stateOfCode } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
-import { escapeMark, fieldEnd, itemEnd, packText, packTexts, unpackText } from "./packed-text.ts";
+import { escapeMark, fieldEnd, itemEnd, packJoined, packText, unpackText } from "./packed-text.ts";
 import type { FeedRequest } from "./operations.ts";
 import type { FeedBundle, FeedEvent, FeedRecord, PutEvent } from "./records.ts";
 
@@ -46,13 +46,16 @@ export function packEvents(
 }
 
 function packBundle({ kind, rev, state, attempt, extra, ids, notes }: EventBundle, route: string): string {
-  const head = [rev, route, state ?? "", attempt, packExtra(extra)];
-  if (notes === undefined) return [kind, ...head, ...packTexts(ids)].join(fieldEnd);
-  const [packedIds, packedNotes] = [packTexts(ids), packTexts(notes)];
-  let packed = [`${kind}${notedMark}`, ...head].join(fieldEnd);
-  for (let at = 0; at < ids.length; at++)
-    packed += fieldEnd + (packedIds[at] as string) + fieldEnd + (packedNotes[at] as string);
-  return packed;
+  const head = [rev, route, state ?? "", attempt, packExtra(extra)].join(fieldEnd);
+  return notes === undefined
+    ? [kind, head, packJoined(ids)].join(fieldEnd)
+    : [`${kind}${notedMark}`, head, packJoined(alternately(ids, notes))].join(fieldEnd);
+}
+
+function alternately(ids: readonly string[], notes: readonly string[]): readonly string[] {
+  const fields: string[] = [];
+  for (let at = 0; at < ids.length; at++) fields.push(ids[at] as string, notes[at] as string);
+  return fields;
 }
 
 function packExtra(extra: string | number | null): string {

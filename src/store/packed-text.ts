@@ -12,6 +12,7 @@ export const fieldEnd = "\x1f";
 export const escapeMark = "\x01";
 
 const hardCharacters = /[\0-\x02\x1e\x1f]/;
+const hardInFields = /[\0-\x02\x1e]/;
 const hardOrSurrogate =
   /[\0-\x02\x1e\x1f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
@@ -22,11 +23,24 @@ export function packText(text: string): string {
   return text.replace(hardOrSurrogate, (hard) => `\x01${hard.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** Mostly no text of a list needs an escape: one look at all of them costs a third of a look at each. */
-export function packTexts(texts: readonly string[]): readonly string[] {
-  const all = texts.join("\n");
-  const isEasy = !hardCharacters.test(all) && all.isWellFormed() && !texts.includes("");
-  return isEasy ? texts : texts.map(packText);
+/** Packed texts as the fields of a record. Mostly none needs an escape: one look at all costs a third of a look at each. */
+export function packJoined(texts: readonly string[]): string {
+  const joined = texts.join(fieldEnd);
+  const isEasy = !hardInFields.test(joined) && joined.isWellFormed() && hasFields(joined, texts.length);
+  return isEasy ? joined : texts.map(packText).join(fieldEnd);
+}
+
+/** Whether so many fields were joined, none of them empty: then no field has its end in itself. */
+function hasFields(joined: string, count: number): boolean {
+  let fields = 1;
+  let from = 0;
+  for (;;) {
+    const end = joined.indexOf(fieldEnd, from);
+    if (end === from) return false;
+    if (end < 0) return from < joined.length && fields === count;
+    fields += 1;
+    from = end + 1;
+  }
 }
 
 export function unpackText(packed: string): string {

@@ -25,7 +25,46 @@ const rareBesideFlow = rareBesideLane.filter((name) => !flowFields.includes(name
 
 /** A new job that cannot be refused and meets nobody: its id is minted, it asks for no key and for nothing rare. */
 export function isPlainJob(job: NewJob): boolean {
-  return job.digest === null && job.unique === null && (rareFields.length === 0 || hasNothingRare(job));
+  return (
+    job.digest === null &&
+    job.unique === null &&
+    hasNeitherLaneNorFlow(job) &&
+    (rareBesideFlow.length === 0 || hasNothingRare(job, rareBesideFlow))
+  );
+}
+
+/** `hasNothingRare` of `laneFields` and `flowFields`, written out: a look-up by a name that varies takes ten times as long. */
+function hasNeitherLaneNorFlow(job: NewJob): boolean {
+  return (
+    (job.laneKey ?? null) === null &&
+    (job.laneStep ?? null) === null &&
+    (job.laneGates ?? null) === null &&
+    (job.flow ?? null) === null &&
+    (job.edges ?? null) === null &&
+    (job.freed ?? null) === null &&
+    (job.waits ?? null) === null
+  );
+}
+
+/**
+ * Whether two plain jobs differ in their ids and inputs alone, so that the store writes and tells what they share once. Of
+ * lists and times it is asked whether they are the very same ones: jobs of one plan share them.
+ */
+export function areAlikeJobs(one: NewJob, other: NewJob): boolean {
+  return (
+    one.name === other.name &&
+    one.queue === other.queue &&
+    one.policy === other.policy &&
+    one.meta === other.meta &&
+    one.tags === other.tags &&
+    one.due === other.due &&
+    one.rankBase === other.rankBase &&
+    one.rankSlope === other.rankSlope &&
+    one.deadline === other.deadline &&
+    one.ttlMs === other.ttlMs &&
+    one.gates === other.gates &&
+    one.caps === other.caps
+  );
 }
 
 /** The same, whichever lane it stands in: for a store that lets jobs join their lanes as a set. */
@@ -38,7 +77,7 @@ export function isPlainButForFlow(job: NewJob): boolean {
   return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideFlow);
 }
 
-function hasNothingRare(job: NewJob, fields: readonly JobFieldName[] = rareFields): boolean {
+function hasNothingRare(job: NewJob, fields: readonly JobFieldName[]): boolean {
   return fields.every((name) => {
     const value = (job as unknown as Readonly<Record<string, unknown>>)[name];
     return value === undefined || value === ((jobFields[name] as JobField).initial ?? null);
@@ -70,9 +109,13 @@ function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
 export function mayBeRefusedLate(unit: SubmitUnit): boolean {
   const { jobs, docs, checks, isRepeat } = unit;
   if ((docs !== undefined && docs.length > 0) || isGrowth(unit)) return true;
-  if (jobs.length > 1 && jobs.some((job) => isOfFlow(job) && job.unique !== null)) return true;
-  if (isRepeat === true && checks !== undefined && checks.length > 0) return true;
-  return jobs.length > 1 && (isRepeat === true || jobs.some(({ digest }) => digest !== null));
+  if (isRepeat === true && (jobs.length > 1 || (checks !== undefined && checks.length > 0))) return true;
+  return jobs.length > 1 && jobs.some(mayMeet);
+}
+
+/** By the id that its caller gave, or as a member of a flow by its key. */
+function mayMeet(job: NewJob): boolean {
+  return job.digest !== null || (job.unique !== null && isOfFlow(job));
 }
 
 export function isFinish(next: SettleNext): next is Finish {
@@ -81,6 +124,7 @@ export function isFinish(next: SettleNext): next is Finish {
 
 /** Whether two endings differ in their results alone, so that what they share is told and written once. */
 export function areAlike(one: Finish, other: Finish): boolean {
+  if (one === other) return true;
   return (
     one.to === other.to &&
     one.event === other.event &&

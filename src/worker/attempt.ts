@@ -13,6 +13,7 @@
 import type { ObservedAttempt } from "../engine/attempt-observer.ts";
 import type { SettleNext } from "../model/change.ts";
 import type { AttemptOutput } from "../model/attempt-log.ts";
+import { rootOf } from "../model/flow/flow-meta.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
@@ -38,6 +39,8 @@ export interface AttemptOrigin {
 
 export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   readonly job: LeasedJob;
+  /** Of a flow, as its id tells; asked three times in its life. */
+  readonly isMember: boolean;
   /** By what operators have set of its queue as it is known now. */
   policy: DecidedPolicy;
   /** The worker that holds the lease. */
@@ -80,6 +83,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
 
   constructor(job: LeasedJob, policy: DecidedPolicy, origin: AttemptOrigin) {
     this.job = job;
+    this.isMember = rootOf(job.id) !== null;
     this.policy = policy;
     this.owner = origin.owner;
     this.settling = origin.settling;

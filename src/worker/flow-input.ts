@@ -16,14 +16,9 @@ import { nodesMax } from "../model/flow/graph.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 
-/** Of a job of no flow its id tells, most often. */
-export function isMember({ job }: Attempt): boolean {
-  return rootOf(job.id) !== null;
-}
-
 /** Null for a job of no flow. */
-export function flowOf(attempt: Attempt): FlowMeta | null {
-  return isMember(attempt) ? flowMetaOf(attempt.job) : null;
+export function flowOf({ isMember, job }: Attempt): FlowMeta | null {
+  return isMember ? flowMetaOf(job) : null;
 }
 
 /** The input with the results that it refers to. */

@@ -37,14 +37,11 @@ export class Leases {
     return this.#held.get(id)?.job.fence === fence;
   }
 
-  /** @returns the attempt that it replaces: one of an earlier claim of the same job. */
-  add(attempt: Attempt): Attempt | undefined {
-    const { id } = attempt.job;
-    const earlier = this.#held.get(id);
+  /** @param earlier the attempt of an earlier claim of the same job that is held here, which it replaces. */
+  add(attempt: Attempt, earlier: Attempt | undefined): void {
     if (earlier !== undefined) earlier.isHeld = false;
     attempt.isHeld = true;
-    this.#held.set(id, attempt);
-    return earlier;
+    this.#held.set(attempt.job.id, attempt);
   }
 
   /** An attempt whose settle is on its way stays until that is answered. */

@@ -13,7 +13,6 @@ import { Attempt } from "./attempt.ts";
 import { endUnreadable } from "./attempt-end.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import { BatchPool } from "./batch-pool.ts";
-import { isMember } from "./flow-input.ts";
 import type { SingleHandler } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { Pool } from "./pool.ts";
@@ -68,11 +67,13 @@ export class Slots {
     const isTimed = claimsAhead === true && claimsOvertake !== true;
     const origin = { owner, leasedUs, leaseMs, settling, aborting };
     const touched = new Set<Pool>();
-    for (const job of jobs) {
+    for (let place = 0; place < jobs.length; place++) {
+      const job = jobs[place] as LeasedJob;
       // The same claim told twice: by its own late reply and by "what else is mine".
-      if (leases.holds(job)) continue;
+      const earlier = leases.get(job.id);
+      if (earlier?.job.fence === job.fence) continue;
       const attempt = new Attempt(job, this.#policyOf(job), origin);
-      const earlier = leases.add(attempt);
+      leases.add(attempt, earlier);
       // The job came back to this very worker: whatever still runs here for it has lost its lease.
       if (earlier !== undefined) aborting.leaseLost(earlier);
       const pool = routes.poolOf(job);
@@ -161,7 +162,7 @@ export class Slots {
     this.#running += 1;
     runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, () => {
       this.#running -= 1;
-      this.#free(pool, [attempt]);
+      this.#free(pool, 1, attempt.isMember, heldPermits(attempt) ? attempt : undefined);
     });
   }
 
@@ -173,16 +174,22 @@ export class Slots {
     this.#options.runner.runBatch(attempts, pool.handler, () => {
       this.#running -= 1;
       left -= 1;
-      if (left === 0) this.#free(pool, attempts);
+      if (left === 0)
+        this.#free(
+          pool,
+          attempts.length,
+          attempts.some(({ isMember }) => isMember),
+          attempts.find(heldPermits),
+        );
     });
   }
 
-  #free(pool: Pool, ended: readonly Attempt[]): void {
+  /** @param holder one of them that held permits. */
+  #free(pool: Pool, count: number, hasMember: boolean, holder: Attempt | undefined): void {
     pool.busySlots -= 1;
-    pool.finished(ended.length);
+    pool.finished(count);
     if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
-    if (ended.some(isMember)) this.#options.memberEnded();
-    const holder = ended.find(heldPermits);
+    if (hasMember) this.#options.memberEnded();
     if (holder !== undefined) this.#options.permitsEnded(pool, holder.job);
     this.#fill(pool);
   }

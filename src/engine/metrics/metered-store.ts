@@ -82,12 +82,17 @@ interface Makes {
 }
 type Made = SubmitAnswer | SettleAnswer;
 
-/** By places and without iterators: most settles of a drain come by here and make nothing. */
+/**
+ * By places and without iterators: most settles of a drain come by here and make nothing. Jobs of one kind that follow
+ * each other are counted at once.
+ */
 function countMade(
   recorder: MetricRecorder,
   units: readonly Makes[],
   answers: readonly OrLocked<Made>[],
 ): void {
+  let like: NewJob | null = null;
+  let count = 0;
   for (let place = 0; place < units.length; place++) {
     const { jobs, effects } = units[place] as Makes;
     const made = jobs ?? effects?.jobs;
@@ -95,6 +100,16 @@ function countMade(
     const answer = answers[place] as OrLocked<Made>;
     if (isLocked(answer) || answer.kind !== "ok") continue;
     const hows = "hows" in answer ? answer.hows : null;
-    for (const [index, job] of made.entries()) if (hows?.[index] !== "existing") recorder.submitted(job);
+    for (let index = 0; index < made.length; index++) {
+      if (hows !== null && hows[index] === "existing") continue;
+      const job = made[index] as NewJob;
+      if (like === null || job.name !== like.name || job.queue !== like.queue) {
+        if (like !== null) recorder.submitted(like, count);
+        like = job;
+        count = 0;
+      }
+      count += 1;
+    }
   }
+  if (like !== null) recorder.submitted(like, count);
 }

@@ -10,7 +10,7 @@
  * to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
 import { attemptOutcomes, MetricTable } from "../../model/metric-table.ts";
-import type { PackedTable } from "../../model/metric-table.ts";
+import type { PackedTable, Series } from "../../model/metric-table.ts";
 import { isHiddenQueue } from "../../model/hidden-queue.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
@@ -30,6 +30,8 @@ const unwrittenMax = 240;
 const putsMax = 20;
 
 const places = new Map<string, number>(attemptOutcomes.map((outcome, place) => [outcome, place]));
+
+const completedPlace = attemptOutcomes.indexOf("completed");
 
 export interface RecorderSurroundings {
   readonly store: Pick<Store, "putDocs" | "describe">;
@@ -54,6 +56,8 @@ export class MetricRecorder {
   readonly #process: string;
   #parts = 0;
   #table = new MetricTable();
+  /** The series that was added to last: most attempts are of the same route as the one before. */
+  #last: { readonly title: ObservedAttempt["title"]; readonly series: Series } | null = null;
   /** When the table's first job was counted, by the machine's clock; null before that. */
   #since: number | null = null;
   /** How far the store's clock is ahead of the machine's, as the last attempt or the store has told; null before that. */
@@ -81,8 +85,10 @@ export class MetricRecorder {
       this.#begin();
     }
     const { title, settled } = attempt;
-    const series = this.#table.of(title.queue, title.name);
-    const place = places.get(endedAs(attempt));
+    if (this.#last?.title !== title) this.#last = { title, series: this.#table.of(title.queue, title.name) };
+    const { series } = this.#last;
+    const as = endedAs(attempt);
+    const place = as === "completed" ? completedPlace : places.get(as);
     if (place !== undefined) (series.outcomes[place] as number) += 1;
     series.wait.add(attempt.waitedUs);
     series.run.add(attempt.ranUs);
@@ -90,10 +96,10 @@ export class MetricRecorder {
       series.total.add(attempt.totalUs);
   };
 
-  submitted({ queue, name }: Pick<NewJob, "queue" | "name">): void {
+  submitted({ queue, name }: Pick<NewJob, "queue" | "name">, count: number): void {
     if (isHiddenQueue(queue)) return;
     if (this.#since === null) this.#begin();
-    this.#table.of(queue, name).enqueued += 1;
+    this.#table.of(queue, name).enqueued += count;
   }
 
   called(operation: string, tookUs: number, isFailed: boolean): void {
@@ -112,6 +118,7 @@ export class MetricRecorder {
   #begin(): void {
     // What was called while there were no jobs belongs to no minute that is told.
     this.#table = new MetricTable();
+    this.#last = null;
     const now = this.#around.platform.now();
     this.#since = now;
     this.#set(Math.min(firstPartsMs[this.#parts] ?? partMaxMs, minuteMs - (now % minuteMs)));
@@ -129,6 +136,7 @@ export class MetricRecorder {
     const name = `${this.#process}-${this.#parts}`;
     this.#unwritten.push({ name, since: this.#since, table: this.#table.pack(), put: null });
     this.#table = new MetricTable();
+    this.#last = null;
     this.#since = null;
     if (this.#unwritten.length <= unwrittenMax) return;
     this.#unwritten.shift();

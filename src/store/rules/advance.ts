@@ -46,8 +46,10 @@ export function advance(from: JobRow, changes: Partial<JobRow>): JobRow {
 export function assertArrow(from: number, to: number): void {
   // Staying in a state is not an arrow and is allowed.
   if (from === to) return;
-  const [source, target] = [stateOfCode(from), stateOfCode(to)];
-  assert(canMove(source, target), `a job cannot move from ${source} to ${target}`);
+  const source = stateOfCode(from);
+  const target = stateOfCode(to);
+  // The message is made for a wrong program only.
+  if (!canMove(source, target)) assert.fail(`a job cannot move from ${source} to ${target}`);
 }
 
 /** The fields that a rule sets back, with their initial values. */

@@ -22,11 +22,14 @@ export interface Counts {
   last: { readonly route: number; readonly states: number[] } | null;
 }
 
+/** Events of one call that differ only in their job. */
+export type ToldBundle = EventBundle & { readonly ids: string[]; readonly notes?: string[] };
+
 export interface Telling {
   readonly counts: Counts;
   /** Changes of jobs with lanes, in order. */
   readonly lanes: LaneMove[];
-  readonly events: (EventBundle & { readonly ids: string[]; readonly notes?: string[] })[];
+  readonly events: ToldBundle[];
   /** The earliest clock that was set. */
   dueAt: number | null;
   /** Documents were written that are due already. */
@@ -63,6 +66,17 @@ export function tellSubmitted(
   setClock(telling, timerAt);
   const extra = state === stateCodes.scheduled ? dueAt : null;
   tellEvent(telling, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
+}
+
+/** Tells of a job that comes into this state as the one that was told last did, and differs from it in its id alone. */
+export function tellAlike(
+  telling: Telling,
+  row: Pick<JobRow, "route" | "state">,
+  told: ToldBundle,
+  id: string,
+): void {
+  count(telling, row.route, row.state, 1);
+  told.ids.push(id);
 }
 
 export function moveLane({ lanes }: Pick<Telling, "lanes">, from: Laned | null, to: Laned | null): void {

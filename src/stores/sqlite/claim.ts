@@ -17,7 +17,8 @@ import { lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { earlier } from "../../store/rules/timer.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { tellMove } from "../../store/rules/telling.ts";
+import { count, tellAlike, tellMove } from "../../store/rules/telling.ts";
+import type { ToldBundle } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
@@ -190,8 +191,10 @@ function leaseRows(
   const started: number[] = [];
   const waiting: number[] = [];
   let bytes = 0;
-  for (const row of rows) {
+  let told: ToldBundle | undefined;
+  for (let place = 0; place < rows.length; place++) {
     if (bytes >= bytesMax) break;
+    const row = rows[place];
     const job = readLeased(row);
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
@@ -203,8 +206,22 @@ function leaseRows(
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
     const extra = isStarted ? 1 : null;
-    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
     jobs.push(job as LeasedJob);
+    // Most differ from the one before in their id alone: no event is made of these.
+    const isLike =
+      told !== undefined &&
+      told === step.events.at(-1) &&
+      told.rev === rev &&
+      told.route === route &&
+      told.attempt === attempt &&
+      told.extra === extra;
+    if (isLike) {
+      count(step, route, ready, -1);
+      tellAlike(step, { route, state: running }, told as ToldBundle, id);
+    } else {
+      tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
+      told = step.events.at(-1);
+    }
   }
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
   runOnSeqs(statements, leaseSeqs, started, { ...named, startedAt: now });

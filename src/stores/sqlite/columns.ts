@@ -117,3 +117,11 @@ export function fieldReader<Name extends JobFieldName>(
   const at = names.indexOf(name);
   return (values) => (values as SqlValue[])[at] as JobRow[Name];
 }
+
+/**
+ * Where each of these columns stands in a row, for the few readers whose rows are so many that they are written out as
+ * a literal: `({ seq: row[at.seq], ... })` takes a tenth of the time of `rowReader`.
+ */
+export function placesOf<Name extends JobFieldName>(names: readonly Name[]): Readonly<Record<Name, number>> {
+  return Object.fromEntries(names.map((name, at) => [name, at])) as Record<Name, number>;
+}

@@ -17,6 +17,8 @@ import { addTags, shareTags } from "./forget.ts";
 export interface Insert {
   /** What a plain job has beside a plain row is initial: nobody looks for it. */
   readonly addPlain: (row: PlainRow) => void;
+  /** One that differs from a plain job that was added before in its seq, id and input only. */
+  readonly addAlike: (like: PlainRow, seq: number, job: AlikeJob) => void;
   readonly add: (row: PlainRow & Partial<JobRow>) => void;
   readonly flush: () => void;
   /**
@@ -25,6 +27,8 @@ export interface Insert {
    */
   readonly hasPending: (id: string) => boolean;
 }
+
+type AlikeJob = Pick<PlainRow, "id" | "input">;
 
 const ownNames: readonly JobFieldName[] = ["seq", "id", "createdAt", "input"];
 const isOwn = (name: string): boolean => ownNames.includes(name as JobFieldName);
@@ -136,13 +140,27 @@ function openInserts(open: Inserts): Inserts {
   };
 }
 
+/** Plain jobs that differ in their seqs, ids and inputs only; their seqs have no gap. */
+interface Run {
+  readonly first: PlainRow;
+  readonly jobs: AlikeJob[];
+}
+
+/**
+ * Jobs wait as one run as long as they are alike, else as rows:
+ *
+ *   nothing ──addPlain──► a run ──another kind of job──► rows, or written where it is long enough to be a set of its own
+ */
 export function openInsert(statements: Statements): Insert {
+  let run: Run | null = null;
   let rows: PlainRow[] = [];
   /** What is rare of any of them. */
   let groups = 0;
   let pending: Set<string> | null = null;
 
   const flush = (): void => {
+    if (run !== null) endRun();
+    pending?.clear();
     if (rows.length === 0) return;
     if ((groups & flowGroup) === 0) writeRows(statements, rows, groups, areAlike(rows, isTextLike));
     else
@@ -150,18 +168,42 @@ export function openInsert(statements: Statements): Insert {
         writeRows(statements, members, groups, isOneText);
     rows = [];
     groups = 0;
-    pending?.clear();
   };
 
-  const addPlain = (row: PlainRow): void => {
+  /** A short one becomes rows. */
+  const endRun = (): void => {
+    const { first, jobs } = run as Run;
+    run = null;
+    if (jobs.length >= copiedMin) writeRun(statements, first, jobs);
+    else
+      for (const [at, { id, input }] of jobs.entries())
+        rows.push({ ...first, seq: first.seq + at, id, input });
+  };
+
+  const push = (row: PlainRow): void => {
     rows.push(row);
     pending?.add(row.id);
     if (rows.length === rowsMax) flush();
   };
 
+  const addPlain = (row: PlainRow): void => {
+    if (run !== null) endRun();
+    if (rows.length > 0) return push(row);
+    run = { first: row, jobs: [row] };
+    pending?.add(row.id);
+  };
+
+  const addAlike = (like: PlainRow, seq: number, job: AlikeJob): void => {
+    if (run === null) return addPlain({ ...like, seq, id: job.id, input: job.input });
+    run.jobs.push(job);
+    pending?.add(job.id);
+    if (run.jobs.length === rowsMax) flush();
+  };
+
   const add = (row: PlainRow & Partial<JobRow>): void => {
+    if (run !== null) endRun();
     groups |= groupsOf(row);
-    addPlain(row);
+    push(row);
   };
 
   const hasPending = (id: string): boolean => {
@@ -172,7 +214,7 @@ export function openInsert(statements: Statements): Insert {
     return pending.has(id);
   };
 
-  return { add, addPlain, flush, hasPending };
+  return { add, addPlain, addAlike, flush, hasPending };
 }
 
 /** What is rare of a job. */
@@ -214,6 +256,33 @@ function runsOfMembers(
   return sets;
 }
 
+/** At least `copiedMin` of them. */
+function writeRun(statements: Statements, first: PlainRow, jobs: readonly AlikeJob[]): void {
+  const lastSeq = first.seq + jobs.length - 1;
+  const values: SqlValue[] = [];
+  for (let at = 0; at < jobs.length; at++) {
+    const { id, input } = jobs[at] as AlikeJob;
+    values.push(id, input);
+  }
+  runSet(statements, specInserts(true, 0), first, values);
+  statements(copiedPlain.sql).run(namedValues(first, copiedPlain.names), first.seq, lastSeq);
+  shareTags(statements, first.tags ?? [], first.seq, lastSeq);
+}
+
+/** @param values those of each row that it does not share with the first. */
+function runSet(
+  statements: Statements,
+  { sets, perRow, shared }: SetInsert,
+  first: PlainRow,
+  values: readonly SqlValue[],
+): void {
+  const common = namedValues(first, shared);
+  runRowSets(statements, sets, { values, width: perRow.length }, (at) => ({
+    ...common,
+    seq: first.seq + at,
+  }));
+}
+
 /** @param isOneText they share their texts and, where any of them has one, their place in a flow. */
 function writeRows(
   statements: Statements,
@@ -224,13 +293,8 @@ function writeRows(
   const first = rows[0] as PlainRow;
   const last = rows[rows.length - 1] as PlainRow;
   const run = (inserts: Inserts, areShared: boolean): void => {
-    const { sets, perRow, shared } = inserts(areShared, groups);
-    const common = namedValues(first, shared);
-    const values = rowValues(rows, perRow);
-    runRowSets(statements, sets, { values, width: perRow.length }, (at) => ({
-      ...common,
-      seq: first.seq + at,
-    }));
+    const insert = inserts(areShared, groups);
+    runSet(statements, insert, first, rowValues(rows, insert.perRow));
   };
   const areMembers = (groups & flowGroup) !== 0;
   run(specInserts, isOneText);

@@ -4,8 +4,8 @@
  */
 import { leasedFields } from "../../store/job-fields.ts";
 import { fencesPerEpoch } from "../../store/rules/lease.ts";
-import { columnList, fieldReader, fromJob, rowReader } from "./columns.ts";
-import type { Formulas } from "./columns.ts";
+import { columnList, fieldReader, fromJob, placesOf } from "./columns.ts";
+import type { Formulas, Picked } from "./columns.ts";
 import type { Step } from "./step.ts";
 
 /** `lease` of store/rules/lease.ts, of a job that holds no key until its start. */
@@ -21,12 +21,32 @@ const smallInputBytes = 16 * 2 ** 10;
 const readNames = [...leasedFields, "holds"] as const;
 const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input END`;
 export const columns = columnList(readNames, { ...fromJob, route: "j.route", ...handedOut, input });
-export const readLeased = rowReader(leasedFields);
+const at = placesOf(readNames);
 export const readHolds = fieldReader(readNames, "holds");
 export const readSeq = fieldReader(readNames, "seq");
 export const readRouteOf = fieldReader(readNames, "route");
 /** How many columns these are. */
 export const leasedWidth = readNames.length;
+
+export function readLeased(values: unknown): Picked<(typeof leasedFields)[number]> {
+  const row = values as readonly never[];
+  return {
+    id: row[at.id] as never,
+    seq: row[at.seq] as never,
+    fence: row[at.fence] as never,
+    route: row[at.route] as never,
+    rev: row[at.rev] as never,
+    attempt: row[at.attempt] as never,
+    input: row[at.input] as never,
+    policy: row[at.policy] as never,
+    meta: row[at.meta] as never,
+    attempts: row[at.attempts] as never,
+    createdAt: row[at.createdAt] as never,
+    dueAt: row[at.dueAt] as never,
+    claimedAt: row[at.claimedAt] as never,
+    deadlineAt: row[at.deadlineAt] as never,
+  };
+}
 
 /** Inputs: now, lowest fence, a JSON list of seqs. Answer: these jobs, in any order. */
 export const readListed = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq

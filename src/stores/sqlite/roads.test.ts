@@ -262,3 +262,63 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
     { numRuns: 100 },
   );
 });
+
+it("jobs that follow each other and differ in id and input only leave what they leave one by one, whoever comes between", () => {
+  const due = { inMs: 0 };
+  const later = { inMs: 20 };
+  const tags = ["a", "b"];
+  let made = 0;
+  const some = (count: number, given: Partial<NewJob>): NewJob[] =>
+    Array.from({ length: count }, () => {
+      made += 1;
+      return aJob({ due, id: `job-${String(made).padStart(5, "0")}`, input: `"${made}"`, ...given });
+    });
+  const mixed = [
+    ...some(10, {}),
+    ...some(3, { policy: "{}" }),
+    ...some(9, {}),
+    ...some(1, { id: "given", digest: "one" }),
+    ...some(2, { due: later }),
+    ...some(1030, { due: later }),
+    ...some(12, { tags }),
+    ...some(8, { tags, ttlMs: 5 }),
+    ...some(1, {}),
+  ];
+  // Its second job has the id of another one with another input, so nothing of it stays.
+  const refused = [...some(2, {}), ...some(1, { id: "given", digest: "other" })];
+  const behind = some(9, {});
+  const units = [mixed, some(1, {}), refused, behind.slice(0, 1), behind.slice(1)].map((jobs) => ({ jobs }));
+  const together = openDatabase();
+  const answers = together.call(1000, (step) => submit(step, units));
+  expect(answers.map(({ kind }) => kind)).toEqual(["ok", "ok", "refused", "ok", "ok"]);
+  const singly = openDatabase();
+  singly.call(1000, (step) => {
+    for (const { jobs } of units.filter((unit) => unit.jobs !== refused))
+      for (const job of jobs) {
+        submitGeneral(step, job, { isRepeat: false, isRefused: false });
+        step.commit.insert.flush();
+      }
+  });
+  expect(contentsOf(together.database)).toEqual(contentsOf(singly.database));
+  together.database.close();
+  singly.database.close();
+});
+
+it("a job that is settled twice in one call, plainly and otherwise, ends once", () => {
+  const { database, call } = openDatabase();
+  call(1000, (step) => submit(step, [{ jobs: [aJob({ id: "one" }), aJob({ id: "two" })] }]));
+  const { jobs } = call(1000, (step) => claim(step, aClaim({ offers: [{ routes: [aRoute()], max: 2 }] })));
+  const [one, two] = jobs as [LeasedJob, LeasedJob];
+  const settles = [
+    aSettle(one, finish("completed")),
+    aSettle(two, finish("completed")),
+    aSettle(one, { ...finish("completed"), keepResultMs: 10, result: '"other"' }),
+  ];
+  const answers = call(1000, (step) => settleIfLeased(step, settles));
+  expect(answers.map(({ kind }) => kind)).toEqual(["ok", "ok", "already"]);
+  expect(database.prepare("SELECT id, result FROM millrace_history ORDER BY seq").all()).toEqual([
+    { id: "one", result: null },
+    { id: "two", result: null },
+  ]);
+  database.close();
+});

@@ -35,7 +35,8 @@ function amongSeqs(seqs: readonly number[]): readonly [among: string, ...values:
   if (seqs.length === 1) return [oneSeq, first];
   let lowest = first;
   let highest = first;
-  for (const seq of seqs) {
+  for (let at = 1; at < seqs.length; at++) {
+    const seq = seqs[at] as number;
     if (seq < lowest) lowest = seq;
     if (seq > highest) highest = seq;
   }

@@ -27,7 +27,7 @@ const ok: SettleAnswer = { kind: "ok" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
   const jobs = readSettled(step, settles);
-  const members = readMembers(step, [...jobs.values()]);
+  const members = readMembers(step, jobs.rows);
   let ends: End[] = [];
   const flush = (): void => {
     finishJobs(step, ends);
@@ -35,13 +35,13 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
     ends = [];
   };
   const answers = settles.map((settle): SettleAnswer => {
-    const job = jobs.get(settle.seq);
     // Whoever names the job again finds it as this settle leaves it.
-    jobs.delete(settle.seq);
+    const job = jobs.take(settle.seq);
     const isPlain = isPlainSettle(settle);
     if (isPlain && job !== undefined && isLeased(job, settle)) {
       const member = job.waits === null ? undefined : members.get(job.seq);
-      ends.push({ lease: job, next: settle.next, attempts: settle.attempts, ...(member && { member }) });
+      const end: End = { lease: job, next: settle.next, attempts: settle.attempts };
+      ends.push(member === undefined ? end : { ...end, member });
       return ok;
     }
     flush();
@@ -52,25 +52,61 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
   return answers;
 }
 
+const noMembers: ReadonlyMap<number, Member> = new Map();
+
 /** Of those that are members of flows, where their ends go. */
 function readMembers({ statements }: Step, jobs: readonly Lease[]): ReadonlyMap<number, Member> {
-  const seqs = jobs.filter(({ waits }) => waits !== null).map(({ seq }) => seq);
-  return seqs.length === 0 ? new Map() : readEdges(statements, seqs);
+  const members = jobs.filter(({ waits }) => waits !== null);
+  if (members.length === 0) return noMembers;
+  return readEdges(
+    statements,
+    members.map(({ seq }) => seq),
+  );
 }
 
-/** The live jobs of these settles by seq: whole ones, but only the leases of those that end plainly. */
-function readSettled(step: Step, settles: readonly Settle[]): Map<number, Lease> {
+/** Live jobs, each of which is taken once, by its seq. They are mostly taken in their order, and then need no map. */
+class LeasesBySeq {
+  readonly rows: readonly Lease[];
+  #next = 0;
+  #left: Map<number, Lease> | null = null;
+
+  constructor(rows: readonly Lease[]) {
+    this.rows = rows;
+  }
+
+  take(seq: number): Lease | undefined {
+    if (this.#left === null) {
+      const next = this.rows[this.#next];
+      if (next?.seq === seq) {
+        this.#next += 1;
+        return next;
+      }
+      this.#left = new Map(this.rows.slice(this.#next).map((row) => [row.seq, row]));
+    }
+    const found = this.#left.get(seq);
+    this.#left.delete(seq);
+    return found;
+  }
+}
+
+/** The live jobs of these settles: whole ones, but only the leases of those that end plainly. */
+function readSettled(step: Step, settles: readonly Settle[]): LeasesBySeq {
   const { statements } = step;
-  const [ends, others]: [number[], number[]] = [[], []];
-  for (const settle of settles) (isPlainSettle(settle) ? ends : others).push(settle.seq);
-  const jobs = new Map<number, Lease>();
-  for (const lease of readLeases(statements, ends)) jobs.set(lease.seq, lease);
+  const ends: number[] = [];
+  const others: number[] = [];
+  for (let place = 0; place < settles.length; place++) {
+    const settle = settles[place] as Settle;
+    (isPlainSettle(settle) ? ends : others).push(settle.seq);
+  }
+  const rows = readLeases(step, ends);
   // A lane and edges are part of the spec, which is read for those that have them.
   for (const row of readLiveStates(statements, others)) {
     const isWhole = hasLanes(step, row.route) || row.waits !== null;
-    jobs.set(row.seq, isWhole ? (readLive(statements, row.seq) ?? row) : row);
+    rows.push(isWhole ? (readLive(statements, row.seq) ?? row) : row);
   }
-  return jobs;
+  // A job that is named twice, to end plainly and otherwise, is taken once all the same.
+  const areMixed = ends.length > 0 && others.length > 0;
+  return new LeasesBySeq(areMixed ? [...new Map(rows.map((row) => [row.seq, row])).values()] : rows);
 }
 
 /** `known` is the live job with this seq, where it was read and is unchanged since. */

@@ -8,7 +8,9 @@ import { hintDue, hintEvent } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { mayFree, packEvents } from "../../store/packed-events.ts";
 import { forgetCounts, openCounts } from "../../store/rules/telling.ts";
-import type { Counts, Telling } from "../../store/rules/telling.ts";
+import type { Counts, Telling, ToldBundle } from "../../store/rules/telling.ts";
+import type { PlainRow } from "../../store/rules/place.ts";
+import type { NewJob } from "../../store/records.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "./insert.ts";
@@ -44,6 +46,15 @@ export interface Step extends Telling {
   readonly ended: EndedMember[];
   /** Jobs at which ends have arrived, by id; null for one that is not there. What they count is not written yet (targets.ts). */
   readonly targets: Map<string, Target | null>;
+  /** The plain job that was submitted last, for those that are like it. */
+  like: SubmittedJob | null;
+}
+
+export interface SubmittedJob {
+  readonly job: NewJob;
+  readonly row: PlainRow;
+  /** Where it was told. */
+  readonly told: ToldBundle;
 }
 
 export interface EndedMember extends Pick<JobRow, "id" | "state"> {
@@ -68,6 +79,7 @@ export function beginStep(commit: Commit): Step {
     woken: new Set(),
     ended: [],
     targets: new Map(),
+    like: null,
   };
 }
 
@@ -93,11 +105,13 @@ export function endStep(step: Step, hints: Hints): number | null {
   if (dueAt !== null) hintDue(hints, dueAt - now);
   for (const route of woken) hints.routes.add(route);
   if (events.length === 0) return null;
-  for (const route of routesFreed(
-    statements,
-    events.filter(mayFree).map((event) => event.route),
-  ))
-    hints.routes.add(route);
+  const left = events.filter(mayFree);
+  if (left.length > 0)
+    for (const route of routesFreed(
+      statements,
+      left.map((event) => event.route),
+    ))
+      hints.routes.add(route);
   for (const event of events) hintEvent(hints, event, now);
   return readValue(statements, appendFeed, now, packEvents(events));
 }
