@@ -134,7 +134,7 @@ test("what the record of a lane has wrongly of its jobs is mended by the audit",
     record.replace("a3", "a4"),
     `${record.slice(0, list)}.`,
     `${record.slice(0, list)}${record.slice(list).split("\x1e").toReversed().join("\x1e")}`,
-    "garbage",
+    ...["garbage", "4 garbage"],
   ];
   for (const wrong of wrongs) {
     await redis.admin.hset(keyOf("lane"), "l", wrong);

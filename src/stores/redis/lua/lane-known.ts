@@ -91,10 +91,10 @@ local function shownIn(c, lane, text)
   }
 end
 
--- A lane that shows several jobs shows its first alone. Answers its record.
+-- A lane that shows several jobs shows its first alone. Answers its record; nothing where that cannot be read.
 local function showFirst(c, lane, text)
   local s = shownIn(c, lane, text)
-  if not s then return text end
+  if not s then return nil end
   local first, key, gone = 1, c.k.open .. s.route, {}
   while first < s.shown and not s.scores[first] do first = first + 1 end
   -- Where the index has none of them, the audit has to look.

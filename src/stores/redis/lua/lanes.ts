@@ -138,10 +138,9 @@ local function loadLanes(c, lanes)
   local texts = fetch("HMGET", c.k.lane, wanted)
   for i, lane in ipairs(wanted) do
     local text = texts[i] or ""
-    if showsMore(text) then
-      text, hasMended = showFirst(c, lane, text), true
-    end
-    local record = newRecord(lane, text)
+    local mended = showsMore(text) and showFirst(c, lane, text)
+    hasMended = hasMended or mended and true
+    local record = newRecord(lane, mended or text)
     rememberPlace(c, record)
     view[lane] = record
   end
