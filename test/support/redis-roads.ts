@@ -5,6 +5,7 @@
 import { beforeAll, expect } from "vitest";
 import type { GatePut } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
+import { readArgument } from "../../src/stores/redis/argument-text.ts";
 import { buildLibrary, libraryOf } from "../../src/stores/redis/library.ts";
 import { createHeldPlatform } from "./held-platform.ts";
 import { readKeys } from "./redis-keys.ts";
@@ -53,17 +54,65 @@ export function useBothRoads(): BothRoads {
 }
 
 /**
- * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How much a
- * lane knows of its line (the last field of its record) is left to the roads; the audit says whether it is so.
+ * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How many of its
+ * jobs a lane has in its record, and how many of these it shows, is left to the roads: all are put where they stand if it is none
+ * and one. The audit says whether what a lane has is right.
  */
 async function readAll(admin: OwnRedis["admin"], prefix: string): Promise<unknown> {
-  const keys = Object.entries(await readKeys(admin, prefix));
+  const keys = await readKeys(admin, prefix);
+  const entries = Object.entries(showFirsts(keys));
   return Object.fromEntries(
-    keys.map(([key, held]) => {
-      if (key.startsWith("end:") && Array.isArray(held)) return [key, new Set(held)];
-      if (key !== "lane") return [key, held];
-      const lanes = Object.entries(held as Record<string, string>);
-      return [key, Object.fromEntries(lanes.map(([lane, text]) => [lane, text.replace(/[^\x1f]*$/, "")]))];
-    }),
+    entries.map(([key, held]) => [key, key.startsWith("end:") && Array.isArray(held) ? new Set(held) : held]),
   );
+}
+
+type Keys = Readonly<Record<string, unknown>>;
+type Scores = Record<string, string>;
+
+/** Members and scores of a sorted set, as they were read in turns. */
+function scoresOf(flat: unknown): Scores {
+  const texts = (flat ?? []) as readonly string[];
+  return Object.fromEntries(texts.flatMap((text, at) => (at % 2 === 0 ? [[text, texts[at + 1]!]] : [])));
+}
+
+function showFirsts(keys: Keys): Keys {
+  const isOpen = (key: string): boolean => key.startsWith("open:");
+  const opens = Object.fromEntries(
+    Object.entries(keys).flatMap(([key, flat]) => (isOpen(key) ? [[key, scoresOf(flat)]] : [])),
+  );
+  const line = scoresOf(keys["line"]);
+  const records = Object.entries((keys["lane"] ?? {}) as Record<string, string>);
+  const lane = Object.fromEntries(
+    records.map(([key, text]) => [key, showFirst(key, readArgument("lane", text), line, opens)]),
+  );
+  return { ...keys, lane, line, ...opens };
+}
+
+/** Answers what is left of the record. */
+function showFirst(
+  lane: string,
+  record: ReturnType<typeof readArgument<"lane">>,
+  line: Scores,
+  opens: Readonly<Record<string, Scores>>,
+): readonly string[] {
+  const { shown, step, route, behind, turn, parked, speaks } = record;
+  const known = [...behind.matchAll(/(\d{17})([a-p]\d+)\x1e/g)].map(([, place = "", handle = ""]) => ({
+    place,
+    handle,
+  }));
+  const jobs = [{ place: record.place, handle: record.handle }, ...known];
+  const count = shown === "" ? 1 : shown.charCodeAt(0) - "0".charCodeAt(0);
+  const open = opens[`open:${route}`] ?? {};
+  const endOf = (at: number): string => `${jobs[at]!.handle}\x1f${lane}`;
+  const members = jobs.slice(0, count).map((_, at) => endOf(at) + (at < count - 1 ? `\x1e${step}` : ""));
+  const first = count === 1 ? 0 : members.findIndex((member) => open[member] !== undefined);
+  const score = open[members[first]!] ?? "";
+  if (count > 1) {
+    for (const member of members) delete open[member];
+    open[endOf(first)] = score;
+  }
+  if (behind !== "")
+    for (const { place, handle } of jobs.slice(first)) line[`${lane}\x1f${place}${handle}\x1f${route}`] = "0";
+  const { place, handle } = jobs[first]!;
+  return [handle, place, route, count > 1 && turn !== "" ? score : turn, parked, speaks];
 }

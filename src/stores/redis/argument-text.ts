@@ -48,10 +48,10 @@ export const argumentFields = {
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
   /**
-   * Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, those for which it speaks, and what is
-   * known of its line behind the first job.
+   * Of a lane (lua/lanes.ts): how many of its jobs are shown and by which step, its first job, its turn, the gates at which
+   * it waits, those for which it speaks, and the jobs behind the first that its record has.
    */
-  lane: ["handle", "place", "route", "turn", "parked", "speaks", "behind"],
+  lane: ["shown", "step", "handle", "place", "route", "turn", "parked", "speaks", "behind"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

@@ -6,7 +6,17 @@ import { beforeEach, expect, test } from "vitest";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../model/lane.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { aClaim, aGate, aJob, aRoute, aSettle, finish, schedule } from "../../../test/support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aGate,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  handBack,
+  schedule,
+} from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import type { HeldPlatform } from "../../../test/support/held-platform.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
@@ -44,7 +54,7 @@ test("what is held by nobody, and what is held and not counted, is mended by the
   expect(await claim()).toEqual([]);
   expect(await auditAll(store)).toEqual({ lane: 2 });
   expect(await claim()).toEqual(["c"]);
-  await redis.admin.del(keyOf("use"));
+  await redis.admin.del(keyOf("use"), keyOf("one"));
   expect(await auditAll(store)).toEqual({ lane: 2 });
   expect(await claim()).toEqual([]);
   expect(await auditAll(store)).toEqual({});
@@ -54,7 +64,7 @@ test("the audit counts a job that holds its key while it waits for its retry", a
   await submit(grouped("a", "k"), grouped("b", "k"));
   const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max: 1 }] }));
   await store.settleIfLeased([aSettle(jobs[0]!, schedule(50, { keepsLane: true }))]);
-  await redis.admin.del(keyOf("use"), keyOf("keeping"));
+  await redis.admin.del(keyOf("use"), keyOf("one"), keyOf("keeping"));
   expect(await auditAll(store)).toEqual({ timer: 1, lane: 1 });
   expect(await claim()).toEqual([]);
   platform.advance(50);
@@ -107,18 +117,92 @@ test("a job that comes ahead of those that its lane knows of is claimed before t
   expect(await auditAll(store)).toEqual({});
 });
 
-test("what a lane wrongly knows of its line is mended by the audit", async () => {
+/** A lane whose record has jobs, and shows four of them. */
+const showFour = async (): Promise<string> => {
   const uncapped = (id: string): NewJob => aJob({ id, laneKey: "l", laneGates: null });
-  await submit(...["a", "b", "c", "d"].map(uncapped));
+  for (const id of ["a", "b", "c", "d", "e", "f"]) await submit(uncapped(id));
   expect(await claim(1)).toEqual(["a"]);
-  const [key, known] = [keyOf("lane"), (await redis.admin.hget(keyOf("lane"), "l")) as string];
-  expect(known).toMatch(/a3\x1e.*a4\x1e\.$/);
-  for (const wrong of [known.replace("a3", "a4"), `${known.slice(0, known.lastIndexOf("\x1f") + 1)}.`]) {
-    await redis.admin.hset(key, "l", wrong);
-    expect(await auditAll(store)).toEqual({ lane: 1 });
+  const record = (await redis.admin.hget(keyOf("lane"), "l")) as string;
+  expect(record).toMatch(/^4\x1f\x1fa2\x1f.*a3\x1e.*a4\x1e.*a5\x1e.*a6\x1e\.$/);
+  return record;
+};
+
+test("what the record of a lane has wrongly of its jobs is mended by the audit", async () => {
+  const record = await showFour();
+  const list = record.lastIndexOf("\x1f") + 1;
+  const wrongs = [
+    record.replace("a3", "a4"),
+    `${record.slice(0, list)}.`,
+    `${record.slice(0, list)}${record.slice(list).split("\x1e").toReversed().join("\x1e")}`,
+    ...["garbage", "4 garbage"],
+  ];
+  for (const wrong of wrongs) {
+    await redis.admin.hset(keyOf("lane"), "l", wrong);
+    expect(Object.keys(await auditAll(store))).not.toEqual([]);
     expect(await auditAll(store)).toEqual({});
   }
-  expect(await claim()).toEqual(["b", "c", "d"]);
+  expect(await claim()).toEqual(["b", "c", "d", "e", "f"]);
+});
+
+test("what a lane shows is mended by the audit where a hand was in the index", async () => {
+  const open = keyOf(`open:${routeText(route)}`);
+  await showFour();
+  expect(await redis.admin.zcard(open)).toBe(4);
+  expect(await auditAll(store)).toEqual({});
+  const [, second = ""] = await redis.admin.zrange(open, "0", "-1");
+  await redis.admin.zrem(open, second);
+  expect(await auditAll(store)).toEqual({ lane: 1 });
+  expect(await auditAll(store)).toEqual({});
+  expect(await claim()).toEqual(["b", "c", "d", "e", "f"]);
+  expect(await redis.admin.exists(open, keyOf("line"), keyOf("lane"))).toBe(0);
+});
+
+test("a lane that shows several jobs goes by its order after a cancel, a hand-back and a job that comes ahead", async () => {
+  await showFour();
+  const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max: 1 }] }));
+  expect(jobs.map(({ id }) => id)).toEqual(["b"]);
+  await store.changeIf([aChange("c", ["ready"], finish("cancelled"))]);
+  expect(await auditAll(store)).toEqual({});
+  await store.settleIfLeased([aSettle(jobs[0]!, handBack)]);
+  await submit(aJob({ id: "urgent", laneKey: "l", laneGates: null, rankBase: -9 }));
+  expect(await auditAll(store)).toEqual({});
+  expect(await claim()).toEqual(["urgent", "b", "d", "e", "f"]);
+});
+
+test("a job of a lane that shows several, which its own cap refuses, keeps all behind it waiting", async () => {
+  const [open, text] = [keyOf(`open:${routeText(route)}`), routeText(route)];
+  const rounds = ["a", "b", "c", "d", "e", "f"];
+  const keys = Array.from({ length: 9 }, (_, at) => `k${at}`);
+  for (const round of rounds) await submit(...keys.map((key) => grouped(`${round}-${key}`, key)));
+  const settleAll = async (max: number): Promise<void> => {
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max }] }));
+    await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+  };
+  await settleAll(9);
+  expect(await redis.admin.zcard(open)).toBe(36);
+  // Of the first lane the second job runs, so that the third is refused, and with it the fourth and fifth.
+  expect(await claim(9)).toEqual(keys.map((key) => `b-${key}`));
+  expect(await claim()).toEqual([]);
+  expect(await auditAll(store)).toEqual({});
+  expect(await redis.admin.zcard(keyOf("parked"))).toBe(9);
+  expect(await redis.admin.zcard(`${keyOf("open")}:${text}`)).toBe(0);
+});
+
+test("lanes by turn that show several jobs go on behind a lane that came later", async () => {
+  const fair = (id: string, key: string): NewJob => aJob({ id, laneKey: key, laneStep: laneStepOf(1) });
+  const claimFair = async (max: number, name = "send"): Promise<string[]> => {
+    const routes = [aRoute({ laneKey: "any", laneStep: 1, name })];
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes, max }] }));
+    return jobs.map(({ id }) => id);
+  };
+  for (const id of ["a", "b", "c", "d", "e"]) await submit(fair(id, "k"));
+  expect(await claimFair(1)).toEqual(["a"]);
+  // Another route of the queue moves its turn on.
+  for (const id of ["x", "y", "z"]) await submit({ ...fair(id, "m"), name: "print" });
+  expect(await claimFair(3, "print")).toEqual(["x", "y", "z"]);
+  await submit(fair("late", "l"));
+  expect(await claimFair(9)).toEqual(["b", "late", "c", "d", "e"]);
+  expect(await auditAll(store)).toEqual({});
 });
 
 test("nothing is left of lanes without jobs, once the others have reached their turns", async () => {
@@ -132,7 +216,7 @@ test("nothing is left of lanes without jobs, once the others have reached their 
   }
   expect(await redis.admin.hkeys(keyOf("lane"))).toEqual(["l"]);
   // The entry that keeps the hash a large one (enter.ts).
-  expect(await redis.admin.hlen(keyOf("use"))).toBe(1);
+  for (const name of ["use", "one"]) expect(await redis.admin.hlen(keyOf(name)), name).toBe(1);
   for (const name of ["line", "parked", "opens", `open:${routeText(byTurn)}`])
     expect(await redis.admin.exists(keyOf(name)), name).toBe(0);
 });

@@ -27,6 +27,7 @@ import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
 import { laneEndsLua } from "./lua/lane-ends.ts";
+import { laneKnownLua } from "./lua/lane-known.ts";
 import { laneKindsLua } from "./lua/lane-kinds.ts";
 import { laneJoinsLua } from "./lua/lane-joins.ts";
 import { lanePackingLua } from "./lua/lane-packing.ts";
@@ -69,6 +70,7 @@ export const libraryModules: readonly string[] = [
     tellLua,
     gatesLua,
     keyGatesLua,
+    laneKnownLua,
     lanesLua,
     parkedLua,
   ],

@@ -110,6 +110,23 @@ const manyLanes = fc
   .map((all) =>
     all.map(({ kind, key, ...given }, at) => aJob({ id: `j${at}`, ...given, ...laneOf(kind, key) })),
   );
+/** Few lanes with many jobs each: they come to show several. */
+const deepLanes = fc
+  .array(
+    fc.record({
+      kind: fc.constantFrom("fair", "fifo"),
+      key: fc.nat(3),
+      rankBase: fc.constantFrom(0, 0, 0, 0, 9, -9),
+    }),
+    {
+      minLength: 60,
+      maxLength: 90,
+    },
+  )
+  .map((all) =>
+    all.map(({ kind, key, ...given }, at) => aJob({ id: `j${at}`, ...given, ...laneOf(kind, key) })),
+  );
+type Rounds = typeof someRounds extends fc.Arbitrary<infer Value> ? Value : never;
 const someRounds = fc.array(
   fc.record({
     max: fc.integer({ min: 1, max: 20 }),
@@ -160,29 +177,36 @@ describe("the same jobs by either road leave the same keys", () => {
     );
   });
 
+  async function claimByLanes(jobs: readonly NewJob[], rounds: Rounds, atOnce: number): Promise<void> {
+    const both = await openBoth();
+    for (let from = 0; from < 30; from += atOnce) await submitAll(both, jobs.slice(from, from + atOnce));
+    let leased: LeasedJob[] = [];
+    for (const [round, { max, ended, name, byTurn, removed }] of rounds.entries()) {
+      const route = aRoute({ laneKey: "any", name, ...(byTurn ? { laneStep: 1 } : {}) });
+      const { jobs: more } = await both.same((store) =>
+        store.claim(aClaim({ offers: [{ routes: [route], max, starts: 3 }] })),
+      );
+      leased.push(...more);
+      const settles = leased.slice(0, ended).map((job, at) => aSettle(job, at % 5 < 4 ? finish() : handBack));
+      leased = leased.slice(ended);
+      await both.same((store) => store.settleIfLeased(settles));
+      if (round === 1) await submitAll(both, jobs.slice(30));
+      await both.same((store) => store.changeIf([aChange(`j${removed}`, ["ready"], remove)]));
+      expect(await both.same((store) => auditAll(store))).toEqual({});
+    }
+  }
+
   test("at their claims by many lanes, as a stretch of them and one by one", async () => {
     await fc.assert(
-      fc.asyncProperty(manyLanes, someRounds, async (jobs, rounds) => {
-        const both = await openBoth();
-        await submitAll(both, jobs.slice(0, 30));
-        let leased: LeasedJob[] = [];
-        for (const [round, { max, ended, name, byTurn, removed }] of rounds.entries()) {
-          const route = aRoute({ laneKey: "any", name, ...(byTurn ? { laneStep: 1 } : {}) });
-          const { jobs: more } = await both.same((store) =>
-            store.claim(aClaim({ offers: [{ routes: [route], max, starts: 3 }] })),
-          );
-          leased.push(...more);
-          const settles = leased
-            .slice(0, ended)
-            .map((job, at) => aSettle(job, at % 5 < 4 ? finish() : handBack));
-          leased = leased.slice(ended);
-          await both.same((store) => store.settleIfLeased(settles));
-          if (round === 1) await submitAll(both, jobs.slice(30));
-          await both.same((store) => store.changeIf([aChange(`j${removed}`, ["ready"], remove)]));
-          expect(await both.same((store) => auditAll(store))).toEqual({});
-        }
-      }),
+      fc.asyncProperty(manyLanes, someRounds, (jobs, rounds) => claimByLanes(jobs, rounds, 30)),
       { numRuns: cases },
+    );
+  });
+
+  test("at their claims by a few lanes that show several jobs each", async () => {
+    await fc.assert(
+      fc.asyncProperty(deepLanes, someRounds, (jobs, rounds) => claimByLanes(jobs, rounds, 10)),
+      { numRuns: cases / 2 },
     );
   });
 

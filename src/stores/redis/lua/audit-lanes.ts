@@ -3,8 +3,8 @@
  * that a claim meets and that is no lane's is taken out there.
  *
  *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route
- *  audit_lanes   cursor, max   each lane shows the first of its line, knows what stands behind it where it says so, and
- *                              stands where its record says
+ *  audit_lanes   cursor, max   each lane shows its first jobs, has ready jobs ahead of its line in its record, and
+ *                              stands where that says
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
 
@@ -41,27 +41,95 @@ local function isPlaced(c, record)
   return true
 end
 
--- Whether what the record of a lane says of its line behind the first job is so.
-local function knowsLine(c, record)
-  if record.behind == "" then return true end
-  local entry, stop = lineEntry(record.key, record.place, record.handle, record.route), "(" .. record.key .. BEHIND_US
-  local entries = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", num(KNOWN_MAX + 1))
-  return find(knownOf(record.key, record.route, entries), record.behind, 1, true) == 1
+-- Whether what a lane shows stands among the open ones where it should. s: of a record that shows several (shownIn); first:
+-- from which on they are left.
+local function areShown(c, s, first)
+  local laned = lanedOf(c, s.route)
+  for i = first, s.shown do
+    local score, before = tonumber(s.scores[i] or ""), i > first and tonumber(s.scores[i - 1])
+    if not score or not laned then return false end
+    if not laned.byTurn and score ~= rankIn(s.places[i]) then return false end
+    if laned.byTurn and before and score ~= before + (tonumber(s.step) or 0) then return false end
+  end
+  return true
+end
+
+-- Whether the jobs that the record of a lane has are ready there, in order, and ahead of its line.
+local function areAhead(c, lane, route, places, handles, first, isAlone)
+  local last, line = "", firstInLine(c, lane)
+  loadJobs(c, handles)
+  for i = first, #handles do
+    local job, order = c.jobs[handles[i]], places[i] .. handles[i]
+    local isThere = job and job.state == READY and job.laneKey == lane
+    if not isThere or order <= last or entryOf(job) ~= lineEntry(lane, places[i], handles[i], route) then return false end
+    last = order
+  end
+  return not line or not isAlone and last < line.place .. line.handle
+end
+
+-- Whether a record that has jobs of its lane is right.
+local function isRecordRight(c, lane, text)
+  local record, s, first = newRecord(lane, text), showsMore(text) and shownIn(c, lane, text), 1
+  if s then
+    while first < s.shown and not s.scores[first] do first = first + 1 end
+    if not areShown(c, s, first) then return false end
+    return areAhead(c, lane, s.route, s.places, s.handles, first, byte(text, -1) == ALONE_BYTE)
+  end
+  rememberPlace(c, record)
+  local places, handles = knownIn(record.behind)
+  table.insert(places, 1, record.place)
+  table.insert(handles, 1, record.handle)
+  local isAlone = byte(text, -1) == ALONE_BYTE
+  return areAhead(c, lane, record.route, places, handles, 1, isAlone) and isPlaced(c, record)
+end
+
+-- The jobs that the record of a lane has go into its line, where they are ready.
+local function unloadReady(c, record)
+  local entries, places, handles = {}, knownIn(record.behind)
+  handles[#handles + 1] = record.handle
+  loadJobs(c, handles)
+  for _, h in ipairs(handles) do
+    local job = c.jobs[h]
+    if job and job.state == READY and job.laneKey == record.key then add2(entries, "0", entryOf(job)) end
+  end
+  many("ZADD", c.k.line, entries)
+  record.behind = ""
+end
+
+-- Nothing of a lane stands among the open ones.
+local function hideLane(c, record, step)
+  local gone, _, handles = {}, knownIn(record.behind)
+  handles[#handles + 1] = record.handle
+  for _, entry in ipairs(inLineOf(c, record.key, LOOKED_AT_ONCE)) do
+    handles[#handles + 1] = match(entry, "^%d*(%l%d+)\31", #record.key + 2)
+  end
+  for _, h in ipairs(handles) do
+    add2(gone, openEntry(record.key, h), midEntry(record.key, h, step))
+  end
+  for route in eachRoute(c) do
+    if lanedOf(c, route) then many("ZREM", c.k.open .. route, gone) end
+  end
 end
 
 local function repairLane(c, lane)
+  local text = call("HGET", c.k.lane, lane) or ""
+  local mark = byte(text, -1)
+  if (mark == ALONE_BYTE or mark == MORE_BYTE) and isRecordRight(c, lane, text) then return 0 end
   loadLanes(c, { lane })
-  local record, head, work = c.lanes[lane], firstInLine(c, lane), workOf(c)
+  local record, work = c.lanes[lane], workOf(c)
+  if record.behind ~= "" then unloadReady(c, record) end
+  local head = firstInLine(c, lane)
   local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
-  local isShown = isSame and knowsLine(c, record) or not head and record.handle == ""
-  if isShown and isPlaced(c, record) then return 0 end
+  local isShown = isSame or not head and record.handle == ""
+  if mark == US_BYTE and isShown and isPlaced(c, record) then return 0 end
   noteLane(work, lane)
   work.heads[lane] = head or false
+  hideLane(c, record, match(text, "^[^\31]*\31([^\31]*)") or "")
   -- Whatever the indexes have of it, it takes its place anew.
   local places = newPlaces()
   leavePlace(c, record, places)
   writePlaces(places)
-  record.was.handle = ""
+  record.was.handle, record.isTouched = "", true
   return 1
 end
 
@@ -94,7 +162,8 @@ end
 
 serveAudit("uses", function(c)
   local keys, counted, repaired = call("HKEYS", c.k.use), { held = {} }, 0
-  if #keys <= 1 and not hasLanes(c) then return 0, 0, "" end
+  for _, key in ipairs(call("HKEYS", c.k.one)) do keys[#keys + 1] = key end
+  if #keys <= 2 and not hasLanes(c) then return 0, 0, "" end
   local checked = countHeld(c, c.k.lease, counted) + countHeld(c, c.k.keeping, counted)
   for _, key in ipairs(keys) do
     if key ~= LONG_ENTRY then counted.held[key] = counted.held[key] or 0 end

@@ -34,8 +34,8 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "aside", "gate", "line", "lane", "parked", "use", "opens", "top",
-  "keeping",
+  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "aside", "gate", "line", "lane", "parked", "use", "one", "opens",
+  "top", "keeping",
 }
 local names = {}
 local function keysOf(tag)

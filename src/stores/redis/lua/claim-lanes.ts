@@ -162,7 +162,7 @@ end
 
 local function startOffer(c, routes, wanted, owner, endsAt)
   local p = { wanted = wanted, owner = owner, endsAt = endsAt, taken = 0, refused = 0, routes = {}, sources = {} }
-  p.others, p.lines, p.closed, p.strays, p.ready = {}, {}, {}, {}, {}
+  p.others, p.lines, p.known, p.closed, p.strays, p.ready = {}, {}, {}, {}, {}, {}
   p.batch = math.ceil(wanted / #routes) + 4
   for _, route in ipairs(routes) do
     p.routes[route], c.offered[route] = true, true
@@ -208,7 +208,7 @@ end
 -- Before the first offer with lanes.
 local function startLanes(c)
   for _, g in pairs(c.keyed or NONE) do g.isShut, g.opensAt = false, false end
-  c.speakers, c.offered = {}, {}
+  c.speakers, c.offered, c.leased = {}, {}, {}
   return true
 end
 
@@ -218,7 +218,7 @@ local function endLanes(c)
   writeTops(c)
   local at = firstScore(c.k.opens)
   if at and at > c.now then tellOpening(c, at) end
-  c.speakers, c.offered = nil, nil
+  c.speakers, c.offered, c.leased = nil, nil, nil
 end
 
 -- Whether the jobs of an offer have lanes: all of one order, as far as routes have had jobs.

@@ -124,6 +124,7 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   call("ZADD", k.lease, "+inf", LONG_ENTRY)
   call("HSET", k.page, "-", LONG_ENTRY)
   call("HSET", k.use, LONG_ENTRY, "0")
+  call("HSET", k.one, LONG_ENTRY, "")
   return { num(epoch), partitions }
 end })
 

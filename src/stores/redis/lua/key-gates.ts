@@ -2,12 +2,15 @@
  * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
  * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
- *  use     hash   gate -> held [US token time]
+ *  one     hash   gates of which one is held and no token time is kept, which is most of them: so an end that gives it
+ *                 back need not read it
+ *  use     hash   of all others: gate -> held [US token time]
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
 
 export const keyGatesLua = String.raw`
 local KEY_MARK = "\t"
+local ONE = "1"
 
 local function isKeyed(gate) return find(gate, KEY_MARK, 1, true) ~= nil end
 
@@ -53,7 +56,7 @@ local function newKeyGate(c, key, text)
   local held, tatUs = match(text, "^(%d*)\31?(.*)$")
   local g = {
     key = key, text = text, held = tonumber(held) or 0, tatUs = tonumber(tatUs) or 0, isShut = false,
-    opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false,
+    opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false, isOne = false, isInUse = false,
   }
   setBounds(c, g)
   return g
@@ -69,8 +72,11 @@ local function loadKeyGates(c, keys)
       view[key] = false
     end
   end
-  local texts = fetch("HMGET", c.k.use, wanted)
-  for i, key in ipairs(wanted) do view[key] = newKeyGate(c, key, texts[i] or "") end
+  local texts, ones = fetch("HMGET", c.k.use, wanted), fetch("HMGET", c.k.one, wanted)
+  for i, key in ipairs(wanted) do
+    local g = newKeyGate(c, key, texts[i] or ones[i] and ONE or "")
+    g.isOne, g.isInUse, view[key] = ones[i] and true, texts[i] and true, g
+  end
 end
 
 local function keyGateOf(c, key)
@@ -92,17 +98,39 @@ end
 
 -- Writes what has changed of the gates in view; what says nothing any more goes.
 local function writeKeyGates(c)
-  local set, gone = {}, {}
+  local set, gone, ones, noOnes = {}, {}, {}, {}
   for key, g in pairs(c.keyed or {}) do
     local isSpent = g.tatUs > c.now * 1000
     local text = ""
     if g.held > 0 or isSpent then text = num(g.held) .. (isSpent and US .. exact(g.tatUs) or "") end
     if text ~= g.text then
-      if text == "" then gone[#gone + 1] = key else add2(set, key, text) end
-      g.text = text
+      local isOne, isInUse = text == ONE, text ~= ONE and text ~= ""
+      if isInUse then add2(set, key, text) elseif g.isInUse then gone[#gone + 1] = key end
+      if isOne then add2(ones, key, "") elseif g.isOne then noOnes[#noOnes + 1] = key end
+      g.text, g.isOne, g.isInUse = text, isOne, isInUse
     end
   end
   many("HDEL", c.k.use, gone)
+  many("HDEL", c.k.one, noOnes)
   many("HSET", c.k.use, set)
+  many("HSET", c.k.one, ones)
+end
+
+-- What is held of the gates of these keys, of which nothing else is kept.
+local function writeHeld(c, keys, held)
+  local set, ones, noOnes, keyed = {}, {}, {}, c.keyed or NONE
+  for i = 1, #keys do
+    local key = keys[i]
+    local by, g = held[key], keyed[key]
+    if by == 1 then add2(ones, key, "")
+    else
+      add2(set, key, num(by))
+      noOnes[#noOnes + 1] = key
+    end
+    if g then g.held, g.text, g.isOne, g.isInUse = by, num(by), by == 1, by ~= 1 end
+  end
+  many("HDEL", c.k.one, noOnes)
+  many("HSET", c.k.use, set)
+  many("HSET", c.k.one, ones)
 end
 `;

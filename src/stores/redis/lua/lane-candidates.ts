@@ -86,15 +86,18 @@ end
 
 -- The next open lanes of a route. An entry that is none is taken out.
 local function refill(c, p, source)
-  local found = call("ZRANGE", source.key, source.at, source.at + p.batch - 1, "WITHSCORES")
-  local some, lanes = {}, {}
-  for i = 1, #found, 2 do
-    local handle, lane = match(found[i], "^([^\31]*)\31(.*)$")
-    lane = lane or ""
-    some[#some + 1] = newCandidate(handle, lane, source.route, "", tonumber(found[i + 1]))
-    lanes[#lanes + 1] = lane
-  end
-  loadLanes(c, lanes)
+  local found, some = nil, nil
+  repeat
+    found, some = call("ZRANGE", source.key, source.at, source.at + p.batch - 1, "WITHSCORES"), {}
+    local lanes = {}
+    for i = 1, #found, 2 do
+      local handle, lane = match(found[i], "^([^\31]*)\31([^\30]*)")
+      lane = lane or ""
+      some[#some + 1] = newCandidate(handle, lane, source.route, "", tonumber(found[i + 1]))
+      lanes[#lanes + 1] = lane
+    end
+    -- What a lane shows beside its first job stands behind that, and is gone from here on.
+  until not loadLanes(c, lanes)
   source.at, source.isEmpty, source.list, source.i = source.at + #some, #some < p.batch, {}, 1
   for i, each in ipairs(some) do
     local was = c.lanes[each.lane].was
@@ -119,10 +122,13 @@ local function nextCandidate(c, p)
   return first
 end
 
+local function newKnown(lane, route, place, h)
+  return { handle = h, lane = lane, route = route, place = place, position = false, uses = NONE }
+end
+
 local function inLine(lane, entry)
   local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  local place, handle = sub(order, 1, 17), sub(order, 18)
-  return { handle = handle, lane = lane, route = route, place = place, position = false, uses = NONE }
+  return newKnown(lane, route, sub(order, 1, PLACE_LENGTH), sub(order, PLACE_LENGTH + 1))
 end
 
 -- What stands behind a job in its line: the next one alone, then several at once.
@@ -147,15 +153,44 @@ local function behind(c, p, lane, entry)
   return line.list[line.i]
 end
 
+-- What stands behind the first job of a lane whose record has it: the next of the record, read with all behind it where
+-- it is not the first that is asked for; else of the line.
+local function behindKnown(c, p, lane, record)
+  local text = record.behind
+  local stop, known = find(text, RS, 1, true), p.known[lane]
+  record.behind = stop and sub(text, stop + 1) or ""
+  if not stop then
+    local found = text == MORE and inLineOf(c, lane, 1)[1]
+    return found and inLine(lane, found)
+  end
+  if known == nil then
+    p.known[lane] = true
+    local place, h = sub(text, 1, PLACE_LENGTH), sub(text, PLACE_LENGTH + 1, stop - 1)
+    return newKnown(lane, record.route, place, h)
+  end
+  if known == true then
+    local places, handles = knownIn(text)
+    known = { i = 0, list = {} }
+    p.known[lane] = known
+    for i, h in ipairs(handles) do known.list[i] = newKnown(lane, record.route, places[i], h) end
+    readCandidates(c, known.list)
+  end
+  known.i = known.i + 1
+  return known.list[known.i]
+end
+
 -- The job leaves its line, and the lane shows the next one.
 local function leaveLine(c, p, candidate)
-  local work, record, lane = workOf(c), c.lanes[candidate.lane], candidate.lane
-  local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
-  work.gone[#work.gone + 1] = entry
+  local work, record, lane, head = workOf(c), c.lanes[candidate.lane], candidate.lane, nil
   noteLane(work, lane)
-  local head = behind(c, p, lane, entry)
+  if record.behind ~= "" then head = behindKnown(c, p, lane, record)
+  else
+    local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
+    work.gone[#work.gone + 1] = entry
+    head = behind(c, p, lane, entry)
+  end
   work.heads[lane] = head or false
-  record.speaks, record.parked, record.behind = "", "", ""
+  record.speaks, record.parked, record.isTouched = "", "", true
   if not head then return end
   record.handle, record.place, record.route = head.handle, head.place, head.route
   head.position = positionOf(c, record)

@@ -3,42 +3,18 @@
  * of it follows from the jobs. What a call does to jobs with lanes is noted (noteMove) and written once per lane
  * (writeLanes): the one place where a lane changes.
  *
- *  line     zset  lane US place of its rank, handle US route: all ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane ahead of its queue keeps its turn. What
- *                 stands behind the first job: place, handle RS of some jobs of its route that are next in the line, then
- *                 ALONE where nobody stands behind them; nothing where it has to be looked up. It saves a claim the
- *                 look; a job that comes or goes there in any other way takes it away
+ *  line     zset  lane US place of its rank, handle US route: ready jobs with a lane, in byte order
+ *  lane     hash  lane -> its first job and turn (argument-text.ts), and the jobs behind the first that stand in the record
+ *                 instead of in the line (lane-known.ts); an empty lane ahead of its queue keeps its turn
  *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
  *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns
  *  keeping  zset  jobs that do not run and hold their gates, by seq: they wait for their retry, or have failed
  */
-import { argumentFields } from "../argument-text.ts";
-
-const lanePattern = `^${argumentFields.lane.map(() => String.raw`([^\31]*)`).join(String.raw`\31`)}$`;
+import { lanePattern } from "./lane-known.ts";
 
 export const lanesLua = String.raw`
-local WHOLE = 9007199254740992
--- Behind the end of a field in the byte order, and before any other character of a text.
-local BEHIND_US = " "
--- Ends what is known of a line where nobody stands behind it; so many jobs of it are known at most.
-local ALONE, KNOWN_MAX = ".", 6
-local ALONE_BYTE = ${".".charCodeAt(0)}
-
--- A whole number as text whose byte order is its numeric order.
-local function placeText(n) return n < 0 and fmt("0%016.0f", n + WHOLE) or fmt("1%016.0f", n) end
-
-local function rankIn(text)
-  local n = tonumber(sub(text, 2, 17))
-  return sub(text, 1, 1) == "0" and n - WHOLE or n
-end
-
--- The same as a score.
-local function scoreIn(text) return sub(text, 1, 1) == "1" and sub(text, 2, 17) or num(rankIn(text)) end
-
-local function lineEntry(lane, place, h, route) return lane .. US .. place .. h .. US .. route end
-
 -- Of a job with a lane.
 local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end
 
@@ -140,7 +116,7 @@ end
 
 -- All fields at once: a table that grows field by field costs several times as much.
 local function newRecord(lane, text)
-  local handle, place, route, turn, parked, speaks, behind = match(text, "${lanePattern}")
+  local _, _, handle, place, route, turn, parked, speaks, behind = match(text, "${lanePattern}")
   return {
     handle = handle or "", place = place or "", route = route or "", turn = tonumber(turn), parked = parked or "",
     speaks = speaks or "", behind = behind or "", text = text, key = lane, isTouched = false,
@@ -148,9 +124,10 @@ local function newRecord(lane, text)
   }
 end
 
--- Brings the records of these lanes into the call's view: c.lanes.
+-- Brings the records of these lanes into the call's view, c.lanes: each shows its first job and no other. Answers whether
+-- one showed more.
 local function loadLanes(c, lanes)
-  local view, wanted = c.lanes or {}, {}
+  local view, wanted, hasMended = c.lanes or {}, {}, false
   c.lanes = view
   for _, lane in ipairs(lanes) do
     if not view[lane] then
@@ -160,13 +137,15 @@ local function loadLanes(c, lanes)
   end
   local texts = fetch("HMGET", c.k.lane, wanted)
   for i, lane in ipairs(wanted) do
-    local record = newRecord(lane, texts[i] or "")
+    local text = texts[i] or ""
+    local mended = showsMore(text) and showFirst(c, lane, text)
+    hasMended = hasMended or mended and true
+    local record = newRecord(lane, mended or text)
     rememberPlace(c, record)
     view[lane] = record
   end
+  return hasMended
 end
-
-local function openEntry(lane, handle) return handle .. US .. lane end
 
 -- As the store has it.
 local function parkedEntry(gate, record)
@@ -206,7 +185,7 @@ local function takePlace(c, record, places)
 end
 
 local function firstInLine(c, lane)
-  local entry = call("ZRANGE", c.k.line, "[" .. lane .. US, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", 0, 1)[1]
+  local entry = inLineOf(c, lane, 1)[1]
   if not entry then return nil end
   local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
   return { place = sub(order, 1, 17), handle = sub(order, 18), route = route }
@@ -219,18 +198,6 @@ local function headAfter(c, work, record, moved)
   if record.handle == "" then return best and not moved.gone and best or firstInLine(c, record.key) end
   if moved.gone and moved.gone[record.handle] then return firstInLine(c, record.key) end
   return best and isAhead(best, record) and best or record
-end
-
--- What a lane knows of its line from these entries, which are all that stand behind its first job or the first of them.
-local function knownOf(lane, route, entries)
-  local items, from, ending = {}, #lane + 2, US .. route
-  for i, entry in ipairs(entries) do
-    local stop = find(entry, ending, from, true)
-    if not stop or i > KNOWN_MAX then return concat(items) end
-    items[i] = sub(entry, from, stop - 1) .. RS
-  end
-  if #entries <= KNOWN_MAX then items[#items + 1] = ALONE end
-  return concat(items)
 end
 
 -- An empty lane keeps its turn until the others have reached it.
@@ -260,7 +227,8 @@ end
 local function laneText(record)
   if record.handle == "" and not record.turn then return "" end
   local turn = record.turn and num(record.turn) or ""
-  return concat({ record.handle, record.place, record.route, turn, record.parked, record.speaks, record.behind }, US)
+  local parts = { "", "", record.handle, record.place, record.route, turn, record.parked, record.speaks, record.behind }
+  return concat(parts, US)
 end
 
 local function writeRecordsOfLanes(c)

@@ -131,11 +131,7 @@ local function endPlain(c, stretch, h, state, id, ended, result)
     ending = endingOf(c, stretch, state, id)
     if not ending then return false end
   end
-  if ending.hasGates then
-    local uses = sub(state, restAt + #ending.rest)
-    if uses == "" then return false end
-    push(c, "gated", uses)
-  end
+  if ending.hasGates and not giveBackUses(c, state, restAt + #ending.rest) then return false end
   -- The id and its note: a short attempt log as it came, most often.
   local told = ended
   if ended == id then
@@ -327,7 +323,7 @@ function OPERATIONS.settle(c)
   if members then leaveTargets(c) end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   freeKeys(c)
-  if c.gated then freeGates(c, c.freed) end
+  if c.back then freeGates(c, c.freed) end
   writeRecords(c)
   return refusals
 end
