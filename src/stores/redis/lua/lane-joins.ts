@@ -75,9 +75,12 @@ local function closedLanes(c, joins, records)
   return closed
 end
 
+-- The last job in a record with what stands around it is no longer than this.
+local LAST_MAX = 44
+
 -- The place of the last job that the record of a lane has; first: that of the first one.
 local function lastPlace(text, first)
-  local last = match(text, "^.*[\30\31]([^\30]*)\30.$")
+  local last = match(sub(text, -LAST_MAX), "^.*[\30\31]([^\30]*)\30.$")
   return last and sub(last, 1, PLACE_LENGTH) or first
 end
 
