@@ -12,11 +12,14 @@ import { openPostgresStore } from "./postgres-store.ts";
 const database = useTestDatabase();
 const schemas = new SchemaPool(database);
 
-const one = (id: string, key: string): NewJob =>
+/** One at a time. A lane whose jobs take all of a cap of 1 rests while one of them runs; with heavier ones it is shown. */
+const one = (id: string, key: string, weight = 1): NewJob =>
   aJob({
     ...{ id, laneKey: `fifo ${key}` },
-    laneGates: [writeKeyUse({ key: keyedGate(groupGateKey("mail"), key), weight: 1, cap: 1 })],
+    laneGates: [writeKeyUse({ key: keyedGate(groupGateKey("mail"), key), weight, cap: weight })],
   });
+const twoOfEach = (weight: number): NewJob[] =>
+  ["a", "b", "c"].flatMap((key) => [one(`${key}1`, key, weight), one(`${key}2`, key, weight)]);
 const routes = [aRoute({ laneKey: "any" })];
 
 async function audit(store: Store): Promise<Record<string, number>> {
@@ -34,19 +37,21 @@ const damages = {
   "a permit that nobody holds": [
     "INSERT INTO @permit SELECT key, 4711, 1, true FROM @permit LIMIT 1",
     { permit: 1 },
+    1,
   ],
-  "a permit that is gone": ["DELETE FROM @permit", { permit: 3 }],
-  "lanes that are gone": ["DELETE FROM @lane", { lane: 3 }],
-  "lanes that show another job than their first": ["UPDATE @lane SET seq = 4711", { lane: 3 }],
+  "a permit that is gone": ["DELETE FROM @permit", { permit: 3 }, 1],
+  "lanes that are gone": ["DELETE FROM @lane", { lane: 3 }, 2],
+  "lanes that show another job than their first": ["UPDATE @lane SET seq = 4711", { lane: 3 }, 2],
   "a lane that waits where nobody keeps it": [
     "UPDATE @lane SET parked = E'g:mail\\tnone' WHERE key = 'fifo b'",
     { parked: 1 },
+    2,
   ],
 } as const;
 
 test.each(Object.entries(damages))(
   "%s: mended, and each job still runs once",
-  async (_, [damage, mended]) => {
+  async (_, [damage, mended, weight]) => {
     let schema = "";
     const platform = createHeldPlatform();
     const store = await schemas.open((place) => {
@@ -54,9 +59,7 @@ test.each(Object.entries(damages))(
       return openPostgresStore({ ...place, platform, clock: "platform" });
     });
     try {
-      await store.submit([
-        { jobs: ["a", "b", "c"].flatMap((key) => [one(`${key}1`, key), one(`${key}2`, key)]) },
-      ]);
+      await store.submit([{ jobs: twoOfEach(weight) }]);
       const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
       expect(jobs.map(({ id }) => id)).toEqual(["a1", "b1", "c1"]);
       await database.query(damage.replaceAll("@", `${schema}.`));
@@ -71,3 +74,25 @@ test.each(Object.entries(damages))(
     }
   },
 );
+
+test("lanes that rest although none of their jobs runs are shown again", async () => {
+  let schema = "";
+  const platform = createHeldPlatform();
+  const store = await schemas.open((place) => {
+    ({ schema } = place);
+    return openPostgresStore({ ...place, platform, clock: "platform" });
+  });
+  try {
+    await store.submit([{ jobs: twoOfEach(1) }]);
+    const claimed = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
+    expect(claimed.jobs.map(({ id }) => id)).toEqual(["a1", "b1", "c1"]);
+    expect(await audit(store)).toEqual({});
+    for (const table of ["leased", "permit"]) await database.query(`DELETE FROM ${schema}.${table}`);
+    expect((await store.claim(aClaim({ offers: [{ routes, max: 10 }] }))).jobs).toEqual([]);
+    expect(await audit(store)).toMatchObject({ lane: 3 });
+    const next = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
+    expect(next.jobs.map(({ id }) => id)).toEqual(["a2", "b2", "c2"]);
+  } finally {
+    await store.close();
+  }
+});
