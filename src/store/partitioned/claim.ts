@@ -212,14 +212,27 @@ export class Claims {
     // A claim that its bound on bytes ended early says nothing about what is left.
     const mayBeCut = more && inputBytesMax !== undefined;
     for (const { input } of jobs) round.charsLeft -= input.length;
+    const untold = new Set(jobs);
     for (const { offer, max, starts } of asks) {
-      const got = asks.length === 1 ? jobs : jobs.filter(({ route }) => offer.routes.includes(route));
+      const got = asks.length === 1 ? jobs : takeFor(offer.routes, max, untold);
       offer.jobs.push(...got);
       offer.left -= got.length;
       offer.startsLeft -= Math.min(starts, got.length);
       outlook.found(offer.routes, got.length < max && !mayBeCut, heard);
     }
   }
+}
+
+/** Takes the first jobs of these routes: two offers may share a route, and a job is of one of them. */
+function takeFor(routes: readonly number[], max: number, jobs: Set<LeasedJob>): readonly LeasedJob[] {
+  const taken: LeasedJob[] = [];
+  for (const job of jobs) {
+    if (taken.length === max) break;
+    if (!routes.includes(job.route)) continue;
+    taken.push(job);
+    jobs.delete(job);
+  }
+  return taken;
 }
 
 /** The `share`-th of `of` parts of a number. */
