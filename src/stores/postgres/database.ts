@@ -121,9 +121,8 @@ export function openDatabase(options: DatabaseOptions): Database {
       let other: PgPoolClient | undefined;
       while (hasIdle(pool) && (other === undefined || !hasRun(other, text)))
         others.push((other = await connect(isWrite)));
-    } catch (error) {
-      for (const client of [first, ...others]) release(client, false);
-      throw error;
+    } catch {
+      // Another connection would only have been faster; whoever needs one of its own is told what is wrong.
     }
     const taken = others.findLast((client) => hasRun(client, text)) ?? first;
     // The one that is used most comes back last, to lie on top.

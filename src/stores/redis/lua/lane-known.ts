@@ -43,7 +43,6 @@ local function scoreIn(text) return sub(text, 1, 1) == "1" and sub(text, 2, 17) 
 
 local function lineEntry(lane, place, h, route) return lane .. US .. place .. h .. US .. route end
 
-
 local function openEntry(lane, handle) return handle .. US .. lane end
 
 -- Of a job that is shown with others behind it.
