@@ -7,6 +7,8 @@ export interface Asked {
   readonly store: StoreName;
   readonly isJson: boolean;
   readonly isQuick: boolean;
+  /** Millrace without its peers: for comparing two versions of it, never for a claim about speed. */
+  readonly isAlone: boolean;
   readonly only: Work | "memory" | null;
   /** Jobs per measurement; null for the plan's own numbers. */
   readonly jobs: number | null;
@@ -21,13 +23,14 @@ export interface Asked {
   readonly profileFolder: string | null;
 }
 
-export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
-                 [--processes N] [--flood N] [--executor inline|thread] [--profile FOLDER]
+export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--json] [--quick] [--alone] [--only WORK] [--jobs N]
+                 [--rounds N] [--processes N] [--flood N] [--executor inline|thread] [--profile FOLDER]
 
   --store     sqlite (default), postgres, redis: Millrace beside its peers; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
   --quick     one round of few jobs, within 40 s, without the runs on a million jobs
               and without ${unhurriedWorks.join(", ")}, unless --only names them
+  --alone     without the peers, to compare two versions of Millrace
   --only      ${works.join(", ")} or memory
   --jobs      jobs per measurement
   --rounds    how often each measurement is repeated; the median is reported
@@ -61,6 +64,7 @@ export function readCommandLine(words: readonly string[]): Asked {
     only,
     isJson: given.json === true,
     isQuick: given.quick === true,
+    isAlone: given.alone === true,
     jobs: wholeOf("jobs", given.jobs),
     rounds: wholeOf("rounds", given.rounds),
     processes: wholeOf("processes", given.processes),
@@ -79,6 +83,7 @@ function parse(words: readonly string[]) {
         store: { type: "string" },
         json: { type: "boolean" },
         quick: { type: "boolean" },
+        alone: { type: "boolean" },
         only: { type: "string" },
         jobs: { type: "string" },
         rounds: { type: "string" },

@@ -24,6 +24,13 @@ describe("the plan", () => {
     }
   });
 
+  it("leaves the peers out where Millrace is compared with itself", () => {
+    const systems = plan("--store", "postgres", "--alone")
+      .flatMap(({ entries }) => entries)
+      .map(({ system }) => system);
+    expect(new Set(systems)).toEqual(new Set(["millrace"]));
+  });
+
   it("lets as many others come due beside delayed jobs as are asked for", () => {
     const floods = (...words: string[]) =>
       plan("--only", "delayed", ...words)

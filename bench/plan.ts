@@ -47,11 +47,17 @@ export function planGroups(asked: Asked): readonly Group[] {
     .filter(({ work }) =>
       asked.only === null ? !asked.isQuick || !unhurriedWorks.includes(work) : asked.only === work,
     )
+    .map((part) => (asked.isAlone ? withoutPeers(part) : part))
+    .filter(({ entries }) => entries.length > 0)
     .map((part) => ({
       store: asked.store,
       ...part,
       rounds: part.rounds ?? asked.rounds ?? (asked.isQuick ? 1 : 3),
     }));
+}
+
+function withoutPeers(part: Part): Part {
+  return { ...part, entries: part.entries.filter(({ system }) => system === "millrace") };
 }
 
 function sqliteParts(asked: Asked): readonly Part[] {
