@@ -72,6 +72,7 @@ export const modeNotes = {
   "no-history": "keeps no finished jobs",
   "reader-open": "a reader's transaction open throughout",
   "plain-jobs": "plain jobs",
+  "wide-cap": "a cap of 1000",
   "no-metrics": "metrics off",
   default: "default mode",
   "local-queue": "local-queue mode",

@@ -9,7 +9,7 @@ import type { BenchInput } from "./input.ts";
 /**
  * fails-once: the first attempt throws, and the job is tried again without a delay.
  * unique: the job holds a key of its own until its end. tagged: it has two tags.
- * limited: at most `limitedTo` run at once, over all processes. alone: one. rated: a rate that lets every job of a run pass, so that
+ * limited: at most `limitedTo` run at once, over all processes. limited-widely: `limitedWidelyTo`. alone: one. rated: a rate that lets every job of a run pass, so that
  * what is measured is the price of having one. grouped: of `groupKeys` keys that take turns. fifo: of as many keys,
  * one job of a key at a time, in their order. keyed: at most `perKeyMax` of a key at once, with `limitKeys` keys.
  * thread, process, pool: plain jobs whose handler runs in threads, in child processes, or in programs of any language.
@@ -20,6 +20,7 @@ export type JobKind =
   | "unique"
   | "tagged"
   | "limited"
+  | "limited-widely"
   | "alone"
   | "rated"
   | "grouped"
@@ -45,6 +46,8 @@ const kindOfDrain = {
 
 /** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */
 export const limitedTo = 200;
+/** Twice what a claim takes at most, so no claim is smaller for it: what is measured is the price of having a limit. */
+export const limitedWidelyTo = 1000;
 export const ratedPerSecond = 1_000_000;
 const groupKeys = 1000;
 const limitKeys = 100_000;
@@ -56,6 +59,7 @@ export function isDrain(work: string): work is keyof typeof kindOfDrain {
 
 export function jobKindOf(work: string, mode: Mode): JobKind {
   if (work === "permit") return "alone";
+  if (mode === "wide-cap") return "limited-widely";
   return isDrain(work) && mode !== "plain-jobs" ? kindOfDrain[work] : "plain";
 }
 

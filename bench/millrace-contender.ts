@@ -24,7 +24,7 @@ import type { Counts } from "./counting-store.ts";
 import type { Mode, StoreName } from "./figures.ts";
 import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
-import { limitedTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
+import { limitedTo, limitedWidelyTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
@@ -202,6 +202,7 @@ const aloneLimit = limit("bench", { concurrency: 1 });
 const limits: Partial<Record<JobKind, Limit>> = {
   alone: aloneLimit,
   limited: limit("bench", { concurrency: limitedTo }),
+  "limited-widely": limit("bench", { concurrency: limitedWidelyTo }),
   rated: limit("bench", { rate: { max: ratedPerSecond, per: "1s" } }),
 };
 

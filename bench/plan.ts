@@ -113,8 +113,9 @@ function specialDrains(jobs: number, entriesOf: (work: Work) => readonly Entry[]
     const plain = entries
       .filter(({ mode }) => mode === "plain")
       .map((entry): Entry => ({ ...entry, mode: "plain-jobs" }));
+    const more: readonly Entry[] = work === "limited" ? [{ ...millrace(100), mode: "wide-cap" }] : [];
     // A key of 100,000 needs a second job for its cap to be asked.
-    return { work, jobs: work === "keyed" ? 2 * jobs : jobs, entries: [...plain, ...entries] };
+    return { work, jobs: work === "keyed" ? 2 * jobs : jobs, entries: [...plain, ...entries, ...more] };
   });
 }
 
