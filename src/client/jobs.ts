@@ -3,7 +3,7 @@
  * what the change is, and writes it under a guard. Cancel, retry and delete answer alike: of one job what became of it,
  * of many how often each of these came.
  */
-import { callKeys, withinLimit } from "../engine/call-limit.ts";
+import { callKeys, checkCallOptions, withinLimit } from "../engine/call-limit.ts";
 import type { CallOptions } from "../engine/call-limit.ts";
 import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob, InputOf, ResultOf } from "../engine/definition.ts";
@@ -107,6 +107,7 @@ export class Jobs {
     const [job, id, limit] = isTyped(given) ? given : [null, ...given];
     if (job !== null) checkDefinition(job, "get");
     checkName(id, "id");
+    checkCallOptions(limit, "get");
     return this.#look("get", limit, async () => {
       const record = await this.#changes.read(id);
       if (record === null || isFlow(record)) return null;
@@ -134,6 +135,7 @@ export class Jobs {
         "list: cursor must be the cursor of an earlier page, or null.",
       );
     const request = { filter: readFilter(filter), max, scanMax, cursor };
+    checkCallOptions(call, "list");
     return this.#look("list", call, async () => {
       const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
       const jobs = await viewJobs(this.#engine, withoutHidden(found));
@@ -153,6 +155,7 @@ export class Jobs {
    * `held` counts those of the ready that a pause, a limit, their queue or a missing capability holds back.
    */
   async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
+    checkCallOptions(limit, "counts");
     return this.#look("counts", limit, () => countJobs(this.#engine.store));
   }
 
@@ -231,6 +234,7 @@ export class Jobs {
   delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
   delete(target: string | JobQuery, limit: CallOptions = {}): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
     return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
+      checkCallOptions(limit, "delete");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
         const remove = removeOf(record);
         if (remove === null) return "flow-member";
@@ -299,6 +303,7 @@ export class Jobs {
    */
   revoke(id: string, limit: CallOptions = {}): Promise<void> {
     return this.#actOn("revoke", id, limit, async () => {
+      checkCallOptions(limit, "revoke");
       const record = await this.#changes.mustRead(id);
       const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
         revokeChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }),
