@@ -27,6 +27,7 @@ import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
+import { deleteSetAside } from "./quarantined.ts";
 import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "./flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
@@ -241,7 +242,7 @@ export class Jobs {
         const answer = await this.#changes.change(record.id, [remove]);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
-      if (typeof target === "string") return this.#one(target, deleteOne);
+      if (typeof target === "string") return this.#deleteOne(target, deleteOne);
       return this.#changes.each(overStates(target, removeChange.states), deleteAnswers, deleteOne, isOver);
     });
   }
@@ -319,6 +320,16 @@ export class Jobs {
       return [rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit)];
     });
     refuse(answer, id);
+  }
+
+  /** Where no job has the id, a record that was set aside under it goes: it is all that is left of the job. */
+  async #deleteOne(
+    id: string,
+    deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
+  ): Promise<DeleteAnswer> {
+    const answer = await this.#one(id, deleteOne);
+    if (answer !== "not-found") return answer;
+    return (await deleteSetAside(this.#engine.store, id)) ? "deleted" : answer;
   }
 
   async #one<Answer extends string>(

@@ -1,9 +1,12 @@
-/** `millrace duties`: what the background duties of all processes have done, or one duty run by hand. */
+/** `millrace duties`: what the background duties of all processes have done and left alone, or one duty run by hand. */
 import type { DutyView, PartitionDutyView } from "../../client/duty-views.ts";
+import type { Quarantined } from "../../client/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
+import { escapeText } from "../escape.ts";
 import { formatTable } from "../format-table.ts";
+import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
 import { quote, wrong } from "../read-args.ts";
@@ -59,13 +62,36 @@ function lastOf(lagMs: number | null): string {
 }
 
 async function listDuties(call: Call): Promise<number> {
-  const all = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.duties());
+  const [all, quarantined] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
+    Promise.all([mill.duties(), mill.quarantined()]),
+  );
   const rows = all.flatMap((view) => [
     cells(view),
     ...(call.options.has("partitions") ? view.partitions.map(partitionCells) : []),
   ]);
-  call.terminal.writeOut(`${call.wantsJson ? toJson({ duties: all }) : formatTable(columns, rows)}\n`);
+  const table = formatTable(columns, rows);
+  call.terminal.writeOut(
+    call.wantsJson
+      ? `${toJson({ duties: all, quarantined })}\n`
+      : [table, ...quarantined.slice(0, shownMax).map(lineOf), ...moreOf(quarantined.length), ""].join("\n"),
+  );
   return 0;
+}
+
+/** Items and records that are left alone, below the table; `--json` has all. */
+const shownMax = 50;
+
+function lineOf(each: Quarantined): string {
+  const of = each.item === null ? "" : ` ${each.item}`;
+  const sentence =
+    each.duty === null
+      ? `set aside: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
+      : `left alone: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
+  return escapeText(sentence);
+}
+
+function moreOf(count: number): readonly string[] {
+  return count > shownMax ? [`and ${count - shownMax} more`] : [];
 }
 
 async function runDuty(call: Call, name: string): Promise<number> {
