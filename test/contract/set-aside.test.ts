@@ -92,9 +92,9 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
       };
       await walk();
       await walk();
-      expect(named.toSorted()).toEqual([first, second].toSorted());
+      expect([named.length, new Set(named)]).toEqual([2, new Set([first, second])]);
       const quarantined = await mill.quarantined();
-      expect(quarantined.map(({ item }) => item).toSorted()).toEqual([first, second].toSorted());
+      expect(new Set(quarantined.map(({ item }) => item))).toEqual(new Set([first, second]));
       for (const each of quarantined)
         expect(each).toEqual({
           duty: null,
