@@ -32,16 +32,16 @@ export const duties: Command = {
 
 const columns = [
   { title: "DUTY" },
-  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "ASIDE"].map((title) => ({ title, isNumber: true })),
+  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "LEFT ALONE"].map((title) => ({ title, isNumber: true })),
   { title: "LAST" },
   { title: "PARTITIONS MISSING" },
 ];
 
 function cells({ duty, lagMs, missing, ...counts }: DutyView): readonly string[] {
-  const { processes, passes, processed, errors, aside } = counts;
+  const { processes, passes, processed, errors, leftAlone } = counts;
   return [
     duty,
-    ...[processes, passes, processed, errors, aside].map(String),
+    ...[processes, passes, processed, errors, leftAlone].map(String),
     lastOf(lagMs),
     missing.join(", "),
   ];
@@ -51,10 +51,17 @@ function partitionCells({
   partition,
   processed,
   errors,
-  aside,
+  leftAlone,
   lagMs,
 }: PartitionDutyView): readonly string[] {
-  return [`  partition ${partition}`, "", "", ...[processed, errors, aside].map(String), lastOf(lagMs), ""];
+  return [
+    `  partition ${partition}`,
+    "",
+    "",
+    ...[processed, errors, leftAlone].map(String),
+    lastOf(lagMs),
+    "",
+  ];
 }
 
 function lastOf(lagMs: number | null): string {
