@@ -155,7 +155,7 @@ export type { WorkerJob, Workers, WorkerView } from "./client/workers.ts";
 export type { EventsOptions, EventStream } from "./client/events.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";
-export type { Quarantined } from "./client/quarantined.ts";
+export type { LeftAlone, Quarantined, SetAside } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/attempt-log.ts";

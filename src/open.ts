@@ -163,8 +163,8 @@ export function sqlitePath(url: string): string {
   const [file = "", parameters] = path.split("?", 2);
   if (parameters !== undefined) {
     const names = [...new URLSearchParams(parameters).keys()].map((name) => JSON.stringify(name)).join(", ");
-    const sentence = `The URL of ${file} has parameters (${names}), but a sqlite URL takes none. Pass durability and executor as options to open.`;
-    throw new MillraceError("unknown-store", sentence);
+    const sentence = `The URL of ${file} has parameters (${names}), but a sqlite URL takes none. Pass durability and sqlite.executor as options to open.`;
+    throw new MillraceError("invalid-option", sentence);
   }
   return path;
 }

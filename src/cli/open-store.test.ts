@@ -17,8 +17,11 @@ test.each([
   expect(shownUrl(url)).toBe(name);
 });
 
-test("a parameter of a sqlite URL is refused by its name, with what to do instead", () => {
+test("a parameter of a sqlite URL is refused by its name as on the other stores, with what to do instead", () => {
   expect(() => shownUrl("sqlite:./jobs.db?mode=ro&cache=shared")).toThrow(
-    /"mode", "cache".*takes none.*durability and executor/,
+    expect.objectContaining({
+      code: "invalid-option",
+      message: expect.stringMatching(/"mode", "cache".*takes none.*durability and sqlite\.executor/),
+    }),
   );
 });

@@ -21,6 +21,7 @@ import { shortestKept } from "../model/job-policy.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 import type { NewJob, JobRecord } from "../store/records.ts";
 import { cancelWaiting } from "./cancel-jobs.ts";
+import { checkIsJob } from "./check-is-job.ts";
 import { JobChanges } from "./job-changes.ts";
 import { noSuchJob, resultOf } from "./job-handle.ts";
 import type { Jobs } from "./jobs.ts";
@@ -85,7 +86,8 @@ export class Calls {
       return { id: answer.ids[0] as string, isNew: answer.hows[0] === "created" };
     });
     try {
-      const record = await this.#results.wait(id, { timeoutMs, signal, submitted });
+      const check = (found: JobRecord): void => checkIsJob(found, job.name);
+      const record = await this.#results.wait(id, { timeoutMs, signal, submitted, check });
       if (record === null) throw noSuchJob(id);
       return answerOf(engine, record, job.name);
     } catch (error) {

@@ -7,7 +7,7 @@ import type { DutyTally } from "../engine/duties/duty-tally.ts";
 import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
 import type { ProcessDuties } from "./duty-views.ts";
 
-type Counted = "processed" | "errors" | "aside";
+type Counted = "processed" | "errors" | "leftAlone";
 
 export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Family[] {
   const all = processes.flatMap(({ process, duties }) =>
@@ -29,10 +29,10 @@ export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Fami
       samples: counts("errors"),
     },
     {
-      name: "millrace_duty_set_aside_items",
+      name: "millrace_duty_left_alone_items",
       help: "Items that the duty leaves alone for now.",
       type: "gauge",
-      samples: counts("aside"),
+      samples: counts("leftAlone"),
     },
     {
       name: "millrace_duty_lag_seconds",

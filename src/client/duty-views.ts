@@ -7,7 +7,7 @@ interface DutyCounts {
   readonly processed: number;
   readonly errors: number;
   /** Items that are left alone for now; `quarantined()` lists them. */
-  readonly aside: number;
+  readonly leftAlone: number;
   /** How long ago it was last done by anybody, as of that process's notice; null for never. */
   readonly lagMs: number | null;
 }
@@ -70,11 +70,11 @@ export async function readDutyViews(
 }
 
 function countsOf(tallies: readonly PartitionTally[]): DutyCounts {
-  const sum = (field: "processed" | "errors" | "aside"): number =>
+  const sum = (field: "processed" | "errors" | "leftAlone"): number =>
     tallies.reduce((total, tally) => total + (tally[field] ?? 0), 0);
   const lags = tallies.flatMap(({ lastPassMs }) => lastPassMs ?? []);
   return {
-    ...{ processed: sum("processed"), errors: sum("errors"), aside: sum("aside") },
+    ...{ processed: sum("processed"), errors: sum("errors"), leftAlone: sum("leftAlone") },
     lagMs: lags.length === 0 ? null : Math.min(...lags),
   };
 }

@@ -9,8 +9,8 @@ import type { Held } from "./held.ts";
 import { heldByCapability } from "./held-by-capability.ts";
 import type { HeldByCapability } from "./held-by-capability.ts";
 import { readHeldByGate, viewHeldByGate } from "./held-by-gate.ts";
-import { readQuarantined } from "./quarantined.ts";
-import type { Quarantined } from "./quarantined.ts";
+import { readLeftAlone } from "./quarantined.ts";
+import type { LeftAlone } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
@@ -36,18 +36,18 @@ export interface Explanation {
 }
 
 export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
-  const [records, tallies, { now }, notices, quarantined] = await Promise.all([
+  const [records, tallies, { now }, notices, items] = await Promise.all([
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
     readNotices(engine.store, true),
-    readQuarantined(engine.store),
+    readLeftAlone(engine.store),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name, caps = [] } = record;
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
-  const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
+  const leftAlone = describeCase(items.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
     withoutGates(tallies).find(
       (tally) =>
@@ -149,7 +149,7 @@ function heldGroup({ laneKey, keepsLane }: JobRecord): string {
   return ` It holds its group ${JSON.stringify(group)} until it is replayed or deleted.`;
 }
 
-function describeCase(item: Quarantined | undefined): string {
+function describeCase(item: LeftAlone | undefined): string {
   if (item === undefined) return "";
   const { duty, failures, error, until } = item;
   return ` The duty ${duty} failed on it ${failures} times and leaves it alone until ${until.toISOString()}: ${error}`;

@@ -66,7 +66,9 @@ export class JobHandle<Result = unknown> {
   async result(options: WaitForOptions = {}): Promise<Result> {
     checkOptions(options, "result", ["timeout", "signal"]);
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
-    const record = await this.#around.results.wait(this.id, { timeoutMs, signal: options.signal ?? null });
+    const check = (found: JobRecord): void => checkIsJob(found, this.#name);
+    const signal = options.signal ?? null;
+    const record = await this.#around.results.wait(this.id, { timeoutMs, signal, check });
     if (record === null && this.#around.isInTransaction) {
       throw new MillraceError(
         "not-committed",

@@ -3,7 +3,7 @@
  * what the change is, and writes it under a guard. Cancel, retry and delete answer alike: of one job what became of it,
  * of many how often each of these came.
  */
-import { callKeys, withinLimit } from "../engine/call-limit.ts";
+import { callKeys, checkCallOptions, withinLimit } from "../engine/call-limit.ts";
 import type { CallOptions } from "../engine/call-limit.ts";
 import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob, InputOf, ResultOf } from "../engine/definition.ts";
@@ -27,6 +27,7 @@ import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
+import { deleteSetAside } from "./quarantined.ts";
 import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "./flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
@@ -107,6 +108,7 @@ export class Jobs {
     const [job, id, limit] = isTyped(given) ? given : [null, ...given];
     if (job !== null) checkDefinition(job, "get");
     checkName(id, "id");
+    checkCallOptions(limit, "get");
     return this.#look("get", limit, async () => {
       const record = await this.#changes.read(id);
       if (record === null || isFlow(record)) return null;
@@ -134,6 +136,7 @@ export class Jobs {
         "list: cursor must be the cursor of an earlier page, or null.",
       );
     const request = { filter: readFilter(filter), max, scanMax, cursor };
+    checkCallOptions(call, "list");
     return this.#look("list", call, async () => {
       const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
       const jobs = await viewJobs(this.#engine, withoutHidden(found));
@@ -153,6 +156,7 @@ export class Jobs {
    * `held` counts those of the ready that a pause, a limit, their queue or a missing capability holds back.
    */
   async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
+    checkCallOptions(limit, "counts");
     return this.#look("counts", limit, () => countJobs(this.#engine.store));
   }
 
@@ -231,13 +235,14 @@ export class Jobs {
   delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
   delete(target: string | JobQuery, limit: CallOptions = {}): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
     return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
+      checkCallOptions(limit, "delete");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
         const remove = removeOf(record);
         if (remove === null) return "flow-member";
         const answer = await this.#changes.change(record.id, [remove]);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
-      if (typeof target === "string") return this.#one(target, deleteOne);
+      if (typeof target === "string") return this.#deleteOne(target, deleteOne);
       return this.#changes.each(overStates(target, removeChange.states), deleteAnswers, deleteOne, isOver);
     });
   }
@@ -299,6 +304,7 @@ export class Jobs {
    */
   revoke(id: string, limit: CallOptions = {}): Promise<void> {
     return this.#actOn("revoke", id, limit, async () => {
+      checkCallOptions(limit, "revoke");
       const record = await this.#changes.mustRead(id);
       const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
         revokeChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }),
@@ -314,6 +320,16 @@ export class Jobs {
       return [rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit)];
     });
     refuse(answer, id);
+  }
+
+  /** Where no job has the id, a record that was set aside under it goes: it is all that is left of the job. */
+  async #deleteOne(
+    id: string,
+    deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
+  ): Promise<DeleteAnswer> {
+    const answer = await this.#one(id, deleteOne);
+    if (answer !== "not-found") return answer;
+    return (await deleteSetAside(this.#engine.store, id)) ? "deleted" : answer;
   }
 
   async #one<Answer extends string>(

@@ -4,6 +4,7 @@ import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
 import { anySubmission, checkDefinition } from "../engine/definition.ts";
 import type { AnyJob, AnySubmission, JobDefinition, ResultOf } from "../engine/definition.ts";
+import { checkCallOptions } from "../engine/call-limit.ts";
 import type { CallOptions } from "../engine/call-limit.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
@@ -144,6 +145,7 @@ export class Millrace implements Enqueuer {
     call?: CallOptions,
   ): Promise<JobHandle<Result>> {
     this.#checkOpen();
+    checkCallOptions(call, "enqueue");
     const submission = anySubmission(job, input, options);
     const planning = planJob(this.#engine, submission);
     const planned = planning instanceof Promise ? await planning : planning;
@@ -170,6 +172,7 @@ export class Millrace implements Enqueuer {
     call?: CallOptions,
   ): Promise<HandlesOf<Many>> {
     this.#checkOpen();
+    checkCallOptions(call, "enqueueMany");
     const unit = unitOf(await planAll(this.#engine, submissions), submissions);
     const isEmpty = unit.jobs.length === 0;
     const handles = isEmpty ? [] : this.#toHandles(unit, await this.#engine.submit(unit, call), false);
@@ -183,6 +186,7 @@ export class Millrace implements Enqueuer {
     call?: CallOptions,
   ): Promise<readonly PublishedJob[]> {
     this.#checkOpen();
+    checkCallOptions(call, "publish");
     const [engine, toHandles] = [this.#engine, this.#toHandles];
     const submit = (unit: SubmitUnit): Promise<SubmitAnswer> => engine.submit(unit, call);
     const submitting = { engine, toHandles, isInTransaction: false, submit };
@@ -192,6 +196,7 @@ export class Millrace implements Enqueuer {
   /** Submits a flow: all of its nodes or none, in one atomic step. */
   async submit(flow: Flow, options: SubmitFlowOptions = {}, call?: CallOptions): Promise<FlowRun> {
     this.#checkOpen();
+    checkCallOptions(call, "submit");
     return this.flows.submit(flow, options, (unit) => this.#engine.submit(unit, call));
   }
 
@@ -299,9 +304,19 @@ export class Millrace implements Enqueuer {
     return readDutyViews(this.#engine.store, this.dutyNames);
   }
 
-  /** What the duties of any process leave alone for a while because it failed again and again. */
+  /**
+   * What is left alone: by the duties of any process for a while, because it failed again and again; for good, because the
+   * store could not read the record and has set it aside.
+   */
   quarantined(): Promise<readonly Quarantined[]> {
     return readQuarantined(this.#engine.store);
+  }
+
+  /** Takes records that were set aside out of the store, by the refs that `quarantined()` tells; answers how many. */
+  async deleteAside(refs: readonly string[]): Promise<number> {
+    if (!Array.isArray(refs) || refs.some((ref) => typeof ref !== "string"))
+      throw new MillraceError("invalid-option", "deleteAside: the refs must be a list of texts.");
+    return refs.length === 0 ? 0 : this.#engine.store.removeAside(refs);
   }
 
   async explain(id: string): Promise<Explanation | null> {

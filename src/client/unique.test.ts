@@ -78,6 +78,20 @@ describe("unique keys", () => {
     expect((await v.run(v.mill.jobs.get(charge, holder.id)))?.result).toBe("charged");
   });
 
+  test("a wait for another job's result is refused at once, not at that job's end", async () => {
+    const [charge, ship] = [job<{ n: number }, string>("charge"), job<{ n: number }, number>("ship")];
+    const unique = { key: "k", scope: "global" } as const;
+    const { id } = await v.run(v.mill.enqueue(charge, { n: 1 }, { unique, delay: "1h" }));
+    const other = await v.run(v.mill.enqueue(ship, { n: 1 }, { unique }));
+    for (const wait of [
+      () => other.result({ timeout: "1m" }),
+      () => v.mill.handle(ship, id).result({ timeout: "1m" }),
+      () => v.mill.call(ship, { n: 1 }, { unique, timeout: "1m" }),
+    ])
+      await expect(v.run(wait())).rejects.toThrow(coded("other-job"));
+    expect((await v.run(v.mill.jobs.get(charge, id)))?.state).toBe("scheduled");
+  });
+
   test("a field that the input does not have is refused, at the definition where it can be seen there", async () => {
     const email = job<{ to: string; cc?: string }>("email", { unique: { fields: ["cc"] } });
     await expect(v.run(v.mill.enqueue(email, { to: "a" }))).rejects.toThrow(/has no field "cc"/);

@@ -1,11 +1,17 @@
 // Whatever is given to a call, its refusal is a MillraceError with a code, and always a rejection where a promise is due.
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
-import { handler, isMillraceError, job } from "../index.ts";
+import { flow, handler, isMillraceError, job, topic } from "../index.ts";
 
 const v = useVirtualMill();
 const wrong: unknown[] = [undefined, null, 1, "", {}, [], () => 1, Symbol("s"), 5n];
 const plain = job("plain");
+const news = topic("news");
+const aFlow = () => {
+  const made = flow("one");
+  made.add("only", plain, null);
+  return made;
+};
 const handlers = [handler(plain, () => 1)];
 
 const calls: Record<string, (given: never) => unknown> = {
@@ -50,6 +56,16 @@ const calls: Record<string, (given: never) => unknown> = {
   "enqueue(job, input, options)": (given) => v.mill.enqueue(plain, null, given),
   "enqueue(job, input, options, call)": (given) => v.mill.enqueue(plain, null, {}, given),
   "enqueueMany(list)": (given) => v.mill.enqueueMany(given),
+  "enqueueMany(list, call)": (given) => v.mill.enqueueMany([plain.with(null)], given),
+  "submit(flow, options)": (given) => v.mill.submit(aFlow(), given),
+  "submit(flow, options, call)": (given) => v.mill.submit(aFlow(), {}, given),
+  "publish(topic, input, options)": (given) => v.mill.publish(news, null, given),
+  "publish(topic, input, options, call)": (given) => v.mill.publish(news, null, {}, given),
+  "call(job, input, options)": (given) =>
+    v.mill.call(plain, null, { timeout: "1s", ...(given as object) } as never),
+  "kv.get(key, options)": (given) => v.mill.kv.get("a", given),
+  "kv.put(key, value, options)": (given) => v.mill.kv.put("a", 1, given),
+  "kv.delete(key, options)": (given) => v.mill.kv.delete("a", given),
   "work(handlers)": (given) => v.mill.work(given),
   "work(handlers, options)": (given) => v.mill.work(handlers, given),
   "work(handlers, { queues })": (given) => v.mill.work(handlers, { queues: given }),
@@ -72,6 +88,39 @@ describe("wrong arguments", () => {
         error,
       ]);
     }
+  });
+
+  test.each([
+    ...["jobs.get(id, options)", "jobs.list(query)", "jobs.list({}, options)", "jobs.find(query)"],
+    ...[
+      "jobs.counts(options)",
+      "jobs.logs(id, options)",
+      "jobs.cancel(id, options)",
+      "jobs.retry(id, options)",
+    ],
+    ...["jobs.delete(id, options)", "jobs.runNow(id, options)", "jobs.reschedule(id, options)"],
+    ...["jobs.edit(id, changes)", "jobs.revoke(id, options)", "queues.pause(queue, options)"],
+    ...["queues.set(queue, settings)", "limits.edit(name, settings)", "limits.throttle(name, options)"],
+    ...["enqueue(job, input, options)", "enqueue(job, input, options, call)", "enqueueMany(list, call)"],
+    ...["submit(flow, options)", "submit(flow, options, call)", "publish(topic, input, options)"],
+    ...["publish(topic, input, options, call)", "call(job, input, options)", "work(handlers, options)"],
+    ...["kv.get(key, options)", "kv.put(key, value, options)", "kv.delete(key, options)"],
+  ])("%s refuses an option that it does not know", async (name) => {
+    const answer = calls[name]?.({ timout: "1s" } as never) as Promise<unknown>;
+    await expect(v.run(answer)).rejects.toMatchObject({
+      code: "invalid-option",
+      message: expect.stringContaining('unknown option "timout"'),
+    });
+  });
+
+  test.each([
+    ["kv.delete", () => v.mill.kv.delete("k", { ttl: "1s" } as object), "ttl"],
+    ["kv.getEntry", () => v.mill.kv.getEntry("k", { version: 1 } as object), "version"],
+  ])("%s refuses an option of another call", async (_name, call: () => Promise<unknown>, option) => {
+    await expect(v.run(call())).rejects.toMatchObject({
+      code: "invalid-option",
+      message: expect.stringContaining(`unknown option "${option}"`),
+    });
   });
 
   test.each(["jobs.get(id)", "jobs.cancel(id)", "jobs.delete(id)", "explain(id)", "runDuty(name)"])(

@@ -5,6 +5,7 @@
 import { durationMs, durationText } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
+import { checkOptions } from "../model/option.ts";
 import type { Platform } from "../platform/platform.ts";
 
 export interface CallOptions {
@@ -15,6 +16,11 @@ export interface CallOptions {
 }
 
 export const callKeys = ["timeout", "signal"] as const;
+
+/** For a call that takes nothing but these two; one with more options checks them itself, together with `callKeys`. */
+export function checkCallOptions(options: CallOptions | undefined, what: string): void {
+  if (options !== undefined) checkOptions(options, what, callKeys);
+}
 
 export interface LimitedCall<Answer> {
   readonly platform: Platform;

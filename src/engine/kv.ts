@@ -8,7 +8,7 @@ import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Doc, DocPut } from "../store/records.ts";
-import { callKeys, withinLimit } from "./call-limit.ts";
+import { callKeys, checkCallOptions, withinLimit } from "./call-limit.ts";
 import type { CallOptions } from "./call-limit.ts";
 import { allDocs } from "./all-docs.ts";
 import type { Engine } from "./engine.ts";
@@ -43,9 +43,16 @@ export function kvPut(
   };
 }
 
-export function readKvPutOptions(options: KvPutOptions | undefined): { version?: number; ttlMs?: number } {
+/** What a put and a delete take; a call of its own takes `callKeys` too, an effect of a handler does not. */
+export const kvPutKeys = ["version", "ttl"] as const;
+export const kvDeleteKeys = ["version"] as const;
+
+export function readKvPutOptions(
+  options: KvPutOptions | undefined,
+  known: readonly string[],
+): { version?: number; ttlMs?: number } {
   if (options === undefined) return {};
-  const { version, ttl } = checkOptions(options, "kv options", ["version", "ttl", ...callKeys]);
+  const { version, ttl } = checkOptions(options, "kv options", known);
   return {
     ...(version === undefined
       ? {}
@@ -67,6 +74,7 @@ export class Kv {
 
   async getEntry<Value = unknown>(key: string, limit?: CallOptions): Promise<KvEntry<Value> | undefined> {
     checkName(key, "kv key");
+    checkCallOptions(limit, "kv get");
     const { platform, store } = this.#engine;
     const run = (): ReturnType<typeof store.readDocs> => store.readDocs({ kind: kvKind, ids: [key] });
     const { docs } = await withinLimit(limit, { platform, what: "kv get", isWrite: false, run });
@@ -77,12 +85,12 @@ export class Kv {
   async put(key: string, value: unknown, options?: KvPutOptions): Promise<number> {
     checkName(key, "kv key");
     const body = this.#engine.settings.coder.encode(value, "kv value");
-    return this.#write(kvPut(key, body, readKvPutOptions(options)), options);
+    return this.#write(kvPut(key, body, readKvPutOptions(options, [...kvPutKeys, ...callKeys])), options);
   }
 
   async delete(key: string, options?: Omit<KvPutOptions, "ttl">): Promise<void> {
     checkName(key, "kv key");
-    await this.#write(kvPut(key, null, readKvPutOptions(options)), options);
+    await this.#write(kvPut(key, null, readKvPutOptions(options, [...kvDeleteKeys, ...callKeys])), options);
   }
 
   /** All entries whose key starts with the prefix, in byte order. */

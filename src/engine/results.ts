@@ -20,6 +20,7 @@ interface Waiter {
   /** False until the submit of its job is answered: that there is no such job then means nothing. */
   isSubmitted: boolean;
   readonly isForFlow: boolean;
+  readonly check: ((record: JobRecord) => void) | undefined;
   ended(record: JobRecord | null): void;
   failed(error: unknown): void;
 }
@@ -45,6 +46,8 @@ interface WaitOptions {
   readonly submitted?: Promise<Submitted>;
   /** Whether the end of a flow is awaited; left out for that of a job. One that waits for the other is told so at once. */
   readonly isForFlow?: true;
+  /** Throws where the job is another one than the caller may wait for, so that nobody waits for the end of it. */
+  readonly check?: (record: JobRecord) => void;
 }
 
 export class Results {
@@ -77,6 +80,7 @@ export class Results {
       const waiter: Waiter = {
         isSubmitted: submitted === undefined,
         isForFlow: options.isForFlow === true,
+        check: options.check,
         ended: (record) => (done(), resolve(record)),
         failed: (error) => (done(), reject(error)),
       };
@@ -174,18 +178,25 @@ export class Results {
     });
   }
 
-  /** A flow has no result of its own, and a job has no nodes. */
-  #refuseOthers({ id, queue }: JobRecord): void {
-    const isFlow = queue === flowQueue;
-    for (const waiter of [...(this.#waiters.get(id) ?? [])])
-      if (waiter.isForFlow !== isFlow)
-        waiter.failed(
-          isFlow
-            ? new MillraceError(
-                "other-job",
-                `${JSON.stringify(id)} is a flow: wait for it with mill.flows.run(id).result().`,
-              )
-            : new MillraceError("flow-not-found", `${JSON.stringify(id)} is a job and no flow.`),
-        );
+  #refuseOthers(record: JobRecord): void {
+    for (const waiter of [...(this.#waiters.get(record.id) ?? [])]) {
+      try {
+        checkKind(record, waiter.isForFlow);
+        waiter.check?.(record);
+      } catch (error) {
+        waiter.failed(error);
+      }
+    }
   }
+}
+
+/** A flow has no result of its own, and a job has no nodes. */
+function checkKind({ id, queue }: JobRecord, isForFlow: boolean): void {
+  const isFlow = queue === flowQueue;
+  if (isForFlow === isFlow) return;
+  if (!isFlow) throw new MillraceError("flow-not-found", `${JSON.stringify(id)} is a job and no flow.`);
+  throw new MillraceError(
+    "other-job",
+    `${JSON.stringify(id)} is a flow: wait for it with mill.flows.run(id).result().`,
+  );
 }

@@ -159,7 +159,11 @@ export const errorCatalogue = {
     false,
     "The connection has no open transaction, or is of another kind or database.",
   ),
-  "unknown-store": entry(400, false, "The store URL has a scheme that Millrace does not know."),
+  "unknown-store": entry(
+    400,
+    false,
+    "The store URL cannot be read, or has a scheme that Millrace does not know.",
+  ),
   "store-unavailable": entry(503, true, "The store could not be reached or could not be opened."),
   "store-busy": entry(503, true, "Another process held the store's write lock for too long."),
   "store-full": entry(

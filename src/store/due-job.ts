@@ -1,17 +1,21 @@
 /** A job whose clock has rung, as every store hands it to the duty that decides about it. */
 import { stateOfCode } from "../model/job-state.ts";
-import type { dueFields, JobRow } from "./job-fields.ts";
+import { dueFields, toldOtherwise } from "./job-fields.ts";
+import type { JobFieldName, JobRow } from "./job-fields.ts";
 import type { Clock } from "./operations.ts";
 import type { DueJob } from "./records.ts";
 import { clockFields } from "./rules/guard.ts";
+
+const asTheyAre = dueFields.filter(
+  (name: JobFieldName) => !(toldOtherwise as readonly string[]).includes(name),
+);
 
 export function dueJobOf(
   row: Pick<JobRow, (typeof dueFields)[number]>,
   { clock, now }: { readonly clock: Clock; readonly now: number },
 ): DueJob {
-  const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
   return {
-    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
+    ...(Object.fromEntries(asTheyAre.map((name) => [name, row[name]])) as unknown as DueJob),
     state: stateOfCode(row.state),
     cancelAsked: row.cancelAsked === 1,
     started: row.startedAt !== null,

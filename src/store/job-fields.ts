@@ -135,6 +135,11 @@ export const dueFields = [
   ...(["cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
 ] as const satisfies readonly JobFieldName[];
 
+/** Those of `dueFields` that a duty is told in other words: `DueJob` in records.ts, put together by due-job.ts. */
+export const toldOtherwise = [
+  ...(["state", "cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
+] as const satisfies readonly (typeof dueFields)[number][];
+
 /** Read anew at each call: a test adds a field to the table. */
 export function fieldNames(
   isWanted: (field: JobField, name: string) => boolean = () => true,

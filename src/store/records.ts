@@ -2,6 +2,7 @@
  * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store keeps and hands
  * back unread; everything a rule reads is a number, a flag or a key.
  */
+import type { dueFields, JobRow, leasedFields, toldOtherwise } from "./job-fields.ts";
 import type { Due } from "../model/change.ts";
 import type { EventKind } from "../model/event-kind.ts";
 import type { GateBounds, GateState, GateUse, TokenRate } from "../model/gate.ts";
@@ -53,33 +54,19 @@ export interface LeaseRef {
   readonly fence: number;
 }
 
-/** A job as a claim hands it out. */
-export interface LeasedJob extends LeaseRef {
-  readonly route: number;
-  readonly rev: number;
-  readonly attempt: number;
-  readonly input: string;
-  readonly policy: string | null;
-  readonly meta: string | null;
-  readonly attempts: string | null;
-  readonly createdAt: number;
-  readonly dueAt: number;
+/** A job as a claim hands it out: what `leasedFields` names of it. */
+export interface LeasedJob extends Readonly<Omit<Pick<JobRow, (typeof leasedFields)[number]>, "claimedAt">> {
   /** Store time of the claim. */
   readonly claimedAt: number;
-  readonly deadlineAt: number | null;
   /** The gates of its keys, where it has any. Only a claim tells them. */
   readonly keyGates?: readonly string[];
 }
 
 /** A job whose clock has rung, with what the model needs to decide. */
-export interface DueJob extends LeaseRef {
-  readonly route: number;
+export interface DueJob extends Readonly<
+  Omit<Pick<JobRow, (typeof dueFields)[number]>, (typeof toldOtherwise)[number]>
+> {
   readonly state: JobState;
-  readonly rev: number;
-  readonly attempt: number;
-  readonly policy: string | null;
-  readonly attempts: string | null;
-  readonly owner: string | null;
   readonly cancelAsked: boolean;
   /** Whether the running attempt reported that its handler had started. */
   readonly started: boolean;

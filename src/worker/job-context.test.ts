@@ -51,6 +51,31 @@ describe("the idempotency key", () => {
   });
 });
 
+test("an effect refuses options that only a call of its own has", async () => {
+  const refusals: unknown[] = [];
+  await v.run(
+    v.mill.work([
+      handler(plain, ({ kv }) => {
+        for (const act of [
+          () => kv.put("k", 1, { timeout: "1s" } as object),
+          () => kv.delete("k", { ttl: "1s" } as object),
+        ])
+          try {
+            act();
+          } catch (error) {
+            refusals.push(error);
+          }
+        return 1;
+      }),
+    ]),
+  );
+  await v.run(v.mill.call(plain, { n: 1 }));
+  expect(refusals).toMatchObject([
+    { code: "invalid-option", message: expect.stringContaining('"timeout"') },
+    { code: "invalid-option", message: expect.stringContaining('"ttl"') },
+  ]);
+});
+
 test("a handler knows its job's queue and age, and on which worker and host it runs", async () => {
   const seen = deferred<unknown>();
   await v.run(

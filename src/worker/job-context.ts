@@ -15,7 +15,7 @@ import { anySubmission } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
-import { kvKind, readKvPutOptions } from "../engine/kv.ts";
+import { kvDeleteKeys, kvKind, kvPutKeys, readKvPutOptions } from "../engine/kv.ts";
 import type { KvPutOptions } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planGrowth } from "../engine/flows/grow-flow.ts";
@@ -301,13 +301,13 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
           draft(`kv.put(${JSON.stringify(key)})`).putDoc(
             checkName(key, "kv key"),
             engine.settings.coder.encode(value, "kv value"),
-            readKvPutOptions(options),
+            readKvPutOptions(options, kvPutKeys),
           ),
         delete: (key, options) =>
           draft(`kv.delete(${JSON.stringify(key)})`).putDoc(
             checkName(key, "kv key"),
             null,
-            readKvPutOptions(options),
+            readKvPutOptions(options, kvDeleteKeys),
           ),
       },
     };

@@ -1,8 +1,10 @@
 /**
  * A field of a job is one line of store/job-fields.ts. Here the table gets two more lines, one for what a job is and one for
- * where it stands, and nothing else is edited: every store keeps both through submit, claim, settle, history and replay.
+ * where it stands, and nothing else is edited: every store keeps both through submit, claim, settle, history and replay, and
+ * tells them to a duty whose list of fields names them.
  */
 import { describe, expect, test, vi } from "vitest";
+import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
@@ -13,12 +15,13 @@ import { useTestDatabase } from "../support/use-postgres.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 
 vi.mock("../../src/store/job-fields.ts", async (importOriginal) => {
-  const original = await importOriginal<{ jobFields: object }>();
+  const original = await importOriginal<{ jobFields: object; dueFields: string[] }>();
   const line = { type: "text", isNullable: true, initial: null, isRare: true };
   Object.assign(original.jobFields, {
     shape: { ...line, home: "spec" },
     colour: { ...line, home: "state" },
   });
+  original.dueFields.push("shape", "colour");
   return original;
 });
 
@@ -27,16 +30,13 @@ const redis = useOwnRedis();
 const [source] = postgresSources();
 const schemas = new SchemaPool(useTestDatabase(source!));
 
-const stores: readonly (readonly [string, () => Promise<Store>])[] = [
-  ["SQLite", () => openSqliteStore({ path: ":memory:", platform: createHeldPlatform() })],
+const stores: readonly (readonly [string, (platform: Platform) => Promise<Store>])[] = [
+  ["SQLite", (platform) => openSqliteStore({ path: ":memory:", platform })],
   [
     "Postgres",
-    () =>
-      schemas.open((place) =>
-        openPostgresStore({ ...place, platform: createHeldPlatform(), clock: "platform" }),
-      ),
+    (platform) => schemas.open((place) => openPostgresStore({ ...place, platform, clock: "platform" })),
   ],
-  ["Redis", () => redis.open({ platform: createHeldPlatform(), clock: "platform" })],
+  ["Redis", (platform) => redis.open({ platform, clock: "platform" })],
 ];
 
 const plain = { shape: null, colour: null };
@@ -49,7 +49,8 @@ describe.each(stores)("%s", (_, open) => {
   ])(
     "keeps a field that is only a line of the table, %s, through a job's whole life",
     async (_title, given) => {
-      const store = await open();
+      const held = createHeldPlatform();
+      const store = await open(held);
       const expected = { ...plain, ...given };
       const read = async (): Promise<unknown> => (await store.readJobs(["a"]))[0];
       try {
@@ -65,6 +66,9 @@ describe.each(stores)("%s", (_, open) => {
         await store.changeIf([aChange("a", ["completed"], replay())]);
         expect(await read()).toMatchObject({ state: "ready", ...expected });
         const [third] = (await store.claim(aClaim({ max: 1 }))).jobs;
+        held.advance(aClaim().leaseMs);
+        const { jobs: due } = await store.readDue({ clock: "lease", max: 1, cursor: null });
+        expect(due).toMatchObject([{ id: "a", ...expected }]);
         await store.settleIfLeased([aSettle(third!, finish("failed"))]);
         expect(await read()).toMatchObject({ id: "a", state: "failed", ...expected });
         expect((await store.readJobs(["b"]))[0]).toMatchObject({ state: "ready", ...plain });

@@ -5,7 +5,6 @@ export interface ScriptEnd {
   readonly code: number | null;
   readonly out: string;
   readonly err: string;
-  readonly tookMs: number;
 }
 
 interface ScriptSetting {
@@ -15,7 +14,6 @@ interface ScriptSetting {
 }
 
 export function runScript(path: string, cwd: string, setting: ScriptSetting = {}): Promise<ScriptEnd> {
-  const startMs = performance.now();
   const child = spawn(process.execPath, ["--conditions=millrace-source", path], {
     cwd,
     env: { ...process.env, ...setting.env },
@@ -26,6 +24,6 @@ export function runScript(path: string, cwd: string, setting: ScriptSetting = {}
   child.stderr.on("data", (chunk: Buffer) => (err += chunk.toString()));
   if (setting.isService === true) child.stdout.once("data", () => child.kill("SIGTERM"));
   return new Promise((resolve) => {
-    child.once("close", (code) => resolve({ code, out, err, tookMs: performance.now() - startMs }));
+    child.once("close", (code) => resolve({ code, out, err }));
   });
 }

@@ -56,12 +56,13 @@ async function cancelOne(call: Call, id: string): Promise<number> {
 async function cancelMany(call: Call): Promise<number> {
   const { terminal, options, wantsJson } = call;
   const query = readQuery(call, liveStates);
-  const { cancelled, signalled, finished } = await withMillrace(call, await existingStoreUrl(call), (mill) =>
+  const answers = await withMillrace(call, await existingStoreUrl(call), (mill) =>
     mill.jobs.cancel(query, options.get("why")),
   );
+  const { cancelled, signalled, finished } = answers;
   terminal.writeOut(
     wantsJson
-      ? `${toJson({ cancelled, signalled, finished })}\n`
+      ? `${toJson(answers)}\n`
       : `${cancelled} cancelled, ${signalled} running and told to stop, ${finished} had finished\n`,
   );
   return 0;

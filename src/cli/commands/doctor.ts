@@ -4,7 +4,7 @@
  * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
-import { readQuarantined } from "../../client/quarantined.ts";
+import { readLeftAlone, readSetAside } from "../../client/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { withoutHidden } from "../../model/hidden-queue.ts";
@@ -204,24 +204,19 @@ const asideShown = 5;
 
 /** Records that the store could not read: whatever met them went on without them. */
 async function asideFindings(store: Store): Promise<readonly Finding[]> {
-  let count = 0;
-  const first: string[] = [];
-  let after: string | null = null;
-  for (let step = 0; step < auditStepsMax; step++) {
-    const page: Awaited<ReturnType<Store["readAside"]>> = await store.readAside({ after, max: auditBatch });
-    count += page.records.length;
-    for (const { id, ref, why } of page.records.slice(0, asideShown - first.length))
-      first.push(`${id ?? ref} (${why})`);
-    after = page.cursor;
-    if (after === null) break;
-  }
+  const records = await readSetAside(store);
+  const count = records.length;
   if (count === 0) return [];
+  const first = records
+    .slice(0, asideShown)
+    .map(({ item, ref, error }) => `${item ?? `the ref ${ref}`} (${error})`);
   const which = `${first.join(", ")}${count > first.length ? ", and others" : ""}`;
   return [
     {
       check: "records",
       problem: `${count} ${count === 1 ? "record" : "records"} could not be read and ${count === 1 ? "is" : "are"} set aside: ${which}.`,
-      advice: "They are in no list and no count, and do not run. Find out who wrote there, then remove them.",
+      advice:
+        "They are in no list and no count, and do not run; millrace duties lists them. Find out who wrote there, then take them out with millrace delete ID, or millrace delete REF --aside.",
     },
   ];
 }
@@ -268,7 +263,7 @@ async function overdueFindings(store: Store, now: number): Promise<readonly Find
 }
 
 async function quarantineFindings(store: Store): Promise<readonly Finding[]> {
-  const items = await readQuarantined(store);
+  const items = await readLeftAlone(store);
   return items.map(({ duty, item, failures, error, until }) => ({
     check: "duties",
     problem: `The duty ${duty} failed ${failures} times${item === null ? "" : ` on ${item}`}: ${error}`,

@@ -1,9 +1,12 @@
-/** `millrace duties`: what the background duties of all processes have done, or one duty run by hand. */
+/** `millrace duties`: what the background duties of all processes have done and left alone, or one duty run by hand. */
 import type { DutyView, PartitionDutyView } from "../../client/duty-views.ts";
+import type { Quarantined } from "../../client/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
+import { escapeText } from "../escape.ts";
 import { formatTable } from "../format-table.ts";
+import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
 import { quote, wrong } from "../read-args.ts";
@@ -29,16 +32,16 @@ export const duties: Command = {
 
 const columns = [
   { title: "DUTY" },
-  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "ASIDE"].map((title) => ({ title, isNumber: true })),
+  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "LEFT ALONE"].map((title) => ({ title, isNumber: true })),
   { title: "LAST" },
   { title: "PARTITIONS MISSING" },
 ];
 
 function cells({ duty, lagMs, missing, ...counts }: DutyView): readonly string[] {
-  const { processes, passes, processed, errors, aside } = counts;
+  const { processes, passes, processed, errors, leftAlone } = counts;
   return [
     duty,
-    ...[processes, passes, processed, errors, aside].map(String),
+    ...[processes, passes, processed, errors, leftAlone].map(String),
     lastOf(lagMs),
     missing.join(", "),
   ];
@@ -48,10 +51,17 @@ function partitionCells({
   partition,
   processed,
   errors,
-  aside,
+  leftAlone,
   lagMs,
 }: PartitionDutyView): readonly string[] {
-  return [`  partition ${partition}`, "", "", ...[processed, errors, aside].map(String), lastOf(lagMs), ""];
+  return [
+    `  partition ${partition}`,
+    "",
+    "",
+    ...[processed, errors, leftAlone].map(String),
+    lastOf(lagMs),
+    "",
+  ];
 }
 
 function lastOf(lagMs: number | null): string {
@@ -59,13 +69,36 @@ function lastOf(lagMs: number | null): string {
 }
 
 async function listDuties(call: Call): Promise<number> {
-  const all = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.duties());
+  const [all, quarantined] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
+    Promise.all([mill.duties(), mill.quarantined()]),
+  );
   const rows = all.flatMap((view) => [
     cells(view),
     ...(call.options.has("partitions") ? view.partitions.map(partitionCells) : []),
   ]);
-  call.terminal.writeOut(`${call.wantsJson ? toJson({ duties: all }) : formatTable(columns, rows)}\n`);
+  const table = formatTable(columns, rows);
+  call.terminal.writeOut(
+    call.wantsJson
+      ? `${toJson({ duties: all, quarantined })}\n`
+      : [table, ...quarantined.slice(0, shownMax).map(lineOf), ...moreOf(quarantined.length), ""].join("\n"),
+  );
   return 0;
+}
+
+/** Items and records that are left alone, below the table; `--json` has all. */
+const shownMax = 50;
+
+function lineOf(each: Quarantined): string {
+  const of = each.item === null ? "" : ` ${each.item}`;
+  const sentence =
+    each.duty === null
+      ? `set aside: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
+      : `left alone: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
+  return escapeText(sentence);
+}
+
+function moreOf(count: number): readonly string[] {
+  return count > shownMax ? [`and ${count - shownMax} more`] : [];
 }
 
 async function runDuty(call: Call, name: string): Promise<number> {

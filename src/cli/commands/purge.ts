@@ -22,9 +22,7 @@ export const purge: Command = {
     const { deleted, running, "flow-member": members } = answers;
     const stay = members === 0 ? "" : `, ${members} stay with their flows`;
     terminal.writeOut(
-      wantsJson
-        ? `${toJson({ deleted, running, flowMembers: members })}\n`
-        : `${deleted} deleted, ${running} run and stay${stay}\n`,
+      wantsJson ? `${toJson(answers)}\n` : `${deleted} deleted, ${running} run and stay${stay}\n`,
     );
     return 0;
   },

@@ -1,5 +1,6 @@
 /** `millrace retry`: replays finished jobs, one by id or all that match. */
-import type { RetryJobOptions } from "../../client/jobs.ts";
+import type { Answers } from "../../client/cancel-jobs.ts";
+import type { RetryAnswer, RetryJobOptions } from "../../client/jobs.ts";
 import { MillraceError } from "../../model/error.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import { storeOption } from "../command.ts";
@@ -43,25 +44,31 @@ export const retry: Command = {
     const retryOptions = readOptions(options);
     const url = await existingStoreUrl(call);
     if (options.has("node") || options.has("with-rest")) return replayFlow(call, url, id);
-    const retried =
-      id === undefined
-        ? (await withMillrace(call, url, (mill) => mill.jobs.retry(target, retryOptions))).replayed
-        : await retryOne(call, url, id, retryOptions);
-    terminal.writeOut(
-      wantsJson
-        ? `${toJson({ retried })}\n`
-        : `${retried} ${retried === 1 ? "job" : "jobs"} will run again\n`,
-    );
+    if (id !== undefined) return retryOne(call, url, id, retryOptions);
+    const answers = await withMillrace(call, url, (mill) => mill.jobs.retry(target, retryOptions));
+    terminal.writeOut(`${wantsJson ? toJson(answers) : sentenceOf(answers)}\n`);
     return 0;
   },
 };
 
-async function retryOne(call: Call, url: string, id: string, options: RetryJobOptions): Promise<1> {
+function sentenceOf(answers: Answers<RetryAnswer>): string {
+  const { replayed, unfinished, "key-held": keys, "flow-member": members } = answers;
+  const others = [
+    unfinished === 0 ? "" : `, ${unfinished} had not ended`,
+    keys === 0 ? "" : `, ${keys} stay because another job holds their unique key`,
+    members === 0 ? "" : `, ${members} stay with their flows`,
+  ];
+  return `${replayed} ${replayed === 1 ? "job" : "jobs"} will run again${others.join("")}`;
+}
+
+async function retryOne(call: Call, url: string, id: string, options: RetryJobOptions): Promise<number> {
+  const { terminal, wantsJson } = call;
   const answer = await withMillrace(call, url, (mill) => mill.jobs.retry(id, options));
   const shown = JSON.stringify(id);
   switch (answer) {
     case "replayed":
-      return 1;
+      terminal.writeOut(wantsJson ? `${toJson({ id, answer })}\n` : "1 job will run again\n");
+      return 0;
     case "not-found":
       throw new MillraceError("job-not-found", `There is no job ${shown}.`);
     case "key-held":

@@ -14,7 +14,7 @@ export interface DutyTally {
   /** Items and partitions that failed, and passes that did. */
   readonly errors: number;
   /** Items that it leaves alone for now. */
-  readonly aside: number;
+  readonly leftAlone: number;
   /** How long ago the last pass came to its end, when the tally was read; null before the first. */
   readonly lastPassMs: number | null;
   /** The partitions that the last pass passed over; left out for none. */
@@ -27,7 +27,7 @@ export interface DutyTally {
 export interface PartitionTally {
   readonly processed?: number;
   readonly errors?: number;
-  readonly aside?: number;
+  readonly leftAlone?: number;
   /** Of one that the last pass passed over: how long ago one did not; null for never. */
   readonly lastPassMs?: number | null;
 }
@@ -74,7 +74,7 @@ export class DutyCount {
   read(cases: readonly { readonly partition?: number }[], failuresIn: ByPartition): DutyTally {
     const partitions = this.#readPartitions(cases, failuresIn);
     return {
-      ...{ passes: this.#passes, processed: this.#processed, errors: this.#errors, aside: cases.length },
+      ...{ passes: this.#passes, processed: this.#processed, errors: this.#errors, leftAlone: cases.length },
       lastPassMs: this.#sinceMs(this.#lastUs),
       ...(this.#missing.length === 0 ? {} : { missing: this.#missing }),
       ...(Object.keys(partitions).length === 0 ? {} : { partitions }),
@@ -86,16 +86,16 @@ export class DutyCount {
     failuresIn: ByPartition,
   ): Readonly<Record<number, PartitionTally>> {
     const told: Record<number, PartitionTally> = {};
-    const tell = (field: "processed" | "errors" | "aside", counts: ByPartition | undefined): void => {
+    const tell = (field: "processed" | "errors" | "leftAlone", counts: ByPartition | undefined): void => {
       for (const [partition, count] of Object.entries(counts ?? {}))
         if (count > 0) told[Number(partition)] = { ...told[Number(partition)], [field]: count };
     };
     tell("processed", this.#processedIn);
     tell("errors", addByPartition(this.#missedIn, failuresIn));
-    const asideIn: Record<number, number> = {};
+    const leftAloneIn: Record<number, number> = {};
     for (const { partition } of cases)
-      if (partition !== undefined) asideIn[partition] = (asideIn[partition] ?? 0) + 1;
-    tell("aside", asideIn);
+      if (partition !== undefined) leftAloneIn[partition] = (leftAloneIn[partition] ?? 0) + 1;
+    tell("leftAlone", leftAloneIn);
     for (const [partition, reachedUs] of this.#reachedUs)
       told[partition] = { ...told[partition], lastPassMs: this.#sinceMs(reachedUs) };
     return told;

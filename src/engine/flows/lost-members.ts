@@ -17,27 +17,20 @@ import { mintedPartition } from "../../model/job-id.ts";
 import { isTerminal } from "../../model/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { owedPut } from "../../store/rules/arrive.ts";
+import { allAside } from "../all-aside.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
 import { partJob } from "./plan-flow.ts";
 
 const reason = "record-unreadable";
-const pageMax = 100;
 /** A flow whose members end while they are counted is counted again, so often; then by the next walk. */
 const countsMax = 5;
 
 /** @returns how many members came to their end. */
 export async function endLostMembers(engine: Engine): Promise<number> {
   let ended = 0;
-  let after: string | null = null;
-  do {
-    const page: Awaited<ReturnType<Engine["store"]["readAside"]>> = await engine.store.readAside({
-      after,
-      max: pageMax,
-    });
-    for (const { id } of page.records) if (id !== null && (await endLost(engine, id))) ended += 1;
-    after = page.cursor;
-  } while (after !== null);
+  for await (const { id } of allAside(engine.store))
+    if (id !== null && (await endLost(engine, id))) ended += 1;
   return ended;
 }
 

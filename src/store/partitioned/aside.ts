@@ -36,7 +36,8 @@ export async function removeAside(
   { partitions }: PartitionedCalls,
   refs: readonly string[],
 ): Promise<number> {
-  const places = Map.groupBy(refs.map(readRef), ({ number }) => number);
+  const known = refs.map(readRef).filter(({ number }) => partitions[number] !== undefined);
+  const places = Map.groupBy(known, ({ number }) => number);
   const counts = await Promise.all(
     [...places].map(([number, own]) =>
       (partitions[number] as Partition).store.removeAside(own.map(({ ref }) => ref)),

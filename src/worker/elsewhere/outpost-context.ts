@@ -12,7 +12,7 @@ import { checkName } from "../../model/name.ts";
 import { createPlacement } from "../../model/placement.ts";
 import { describeError } from "../../model/attempt-log.ts";
 import { readEnqueueOptions } from "../../engine/job-options.ts";
-import { readKvPutOptions } from "../../engine/kv.ts";
+import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/kv.ts";
 import type { LogFields } from "../../engine/logger.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { BuiltNode } from "../../engine/flows/flow.ts";
@@ -218,11 +218,11 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
       },
       kv: {
         put: (key, value, options) => {
-          readKvPutOptions(options);
+          readKvPutOptions(options, kvPutKeys);
           apply({ effect: "kv.put", key: checkName(key, "kv key"), ...sentOptions(options) }, value);
         },
         delete: (key, options) => {
-          readKvPutOptions(options);
+          readKvPutOptions(options, kvDeleteKeys);
           apply({ effect: "kv.delete", key: checkName(key, "kv key"), ...sentOptions(options) });
         },
       },
