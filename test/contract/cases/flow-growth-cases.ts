@@ -221,6 +221,26 @@ export const flowGrowthCases: ContractGroup = {
       },
     ],
     [
+      "a member that comes back to wait has no deadline that has passed, and keeps one that has not",
+      async ({ store, platform, read }) => {
+        const late = aMember("a", { deadline: { inMs: 10 } });
+        const early = aMember("b", { deadline: { inMs: 1000 } });
+        const waiting = aMember("c", { need: 1, deadline: { inMs: 10 } });
+        await store.submit([{ jobs: [aFlow(3), late, early, waiting] }]);
+        const { deadlineAt } = await read("F.b");
+        platform.advance(10);
+        const names = ["F.a", "F.b"];
+        await store.changeIf(names.map((id) => aChange(id, ["ready"], finish("expired"))));
+        const anew = block({ waits: { need: 1, slack: 0 } });
+        const changes = [...names, "F.c"].map((id) => aChange(id, ["expired", "blocked"], anew));
+        expect(await store.changeIf(changes)).toMatchObject(names.concat("F.c").map(() => ({ kind: "ok" })));
+        expect(await read("F.a")).toMatchObject({ state: "blocked", deadlineAt: null });
+        expect(await read("F.b")).toMatchObject({ state: "blocked", deadlineAt });
+        // It has not ended yet, so it still has to.
+        expect(await read("F.c")).toMatchObject({ state: "blocked", deadlineAt: deadlineAt! - 990 });
+      },
+    ],
+    [
       "a replay of a member whose key another holds by now is refused and counts nothing",
       async ({ store, submit, read }) => {
         const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
