@@ -2,7 +2,7 @@
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { MillraceError } from "../model/error.ts";
 import { targetOf } from "../model/flow/edge.ts";
-import { flowQueue, idOfPath, memberTag, pathOfId } from "../model/flow/flow-meta.ts";
+import { flowQueue, memberTag, pathOfId } from "../model/flow/flow-meta.ts";
 import { Flow } from "../engine/flows/flow.ts";
 import { checkOnFailure } from "../engine/flows/flow-options.ts";
 import { conditionOf } from "../model/flow/graph.ts";
@@ -21,7 +21,7 @@ import { planFlow } from "../engine/flows/plan-flow.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readEnqueueOptions } from "../engine/job-options.ts";
 import type { RetentionOptions } from "../engine/job-options.ts";
-import { readPartResults } from "../engine/flows/part-results.ts";
+import { readFlowResult } from "../engine/flows/part-results.ts";
 import type { Results } from "../engine/results.ts";
 import { refusalError } from "../engine/submit.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
@@ -217,19 +217,7 @@ export class Flows {
     });
     if (record === null) throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
     if (record.state !== "completed") throw await this.#endError(record);
-    const { ends = [] } = flowMetaOf(record);
-    const results = await Promise.all(
-      ends.map(async (path) => {
-        const end = await this.#engine.reads.add(idOfPath(id, path));
-        return [path, end === null ? undefined : await this.#resultOf(end)] as const;
-      }),
-    );
-    return Object.fromEntries(results.filter(([, result]) => result !== undefined));
-  }
-
-  async #resultOf(record: JobRecord): Promise<unknown> {
-    if (flowMetaOf(record).part !== undefined) return readPartResults(this.#engine, record);
-    return record.result === null ? undefined : this.#engine.settings.coder.decode(record.result);
+    return readFlowResult(this.#engine, record);
   }
 
   async #endError({ id, name, state, reason }: JobRecord): Promise<MillraceError> {

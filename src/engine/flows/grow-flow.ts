@@ -9,7 +9,7 @@ import type { Part, PlannedNode } from "../../model/flow/graph.ts";
 import { capOf, firstTurns } from "../../model/flow/turns.ts";
 import type { FirstTurns } from "../../model/flow/turns.ts";
 import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
-import type { AnyJob } from "../definition.ts";
+import type { AnyJob, Submission } from "../definition.ts";
 import type { Engine } from "../engine.ts";
 import { checkRefs, membersOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";
@@ -103,11 +103,11 @@ async function assemble(
 ): Promise<Growing> {
   if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
   const plan = planGraph(nodes, { path, part, isThere });
-  checkRefs(nodes);
+  checkRefs(nodes, plan.nodes);
   // The plan is in the order of what was built.
   const jobs = await planNodeJobs(engine, nodes);
   for (const node of plan.nodes) if (turns?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
-  const memberOf = membersOf(root);
+  const memberOf = membersOf(root, plan.nodes);
   const members = plan.nodes.map((node, at) => memberOf(node, nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = plan.nodes.filter(({ within }: PlannedNode) => within === path).length;
   const [none, more] = [needOfPart(part, 0), needOfPart(part, total)];
@@ -140,7 +140,7 @@ export async function planItems(
     readonly isAgain: boolean;
     readonly job: AnyJob;
     readonly items: readonly unknown[];
-    readonly options: Readonly<Record<string, unknown>> | undefined;
+    readonly options: Submission["options"];
   },
 ): Promise<Growing> {
   const root = rootOf(id) ?? id;
@@ -157,11 +157,7 @@ export async function planItems(
       cancelsRest: false,
       refs: [],
     },
-    submission: {
-      job,
-      input,
-      options: options === undefined || Object.keys(options).length === 0 ? undefined : options,
-    },
+    submission: { job, input, options },
   }));
   const known = isAgain ? await readKnown(engine, root, given) : new Set<string>();
   const nodes = given.filter((node) => !known.has(node.path));
