@@ -2,13 +2,14 @@
  * Growth: what a handler adds to its own flow becomes part of the settle that ends its job, so that it happens with the
  * job's completion or not at all, and a flow is never decided while a node is about to add to it.
  */
+import { digestText } from "../../codec/digest.ts";
 import { MillraceError } from "../../model/error.ts";
 import { idOfPath, isItem, numberOfItem, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { joinsSome, invalidFlow, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { Part, PlannedNode } from "../../model/flow/graph.ts";
 import { capOf, firstTurns } from "../../model/flow/turns.ts";
 import type { FirstTurns } from "../../model/flow/turns.ts";
-import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
+import type { Effects, JobRecord, LeasedJob, NewJob } from "../../store/records.ts";
 import type { AnyJob, Submission } from "../definition.ts";
 import type { Engine } from "../engine.ts";
 import { checkRefs, membersOf, planNodeJobs } from "./plan-flow.ts";
@@ -20,13 +21,14 @@ export type Growing = Required<Pick<Effects, "jobs" | "grows" | "links">>;
 
 /**
  * @param within the id of the flow or part that the nodes are added to.
+ * @param by the member that adds them: of two that add a node of one name at once, the store refuses the second.
  * @param isAgain a replay has brought the node back that adds them: what it has added before is there, and is left alone.
  */
 export async function planGrowth(
   engine: Engine,
   added: Flow,
   within: string,
-  isAgain: boolean,
+  { by, isAgain }: { readonly by: Pick<LeasedJob, "id" | "fence">; readonly isAgain: boolean },
 ): Promise<Growing> {
   const root = rootOf(within) ?? within;
   const path = pathOfId(within);
@@ -42,8 +44,11 @@ export async function planGrowth(
   if (doubled !== undefined && !isAgain)
     throw invalidFlow(`Two nodes have the name ${JSON.stringify(doubled.path)}.`);
   const nodes = given.filter((node) => !known.has(node.path));
-  const there = await readThere(engine, within, part, nodes);
-  return assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
+  const isClosing = flow?.cancelAsked === true || flow?.state !== "blocked";
+  const there = await readThere(engine, { within, own: part, isClosing }, nodes);
+  const growing = await assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
+  const digest = digestText(`${by.id} ${by.fence}`);
+  return { ...growing, jobs: growing.jobs.map((job) => ({ ...job, digest })) };
 }
 
 /** Which of these nodes are there already. */
@@ -59,8 +64,7 @@ async function readKnown(
 /** The members beside these nodes that they come after or go before. */
 async function readThere(
   engine: Engine,
-  within: string,
-  own: Part,
+  { within, own, isClosing }: { readonly within: string; readonly own: Part; readonly isClosing: boolean },
   nodes: readonly BuiltNode[],
 ): Promise<ReadonlySet<string>> {
   const root = rootOf(within) ?? within;
@@ -70,13 +74,20 @@ async function readThere(
   const records = await Promise.all(asked.map((path) => engine.reads.add(idOfPath(root, path))));
   // An edge of what stands inside of another part leads elsewhere.
   const there = records.filter((record): record is JobRecord => record?.flow === within);
-  const byPath = new Map(there.map((record) => [pathOfId(record.id), flowMetaOf(record)]));
+  const byPath = new Map(there.map((record) => [pathOfId(record.id), record]));
   for (const { path, before = [] } of nodes)
     for (const later of before) {
-      const { part, wants } = byPath.get(later) ?? {};
+      const record = byPath.get(later);
+      if (record === undefined) continue;
+      const { part, wants } = flowMetaOf(record);
       if (part !== undefined)
         throw invalidFlow(
           `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which has nodes of its own.`,
+        );
+      // Of a flow that is being cancelled the store refuses the growth.
+      if (record.state !== "blocked" && !isClosing && record.state !== "cancelled")
+        throw invalidFlow(
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for nothing any more (${record.state}).`,
         );
       if (wants !== undefined && wants.slack > 0) throw invalidFlow(joinsSome(path, later));
       if (capOf(own) !== null)

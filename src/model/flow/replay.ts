@@ -134,12 +134,12 @@ function addedParents(
   blocks: ReadonlySet<string>,
 ): Record<string, readonly string[]> {
   const added: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
+  const known = new Map([...blocks].map((path) => [path, new Set(members.get(path)?.parents)]));
   for (const { path, within, edges } of members.values())
     for (const edge of within === null ? [] : edges.slice(1)) {
       const target = within === "" ? targetOf(edge) : `${within}.${targetOf(edge)}`;
       const parent = withTarget(edge, path);
-      if (blocks.has(target) && !members.get(target)?.parents.includes(parent))
-        (added[target] ??= []).push(parent);
+      if (known.get(target)?.has(parent) === false) (added[target] ??= []).push(parent);
     }
   return added;
 }

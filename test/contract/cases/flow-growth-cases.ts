@@ -35,6 +35,26 @@ export const flowGrowthCases: ContractGroup = {
       },
     ],
     [
+      "of two members that add a node of one name the second is refused, and counts nothing",
+      async ({ store, claim, read }) => {
+        await store.submit([{ jobs: [aFlow(2), aMember("a"), aMember("b")] }]);
+        const [a, b] = await claim();
+        const adding = (by: string): object => ({
+          effects: {
+            grows: [{ id: "F", ...one }],
+            jobs: [aMember("x", { digest: by }), aMember(`of ${by}`)],
+          },
+        });
+        const settles = [aSettle(a!, finish(), adding("a")), aSettle(b!, finish(), adding("b"))];
+        const refused = { kind: "id-differs", id: "F.x" };
+        expect(await store.settleIfLeased(settles)).toEqual([{ kind: "ok" }, refused]);
+        expect(await store.settleIfLeased(settles.slice(1))).toEqual([refused]);
+        expect(await read("F")).toMatchObject({ waits: "2,0,0,1,3,1,0,0,0,0" });
+        expect(await store.readJobs(["F.of b"])).toEqual([null]);
+        expect(await read("F.b")).toMatchObject({ state: "running" });
+      },
+    ],
+    [
       "a node that others already wait for grows before the end of the member that grows it arrives",
       async ({ store, claim, read }) => {
         const jobs = [aFlow(2), aMember("a", { to: [edgeTo("j")] }), aMember("j", { need: 1 })];
