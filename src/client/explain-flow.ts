@@ -2,8 +2,8 @@
 import type { Engine } from "../engine/engine.ts";
 import { flowMetaOf, membersPage } from "../engine/flows/members.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
-import { targetOf } from "../model/flow/edge.ts";
-import { conditionOf } from "../model/flow/graph.ts";
+import { idOfNode, targetOf } from "../model/flow/edge.ts";
+import { conditionOf, nodesMax } from "../model/flow/graph.ts";
 import type { Condition } from "../model/flow/graph.ts";
 import { idOfPath, isItem, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
 import { liveMembers } from "../model/flow/outcome.ts";
@@ -44,15 +44,30 @@ async function explainMember(engine: Engine, record: JobRecord): Promise<string>
   });
   const turn = awaited.length === 0 ? await explainTurn(engine, record) : null;
   if (turn !== null) return turn;
-  if (awaited.length === 0 || wants === undefined)
+  const added =
+    wants?.slack === 0 && need > awaited.length && need <= nodesMax ? await readAdded(engine, record) : [];
+  if (awaited.length + added.length === 0 || wants === undefined)
     return "It is about to be freed, or to run again by a replay of its flow.";
   const more = parents.length > readMax ? parents.length - readMax : 0;
-  const came = wants.need - need;
+  const [all, needs] = [parents.length + added.length, wants.need + added.length];
+  const came = needs - need;
   const joins =
-    parents.length === 1
+    all === 1
       ? ""
-      : `; it needs ${wants.need === parents.length ? `all ${parents.length}` : `${wants.need} of ${parents.length}`}, and ${came} ${came === 1 ? "has" : "have"} come`;
-  return `It waits for ${listed(awaited, more)}${joins}.`;
+      : `; it needs ${needs === all ? `all ${all}` : `${needs} of ${all}`}, and ${came} ${came === 1 ? "has" : "have"} come`;
+  return `It waits for ${listed([...awaited, ...added], more)}${joins}.`;
+}
+
+/** Nodes that handlers have added before this one, and that have not ended: it says nothing of them itself. */
+async function readAdded(engine: Engine, { id, flow, meta }: JobRecord): Promise<readonly string[]> {
+  const within = flow ?? id;
+  const { parents = [] } = flowMetaOf({ meta });
+  const known = new Set(parents.map(targetOf));
+  const { jobs } = await membersPage(engine, within, { states: liveStates, cursor: null });
+  return jobs
+    .filter((job) => job.flow === within && !known.has(pathOfId(job.id)))
+    .filter(({ edges }) => (edges ?? []).some((edge) => idOfNode(within, targetOf(edge)) === id))
+    .map((job) => `${wanted.success} ${nameOf(job)}`);
 }
 
 /** Of an item of a map with a cap; null of any other. */

@@ -2,10 +2,22 @@
 import { describe, expect, test } from "vitest";
 import { join, step } from "../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { limit } from "../engine/limit.ts";
 import { flow } from "../engine/flows/flow.ts";
 import type { Flow } from "../engine/flows/flow.ts";
 
 const v = useVirtualMill();
+
+const anything = job<unknown>("anything");
+const letters = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `t${at}`);
+const perKey = limit("per key", { perKey: { concurrency: 1 } });
+/** Jobs of which something is computed from their input. */
+const keyedByInput = [
+  job<{ key: string }>("grouped", { group: ({ key }) => `of ${key}` }),
+  job<{ key: string }>("unique", { unique: { fields: ["key"] } }),
+  job<{ key: string }>("limited", { limits: [perKey.use({ key: (input) => `of ${input.key}` })] }),
+];
 
 const refusal = async (build: (given: Flow) => unknown): Promise<unknown> => {
   const given = flow("wrong");
@@ -104,6 +116,50 @@ describe("a flow is refused", () => {
     ],
     ["with a name with a dot", "invalid-name", (f) => f.add("a.b", step, "")],
     ["with a name of 300 bytes", "invalid-name", (f) => f.add("n".repeat(300), step, "")],
+    ...[{ priority: "some" }, { delay: "soon" }, { priority: 1n }, { tags: letters(16) }, { id: "mine" }].map(
+      (options): [string, string, (given: Flow) => unknown] => [
+        `with a map whose option ${Object.keys(options)[0]} is wrong`,
+        "delay" in options ? "invalid-duration" : "invalid-option",
+        (f) => f.map("a", step, ["x"], options as never),
+      ],
+    ),
+    ["with an id in a group", "invalid-option", (f) => f.group("a", [step.with("x", { id: "mine" })])],
+    [
+      "with an edge in a race",
+      "invalid-option",
+      (f) => f.race("a", [step.with("x", { after: "b" } as never)]),
+    ],
+    ["with a rest of nothing", "invalid-flow", (f) => f.add("a", step, "", { cancelRest: true })],
+    [
+      "with a result in a Map",
+      "invalid-flow",
+      (f) => f.add("b", anything, new Map([["a", f.add("a", step, "").result]])),
+    ],
+    [
+      "with a text made of a result",
+      "invalid-flow",
+      // oxlint-disable-next-line restrict-template-expressions -- that is what is refused
+      (f) => f.add("b", step, `${f.add("a", step, "").result}`),
+    ],
+    [
+      "with a copy of a result",
+      "invalid-flow",
+      (f) => f.add("b", anything, { ...f.add("a", step, "").result }),
+    ],
+    [
+      "with a result of a flow inside that it does not end with",
+      "invalid-flow",
+      (f) => {
+        const inner = flow("inner");
+        inner.add("last", step, "", { after: inner.add("first", step, "") });
+        f.add("b", anything, f.sub("sub", inner).result["first"]);
+      },
+    ],
+    ...keyedByInput.map((keyed): [string, string, (given: Flow) => unknown] => [
+      `${keyed.name} by a result`,
+      "invalid-flow",
+      (f) => f.add("b", keyed, { key: f.add("a", step, "").result }),
+    ]),
     ["that is part of itself", "invalid-flow", (f) => f.sub("self", f)],
     ["with an unknown option", "invalid-option", (f) => f.add("a", step, "", { afterwards: "b" } as never)],
     ["with an id for a node", "invalid-option", (f) => f.add("a", step, "", { id: "mine" } as never)],

@@ -2,6 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { Steps, statesOf, step } from "../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { handler } from "../worker/handler.ts";
 import { flow } from "../engine/flows/flow.ts";
 import type { Flow } from "../engine/flows/flow.ts";
 import type { MillraceEvent } from "../model/event.ts";
@@ -45,6 +47,37 @@ describe("what people see", () => {
     expect((await v.run(v.mill.metrics.prometheus())).includes("\u0007")).toBe(false);
   });
 
+  test("a node that a handler has added another before shows it, and waits for it", async () => {
+    const adds = job<string>("adds");
+    const given = flow("grown");
+    given.add("end", step, "end", { after: given.add("first", adds, "") });
+    await v.run(
+      v.mill.work([
+        handler(
+          adds,
+          async ({ flow: own }) => void own?.add("mid", step, "mid", { before: "end", delay: "1h" }),
+        ),
+      ]),
+    );
+    const [run] = await begin(given);
+    const end = (await v.run(run.nodes())).find(({ name }) => name === "end");
+    expect(end).toMatchObject({ state: "blocked", join: { needs: 2, came: 1 } });
+    expect(end?.after.map(({ name }) => name)).toEqual(["first", "mid"]);
+    const why = 'It waits for the success of "mid" (scheduled); it needs all 2, and 1 has come.';
+    expect(await v.run(v.mill.explain(`${run.id}.end`))).toMatchObject({ why });
+  });
+
+  test("a join is shown as met by a node that a replay has let go", async () => {
+    const [run, steps] = await begin(failing());
+    const joinOf = async (): Promise<unknown> =>
+      (await v.run(run.nodes())).find(({ name }) => name === "second")?.join;
+    expect(await joinOf()).toEqual({ needs: 1, came: 1 });
+    steps.failing.clear();
+    await v.run(run.replay());
+    await v.run(run.result());
+    expect(await joinOf()).toEqual({ needs: 1, came: 1 });
+  });
+
   test("flows are listed by name, state and tag", async () => {
     const [run] = await begin(failing());
     const other = flow("other");
@@ -57,6 +90,15 @@ describe("what people see", () => {
     expect(await named({ state: "running" })).toEqual(["other"]);
     expect(await named({ state: ["failed", "cancelled"] })).toEqual(["failing"]);
     expect(await named({ tag: "mine" })).toEqual(["failing"]);
+    for (const wrong of [
+      { state: "ready" },
+      { state: ["no"] },
+      { name: 1 },
+      { tag: [] },
+      { cursor: "x" },
+      { max: 0 },
+    ])
+      await expect(named(wrong)).rejects.toMatchObject({ code: "invalid-option" });
     expect(await v.run(v.mill.flows.get(`${run.id}.race`))).toBeNull();
   });
 

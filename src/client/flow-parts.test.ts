@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { flowsOn, join, statesOf, step } from "../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
+import { limit } from "../engine/limit.ts";
 import { flow } from "../engine/flows/flow.ts";
 import { handler } from "../worker/handler.ts";
 
@@ -107,6 +108,54 @@ describe("parts", () => {
     given.race("quotes", [step.with("fail"), step.with("fail"), step.with("a")], { first: 2 });
     const { state, nodes } = await toEnd(given);
     expect([state, nodes["quotes"]]).toEqual(["failed", "failed"]);
+  });
+
+  test("the result of a flow inside the flow has those of its last nodes by name, at any depth", async () => {
+    const deep = flow("deep");
+    deep.add("z", step, "z");
+    const inner = flow("inner");
+    inner.add("b", step, "b", { after: inner.add("a", step, "a") });
+    inner.group("g", [step.with("0"), step.with("1")]);
+    inner.sub("deep", deep);
+    const given = flow("outer");
+    const sub = given.sub<{ b: string; g: string[] }>("sub", inner);
+    given.add("all", join, { parts: [sub.result.b, sub.result.g[1]!] });
+    given.sub("lonely", deep);
+    const { run } = await toEnd(given);
+    expect(await v.run(run.result())).toEqual({ all: "b+1", lonely: { z: "z" } });
+    const bare = flow("bare");
+    bare.sub("sub", inner);
+    const result = { sub: { b: "b", g: ["0", "1"], deep: { z: "z" } } };
+    expect(await v.run((await v.run(v.mill.submit(bare))).result())).toEqual(result);
+  });
+
+  test("a map of jobs whose group, limit or unique key is computed of each item", async () => {
+    const keyed = limit("keyed", { perKey: { concurrency: 1 } });
+    const tenants = job<{ tenant: string }, string>("tenants", {
+      ...{ group: ({ tenant }) => tenant, limits: [keyed.use({ key: ({ tenant }) => tenant })] },
+      ...{ unique: { fields: ["tenant"] }, delay: "1h" },
+    });
+    await v.run(v.mill.work([handler(tenants, async ({ input }) => input.tenant)]));
+    const given = flow("map");
+    given.map("each tenant", tenants, [{ tenant: "a" }, { tenant: "b" }], { tags: ["mine"] });
+    const run = await v.run(v.mill.submit(given));
+    await v.advance(10_000);
+    expect(await v.run(v.mill.jobs.get(`${run.id}.each tenant.1`))).toMatchObject({ group: "b" });
+    expect(await v.run(run.result())).toEqual({ "each tenant": ["a", "b"] });
+  });
+
+  test("the times of a map's options may be dates", async () => {
+    const given = flow("map");
+    const [runAt, deadline] = [v.platform.now() + 60_000, v.platform.now() + 120_000].map(
+      (at) => new Date(at),
+    );
+    given.map("map", step, ["a"], { runAt: runAt!, deadline: deadline! });
+    const [run] = await begin(given);
+    expect(await v.run(run.result())).toEqual({ map: ["a"] });
+    expect(await v.run(v.mill.jobs.get(`${run.id}.map.0`))).toMatchObject({
+      dueAt: runAt,
+      deadlineAt: deadline,
+    });
   });
 
   test("a chord, a chain and a flow inside the flow", async () => {

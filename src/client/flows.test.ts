@@ -131,6 +131,39 @@ describe("growth", () => {
   });
 });
 
+test("of two handlers that add a node of one name at once one fails, and nobody waits for its node", async () => {
+  const adds = job<string>("adds", { retry: { attempts: 2, backoff: 0 } });
+  const given = flow("both");
+  for (const name of ["a", "b"]) given.add(name, adds, name);
+  const steps = new Steps();
+  await v.run(steps.work(v.mill));
+  let begun = 0;
+  const handle = handler(adds, async ({ input, flow: own, signal }) => {
+    own?.add("same", step, input);
+    begun += 1;
+    while (begun < 2 && !signal.aborted) await Promise.resolve();
+  });
+  await v.run(v.mill.work([handle]));
+  const run = await v.run(v.mill.submit(given));
+  expect(await ended(run)).toBe("failed");
+  expect(await v.run(run.counts())).toMatchObject({ total: 3, live: 0, completed: 2, failed: 1 });
+  const failed = (await v.run(run.nodes())).find(({ state }) => state === "failed");
+  expect(failed).toMatchObject({ reason: "retries-exhausted", error: { name: "MillraceError" } });
+});
+
+test("a node that goes before one which waits for nothing any more fails the job that adds it", async () => {
+  const adds = job<string>("adds", { retry: { attempts: 1 } });
+  const given = flow("late");
+  given.add("g", adds, "", { after: given.add("done", step, "done") });
+  const steps = new Steps();
+  await v.run(steps.work(v.mill));
+  const handle = handler(adds, async ({ flow: own }) => void own?.add("x", step, "x", { before: "done" }));
+  await v.run(v.mill.work([handle]));
+  const run = await v.run(v.mill.submit(given));
+  expect(await ended(run)).toBe("failed");
+  expect((await v.run(run.nodes())).find(({ name }) => name === "g")?.error?.message).toMatch(/completed/);
+});
+
 test("on four partitions all of a flow lies in one, and works as on one", async () => {
   await v.reopen({}, 4);
   const given = flow("spread");

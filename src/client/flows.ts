@@ -1,8 +1,8 @@
 /** Flows as an application sees them: submitting one, waiting for it, looking at it and operating on it as a whole. */
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { MillraceError } from "../model/error.ts";
-import { targetOf } from "../model/flow/edge.ts";
-import { flowQueue, idOfPath, memberTag, pathOfId } from "../model/flow/flow-meta.ts";
+import { idOfNode, targetOf, withTarget } from "../model/flow/edge.ts";
+import { flowQueue, memberTag, pathOfId } from "../model/flow/flow-meta.ts";
 import { Flow } from "../engine/flows/flow.ts";
 import { checkOnFailure } from "../engine/flows/flow-options.ts";
 import { conditionOf } from "../model/flow/graph.ts";
@@ -21,11 +21,12 @@ import { planFlow } from "../engine/flows/plan-flow.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readEnqueueOptions } from "../engine/job-options.ts";
 import type { RetentionOptions } from "../engine/job-options.ts";
-import { readPartResults } from "../engine/flows/part-results.ts";
+import { readFlowResult } from "../engine/flows/part-results.ts";
 import type { Results } from "../engine/results.ts";
 import { refusalError } from "../engine/submit.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
+import { readCursor } from "./job-filter.ts";
 import type { WaitForOptions } from "./job-handle.ts";
 
 export interface SubmitFlowOptions {
@@ -98,7 +99,16 @@ export interface ListFlowsOptions {
   state?: FlowState | readonly FlowState[];
   tag?: string;
   max?: number;
-  cursor?: string;
+  cursor?: string | null;
+}
+
+const flowStates: readonly FlowState[] = ["running", "completed", "failed", "cancelled", "expired"];
+
+/** The state of a flow as that of its job. */
+function readFlowState(state: FlowState): JobState {
+  if (!flowStates.includes(state))
+    throw invalidOption(`flows.list: state must be one of ${flowStates.join(", ")}.`);
+  return state === "running" ? "blocked" : state;
 }
 
 export class Flows {
@@ -143,25 +153,28 @@ export class Flows {
 
   /** Flows, the newest first. */
   async list(options: ListFlowsOptions = {}): Promise<FlowsPage> {
+    const what = "flows.list";
+    const known = ["name", "state", "tag", "max", "cursor"];
     const {
       name,
       state,
       tag,
       max = 100,
-      cursor,
-    } = checkOptions(options, "flows.list", [
-      ...["name", "state", "tag", "max", "cursor"],
-    ]) as ListFlowsOptions;
-    checkWhole(max, "flows.list: max", 1, 1000);
-    const wanted = state === undefined ? [] : typeof state === "string" ? [state] : state;
-    const states = wanted.map((each): JobState => (each === "running" ? "blocked" : each));
+      cursor: from = null,
+    } = checkOptions(options, what, known) as ListFlowsOptions;
+    checkWhole(max, `${what}: max`, 1, 1000);
+    for (const [key, value] of Object.entries({ name, tag }))
+      if (value !== undefined && typeof value !== "string")
+        throw invalidOption(`${what}: ${key} must be a text.`);
+    const states = (state === undefined ? [] : [state].flat()).map(readFlowState);
+    const cursor = readCursor(from, this.#engine.store.partitions ?? 1, what);
     const filter = {
       queue: flowQueue,
       ...(name === undefined ? {} : { name }),
       ...(tag === undefined ? {} : { tag }),
       ...(states.length === 0 ? {} : { states }),
     };
-    const page = await this.#engine.store.findJobs({ filter, max, scanMax: 100_000, cursor: cursor ?? null });
+    const page = await this.#engine.store.findJobs({ filter, max, scanMax: 100_000, cursor });
     // Parts of flows are jobs of the same kind.
     return { flows: page.jobs.filter(({ flow }) => flow === null).map(viewFlow), cursor: page.cursor };
   }
@@ -171,7 +184,10 @@ export class Flows {
     await this.#mustRead(id);
     const records: JobRecord[] = [];
     for await (const page of allMembers(this.#engine, id)) records.push(...page);
-    return records.sort((one, other) => one.seq - other.seq).map(viewNode);
+    const added = addedParents(records);
+    return records
+      .sort((one, other) => one.seq - other.seq)
+      .map((record) => viewNode(record, added.get(record.id) ?? []));
   }
 
   /** Cancels a flow: nothing is added to it any more, and whatever has not ended is cancelled. */
@@ -217,19 +233,7 @@ export class Flows {
     });
     if (record === null) throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
     if (record.state !== "completed") throw await this.#endError(record);
-    const { ends = [] } = flowMetaOf(record);
-    const results = await Promise.all(
-      ends.map(async (path) => {
-        const end = await this.#engine.reads.add(idOfPath(id, path));
-        return [path, end === null ? undefined : await this.#resultOf(end)] as const;
-      }),
-    );
-    return Object.fromEntries(results.filter(([, result]) => result !== undefined));
-  }
-
-  async #resultOf(record: JobRecord): Promise<unknown> {
-    if (flowMetaOf(record).part !== undefined) return readPartResults(this.#engine, record);
-    return record.result === null ? undefined : this.#engine.settings.coder.decode(record.result);
+    return readFlowResult(this.#engine, record);
   }
 
   async #endError({ id, name, state, reason }: JobRecord): Promise<MillraceError> {
@@ -305,7 +309,21 @@ export function viewFlow(record: JobRecord): FlowView {
   };
 }
 
-function viewNode(record: JobRecord): FlowNodeView {
+/** By nodes that handlers have made to wait for more: the edges from these, with their paths in place of targets. */
+function addedParents(records: readonly JobRecord[]): ReadonlyMap<string, readonly string[]> {
+  const known = new Map(records.map((record) => [record.id, new Set(flowMetaOf(record).parents)]));
+  const added = new Map<string, string[]>();
+  for (const { id, flow, edges } of records)
+    for (const edge of (edges ?? []).slice(1)) {
+      const target = idOfNode(flow ?? id, targetOf(edge));
+      const parent = withTarget(edge, pathOfId(id));
+      if (known.get(target)?.has(parent) === false) added.set(target, [...(added.get(target) ?? []), parent]);
+    }
+  return added;
+}
+
+/** @param added edges from nodes that handlers have added before it. */
+function viewNode(record: JobRecord, added: readonly string[]): FlowNodeView {
   const { id, name, state, reason, attempt, endedAt } = record;
   const startedAt = record.startedAt ?? record.claimedAt;
   const { part, parents = [], wants, expands } = flowMetaOf(record);
@@ -314,13 +332,15 @@ function viewNode(record: JobRecord): FlowNodeView {
     ...{ name: pathOfId(id), id, state, reason, attempt, ranUs },
     job: part === undefined && expands === undefined ? name : null,
     part: part?.kind ?? null,
-    after: parents.map((edge) => ({ name: targetOf(edge), on: conditionOf(edge) })),
-    join:
-      wants === undefined
-        ? null
-        : { needs: wants.need, came: wants.need - Math.max(0, readWaits(record.waits ?? "").need) },
+    after: [...parents, ...added].map((edge) => ({ name: targetOf(edge), on: conditionOf(edge) })),
+    join: wants === undefined ? null : joinOf(wants.need + added.length, readWaits(record.waits ?? "").need),
     error: error === undefined || state === "completed" ? null : { name: error.name, message: error.message },
     startedAt: startedAt === null ? null : new Date(startedAt),
     endedAt: endedAt === null ? null : new Date(endedAt),
   };
+}
+
+/** A node that a replay has let go has a need that nothing meets. */
+function joinOf(needs: number, left: number): NonNullable<FlowNodeView["join"]> {
+  return { needs, came: left > needs ? needs : needs - Math.max(0, left) };
 }

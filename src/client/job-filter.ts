@@ -44,6 +44,16 @@ export function overStates(query: JobQuery, states: readonly JobState[]): JobQue
   return query.state === undefined ? { ...query, state: states } : query;
 }
 
+/** The cursor of an earlier page, as stores write it. @param partitions how many the store has. */
+export function readCursor(cursor: unknown, partitions: number, what: string): string | null {
+  const form = partitions === 1 ? /^\d{1,16}$/ : /^[\d.-]{1,20000}$/;
+  if (cursor === null || (typeof cursor === "string" && form.test(cursor))) return cursor;
+  throw new MillraceError(
+    "invalid-option",
+    `${what}: cursor must be the cursor of an earlier page, or null.`,
+  );
+}
+
 export function readFilter(query: JobQuery): JobFilter {
   checkOptions(query, "filter", [
     "state",

@@ -30,7 +30,7 @@ import type { QueueCounts } from "./count-jobs.ts";
 import { deleteSetAside } from "./quarantined.ts";
 import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "./flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
-import { overStates, readFilter } from "./job-filter.ts";
+import { overStates, readCursor, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJobs } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
@@ -126,15 +126,9 @@ export class Jobs {
   async list(query: JobQuery & PageOptions = {}, call?: CallOptions): Promise<JobPage> {
     if (typeof query !== "object" || query === null)
       throw new MillraceError("invalid-option", "list: the query must be an object.");
-    const { limit = 50, cursor = null, ...filter } = query;
+    const { limit = 50, cursor: from = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
-    const { partitions = 1 } = this.#engine.store;
-    const form = partitions === 1 ? /^\d{1,16}$/ : /^[\d.-]{1,20000}$/;
-    if (cursor !== null && !form.test(String(cursor)))
-      throw new MillraceError(
-        "invalid-option",
-        "list: cursor must be the cursor of an earlier page, or null.",
-      );
+    const cursor = readCursor(from, this.#engine.store.partitions ?? 1, "list");
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     checkCallOptions(call, "list");
     return this.#look("list", call, async () => {

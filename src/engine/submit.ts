@@ -6,7 +6,7 @@
  * id.
  */
 import { canonicalText, compilePick, digestText } from "../codec/digest.ts";
-import { MillraceError } from "../model/error.ts";
+import { isMillraceError, MillraceError } from "../model/error.ts";
 import type { Due } from "../model/change.ts";
 import type { LaneFields } from "../model/lane.ts";
 import { writeMeta } from "../model/job-meta.ts";
@@ -100,14 +100,50 @@ function checkAndBuild(
     : build(engine, submission, plan, mintId);
 }
 
-/** A job whose input is complete only when it starts: its schema is asked then. */
-export async function planIncomplete(engine: Engine, submission: Submission): Promise<NewJob> {
+/**
+ * A job whose input is complete only when it starts: its schema is asked then.
+ * @param guard the input as whoever computes a key of it may see it: reading what is not known yet throws.
+ */
+export async function planIncomplete(
+  engine: Engine,
+  submission: Submission,
+  guard: (input: unknown) => unknown,
+): Promise<NewJob> {
   const { enqueueMiddleware } = engine.settings;
   const passed =
     enqueueMiddleware.length === 0 ? submission : await passThrough(enqueueMiddleware, submission);
   if (passed === null) throw notPassedOn(submission);
-  return build(engine, passed, planFor(engine, passed), engine.mintId);
+  const plan = planFor(engine, passed);
+  computeKeys(plan, guard(passed.input));
+  return build(engine, passed, plan, engine.mintId);
 }
+
+/** What the input decides about a job, for the refusals that it meets. */
+function computeKeys({ unique, lane }: Plan, input: unknown): void {
+  try {
+    unique?.(input);
+    lane?.(input);
+  } catch (error) {
+    throw isMillraceError(error) && isMillraceError(error.cause, "invalid-flow") ? error.cause : error;
+  }
+}
+
+/**
+ * The job that makes jobs of a list. It is of their name and queue, but their list is nobody's input: no middleware sees
+ * it, no schema, and no key is computed of it. What bounds all of them without a key bounds it too, so that it lies where
+ * they have to.
+ */
+export function planExpander(engine: Engine, submission: Submission): NewJob {
+  const { job: definition } = submission;
+  checkDefinition(definition, "enqueue");
+  const { unique: _unique, due: _due, group = null, limits = [], ...options } = definition.options;
+  const fixed = limits.filter(({ key }) => !isFunction(key));
+  const isFixed = !(typeof group === "object" && group !== null && isByInput(group));
+  const plan = makePlan(engine, definition, { ...options, limits: fixed, group: isFixed ? group : null });
+  return build(engine, submission, plan, engine.mintId);
+}
+
+const isByInput = ({ key, weight }: ReadGroup): boolean => isFunction(key) || isFunction(weight);
 
 /**
  * A job for inputs that are not known yet, to be kept and completed later. What only the input could decide is refused.
@@ -121,8 +157,7 @@ export function planTemplate(engine: Engine, submission: Submission, what: strin
       `${what}: ${name} is computed from the input, which whoever makes the job cannot do without its definition. Give a fixed one, or let the job enqueue a second one.`,
     );
   if (unique !== undefined && unique.fields !== null) throw byInput("its unique key");
-  if (typeof group === "object" && group !== null && [group.key, group.weight].some(isFunction))
-    throw byInput("its group");
+  if (typeof group === "object" && group !== null && isByInput(group)) throw byInput("its group");
   if (limits.some(({ key }) => isFunction(key))) throw byInput("the key of a limit");
   return { ...build(engine, { ...submission, input: null }, plan, engine.mintId), input: "" };
 }

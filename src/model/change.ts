@@ -73,7 +73,8 @@ export interface Mark {
 
 /**
  * A member of a flow waits for others (R4): a finished one that is replayed, or a blocked one whose parents are counted
- * anew. Those of `parents` that have ended arrive at once, so the job may be freed in the same step, or leave owed work.
+ * anew. Those of `parents` that have ended arrive at once, so the job may be freed in the same step, or leave owed work. A
+ * finished one comes back without a deadline that has passed.
  */
 export interface Block {
   readonly to: "blocked";

@@ -4,9 +4,10 @@
  */
 import type { AnyJob, JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import { optionsOfItem } from "../engine/flows/flow-options.ts";
 import { planItems } from "../engine/flows/grow-flow.ts";
 import { flowMetaOf } from "../engine/flows/members.ts";
-import { readPartResults } from "../engine/flows/part-results.ts";
+import { readMemberResult } from "../engine/flows/part-results.ts";
 import { pickPath, putValues } from "../engine/flows/result-refs.ts";
 import { roundOf } from "../model/attempt-log.ts";
 import { MillraceError } from "../model/error.ts";
@@ -31,7 +32,7 @@ export async function completeInput(
   const root = rootOf(job.id) as string;
   const results = new Map<string, Promise<unknown>>();
   const read = (ref: ResultRef): Promise<unknown> => {
-    const known = results.get(ref.of) ?? resultOf(engine, idOfPath(root, ref.of), ref);
+    const known = results.get(ref.of) ?? resultOf(engine, idOfPath(root, ref.of), ref.of);
     results.set(ref.of, known);
     return known;
   };
@@ -41,12 +42,11 @@ export async function completeInput(
   return putValues(input, values);
 }
 
-async function resultOf(engine: Engine, id: string, { of, isList }: ResultRef): Promise<unknown> {
+async function resultOf(engine: Engine, id: string, of: string): Promise<unknown> {
   const record = await engine.reads.add(id);
   if (record?.state !== "completed")
     throw new MillraceError("result-expired", `The result of ${JSON.stringify(of)} is not there any more.`);
-  if (isList === true || flowMetaOf(record).part !== undefined) return readPartResults(engine, record);
-  return record.result === null ? undefined : engine.settings.coder.decode(record.result);
+  return readMemberResult(engine, record);
 }
 
 /** Makes a job of each item; they are added to the flow by the settle of this attempt. */
@@ -54,7 +54,7 @@ export async function expandList(
   engine: Engine,
   attempt: Attempt,
   definition: JobDefinition,
-  { options }: NonNullable<FlowMeta["expands"]>,
+  expands: NonNullable<FlowMeta["expands"]>,
   items: unknown,
 ): Promise<void> {
   const { id } = attempt.job;
@@ -71,7 +71,7 @@ export async function expandList(
   if (items.length === 0) return;
   const part = id.slice(0, id.lastIndexOf("."));
   const growing = await planItems(engine, part, {
-    ...{ job: definition as AnyJob, items, options },
+    ...{ job: definition as AnyJob, items, options: optionsOfItem(expands) },
     isAgain: roundOf(attempt.job.attempts) > 1,
   });
   (attempt.effects ??= new EffectsDraft()).addGrowth(() => Promise.resolve(growing));

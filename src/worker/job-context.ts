@@ -169,7 +169,9 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
       this.#checkEffect("flow");
       const draft = (this.#attempt.effects ??= new EffectsDraft());
       const within = job.id.slice(0, job.id.lastIndexOf("."));
-      draft.addGrowth(() => planGrowth(this.#engine, added, within, roundOf(job.attempts) > 1));
+      draft.addGrowth(() =>
+        planGrowth(this.#engine, added, within, { by: job, isAgain: roundOf(job.attempts) > 1 }),
+      );
     });
     return this.#flow;
   }

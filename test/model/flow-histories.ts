@@ -51,6 +51,9 @@ const masks = [
 
 type Drawn<Arbitrary> = Arbitrary extends fc.Arbitrary<infer Shape> ? Shape : never;
 
+/** Of jobs: a claim takes several of them at once. */
+const names = ["send", "send", "call"] as const;
+
 const node = fc.record({
   /** Earlier nodes, by number, with the kind of the edge. */
   parents: fc.array(fc.record({ from: fc.nat(5), mask: fc.nat(3) }), { maxLength: 3 }),
@@ -60,6 +63,7 @@ const node = fc.record({
   dueInMs: fc.constantFrom(0, 0, 0, 20),
   ttlMs: fc.constantFrom(null, null, 15),
   deadlineInMs: fc.constantFrom(null, null, 30),
+  job: fc.constantFrom(...names),
   key: fc.constantFrom(...Array.from({ length: 10 }, () => null), 0, 1),
   lane: fc.constantFrom(null, null, 0, 1),
   tag: fc.boolean(),
@@ -173,7 +177,10 @@ class FlowWorld {
         return this.#submit([aJob({ id: `x${++this.#made}`, unique, ttlMs: 50 })], what);
       }
       case "claim": {
-        const offers = [{}, { laneKey: "any" }].map((lane) => ({ routes: [aRoute(lane)], max: each.max }));
+        const offers = [{}, { laneKey: "any" }].map((lane) => ({
+          routes: [...new Set(names)].map((name) => aRoute({ ...lane, name })),
+          max: each.max,
+        }));
         const { jobs } = await this.#both(what, (store) =>
           store.claim(aClaim({ offers, leaseMs: 1_000_000 })),
         );
@@ -254,11 +261,12 @@ class FlowWorld {
     shape: NodeShape,
     { to, count }: { to: readonly string[]; count: number },
   ): NewJob {
-    const { isAny, owes, toFlow, dueInMs, ttlMs, deadlineInMs, key, lane, tag } = shape;
+    const { isAny, owes, toFlow, dueInMs, ttlMs, deadlineInMs, key, lane, tag, job } = shape;
     const place = { due: { inMs: dueInMs }, rankBase: 0, rankSlope: 1, ttlMs };
     const counts = isAny && count > 0 ? { need: 1, slack: count - 1 } : { need: count, slack: 0 };
     return aJob({
       id: `${flow}.${name}`,
+      name: job,
       flow,
       edges: [writeEdge({ ...masks[toFlow]!, target: "" }), ...to],
       freed: writeFreed(place),

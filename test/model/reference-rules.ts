@@ -509,6 +509,7 @@ export class ReferenceRules {
 
   /** R4. */
   block(job: Job, next: Block): void {
+    if (isTerminal(job.state) && job.deadlineAt !== null && job.deadlineAt <= this.now) job.deadlineAt = null;
     this.flows.comeBack(job);
     this.reopen(job);
     job.attempt = next.attempt ?? job.attempt;

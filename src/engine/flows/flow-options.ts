@@ -5,8 +5,9 @@ import type { Condition, GraphNode, OnFailure } from "../../model/flow/graph.ts"
 import { checkName } from "../../model/name.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../definition.ts";
-import type { AnyJob, AnySubmission } from "../definition.ts";
-import { enqueueKeys } from "../job-options.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { AnyJob, AnySubmission, Submission } from "../definition.ts";
+import { enqueueKeys, readEnqueueOptions } from "../job-options.ts";
 import type { EnqueueOptions } from "../job-options.ts";
 import { isRef, refTo } from "./result-refs.ts";
 import type { Ref } from "./result-refs.ts";
@@ -184,14 +185,32 @@ export function checkItems(items: unknown, what: string): void {
     throw invalidFlow(`${what}: a map takes at most ${nodesMax - 1} items, not ${items.length}.`);
 }
 
-/** Options of the jobs of a map, which a process without this code must be able to use later. */
-export function plainOptions(given: MapOptions<never>, what: string): NonNullable<Expansion["options"]> {
+/** Options of the jobs of a map, checked now and kept as JSON: a process without this code must be able to use them later. */
+export function readExpansion(given: MapOptions<never>, what: string): Expansion {
   const own: Record<string, unknown> = { ...given };
   for (const key of [...afterKeys, "concurrency", "tolerate"]) delete own[key];
+  const { tags = [] } = readEnqueueOptions(own, what);
+  checkMemberTags(tags, what);
   for (const [key, value] of Object.entries(own))
-    if (JSON.stringify(value) === undefined || hasFunction(value))
+    if (hasFunction(value))
       throw invalidOption(
         `${what}: ${key} has a function, which cannot be kept until the list is known; give it to the job's definition.`,
       );
-  return own;
+  const { runAt, deadline } = own;
+  if (runAt instanceof Date) own["runAt"] = runAt.getTime();
+  if (!(deadline instanceof Date)) return { options: own };
+  delete own["deadline"];
+  return { options: own, deadlineAt: deadline.getTime() };
+}
+
+/** What `readExpansion` was given, for each job of the list. */
+export function optionsOfItem({ options = {}, deadlineAt }: Expansion): Submission["options"] {
+  const own = deadlineAt === undefined ? options : { ...options, deadline: new Date(deadlineAt) };
+  return Object.keys(own).length === 0 ? undefined : own;
+}
+
+export function checkMemberTags(tags: readonly string[], what: string): void {
+  const { tagsPerJobMax } = storeLimits;
+  if (tags.length >= tagsPerJobMax)
+    throw invalidOption(`${what} has ${tags.length} tags; one of the ${tagsPerJobMax} is its flow's own.`);
 }

@@ -25,8 +25,8 @@ import {
   MadePart,
   memberKeys,
   pathOf,
-  plainOptions,
   readAfter,
+  readExpansion,
 } from "./flow-options.ts";
 import type {
   AfterOptions,
@@ -55,8 +55,9 @@ const placeKeys: readonly string[] = [...afterKeys, "cancelRest", "before"];
 const nodeKeys: readonly string[] = [...memberKeys, ...placeKeys];
 const none: readonly never[] = [];
 
-type ResultsOf<Many extends readonly AnySubmission[]> =
-  Many[number] extends Submission<infer _In, infer Result> ? Result : never;
+type ResultsOf<Many extends readonly AnySubmission[]> = ResultOfOne<Many[number]>;
+/** Of each of several kinds of jobs by itself. */
+type ResultOfOne<One> = One extends Submission<infer _In, infer Result> ? Result : never;
 
 /** The nodes of a flow as they stand in a part of another. @param path that of the part; "" leaves them as they are. */
 export function nodesInside(path: string, nodes: readonly BuiltNode[]): readonly BuiltNode[] {
@@ -146,7 +147,7 @@ export class Flow {
       given,
       what,
     );
-    const expands: Expansion = { options: plainOptions(given as object, what) };
+    const expands = readExpansion(given as object, what);
     this.#addJob({
       path: `${path}.${expanderName}`,
       within: path,
@@ -218,19 +219,22 @@ export class Flow {
     return last as unknown as FlowNode<LastResult<Many>>;
   }
 
-  /** Adds another flow as one node, which ends when that flow does. */
-  sub(
+  /**
+   * Adds another flow as one node, which ends when that flow does. Its result has those of the nodes whose success nothing
+   * in it waits for, by their names.
+   */
+  sub<Result = Readonly<Record<string, unknown>>>(
     name: string,
     other: Flow,
-    options: SubFlowOptions & { readonly always?: AfterOptions["always"] } = {},
-  ): FlowPart {
+    options: SubFlowOptions = {},
+  ): FlowNode<Result> {
     const what = `${this.#title}: sub ${JSON.stringify(name)}`;
     if (!(other instanceof Flow)) throw invalidOption(`${what}: give what flow(...) returned.`);
     if (other === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
     const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
     const path = this.#addPart(name, { kind: "flow", onFailure: other.onFailure ?? "isolate" }, given, what);
     for (const node of nodesInside(path, other.nodes)) this.nodes.push(node);
-    return new MadePart(this, path);
+    return new MadeNode<Result>(this, path);
   }
 
   #addMany<Item>(
@@ -242,8 +246,10 @@ export class Flow {
   ): FlowPart<Item> {
     checkSubmissions(jobs, what);
     const path = this.#addPart(name, part, after, what);
-    for (const [at, { job, input, options = {} }] of jobs.entries())
+    for (const [at, { job, input, options = {} }] of jobs.entries()) {
+      checkOptions(options, `${what}: ${at}`, memberKeys);
       this.#addJob({ path: `${path}.${at}`, within: path, job: job as AnyJob, input, options });
+    }
     return new MadePart(this, path);
   }
 
@@ -311,9 +317,7 @@ function jobOptionsOf(options: object): Submission["options"] {
 }
 
 type LastResult<Many extends readonly AnySubmission[]> = Many extends readonly [...unknown[], infer Last]
-  ? Last extends Submission<infer _In, infer Result>
-    ? Result
-    : never
+  ? ResultOfOne<Last>
   : never;
 
 /** A flow to be built and submitted. */

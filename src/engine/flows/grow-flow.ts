@@ -2,14 +2,15 @@
  * Growth: what a handler adds to its own flow becomes part of the settle that ends its job, so that it happens with the
  * job's completion or not at all, and a flow is never decided while a node is about to add to it.
  */
+import { digestText } from "../../codec/digest.ts";
 import { MillraceError } from "../../model/error.ts";
 import { idOfPath, isItem, numberOfItem, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { joinsSome, invalidFlow, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { Part, PlannedNode } from "../../model/flow/graph.ts";
 import { capOf, firstTurns } from "../../model/flow/turns.ts";
 import type { FirstTurns } from "../../model/flow/turns.ts";
-import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
-import type { AnyJob } from "../definition.ts";
+import type { Effects, JobRecord, LeasedJob, NewJob } from "../../store/records.ts";
+import type { AnyJob, Submission } from "../definition.ts";
 import type { Engine } from "../engine.ts";
 import { checkRefs, membersOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";
@@ -20,13 +21,14 @@ export type Growing = Required<Pick<Effects, "jobs" | "grows" | "links">>;
 
 /**
  * @param within the id of the flow or part that the nodes are added to.
+ * @param by the member that adds them: of two that add a node of one name at once, the store refuses the second.
  * @param isAgain a replay has brought the node back that adds them: what it has added before is there, and is left alone.
  */
 export async function planGrowth(
   engine: Engine,
   added: Flow,
   within: string,
-  isAgain: boolean,
+  { by, isAgain }: { readonly by: Pick<LeasedJob, "id" | "fence">; readonly isAgain: boolean },
 ): Promise<Growing> {
   const root = rootOf(within) ?? within;
   const path = pathOfId(within);
@@ -42,8 +44,11 @@ export async function planGrowth(
   if (doubled !== undefined && !isAgain)
     throw invalidFlow(`Two nodes have the name ${JSON.stringify(doubled.path)}.`);
   const nodes = given.filter((node) => !known.has(node.path));
-  const there = await readThere(engine, within, part, nodes);
-  return assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
+  const isClosing = flow?.cancelAsked === true || flow?.state !== "blocked";
+  const there = await readThere(engine, { within, own: part, isClosing }, nodes);
+  const growing = await assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
+  const digest = digestText(`${by.id} ${by.fence}`);
+  return { ...growing, jobs: growing.jobs.map((job) => ({ ...job, digest })) };
 }
 
 /** Which of these nodes are there already. */
@@ -59,8 +64,7 @@ async function readKnown(
 /** The members beside these nodes that they come after or go before. */
 async function readThere(
   engine: Engine,
-  within: string,
-  own: Part,
+  { within, own, isClosing }: { readonly within: string; readonly own: Part; readonly isClosing: boolean },
   nodes: readonly BuiltNode[],
 ): Promise<ReadonlySet<string>> {
   const root = rootOf(within) ?? within;
@@ -70,13 +74,20 @@ async function readThere(
   const records = await Promise.all(asked.map((path) => engine.reads.add(idOfPath(root, path))));
   // An edge of what stands inside of another part leads elsewhere.
   const there = records.filter((record): record is JobRecord => record?.flow === within);
-  const byPath = new Map(there.map((record) => [pathOfId(record.id), flowMetaOf(record)]));
+  const byPath = new Map(there.map((record) => [pathOfId(record.id), record]));
   for (const { path, before = [] } of nodes)
     for (const later of before) {
-      const { part, wants } = byPath.get(later) ?? {};
+      const record = byPath.get(later);
+      if (record === undefined) continue;
+      const { part, wants } = flowMetaOf(record);
       if (part !== undefined)
         throw invalidFlow(
           `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which has nodes of its own.`,
+        );
+      // Of a flow that is being cancelled the store refuses the growth.
+      if (record.state !== "blocked" && !isClosing && record.state !== "cancelled")
+        throw invalidFlow(
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for nothing any more (${record.state}).`,
         );
       if (wants !== undefined && wants.slack > 0) throw invalidFlow(joinsSome(path, later));
       if (capOf(own) !== null)
@@ -103,11 +114,11 @@ async function assemble(
 ): Promise<Growing> {
   if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
   const plan = planGraph(nodes, { path, part, isThere });
-  checkRefs(nodes);
+  checkRefs(nodes, plan.nodes);
   // The plan is in the order of what was built.
   const jobs = await planNodeJobs(engine, nodes);
   for (const node of plan.nodes) if (turns?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
-  const memberOf = membersOf(root);
+  const memberOf = membersOf(root, plan.nodes);
   const members = plan.nodes.map((node, at) => memberOf(node, nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = plan.nodes.filter(({ within }: PlannedNode) => within === path).length;
   const [none, more] = [needOfPart(part, 0), needOfPart(part, total)];
@@ -140,7 +151,7 @@ export async function planItems(
     readonly isAgain: boolean;
     readonly job: AnyJob;
     readonly items: readonly unknown[];
-    readonly options: Readonly<Record<string, unknown>> | undefined;
+    readonly options: Submission["options"];
   },
 ): Promise<Growing> {
   const root = rootOf(id) ?? id;
@@ -157,11 +168,7 @@ export async function planItems(
       cancelsRest: false,
       refs: [],
     },
-    submission: {
-      job,
-      input,
-      options: options === undefined || Object.keys(options).length === 0 ? undefined : options,
-    },
+    submission: { job, input, options },
   }));
   const known = isAgain ? await readKnown(engine, root, given) : new Set<string>();
   const nodes = given.filter((node) => !known.has(node.path));

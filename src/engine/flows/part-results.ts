@@ -1,11 +1,44 @@
-/** The results of the nodes of a part that completed, in the order of their numbers. */
+/**
+ * The result of a member that has completed. Of a job it is what its handler returned; of a map, a group or a race the
+ * results of its nodes that completed, in the order of their numbers; of a flow inside the flow those of the nodes whose
+ * success nothing in it waits for, by their names.
+ */
+import { pathOfId, rootOf, idOfPath } from "../../model/flow/flow-meta.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
+import { flowMetaOf } from "./members.ts";
 
 const pageMax = 500;
 
-export async function readPartResults(engine: Engine, { id, waits }: JobRecord): Promise<readonly unknown[]> {
+/** Undefined where it returned nothing, has not completed, or nothing is kept. */
+export async function readMemberResult(engine: Engine, record: JobRecord): Promise<unknown> {
+  const { part } = flowMetaOf(record);
+  if (part === undefined)
+    return record.result === null ? undefined : engine.settings.coder.decode(record.result);
+  return part.kind === "flow" ? readFlowResult(engine, record) : readPartResults(engine, record);
+}
+
+/** Of a whole flow, or of one inside of another. */
+export async function readFlowResult(
+  engine: Engine,
+  record: JobRecord,
+): Promise<Readonly<Record<string, unknown>>> {
+  const { id } = record;
+  const { ends = [] } = flowMetaOf(record);
+  const path = pathOfId(id);
+  const root = rootOf(id) ?? id;
+  const results = await Promise.all(
+    ends.map(async (end) => {
+      const member = await engine.reads.add(idOfPath(root, end));
+      const name = path === "" ? end : end.slice(path.length + 1);
+      return [name, member === null ? undefined : await readMemberResult(engine, member)] as const;
+    }),
+  );
+  return Object.fromEntries(results.filter(([, result]) => result !== undefined));
+}
+
+async function readPartResults(engine: Engine, { id, waits }: JobRecord): Promise<readonly unknown[]> {
   // What makes the nodes of a list is one of them, and has no number.
   const total = waits === null ? 0 : (readWaits(waits).members?.total ?? 0);
   const results: unknown[] = [];
@@ -13,8 +46,7 @@ export async function readPartResults(engine: Engine, { id, waits }: JobRecord):
     const numbers = Array.from({ length: Math.min(pageMax, total - from) }, (_, at) => from + at);
     const records = await Promise.all(numbers.map((number) => engine.reads.add(`${id}.${number}`)));
     for (const record of records)
-      if (record?.state === "completed")
-        results.push(record.result === null ? undefined : engine.settings.coder.decode(record.result));
+      if (record?.state === "completed") results.push(await readMemberResult(engine, record));
   }
   return results;
 }

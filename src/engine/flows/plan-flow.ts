@@ -2,24 +2,25 @@
  * From a flow as it was built to the unit that a store takes: one job for the flow, one for each node, all of them or none.
  * All that is refused is refused here. The flow's id is minted where its members have to lie; theirs follow from it.
  */
-import { MillraceError } from "../../model/error.ts";
+import type { MillraceError } from "../../model/error.ts";
 import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import { writeFreed } from "../../model/flow/freed.ts";
-import { lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
+import { invalidFlow, lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { OnFailure, Part, PlannedNode } from "../../model/flow/graph.ts";
 import { newWaits } from "../../model/flow/waits.ts";
 import { readMeta, writeMeta } from "../../model/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job-policy.ts";
 import type { JobPolicy } from "../../model/job-policy.ts";
 import { askedPartition } from "../../model/placement.ts";
-import { storeLimits } from "../../store/limits.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Submission } from "../definition.ts";
 import type { Engine } from "../engine.ts";
 import type { ReadOptions } from "../job-options.ts";
-import { planIncomplete, planJob } from "../submit.ts";
+import { planExpander, planIncomplete, planJob } from "../submit.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
+import { checkMemberTags } from "./flow-options.ts";
+import { withUnknown } from "./result-refs.ts";
 
 export interface PlannedFlow {
   readonly id: string;
@@ -35,12 +36,12 @@ export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptio
   const part: Part = { kind: "flow", onFailure: options.onFailure };
   // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
-  checkRefs(flow.nodes);
+  checkRefs(flow.nodes, nodes);
   const jobs = await planNodeJobs(engine, flow.nodes);
   const { placement } = engine;
   const partition = placement === null ? null : askedPartition(placement, { jobs });
   const id = partition === null ? engine.mintId() : engine.mintId(partition);
-  const memberOf = membersOf(id);
+  const memberOf = membersOf(id, nodes);
   const members = nodes.map((node, at) => memberOf(node, flow.nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = nodes.filter(({ within }) => within === "").length;
   const whole: NewJob = {
@@ -68,10 +69,14 @@ const noId = (): string => "";
 function planNode(engine: Engine, { path, submission, refs, expands }: BuiltNode): NewJob | Promise<NewJob> {
   if (submission === null) return partJob("", path);
   const given = submission as Submission;
-  // The item of a list is the input of a job that is made later; the list is nobody's input.
-  return refs.length > 0 || expands !== undefined
-    ? planIncomplete(engine, given)
-    : planJob(engine, given, noId);
+  if (expands !== undefined) return planExpander(engine, given);
+  if (refs.length === 0) return planJob(engine, given, noId);
+  const refuse = (of: string): Error =>
+    invalidFlow(
+      `${JSON.stringify(path)}: its group, its unique key or the key of a limit is computed from the result of ` +
+        `${JSON.stringify(of)}, which nobody knows yet; give it as an option of the node.`,
+    );
+  return planIncomplete(engine, given, (input) => withUnknown(input, refs, refuse));
 }
 
 /** A flow or a part of one: a job that nobody claims. */
@@ -82,6 +87,17 @@ export function partJob(id: string, name: string): NewJob {
   };
 }
 
+/** By the path of a flow inside the flow: the nodes that it ends with. */
+type EndsOf = (path: string) => readonly string[];
+
+function endsIn(nodes: readonly PlannedNode[]): EndsOf {
+  let inside: ReadonlyMap<string, readonly PlannedNode[]> | null = null;
+  return (path) => {
+    inside ??= Map.groupBy(nodes, ({ within }) => within);
+    return lastNodes(inside.get(path) ?? [], path);
+  };
+}
+
 interface Place {
   readonly node: PlannedNode;
   readonly built: BuiltNode;
@@ -89,8 +105,12 @@ interface Place {
 }
 
 /** Makes members of one flow. One that stands in it like the one before it shares what that says about the flow. */
-export function membersOf(root: string): (node: PlannedNode, built: BuiltNode, job: NewJob) => NewJob {
+export function membersOf(
+  root: string,
+  nodes: readonly PlannedNode[],
+): (node: PlannedNode, built: BuiltNode, job: NewJob) => NewJob {
   let last: (Place & { readonly member: NewJob }) | null = null;
+  const endsOf = endsIn(nodes);
   return (node, built, job) => {
     const place = { node, built, job };
     const id = idOfPath(root, node.path);
@@ -98,7 +118,7 @@ export function membersOf(root: string): (node: PlannedNode, built: BuiltNode, j
       const { meta, tags, flow = null, edges = null, freed = null, waits = null } = last.member;
       return { ...job, id, meta, tags, flow, edges, freed, waits };
     }
-    const member = memberOf(root, id, place);
+    const member = memberOf(root, id, place, endsOf);
     last = { ...place, member };
     return member;
   };
@@ -132,11 +152,12 @@ function areSame(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((text, at) => text === other[at]);
 }
 
-function memberOf(root: string, id: string, { node, built, job }: Place): NewJob {
+function memberOf(root: string, id: string, { node, built, job }: Place, endsOf: EndsOf): NewJob {
   const { part, edges, parents, members } = node;
   const { need, slack } = part === null ? node : needOfPart(part, members);
   const flow: FlowMeta = {
     ...(part === null ? {} : { part }),
+    ...(part?.kind === "flow" ? { ends: endsOf(node.path) } : {}),
     ...(parents.length === 0 ? {} : { parents, wants: { need, slack } }),
     ...(node.cancelsRest ? { cancelsRest: true } : {}),
     ...(built.refs.length === 0 ? {} : { refs: built.refs }),
@@ -163,30 +184,34 @@ function policyOf({ policy }: NewJob, { expands }: BuiltNode): string | null {
 }
 
 function tagsOf(root: string, path: string, { tags }: NewJob): readonly string[] {
-  const { tagsPerJobMax } = storeLimits;
-  if (tags !== null && tags.length >= tagsPerJobMax)
-    throw new MillraceError(
-      "invalid-option",
-      `The node ${JSON.stringify(path)} has ${tags.length} tags; one of the ${tagsPerJobMax} is its flow's own.`,
-    );
+  if (tags !== null) checkMemberTags(tags, `The node ${JSON.stringify(path)}`);
   return [...(tags ?? []), memberTag(root)];
 }
 
-/** A result that is not kept is there for nobody. */
-export function checkRefs(nodes: readonly BuiltNode[]): void {
+/** A result that is not kept is there for nobody. @param planned the same nodes in the same order. */
+export function checkRefs(nodes: readonly BuiltNode[], planned: readonly PlannedNode[]): void {
   if (nodes.every(({ refs }) => refs.length === 0)) return;
   const byPath = new Map(nodes.map((node) => [node.path, node]));
   const inside = Map.groupBy(nodes, ({ within }) => within);
+  const endsOf = endsIn(planned);
   for (const { path, refs } of nodes)
-    for (const { of } of refs) {
-      const own = byPath.get(of);
+    for (const ref of refs) {
+      const own = byPath.get(ref.of);
+      if (own === undefined) continue;
+      const refuse = (of: string, why: string): MillraceError =>
+        invalidFlow(`${JSON.stringify(path)} refers to the result of ${JSON.stringify(of)}, ${why}.`);
+      if (own.part?.kind === "flow") {
+        const [name] = ref.path;
+        if (name === undefined) continue;
+        const end = `${ref.of}.${name}`;
+        if (!endsOf(ref.of).includes(end))
+          throw refuse(end, "which is no node that the flow inside ends with");
+        if (keepsNoResult(byPath.get(end) as BuiltNode)) throw refuse(end, "which keeps none");
+        continue;
+      }
       // The results of a part are those of its nodes.
-      const referred = own === undefined ? [] : own.part === null ? [own] : (inside.get(of) ?? []);
-      if (referred.some(keepsNoResult))
-        throw new MillraceError(
-          "invalid-flow",
-          `${JSON.stringify(path)} refers to the result of ${JSON.stringify(of)}, which keeps none.`,
-        );
+      const referred = own.part === null ? [own] : (inside.get(ref.of) ?? []);
+      if (referred.some(keepsNoResult)) throw refuse(ref.of, "which keeps none");
     }
 }
 

@@ -8,7 +8,7 @@ import type { Block } from "../../model/change.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { targetOf, withTarget } from "../../model/flow/edge.ts";
 import { idOfPath, isItem, pathOfId } from "../../model/flow/flow-meta.ts";
-import { liveMembers } from "../../model/flow/outcome.ts";
+import { hasCancelledRest, liveMembers } from "../../model/flow/outcome.ts";
 import { planReplay } from "../../model/flow/replay.ts";
 import type { Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
 import { capOf, waitForTurn } from "../../model/flow/turns.ts";
@@ -51,7 +51,9 @@ async function passedOn(engine: Engine, job: JobRecord): Promise<JobRecord> {
 
 function memberOf(job: JobRecord): Member {
   const { id, state, rev, flow, edges } = job;
-  const { part, parents = [] } = flowMetaOf(job);
+  const { part, parents = [], cancelsRest = false } = flowMetaOf(job);
+  const waits = readWaits(job.waits ?? "");
+  const isUnfreed = parents.length > 0 && waits.need > 0;
   return {
     path: pathOfId(id),
     state,
@@ -59,6 +61,9 @@ function memberOf(job: JobRecord): Member {
     // What a stand-in stood for cannot run again.
     isPart: part !== undefined || isStandIn(job),
     isCapped: capOf(part) !== null,
+    hasCancelledRest: part !== undefined && hasCancelledRest(part, waits),
+    hasCancelledParents: cancelsRest && !isUnfreed,
+    isUnfreed,
     parents,
     within: flow === null ? null : pathOfId(flow),
     edges: edges ?? [],
@@ -108,12 +113,12 @@ async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<R
   } catch (error) {
     if (!isMillraceError(error) || error.retryable || error.outcome === "unknown") throw error;
   }
-  return { parks: [], runs: [], steps: [], capped: [], turns: [], waits: 0, added: {} };
+  return { parks: [], runs: [], steps: [], unfreed: [], capped: [], turns: [], waits: 0, added: {} };
 }
 
 /** Goes through a plan. */
 export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promise<string> {
-  const { parks, runs, steps, capped, turns, added } = JSON.parse(body) as ReplayPlan;
+  const { parks, runs, steps, unfreed, capped, turns, added } = JSON.parse(body) as ReplayPlan;
   await Promise.all(parks.map((step) => take(engine, root, step, park)));
   await Promise.all(runs.map((run) => take(engine, root, run, hold)));
   // One behind the other: each counts those before it as they stand.
@@ -124,10 +129,13 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
         : reopen(record),
     );
   await Promise.all(turns.map((path) => take(engine, root, [path, null], turnAgain)));
+  const isUnfreed = new Set(unfreed);
+  const go = (record: JobRecord): OperatorChange => {
+    const path = pathOfId(record.id);
+    return isUnfreed.has(path) ? waitAgain(root, record, added[path] ?? []) : letGo(engine, record, capped);
+  };
   // The hold has made one rev more.
-  await Promise.all(
-    runs.map(([path, rev]) => take(engine, root, [path, rev + 1], (record) => letGo(engine, record, capped))),
-  );
+  await Promise.all(runs.map(([path, rev]) => take(engine, root, [path, rev + 1], go)));
   // Whose turn it is, or whether all of it is over by now, is decided by a look at the map as by any other.
   if (capped.length > 0) await engine.store.putDocs(capped.map((path) => owedPut(idOfPath(root, path))));
   return "replayed";

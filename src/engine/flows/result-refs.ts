@@ -10,7 +10,9 @@ declare const referred: unique symbol;
 
 /** A part of a result, of which more can be named by its properties. */
 export type Ref<Value> = { readonly [referred]: Value } & (Value extends readonly (infer Item)[]
-  ? { readonly [index: number]: Ref<Item> }
+  ? number extends Value["length"]
+    ? { readonly [index: number]: Ref<Item> }
+    : { readonly [Key in keyof Value & `${number}`]: Ref<Value[Key]> }
   : Value extends object
     ? { readonly [Key in keyof Value]-?: Ref<NonNullable<Value[Key]>> }
     : unknown);
@@ -41,13 +43,22 @@ export const isRef = (value: unknown): boolean =>
 function makeRef(target: Target): object {
   const ref = new Proxy(Object.freeze({}), {
     get: (_, key) => {
-      // Whatever asks whether it is a promise, a primitive or an iterable is told that it is none.
+      if (key === Symbol.toPrimitive) return () => noValueYet(target);
+      // Whatever asks whether it is a promise or an iterable is told that it is none.
       if (typeof key === "symbol" || key === "then" || key === "toJSON") return undefined;
       return makeRef({ ...target, path: [...target.path, key] });
     },
+    ownKeys: () => noValueYet(target),
   });
   targets.set(ref, target);
   return ref;
+}
+
+/** For whoever makes a text or a copy of a reference. */
+function noValueYet({ of }: Target): never {
+  throw invalidFlow(
+    `The result of ${JSON.stringify(of)} is not there before it has run: put it, or a part of it, into the input as it is.`,
+  );
 }
 
 export interface TakenRefs {
@@ -76,7 +87,12 @@ export function takeRefs(flow: object, input: unknown): TakenRefs {
     if (at.length > depthMax) throw invalidFlow("The input is nested too deeply.");
     if (Array.isArray(value)) return withTaken(value);
     const prototype = Object.getPrototypeOf(value) as unknown;
-    return prototype === Object.prototype || prototype === null ? withTaken(value) : value;
+    if (prototype === Object.prototype || prototype === null) return withTaken(value);
+    if (insideOf(value).some(isRef))
+      throw invalidFlow(
+        "A result stands in the input as a value of objects and lists only, not in a Map, a Set or a class.",
+      );
+    return value;
   };
   const withTaken = (value: object): unknown => {
     // Most of an input are texts and numbers, which no way has to be kept to; so are most lists.
@@ -96,6 +112,13 @@ export function takeRefs(flow: object, input: unknown): TakenRefs {
     return copy ?? value;
   };
   return { input: take(input), refs };
+}
+
+/** The values inside of an object that is none of the plain ones. */
+function insideOf(value: object): readonly unknown[] {
+  if (value instanceof Map) return [...value.keys(), ...value.values()];
+  if (value instanceof Set) return [...value];
+  return ArrayBuffer.isView(value) ? [] : Object.values(value);
 }
 
 const isNoObject = (value: unknown): boolean => typeof value !== "object" || value === null;
@@ -122,6 +145,43 @@ function putValue(whole: unknown, [key, ...rest]: readonly (string | number)[], 
   const item = putValue(Object.hasOwn(copy, key) ? copy[key] : undefined, rest, value);
   Object.defineProperty(copy, key, { value: item, writable: true, enumerable: true, configurable: true });
   return copy;
+}
+
+/** The input as it is known before its references are: whoever reads one of them gets this error. */
+export function withUnknown(
+  input: unknown,
+  refs: readonly ResultRef[],
+  refuse: (of: string) => Error,
+): unknown {
+  const copies = new Set<object>();
+  const copyOf = (value: unknown): object => {
+    if (copies.has(value as object)) return value as object;
+    const copy: object = Array.isArray(value) ? [...value] : { ...(value as object) };
+    copies.add(copy);
+    return copy;
+  };
+  let whole = input;
+  for (const { at, of } of refs) {
+    const get = (): never => {
+      throw refuse(of);
+    };
+    const last = at.at(-1);
+    if (last === undefined) return new Proxy({}, { get, has: get, ownKeys: get });
+    let inner = copyOf(whole);
+    whole = inner;
+    for (const key of at.slice(0, -1)) {
+      const next = copyOf((inner as Record<string | number, unknown>)[key]);
+      Object.defineProperty(inner, key, {
+        value: next,
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      });
+      inner = next;
+    }
+    Object.defineProperty(inner, last, { get, enumerable: true, configurable: true });
+  }
+  return whole;
 }
 
 /** The part of a result that a reference names; undefined where it has no such part. */

@@ -15,7 +15,7 @@ export interface FlowMeta {
   readonly cancelsRest?: true;
   /** Where results of others belong in the input. */
   readonly refs?: readonly ResultRef[];
-  /** Of a flow: the paths of the nodes whose results are its own. */
+  /** Of a flow, or one inside of another: the paths of the nodes whose results are its own. */
   readonly ends?: readonly string[];
   /** It runs no handler: it makes a job of each item of a list. */
   readonly expands?: Expansion;
@@ -36,6 +36,8 @@ export interface ResultRef {
 export interface Expansion {
   /** Options of each job, as the caller gave them. */
   readonly options?: Readonly<Record<string, unknown>>;
+  /** Their deadline, where it is an instant. */
+  readonly deadlineAt?: number;
 }
 
 /** The id of the whole flow that a member's id begins with; null for an id of another form. */

@@ -219,6 +219,10 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
       throw invalidFlow(
         `${JSON.stringify(node.path)} joins ${join} of the ${after.length} nodes that it comes after.`,
       );
+    if (after.length === 0 && node.cancelsRest)
+      throw invalidFlow(
+        `${JSON.stringify(node.path)} cancels the rest of what it comes after, and comes after nothing.`,
+      );
     if (after.length === 0) continue;
     checkAfter(node, nodes, whole);
     const slack = after.length - (join ?? after.length);

@@ -67,6 +67,18 @@ function hasLost({ tolerate }: Extract<Part, { readonly kind: "group" }>, { memb
   return Object.values(others).reduce((sum, count) => sum + count, 0) > tolerate;
 }
 
+/** Whether what failed in a flow or a part has cancelled the rest of it. What is cancelled in a race has lost it. */
+export function hasCancelledRest(part: Part, waits: Waits): boolean {
+  switch (part.kind) {
+    case "flow":
+      return waits.slack < 0;
+    case "group":
+      return hasLost(part, waits);
+    case "race":
+      return false;
+  }
+}
+
 export function decideFlow(flow: FlowStanding): FlowDecision {
   const { part, waits, policy, cancelAsked } = flow;
   const ended = countEnds(waits.members);

@@ -16,7 +16,11 @@ function member(
   given: Partial<Member> = {},
 ): Member {
   const edges = [toFlow, ...to.map((target) => onSuccess + target)];
-  return { path, state, rev: 1, isPart: false, isCapped: false, within: "", edges, parents: [], ...given };
+  return {
+    ...{ path, state, rev: 1, isPart: false, isCapped: false, within: "", edges, parents: [] },
+    ...{ hasCancelledRest: false, hasCancelledParents: false, isUnfreed: false },
+    ...given,
+  };
 }
 const flowOf = (state: JobState): Member => ({ ...member("", state), isPart: true, within: null, edges: [] });
 const membersOf = (...list: readonly Member[]): ReadonlyMap<string, Member> =>

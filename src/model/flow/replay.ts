@@ -24,6 +24,12 @@ export interface Member {
   readonly isPart: boolean;
   /** A map that lets so many of its items run at once. */
   readonly isCapped: boolean;
+  /** Of a flow or a part: what failed in it has cancelled the rest of it. */
+  readonly hasCancelledRest: boolean;
+  /** It was freed, and has cancelled those of its parents that had not ended. */
+  readonly hasCancelledParents: boolean;
+  /** It has never been freed, or not since it came back. */
+  readonly isUnfreed: boolean;
   /** The path of the flow or part that it stands in; null for the flow itself. */
   readonly within: string | null;
   readonly edges: readonly string[];
@@ -38,6 +44,8 @@ export interface ReplayPlan {
   readonly parks: Marked;
   readonly runs: Marked;
   readonly steps: Marked;
+  /** Those of the runs that were cancelled or expired before they were freed: what they come after decides about them. */
+  readonly unfreed: readonly string[];
   /** Maps with a cap that nodes of these stand in: what runs again there waits for its turn. */
   readonly capped: readonly string[];
   /** Items of theirs that wait for their turn now, and do so again behind those that come back. */
@@ -49,7 +57,7 @@ export interface ReplayPlan {
 }
 
 export interface ReplayAsked {
-  /** Paths that run again; left out for all that failed or expired, and in a cancelled flow all that was cancelled. */
+  /** Paths that run again; left out for all that failed, expired or was cancelled with the flow or part that it stands in. */
   readonly nodes?: readonly string[];
   /** Whether what comes after them runs again although it has run; else only what was skipped comes back. */
   readonly withRest: boolean;
@@ -58,10 +66,9 @@ export interface ReplayAsked {
 const failedStates: readonly JobState[] = ["failed", "expired"];
 
 export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAsked): ReplayPlan {
-  const isCancelled = members.get("")?.state === "cancelled";
-  const states = isCancelled ? [...failedStates, "cancelled"] : failedStates;
-  const failed = [...members.values()].filter(({ isPart, state }) => !isPart && states.includes(state));
-  const runs = new Set(asked.nodes ?? failed.map(({ path }) => path));
+  const runs = new Set(
+    asked.nodes ?? [...members.values()].filter(hasFailed(members)).map(({ path }) => path),
+  );
   // What comes after another that runs again waits for that one, although it is to run again itself.
   const behind = reach(members, runs, (member) => runs.has(member.path) || comesBack(member, asked));
   for (const path of behind) runs.delete(path);
@@ -74,19 +81,51 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
   const turns = [...members.values()].filter(
     ({ path, within, state }) => state === "blocked" && capped.has(within ?? "") && isItem(path),
   );
+  const unfreed = asked.nodes === undefined ? [...runs].filter((path) => isUnfreed(members.get(path))) : [];
   const parked = new Set(blocks.filter((path) => members.get(path)?.state === "blocked"));
   const marked = (paths: Iterable<string>): Marked =>
     [...paths].map((path) => [path, members.get(path)?.rev ?? 0] as const);
   return {
     parks: marked(parked),
     runs: marked(runs),
+    unfreed,
     // Parking makes one rev more.
     steps: marked(steps).map(([path, rev]) => [path, parked.has(path) ? rev + 1 : rev] as const),
     capped: [...capped],
     turns: turns.map(({ path }) => path),
     waits: blocks.length,
-    added: addedParents(members, new Set(blocks)),
+    added: addedParents(members, new Set([...blocks, ...unfreed])),
   };
+}
+
+/** A node that has run and failed was freed, although a replay may have let it go without counting anew. */
+const isUnfreed = (member: Member | undefined): boolean =>
+  member?.isUnfreed === true && member.state !== "failed";
+
+/** Which nodes run again where none is named. */
+function hasFailed(members: ReadonlyMap<string, Member>): (member: Member) => boolean {
+  return (member) => {
+    if (member.isPart) return false;
+    return (
+      failedStates.includes(member.state) ||
+      (member.state === "cancelled" && wasCancelledWith(members, member))
+    );
+  };
+}
+
+/**
+ * Whether a node was cancelled because its flow was, or the part that it stands in, or because of what failed beside it. One
+ * that somebody cancelled alone was not; neither was one that has lost a race, or that a join has no more use for.
+ */
+function wasCancelledWith(members: ReadonlyMap<string, Member>, node: Member): boolean {
+  for (let own = node; own.within !== null;) {
+    const flow = members.get(own.within);
+    const isNeedless = nextOf(members, own).some((path) => members.get(path)?.hasCancelledParents === true);
+    if (flow === undefined || isNeedless) return false;
+    if (flow.state !== "cancelled") return flow.hasCancelledRest;
+    own = flow;
+  }
+  return true;
 }
 
 /** A node that grew says nothing of it itself; whoever was added before it has the edge. */
@@ -95,12 +134,12 @@ function addedParents(
   blocks: ReadonlySet<string>,
 ): Record<string, readonly string[]> {
   const added: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
+  const known = new Map([...blocks].map((path) => [path, new Set(members.get(path)?.parents)]));
   for (const { path, within, edges } of members.values())
     for (const edge of within === null ? [] : edges.slice(1)) {
       const target = within === "" ? targetOf(edge) : `${within}.${targetOf(edge)}`;
       const parent = withTarget(edge, path);
-      if (blocks.has(target) && !members.get(target)?.parents.includes(parent))
-        (added[target] ??= []).push(parent);
+      if (known.get(target)?.has(parent) === false) (added[target] ??= []).push(parent);
     }
   return added;
 }

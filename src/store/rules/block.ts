@@ -30,6 +30,7 @@ export function block(row: JobRow, next: Block, jobById: JobById, now: number): 
     attempt: next.attempt ?? row.attempt,
     countsAttempt: 1,
     waits: writeWaits(waits),
+    deadlineAt: hasOutlived(row, now) ? null : row.deadlineAt,
   };
   // A flow that goes on from where it stands may be decided already.
   const isDecided = row.freed === null && waits.need <= 0;
@@ -39,6 +40,10 @@ export function block(row: JobRow, next: Block, jobById: JobById, now: number): 
       : comeBack(row, next.event, fields);
   return { ...outcome, owes: waits.slack < 0 || isDecided || (isFreed && waits.owes === 1) };
 }
+
+/** A finished job whose deadline has passed would end at once where it came back with it. */
+const hasOutlived = ({ state, deadlineAt }: JobRow, now: number): boolean =>
+  state >= stateCodes.completed && deadlineAt !== null && deadlineAt <= now;
 
 /** The state in which a parent has ended and come along its edge to this job; null where it has yet to come. */
 function arrivedFrom(parent: JobRow | null, id: string): number | null {

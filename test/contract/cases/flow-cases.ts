@@ -57,6 +57,27 @@ export const flowCases: ContractGroup = {
       },
     ],
     [
+      "members of several jobs that one claim takes are each of their own job",
+      async ({ store, claim, read }) => {
+        const names = ["one", "two", "three"];
+        const first = names.map((name) => aMember(name, { name, to: [edgeTo(`behind ${name}`)] }));
+        const behind = names.map((name) => aMember(`behind ${name}`, { name, need: 1 }));
+        await store.submit([{ jobs: [aFlow(6), ...first, ...behind] }]);
+        const offers = [{ routes: names.map((name) => aRoute({ name })), max: 10 }];
+        for (const prefix of ["", "behind "]) {
+          const jobs = await claim({ offers });
+          const ids = names.map((name) => `F.${prefix}${name}`);
+          expect(jobs.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
+          // By the route a worker knows which handler runs the job.
+          expect(new Set(jobs.map(({ route }) => route)).size).toBe(names.length);
+          for (const [at, id] of ids.entries())
+            expect(await read(id)).toMatchObject({ state: "running", name: names[at] });
+          await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+        }
+        expect(await owed(store)).toEqual(["F"]);
+      },
+    ],
+    [
       "a freed member is placed by the moment at which it is freed, with its delay, rank and time-to-live",
       async ({ store, platform, claim, read }) => {
         await store.submit([

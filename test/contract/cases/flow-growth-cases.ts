@@ -35,6 +35,26 @@ export const flowGrowthCases: ContractGroup = {
       },
     ],
     [
+      "of two members that add a node of one name the second is refused, and counts nothing",
+      async ({ store, claim, read }) => {
+        await store.submit([{ jobs: [aFlow(2), aMember("a"), aMember("b")] }]);
+        const [a, b] = await claim();
+        const adding = (by: string): object => ({
+          effects: {
+            grows: [{ id: "F", ...one }],
+            jobs: [aMember("x", { digest: by }), aMember(`of ${by}`)],
+          },
+        });
+        const settles = [aSettle(a!, finish(), adding("a")), aSettle(b!, finish(), adding("b"))];
+        const refused = { kind: "id-differs", id: "F.x" };
+        expect(await store.settleIfLeased(settles)).toEqual([{ kind: "ok" }, refused]);
+        expect(await store.settleIfLeased(settles.slice(1))).toEqual([refused]);
+        expect(await read("F")).toMatchObject({ waits: "2,0,0,1,3,1,0,0,0,0" });
+        expect(await store.readJobs(["F.of b"])).toEqual([null]);
+        expect(await read("F.b")).toMatchObject({ state: "running" });
+      },
+    ],
+    [
       "a node that others already wait for grows before the end of the member that grows it arrives",
       async ({ store, claim, read }) => {
         const jobs = [aFlow(2), aMember("a", { to: [edgeTo("j")] }), aMember("j", { need: 1 })];
@@ -218,6 +238,26 @@ export const flowGrowthCases: ContractGroup = {
         const orphan = block({ parents: [parent("gone", always)], waits: { need: 1, slack: 0 } });
         await store.changeIf([aChange("F.c", ["blocked"], orphan)]);
         expect(await read("F.c")).toMatchObject({ state: "ready" });
+      },
+    ],
+    [
+      "a member that comes back to wait has no deadline that has passed, and keeps one that has not",
+      async ({ store, platform, read }) => {
+        const late = aMember("a", { deadline: { inMs: 10 } });
+        const early = aMember("b", { deadline: { inMs: 1000 } });
+        const waiting = aMember("c", { need: 1, deadline: { inMs: 10 } });
+        await store.submit([{ jobs: [aFlow(3), late, early, waiting] }]);
+        const { deadlineAt } = await read("F.b");
+        platform.advance(10);
+        const names = ["F.a", "F.b"];
+        await store.changeIf(names.map((id) => aChange(id, ["ready"], finish("expired"))));
+        const anew = block({ waits: { need: 1, slack: 0 } });
+        const changes = [...names, "F.c"].map((id) => aChange(id, ["expired", "blocked"], anew));
+        expect(await store.changeIf(changes)).toMatchObject(names.concat("F.c").map(() => ({ kind: "ok" })));
+        expect(await read("F.a")).toMatchObject({ state: "blocked", deadlineAt: null });
+        expect(await read("F.b")).toMatchObject({ state: "blocked", deadlineAt });
+        // It has not ended yet, so it still has to.
+        expect(await read("F.c")).toMatchObject({ state: "blocked", deadlineAt: deadlineAt! - 990 });
       },
     ],
     [

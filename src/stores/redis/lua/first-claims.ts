@@ -111,9 +111,10 @@ end
 local NEVER_CLAIMED = READY .. US .. "0" .. US
 local AFTER_NEVER_CLAIMED = #NEVER_CLAIMED + 1
 
--- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id.
+-- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id, which names
+-- the route; a job that nobody has touched has no state, and one call claims of several routes.
 local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
-  if rest then flags = nil else rest = dueAt == "" and flags .. US .. waits end
+  if rest then flags = nil else rest = dueAt == "" and route .. US .. flags .. US .. waits end
   if not rest then return nil end
   local known = c.leasedAlike[isStarted]
   local alike = known[rest]

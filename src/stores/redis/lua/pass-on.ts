@@ -85,6 +85,7 @@ function RULES.block(c, job, next)
   if isTerminal(job.state) then
     clearForPlace(job)
     comeBack(c, job)
+    clearPassedDeadline(c, job)
   end
   job.waits, job.countsAttempt, job.ttlAt = waitsText(waits), "1", ""
   if next.attempt ~= "" then job.attempt = tonumber(next.attempt) end

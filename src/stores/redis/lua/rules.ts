@@ -46,6 +46,11 @@ local function edit(job, next)
   if tail then job.tail, job.isRewritten = tailText(tail), true end
 end
 
+-- A job that comes back with a deadline that has passed would end at once.
+local function clearPassedDeadline(c, job)
+  if job.deadlineAt ~= "" and tonumber(job.deadlineAt) <= c.now then job.deadlineAt, job.isRewritten = "", true end
+end
+
 -- R1 for a live job that waits (again): a schedule, or a hand-back to where it stood. Its lease is over; who ran it
 -- last stays.
 local function place(c, job, next)
@@ -61,9 +66,7 @@ local function place(c, job, next)
     end
     edit(job, next)
     if next.attempt ~= "" then job.attempt = tonumber(next.attempt) end
-    if next.clearsPassedDeadline == "1" and job.deadlineAt ~= "" and tonumber(job.deadlineAt) <= c.now then
-      job.deadlineAt, job.isRewritten = "", true
-    end
+    if next.clearsPassedDeadline == "1" then clearPassedDeadline(c, job) end
   end
   job.countsAttempt = next.countsAttempt
   advance(job, to)

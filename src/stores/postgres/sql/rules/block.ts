@@ -31,6 +31,8 @@ BEGIN
   END LOOP;
   IF j.state >= ${completed} THEN
     ${clearSql("place", "replay")}
+    -- With a deadline that has passed it would end at once.
+    IF j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
   END IF;
   j.waits := array_to_string(w, ',');
   v_freed := j.freed IS NOT NULL AND w[1] <= 0 AND w[2] >= 0;
