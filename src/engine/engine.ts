@@ -124,7 +124,7 @@ export class Engine {
   readonly metrics: MetricRecorder | null;
 
   /** Told of every attempt of this process that has ended (attempt-observer.ts). */
-  readonly attemptObservers = new Set<AttemptObserver>();
+  readonly attemptObservers: AttemptObserver[] = [];
 
   /** Called when this process begins or ends to be the one that delivers webhooks. */
   readonly webhookTurns = new Set<(isOurs: boolean) => void>();
@@ -158,12 +158,12 @@ export class Engine {
       : null;
     const store = this.metrics === null ? given : meteredStore(given, platform, this.metrics);
     this.store = store;
-    if (this.metrics !== null) this.attemptObservers.add(this.metrics.ended);
+    if (this.metrics !== null) this.attemptObservers.push(this.metrics.ended);
     this.turn = new Turn(platform);
     this.limits = new Limits(store);
     this.schedules = new DefinedSchedules(this);
-    if (settings.onAttempt !== null) this.attemptObservers.add(observerOfSink(this, settings.onAttempt));
-    if (settings.telemetry !== null) this.attemptObservers.add(settings.telemetry.ended);
+    if (settings.onAttempt !== null) this.attemptObservers.push(observerOfSink(this, settings.onAttempt));
+    if (settings.telemetry !== null) this.attemptObservers.push(settings.telemetry.ended);
     this.publishing = new Publishing(this);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);

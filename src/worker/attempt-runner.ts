@@ -12,6 +12,7 @@
  */
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { FlowMeta } from "../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";
 import { endByReturn, endByThrow } from "./attempt-end.ts";
 import type { AttemptEnd } from "./attempt-end.ts";
@@ -27,7 +28,7 @@ import { endThrottled } from "./throttled-attempt.ts";
 const bare: Layers = async (context, call) => call(context);
 
 /** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
-export type Ended = () => void;
+export type Ended = (attempt: Attempt) => void;
 
 export class AttemptRunner {
   readonly #engine: Engine;
@@ -55,7 +56,7 @@ export class AttemptRunner {
       this.#run(attempt, handler.definition, join, this.#layers, () => {
         // Its input was refused, or a layer answered by itself: the others must not wait for it.
         if (!hasJoined) joint.leave();
-        ended();
+        ended(attempt);
       });
     }
   }
@@ -68,29 +69,21 @@ export class AttemptRunner {
   }
 
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
-    const engine = this.#engine;
     const expands = flowOf(attempt)?.expands;
     if (expands !== undefined) {
       // It stands for a list of jobs of this name, and no handler of theirs is called for it.
-      call = ({ input }) => expandList(engine, attempt, definition, expands, input);
+      call = expandingCall(this.#engine, attempt, definition, expands);
       layers = bare;
     }
-    attempt.start(engine.platform.monotonicUs());
+    attempt.start(this.#engine.platform.monotonicUs());
     attempt.aborting.watch(attempt);
-    const returned = (value: unknown): void =>
-      this.#end(
-        attempt,
-        endThrottled(engine, attempt, value) ?? endByReturn(engine, attempt, definition, value),
-        ended,
-      );
-    const threw = (error: unknown): void =>
-      this.#end(attempt, endThrottled(engine, attempt, error) ?? endByThrow(engine, attempt, error), ended);
+    // The only functions that are made for each attempt; they keep alive what they name here, and nothing else.
+    const returned = (value: unknown): void => this.#returned(attempt, definition, value, ended);
+    const threw = (error: unknown): void => this.#threw(attempt, error, ended);
     try {
       const context = this.#prepare(attempt, definition);
       const outcome =
-        context instanceof Promise
-          ? context.then((prepared) => layers(prepared, call))
-          : layers(context, call);
+        context instanceof Promise ? callWhenPrepared(context, call, layers) : layers(context, call);
       // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
       Promise.resolve(outcome).then(returned, threw);
     } catch (error) {
@@ -108,6 +101,17 @@ export class AttemptRunner {
       : new JobContext(this.#engine, attempt, definition, input);
   }
 
+  #returned(attempt: Attempt, definition: JobDefinition, value: unknown, ended: Ended): void {
+    const engine = this.#engine;
+    const end = endThrottled(engine, attempt, value) ?? endByReturn(engine, attempt, definition, value);
+    this.#end(attempt, end, ended);
+  }
+
+  #threw(attempt: Attempt, error: unknown, ended: Ended): void {
+    const engine = this.#engine;
+    this.#end(attempt, endThrottled(engine, attempt, error) ?? endByThrow(engine, attempt, error), ended);
+  }
+
   #end(attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>, ended: Ended): void {
     if (end instanceof Promise) {
       void end.then((decided) => this.#end(attempt, decided, ended));
@@ -118,6 +122,19 @@ export class AttemptRunner {
     if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
     if (attempt.isAbandoned) attempt.aborting.abandonedEnded();
     else if (attempt.phase === "running") attempt.settling.end(attempt, end);
-    ended();
+    ended(attempt);
   }
+}
+
+function expandingCall(
+  engine: Engine,
+  attempt: Attempt,
+  definition: JobDefinition,
+  expands: NonNullable<FlowMeta["expands"]>,
+): HandlerCall {
+  return ({ input }) => expandList(engine, attempt, definition, expands, input);
+}
+
+function callWhenPrepared(context: Promise<JobContext>, call: HandlerCall, layers: Layers): Promise<unknown> {
+  return context.then((prepared) => layers(prepared, call));
 }

@@ -27,13 +27,16 @@ import type { Timed } from "./shared-timer.ts";
 
 export type AttemptPhase = "waiting" | "running" | "settling" | "ended";
 
-/** What the attempts of one claim have in common. */
+/** What the attempts of one claim have in common: one object for all of them, because there are up to 500. */
 export interface AttemptOrigin {
+  /** The worker that holds the leases. */
   readonly owner: string;
   /** Monotonic, when the claim was sent. */
   readonly leasedUs: number;
   readonly leaseMs: number;
+  /** Where the ends of attempts go. */
   readonly settling: Settling;
+  /** Who tells handlers to stop. */
   readonly aborting: Aborting;
 }
 
@@ -43,19 +46,12 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   readonly isMember: boolean;
   /** By what operators have set of its queue as it is known now. */
   policy: DecidedPolicy;
-  /** The worker that holds the lease. */
-  readonly owner: string;
-  /** Where the attempt's end goes. */
-  readonly settling: Settling;
-  /** Who tells its handler to stop. */
-  readonly aborting: Aborting;
+  readonly #origin: AttemptOrigin;
   phase: AttemptPhase = "waiting";
   /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
   isHeld = false;
   /** A call that extends the lease has not come back: no second one is sent meanwhile. */
   isBeingExtended = false;
-  /** Monotonic, when the claim was sent. */
-  readonly claimedUs: number;
   /** Monotonic, when its handler was called; -1 before that. */
   startedUs = -1;
   /** Monotonic, when its end was decided; -1 before that. */
@@ -85,11 +81,25 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     this.job = job;
     this.isMember = rootOf(job.id) !== null;
     this.policy = policy;
-    this.owner = origin.owner;
-    this.settling = origin.settling;
-    this.aborting = origin.aborting;
-    this.claimedUs = origin.leasedUs;
+    this.#origin = origin;
     this.#leaseEndsUs = origin.leasedUs + origin.leaseMs * 1000;
+  }
+
+  get owner(): string {
+    return this.#origin.owner;
+  }
+
+  get settling(): Settling {
+    return this.#origin.settling;
+  }
+
+  get aborting(): Aborting {
+    return this.#origin.aborting;
+  }
+
+  /** Monotonic, when the claim was sent. */
+  get claimedUs(): number {
+    return this.#origin.leasedUs;
   }
 
   start(nowUs: number): void {

@@ -36,7 +36,7 @@ export interface SettlingOptions {
   readonly routes: RouteMap;
   readonly stalls: LoopStalls;
   /** Told of every attempt whose handler was called, once it is over. */
-  readonly observers: Iterable<AttemptObserver>;
+  readonly observers: readonly AttemptObserver[];
 }
 
 export class Settling {
@@ -44,7 +44,7 @@ export class Settling {
   readonly #leases: Leases;
   readonly #routes: RouteMap;
   readonly #stalls: LoopStalls;
-  readonly #observers: Iterable<AttemptObserver>;
+  readonly #observers: readonly AttemptObserver[];
   #count = 0;
 
   constructor(engine: Engine, options: SettlingOptions) {

@@ -160,11 +160,15 @@ export class Slots {
     const { runner, routes } = this.#options;
     pool.busySlots += 1;
     this.#running += 1;
-    runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, () => {
-      this.#running -= 1;
-      this.#free(pool, 1, attempt.isMember, heldPermits(attempt) ? attempt : undefined);
-    });
+    runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, this.#ended);
   }
+
+  /** One function for all attempts: it finds the pool of each by its job. */
+  readonly #ended = (attempt: Attempt): void => {
+    const pool = this.#options.routes.poolOf(attempt.job) as Pool;
+    this.#running -= 1;
+    this.#free(pool, 1, attempt.isMember, heldPermits(attempt) ? attempt : undefined);
+  };
 
   /** One slot for all of them, free when the last has ended. */
   #startBatch(pool: BatchPool, attempts: readonly Attempt[]): void {

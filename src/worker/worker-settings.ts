@@ -82,7 +82,7 @@ export interface WorkerSettings {
   readonly abortGraceMs: number;
   readonly middleware: readonly HandlerMiddleware[];
   /** Told of its attempts. */
-  readonly observers: Iterable<AttemptObserver>;
+  readonly observers: readonly AttemptObserver[];
   readonly wantsSignals: boolean;
   /** The fleet hears of this worker. */
   readonly isAnnounced: boolean;

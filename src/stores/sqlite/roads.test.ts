@@ -169,7 +169,7 @@ const ending = fc.record({
   reason: maybe(fc.constantFrom("because", "x\0y")),
   result: maybe(fc.constantFrom("1", "\0", "ü\ud83d\ude42")),
   keepMs: maybe(fc.constantFrom(0, 50)),
-  attempts: maybe(fc.constant('{"entries":[]}')),
+  attempts: maybe(fc.constantFrom('{"entries":[]}', "1 20 3", "\0")),
 });
 const command = fc.oneof(
   fc.record({
@@ -303,6 +303,52 @@ it("jobs that follow each other and differ in id and input only leave what they 
   together.database.close();
   singly.database.close();
 });
+
+/** The logs of jobs that end together, and the order in which they are settled. */
+const loggedEnds: readonly (readonly [
+  what: string,
+  ends: readonly Partial<Settle>[],
+  order: "asc" | "desc",
+])[] = [
+  ["in order", logged("1 20 3"), "asc"],
+  ["in another order", logged("1 20 3"), "desc"],
+  ["with JSON in them", logged('{"entries":[{"a":"ü\ud83d\ude42 \\\\ \\n"}]}\n\t'), "asc"],
+  ["with what JSON escapes", logged("a\0b\ud800c\x01"), "asc"],
+  ["some of them without", logged("1 20 3").with(7, { attempts: null }), "asc"],
+  ["one of them left out", logged("1 20 3").with(7, {}), "asc"],
+  [
+    "one of them with a result",
+    logged("1 20 3").with(7, { next: finish("completed", { result: "7" }) }),
+    "asc",
+  ],
+];
+
+function logged(log: string): Partial<Settle>[] {
+  return Array.from({ length: 20 }, (_, at) => ({ attempts: `${log}${at}` }));
+}
+
+it.for(loggedEnds)(
+  "jobs that end together with their logs, %s, leave what they leave one by one",
+  ([, ends, order]) => {
+    const [plain, general] = [openDatabase(), openDatabase()];
+    const claiming = aClaim({ offers: [{ routes: [aRoute()], max: ends.length }] });
+    const settled = [plain, general].map(({ call }) => {
+      const jobs = ends.map((_, at) => aJob({ id: `job-${String(at).padStart(2, "0")}` }));
+      call(1000, (step) => submit(step, [{ jobs }]));
+      const claimed = call(1000, (step) => claim(step, claiming)).jobs;
+      return claimed.flatMap((lease, at): Settle[] => {
+        const given = ends[at] ?? {};
+        return Object.keys(given).length === 0 ? [] : [aSettle(lease, finish("completed"), given)];
+      });
+    });
+    const settles = order === "asc" ? settled[0] : settled[0]?.toReversed();
+    plain.call(2000, (step) => settleIfLeased(step, settles ?? []));
+    general.call(2000, (step) => settles?.forEach((settle) => settleGeneral(step, settle)));
+    expect(contentsOf(plain.database)).toEqual(contentsOf(general.database));
+    plain.database.close();
+    general.database.close();
+  },
+);
 
 it("a job that is settled twice in one call, plainly and otherwise, ends once", () => {
   const { database, call } = openDatabase();
