@@ -72,14 +72,16 @@ async function ask(
     const offer = Number(number) - 1;
     const batch = listsOf(lists);
     const order = seqs === "" ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
-    const gatesOf = gates === "" ? null : readTexts(gates, order.length);
-    for (const [at, index] of order.entries()) {
-      const job = leasedJob(batch, index, Number(claimedAt));
+    const count = order?.length ?? batch.seq.length;
+    const atMs = Number(claimedAt);
+    const gatesOf = gates === "" ? null : readTexts(gates, count);
+    for (let at = 0; at < count; at++) {
+      const job = leasedJob(batch, order === null ? at : (order[at] as number), atMs);
       const laneGates = gatesOf?.[at] ?? null;
       jobs.push(laneGates === null ? job : { ...job, keyGates: keysIn(laneGates) });
     }
-    taken[offer] = (taken[offer] ?? 0) + order.length;
-    lowest[offer] ??= batch.rank[order[0] as number] as number;
+    taken[offer] = (taken[offer] ?? 0) + count;
+    lowest[offer] ??= batch.rank[order?.[0] ?? 0] as number;
   }
   // Only this process hears of it: a message for each claim would wake all the others.
   if (jobs.length > 0) calls.tell({ ...emptyHints(), hasTold: true }, true);
@@ -115,16 +117,20 @@ function keysIn(laneGates: string): string[] {
 
 type Lists = { readonly [Name in (typeof listedFields)[number]]: readonly JobRow[Name][] };
 
-function listsOf(lists: readonly string[]): Lists {
-  const listed = Object.fromEntries(listedFields.map((name, at) => [name, lists[at] || null]));
+function listsOf(texts: readonly string[]): Lists {
+  const textOf = (name: string): string | null => texts[listedFields.indexOf(name as "seq")] || null;
+  const seqs = readNumbers(textOf("seq"));
+  const count = seqs.length;
+  const lists: Record<string, readonly (string | number | null)[]> = { seq: seqs };
+  for (const name of listedFields) {
+    const text = textOf(name);
+    if (name === "seq") continue;
+    lists[name] = jobFields[name].type === "text" ? readTexts(text, count) : readBrief(text, count);
+  }
   // In this order: each says what the one before it has said.
-  for (const [name, other] of Object.entries(sameAs)) listed[name] ??= listed[other] ?? null;
-  const count = readNumbers(listed["seq"] ?? null).length;
-  const read = listedFields.map((name) => {
-    const list = listed[name] ?? null;
-    return [name, jobFields[name].type === "text" ? readTexts(list, count) : readBrief(list, count)];
-  });
-  return Object.fromEntries(read) as unknown as Lists;
+  for (const [name, other] of Object.entries(sameAs))
+    if (textOf(name) === null) lists[name] = lists[other] as readonly number[];
+  return lists as unknown as Lists;
 }
 
 function leasedJob(lists: Lists, index: number, claimedAt: number): LeasedJob {
@@ -152,12 +158,11 @@ function inOrderOf({ seq: seqs }: Lists, order: readonly number[]): number[] {
   return order.map((seq) => indexes.get(seq) as number);
 }
 
-/** Rows come as they lie in the table, which mostly is their order already. */
-function inOrder({ rank: ranks, seq: seqs }: Lists): number[] {
-  const order = ranks.map((_, index) => index);
+/** Rows come as they lie in the table, which mostly is their order already: then null. */
+function inOrder({ rank: ranks, seq: seqs }: Lists): number[] | null {
   const compare = (one: number, other: number): number =>
     (ranks[one] as number) - (ranks[other] as number) || (seqs[one] as number) - (seqs[other] as number);
-  for (let index = 1; index < order.length; index++)
-    if (compare(index - 1, index) > 0) return order.sort(compare);
-  return order;
+  for (let index = 1; index < seqs.length; index++)
+    if (compare(index - 1, index) > 0) return seqs.map((_, at) => at).sort(compare);
+  return null;
 }
