@@ -2,7 +2,7 @@
  * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts
  * is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
  */
-import { packText, unpackText } from "../../store/packed-text.ts";
+import { packItems, packText, unpackText } from "../../store/packed-text.ts";
 import type { Value } from "./database.ts";
 
 export { packText, unpackText };
@@ -36,6 +36,12 @@ export function textList(texts: readonly (string | null)[]): string {
 /** The same, or null when no item is anything but null: the column is then left out. */
 export function sparseTextList(texts: readonly (string | null)[]): string | null {
   return texts.some((text) => text !== null) ? textList(texts) : null;
+}
+
+/** The same of texts that are not packed yet. */
+export function packedList(texts: readonly (string | null)[]): string | null {
+  if (texts.includes(null)) return sparseTextList(texts.map(packNullable));
+  return texts.length === 0 ? null : packItems(texts as readonly string[]);
 }
 
 export function numberList(numbers: readonly (number | null)[]): string {
