@@ -67,16 +67,19 @@ export function briefNumberList(numbers: readonly number[]): string | null {
   return numbers.every((number) => number === first) ? `{${first}}` : numberList(numbers);
 }
 
-/** What `string_agg` made of a column: the items, unpacked; null items as null. */
-export function readTexts(list: string | null, length: number): (string | null)[] {
-  if (list === null) return alike(null, length);
+/** Of a column whose items are all the same the one item; to fill a list with it took longer than to read the others. */
+export function itemAt<Item>(items: readonly Item[], index: number): Item {
+  return items[items.length === 1 ? 0 : index] as Item;
+}
+
+const nothing = [null] as const;
+
+/** What `string_agg` made of a column: the items, unpacked; null items as null. Without a list all are null. */
+export function readTexts(list: string | null): readonly (string | null)[] {
+  if (list === null) return nothing;
   const items = list.split("\x1e");
   if (!list.includes("\x01") && !list.includes("\x02")) return items;
   return items.map((item) => (item === "\x02" ? null : unpackText(item)));
-}
-
-function alike<Item>(item: Item, length: number): Item[] {
-  return Array.from<Item>({ length }).fill(item);
 }
 
 /** The first fields of an answer, and behind them its events, which have such fields of their own. */
@@ -94,12 +97,9 @@ export function readNumbers(list: string | null): number[] {
 }
 
 /** A list of numbers as a claim answers it: one item when all are the same, none at all when all are null. */
-export function readBrief(list: string | null, length: number): (number | null)[] {
-  if (list === null) return alike(null, length);
-  const numbers: (number | null)[] = readNumbers(
-    list.includes("NULL") ? list.replaceAll("NULL", "null") : list,
-  );
-  return numbers.length < length ? alike(numbers[0] ?? null, length) : numbers;
+export function readBrief(list: string | null): readonly (number | null)[] {
+  if (list === null) return nothing;
+  return readNumbers(list.includes("NULL") ? list.replaceAll("NULL", "null") : list);
 }
 
 export function readNumber(text: string | null): number | null {
