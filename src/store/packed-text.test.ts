@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { hardText } from "../../test/support/hard-text.ts";
-import { packText, unpackText } from "./packed-text.ts";
+import { fieldEnd, itemEnd, packItems, packJoined, packText, unpackText } from "./packed-text.ts";
 
 test("a packed text comes back as given, whatever it holds, and is storable in between", () => {
   fc.assert(
@@ -13,4 +13,15 @@ test("a packed text comes back as given, whatever it holds, and is storable in b
       expect(unpackText(packed)).toBe(text);
     }),
   );
+});
+
+test("texts that are packed together are each packed as alone", () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(hardText, fc.string({ minLength: 1 })), { minLength: 1 }), (texts) => {
+      expect(packJoined(texts)).toBe(texts.map(packText).join(fieldEnd));
+      expect(packItems(texts)).toBe(texts.map(packText).join(itemEnd));
+    }),
+  );
+  expect(packItems(["a\x1eb", "c"])).toBe("a\x01001eb\x1ec");
+  expect(packItems(["a\x1fb", "", "c"])).toBe("a\x01001fb\x1e\x01e\x1ec");
 });

@@ -13,6 +13,7 @@ export const escapeMark = "\x01";
 
 const hardCharacters = /[\0-\x02\x1e\x1f]/;
 const hardInFields = /[\0-\x02\x1e]/;
+const hardInItems = /[\0-\x02\x1f]/;
 const hardOrSurrogate =
   /[\0-\x02\x1e\x1f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
@@ -25,20 +26,34 @@ export function packText(text: string): string {
 
 /** Packed texts as the fields of a record. Mostly none needs an escape: one look at all costs a third of a look at each. */
 export function packJoined(texts: readonly string[]): string {
-  const joined = texts.join(fieldEnd);
-  const isEasy = !hardInFields.test(joined) && joined.isWellFormed() && hasFields(joined, texts.length);
-  return isEasy ? joined : texts.map(packText).join(fieldEnd);
+  return packAll(texts, fieldEnd, hardInFields);
 }
 
-/** Whether so many fields were joined, none of them empty: then no field has its end in itself. */
-function hasFields(joined: string, count: number): boolean {
-  let fields = 1;
+/** The same as the items of a list. */
+export function packItems(texts: readonly string[]): string {
+  return packAll(texts, itemEnd, hardInItems);
+}
+
+/** `hard` finds whatever needs an escape but the separator. */
+function packAll(texts: readonly string[], separator: string, hard: RegExp): string {
+  const joined = texts.join(separator);
+  const isEasy =
+    !hard.test(joined) && joined.isWellFormed() && hasParts(joined, { separator, count: texts.length });
+  return isEasy ? joined : texts.map(packText).join(separator);
+}
+
+/** Whether so many parts were joined, none of them empty: then no part has the separator in itself. */
+function hasParts(
+  joined: string,
+  { separator, count }: { readonly separator: string; readonly count: number },
+): boolean {
+  let parts = 1;
   let from = 0;
   for (;;) {
-    const end = joined.indexOf(fieldEnd, from);
+    const end = joined.indexOf(separator, from);
     if (end === from) return false;
-    if (end < 0) return from < joined.length && fields === count;
-    fields += 1;
+    if (end < 0) return from < joined.length && parts === count;
+    parts += 1;
     from = end + 1;
   }
 }

@@ -149,13 +149,15 @@ export function writePayload(hints: Hints, sender: string): string {
     b: hasRung || undefined,
     t: hasTold || undefined,
   };
-  const whole = JSON.stringify({
-    ...brief,
-    f: finished.length === 0 ? undefined : finished,
-    c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
-  });
-  const fits = [routes.size, finished.length, cancels.length].every((count) => count <= idsMax);
-  if (fits && Buffer.byteLength(whole) < payloadBytesMax) return whole;
+  // Before anything is written out: a busy process has more to tell with every message.
+  if ([routes.size, finished.length, cancels.length].every((count) => count <= idsMax)) {
+    const whole = JSON.stringify({
+      ...brief,
+      f: finished.length === 0 ? undefined : finished,
+      c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
+    });
+    if (Buffer.byteLength(whole) < payloadBytesMax) return whole;
+  }
   return JSON.stringify({ ...brief, more: true });
 }
 

@@ -20,7 +20,7 @@ import { claimDocsAnswer, claimDocsValues } from "./docs.ts";
 import { planWhole } from "./floors.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
 import { listedFields, sameAs } from "./sql/claim.ts";
-import { numberList, packText, readBrief, readNumber, readNumbers, readTexts } from "./text.ts";
+import { itemAt, numberList, packText, readBrief, readNumber, readNumbers, readTexts } from "./text.ts";
 
 export async function claim(calls: Calls, floors: Floors, request: ClaimRequest): Promise<ClaimAnswer> {
   const offers = request.offers
@@ -63,7 +63,8 @@ async function ask(
   const jobs: LeasedJob[] = [];
   const taken = offers.map(() => 0);
   /** A job that a gate has held back is found again: the floor stays below it. */
-  const lowest = readBrief(seen || null, offers.length);
+  const known = readBrief(seen || null);
+  const lowest = offers.map((_, index) => itemAt(known, index));
   const batchLength = 2 + listedFields.length;
   for (let from = 0; from < fields.length; from += batchLength) {
     const [claimedAt, offerNumber, ...lists] = fields.slice(from, from + batchLength);
@@ -72,14 +73,16 @@ async function ask(
     const offer = Number(number) - 1;
     const batch = listsOf(lists);
     const order = seqs === "" ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
-    const gatesOf = gates === "" ? null : readTexts(gates, order.length);
-    for (const [at, index] of order.entries()) {
-      const job = leasedJob(batch, index, Number(claimedAt));
-      const laneGates = gatesOf?.[at] ?? null;
+    const count = order?.length ?? batch.seq.length;
+    const atMs = Number(claimedAt);
+    const gatesOf = gates === "" ? null : readTexts(gates);
+    for (let at = 0; at < count; at++) {
+      const job = leasedJob(batch, order === null ? at : (order[at] as number), atMs);
+      const laneGates = gatesOf === null ? null : itemAt(gatesOf, at);
       jobs.push(laneGates === null ? job : { ...job, keyGates: keysIn(laneGates) });
     }
-    taken[offer] = (taken[offer] ?? 0) + order.length;
-    lowest[offer] ??= batch.rank[order[0] as number] as number;
+    taken[offer] = (taken[offer] ?? 0) + count;
+    lowest[offer] ??= itemAt(batch.rank, order?.[0] ?? 0);
   }
   // Only this process hears of it: a message for each claim would wake all the others.
   if (jobs.length > 0) calls.tell({ ...emptyHints(), hasTold: true }, true);
@@ -113,36 +116,40 @@ function keysIn(laneGates: string): string[] {
   return readList(laneGates).map((use) => readKeyUse(use).key);
 }
 
+/** Of a field that is the same for all jobs one item (itemAt), of seq always all. */
 type Lists = { readonly [Name in (typeof listedFields)[number]]: readonly JobRow[Name][] };
 
-function listsOf(lists: readonly string[]): Lists {
-  const listed = Object.fromEntries(listedFields.map((name, at) => [name, lists[at] || null]));
+function listsOf(texts: readonly string[]): Lists {
+  const textOf = (name: string): string | null => texts[listedFields.indexOf(name as "seq")] || null;
+  const seqs = readNumbers(textOf("seq"));
+  const lists: Record<string, readonly (string | number | null)[]> = { seq: seqs };
+  for (const name of listedFields) {
+    const text = textOf(name);
+    if (name === "seq") continue;
+    lists[name] = jobFields[name].type === "text" ? readTexts(text) : readBrief(text);
+  }
   // In this order: each says what the one before it has said.
-  for (const [name, other] of Object.entries(sameAs)) listed[name] ??= listed[other] ?? null;
-  const count = readNumbers(listed["seq"] ?? null).length;
-  const read = listedFields.map((name) => {
-    const list = listed[name] ?? null;
-    return [name, jobFields[name].type === "text" ? readTexts(list, count) : readBrief(list, count)];
-  });
-  return Object.fromEntries(read) as unknown as Lists;
+  for (const [name, other] of Object.entries(sameAs))
+    if (textOf(name) === null) lists[name] = lists[other] as readonly number[];
+  return lists as unknown as Lists;
 }
 
 function leasedJob(lists: Lists, index: number, claimedAt: number): LeasedJob {
   return {
-    id: lists.id[index] as string,
-    seq: lists.seq[index] as number,
-    fence: lists.fence[index] as number,
-    route: lists.route[index] as number,
-    rev: lists.rev[index] as number,
-    attempt: lists.attempt[index] as number,
-    input: lists.input[index] as string,
-    policy: lists.policy[index] as string | null,
-    meta: lists.meta[index] as string | null,
-    attempts: lists.attempts[index] as string | null,
-    createdAt: lists.createdAt[index] as number,
-    dueAt: lists.dueAt[index] as number,
+    id: itemAt(lists.id, index),
+    seq: itemAt(lists.seq, index),
+    fence: itemAt(lists.fence, index),
+    route: itemAt(lists.route, index),
+    rev: itemAt(lists.rev, index),
+    attempt: itemAt(lists.attempt, index),
+    input: itemAt(lists.input, index),
+    policy: itemAt(lists.policy, index),
+    meta: itemAt(lists.meta, index),
+    attempts: itemAt(lists.attempts, index),
+    createdAt: itemAt(lists.createdAt, index),
+    dueAt: itemAt(lists.dueAt, index),
     claimedAt,
-    deadlineAt: lists.deadlineAt[index] as number | null,
+    deadlineAt: itemAt(lists.deadlineAt, index),
   };
 }
 
@@ -152,12 +159,11 @@ function inOrderOf({ seq: seqs }: Lists, order: readonly number[]): number[] {
   return order.map((seq) => indexes.get(seq) as number);
 }
 
-/** Rows come as they lie in the table, which mostly is their order already. */
-function inOrder({ rank: ranks, seq: seqs }: Lists): number[] {
-  const order = ranks.map((_, index) => index);
+/** Rows come as they lie in the table, which mostly is their order already: then null. */
+function inOrder({ rank: ranks, seq: seqs }: Lists): number[] | null {
   const compare = (one: number, other: number): number =>
-    (ranks[one] as number) - (ranks[other] as number) || (seqs[one] as number) - (seqs[other] as number);
-  for (let index = 1; index < order.length; index++)
-    if (compare(index - 1, index) > 0) return order.sort(compare);
-  return order;
+    itemAt(ranks, one) - itemAt(ranks, other) || (seqs[one] as number) - (seqs[other] as number);
+  for (let index = 1; index < seqs.length; index++)
+    if (compare(index - 1, index) > 0) return seqs.map((_, at) => at).sort(compare);
+  return null;
 }

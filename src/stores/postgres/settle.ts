@@ -18,9 +18,9 @@ import {
   numberList,
   packNullable,
   packText,
+  packedList,
   readNumbers,
   sparseNumberList,
-  sparseTextList,
   splitEvents,
   unpackText,
 } from "./text.ts";
@@ -66,8 +66,9 @@ export async function settleBy(
   const ofSingles = JSON.parse(answered || "[]") as OrLocked<SettleAnswer>[];
   const answers: OrLocked<SettleAnswer>[] = settles.map(() => ok);
   const hints = emptyHints();
-  for (const [at, index] of plain.entries()) {
-    const kind = refusals[at];
+  for (let at = 0; at < plain.length; at++) {
+    const index = plain[at] as number;
+    const kind = refused === "" ? undefined : refusals[at];
     if (kind === undefined) hints.finished.push((settles[index] as Settle).id);
     else answers[index] = { kind } as SettleAnswer;
   }
@@ -117,7 +118,8 @@ function inRuns(settles: readonly Settle[], arePlain: readonly boolean[]): Runs 
     open = [];
     named = new Set();
   };
-  for (const [index, { id, next }] of settles.entries()) {
+  for (let index = 0; index < settles.length; index++) {
+    const { id, next } = settles[index] as Settle;
     if (arePlain[index] !== true) {
       closeRuns();
       steps.push(0);
@@ -141,15 +143,15 @@ function plainLists(
   endings: readonly Finish[],
 ): Record<string, string | null> {
   return {
-    p_ids: sparseTextList(settles.map(({ id }) => packText(id))),
+    p_ids: packedList(settles.map(({ id }) => id)),
     p_seqs: sparseNumberList(settles.map(({ seq }) => seq)),
     p_fences: briefNumberList(settles.map(({ fence }) => fence)),
     p_states: sparseNumberList(endings.map(({ to }) => stateCodes[to])),
     p_kinds: sparseNumberList(endings.map(({ event }) => eventCodes[event])),
     p_keeps: sparseNumberList(endings.map(({ keepMs }) => keepMs)),
-    p_reasons: sparseTextList(endings.map(({ reason }) => packNullable(reason))),
-    p_results: sparseTextList(settles.map(({ next }) => packNullable(next.result))),
-    p_logs: sparseTextList(settles.map(({ attempts }) => packNullable(attempts))),
+    p_reasons: packedList(endings.map(({ reason }) => reason)),
+    p_results: packedList(settles.map(({ next }) => next.result)),
+    p_logs: packedList(settles.map(({ attempts }) => attempts)),
   };
 }
 

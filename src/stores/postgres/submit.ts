@@ -8,7 +8,14 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isGrowth, isPlainButForFlow, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
+import {
+  areAlikeJobs,
+  isGrowth,
+  isPlainButForFlow,
+  isPlainJob,
+  isPlainUnit,
+  mayBeRefusedLate,
+} from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -19,6 +26,7 @@ import { sentFields } from "./sql/submit.ts";
 import {
   numberList,
   packText,
+  packedList,
   readNumbers,
   sparseNumberList,
   sparseTextList,
@@ -83,30 +91,29 @@ export async function submitBy(
   const plain: NewJob[] = [];
   const others: object[] = [];
   const routes = new RouteList();
-  for (const [index, unit] of units.entries()) {
-    const { jobs, docs = [], checks, isRepeat = false, grows, links } = unit;
-    const { isInside } = calls;
+  for (let index = 0; index < units.length; index++) {
+    const unit = units[index] as SubmitUnit;
+    const { jobs } = unit;
     if (arePlain[index] !== true) {
+      const { docs = [], checks, isRepeat = false, grows, links } = unit;
+      const { isInside } = calls;
       steps.push(0);
       const isLate = isCareful || mayBeRefusedLate(unit) || (asksGates && jobs.length > 1);
       others.push(
         unitOf({ jobs, docs, checks, isRepeat, isLate, isInside, asksGates, grows, links }, routes),
       );
-    } else if (isChecked(unit)) {
-      plain.push(...jobs);
+      continue;
+    }
+    for (const job of jobs) plain.push(job);
+    if (isChecked(unit)) {
       steps.push(-jobs.length);
       others.push(checksOf(unit));
     } else if (jobs.length > 0) {
-      plain.push(...jobs);
-      if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + jobs.length);
+      const last = steps.length - 1;
+      if ((steps[last] ?? 0) > 0) steps[last] = (steps[last] as number) + jobs.length;
       else steps.push(jobs.length);
     }
   }
-  const created = (unit: SubmitUnit): SubmitAnswer => ({
-    kind: "ok",
-    ids: unit.jobs.map(({ id }) => id),
-    hows: unit.jobs.map((): SubmitHow => "created"),
-  });
   if (steps.length === 0) return units.map(created);
   const lists = plainLists(plain, routes);
   const answer = await callScalar(calls, "submit_v1", {
@@ -137,6 +144,14 @@ export async function submitBy(
   });
 }
 
+const oneCreated: readonly SubmitHow[] = ["created"];
+
+function created({ jobs }: SubmitUnit): SubmitAnswer {
+  const [only] = jobs;
+  if (jobs.length === 1 && only !== undefined) return { kind: "ok", ids: [only.id], hows: oneCreated };
+  return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
+}
+
 function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
   if (answer.kind === "refused") return { ...answer, id: unpackText(answer.id) };
   return answer.kind === "ok" ? { ...answer, ids: answer.ids.map(unpackText) } : answer;
@@ -144,25 +159,40 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
 
 /**
  * The lists of plain jobs, by the names of submit_v1's parameters. A list of nothing but what goes without saying is
- * null.
+ * null. Jobs of one plan differ in their ids and inputs alone: what the first one does not say, none of them says.
  */
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
-  const places = jobs.map((job) => routes.add(job).place);
-  const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
+  const [first] = jobs;
+  const areAlike = jobs.every((job) => isPlainJob(job) && areAlikeJobs(first as NewJob, job));
+  const sayers = areAlike ? jobs.slice(0, 1) : jobs;
+  const unlessUsual = (write: (some: readonly NewJob[]) => string | null): string | null => {
+    const list = write(sayers);
+    return list === null || !areAlike ? list : write(jobs);
+  };
+  const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : null));
   // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
-  const tags = placesOf(jobs, ({ tags: given }) => (given ? [...new Set(given)] : []));
-  return {
-    ...Object.fromEntries(sentFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
-    p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
-    ...Object.fromEntries(
-      placeParameters.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
-    ),
+  const tags = placesOf(jobs, ({ tags: given }) => (given ? [...new Set(given)] : null));
+  const places = sayers.map((job) => routes.add(job).place);
+  const lists: Record<string, string | null> = {
+    p_route_at:
+      routes.size > 1 ? sparseNumberList(areAlike ? jobs.map(() => places[0] as number) : places) : null,
     p_large_at: sparseNumberList(large.places),
     p_large: sparseTextList(large.texts),
     p_tag_at: sparseNumberList(tags.places),
     p_tag: sparseTextList(tags.texts),
   };
+  for (const name of sentFields)
+    lists[`p_${columnOf(name)}`] =
+      name === "id" || name === "input"
+        ? packedList(jobs.map(name === "id" ? idOf : smallInputOf))
+        : unlessUsual((some) => listOf(some, name));
+  for (const { name, of, usual } of placeParameters)
+    lists[name] = unlessUsual((some) => sparseNumberList(some.map(of), usual));
+  return lists;
 }
+
+const idOf = ({ id }: NewJob): string => id;
+const smallInputOf = ({ input }: NewJob): string | null => (isLarge(input) ? null : input);
 
 /** A field that jobs give under its own name. */
 function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
@@ -173,7 +203,6 @@ function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
 }
 
 function valueOf(job: NewJob, name: JobFieldName): FieldValue {
-  if (name === "input") return isLarge(job.input) ? null : job.input;
   if (name === "tags") return tagsOf(job);
   return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
 }
@@ -181,12 +210,12 @@ function valueOf(job: NewJob, name: JobFieldName): FieldValue {
 /** Texts that some jobs have several of and most have none, each with the place of its job, from 1 on. */
 function placesOf(
   jobs: readonly NewJob[],
-  textsOf: (job: NewJob) => readonly string[],
+  textsOf: (job: NewJob) => readonly string[] | null,
 ): { places: number[]; texts: string[] } {
   const places: number[] = [];
   const texts: string[] = [];
-  for (const [index, job] of jobs.entries()) {
-    for (const text of textsOf(job)) {
+  for (let index = 0; index < jobs.length; index++) {
+    for (const text of textsOf(jobs[index] as NewJob) ?? []) {
       places.push(index + 1);
       texts.push(packText(text));
     }

@@ -40,13 +40,13 @@ export async function auditIndexes(
 ): Promise<AuditAnswer> {
   const [phase = auditPhases[0] as string] = cursor?.split(":", 1) ?? [];
   const after = cursor?.slice(phase.length + 1) ?? "";
-  const [counts, rows, last] = onlyRow(await callWrite(calls, "audit_v1", [phase, after, max]));
+  const [counts, rows, last = null] = onlyRow(await callWrite(calls, "audit_v1", [phase, after, max]));
   const repaired = Object.entries(JSON.parse(counts as string) as Record<string, number>);
   const checked = Number(rows);
   const next = auditPhases[auditPhases.indexOf(phase) + 1];
   return {
     checked,
     repaired: Object.fromEntries(repaired.filter(([, count]) => count > 0)),
-    cursor: checked === max ? `${phase}:${last}` : next === undefined ? null : `${next}:`,
+    cursor: checked >= max && last !== null ? `${phase}:${last}` : next === undefined ? null : `${next}:`,
   };
 }

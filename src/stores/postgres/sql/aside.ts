@@ -60,7 +60,7 @@ const textCharactersMax = 4000;
 
 const setAside = (table: JobTable): string => `
   WITH bad AS (
-    DELETE FROM @${table} j WHERE (p_ids IS NULL OR j.id = ANY (p_ids)) AND ${whyBad(table)} IS NOT NULL
+    DELETE FROM @${table} j WHERE (p_ids IS NULL OR j.id = ANY (p_ids)) AND (p_last IS NULL OR (j.seq > p_after AND j.seq <= p_last)) AND ${whyBad(table)} IS NOT NULL
     RETURNING j.*, ${whyBad(table)} AS why, ${wholeInput("j")} AS whole),
   kept AS (
     INSERT INTO @aside SELECT '${table}:' || seq, id, why, v_now,
@@ -99,8 +99,8 @@ BEGIN
   RETURN v_repaired;
 END $$;
 
--- p_ids: null looks at all rows. Answers how many were bad.
-CREATE FUNCTION @set_aside_v1(p_now int8, p_commit text, p_ids text[], OUT set_aside int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+-- Looks at the rows of p_ids, or at those behind p_after up to p_last. Answers how many were bad.
+CREATE FUNCTION @set_aside_v1(p_now int8, p_commit text, p_ids text[], p_after int8 DEFAULT NULL, p_last int8 DEFAULT NULL, OUT set_aside int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_count int8; v_routes int8[];
 BEGIN
