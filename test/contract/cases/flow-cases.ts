@@ -1,6 +1,7 @@
 /** Rule R4: members of flows, born blocked, freed by the ends of others, and what is left to a duty. */
 import { expect } from "vitest";
 import { storeLimits } from "../../../src/store/limits.ts";
+import type { Change } from "../../../src/store/operations.ts";
 import {
   aChange,
   aDoc,
@@ -296,17 +297,24 @@ export const flowCases: ContractGroup = {
         // It has not gone along all its edges, so it cannot come back.
         const replay = aChange("F.a", ["completed"], schedule(0, { event: "replayed" }));
         expect(await store.changeIf([replay])).toMatchObject([{ kind: "changed", state: "completed" }]);
-        const step = aChange("F.a", ["completed"], { to: "same", event: "passed-on", passesOn: true });
-        expect(await store.changeIf([step])).toMatchObject([{ kind: "ok", state: "completed" }]);
-        expect(await freed()).toBe(edgesAtOnceMax - 1 + edgesPerStepMax);
+        const stepOf = (passesOn: number): Change =>
+          aChange("F.a", ["completed"], { to: "same", event: "passed-on", passesOn });
+        expect(await store.changeIf([stepOf(5)])).toMatchObject([{ kind: "ok", state: "completed" }]);
+        expect(await freed()).toBe(edgesAtOnceMax - 1 + 5);
+        // No more than one step may take.
+        const step = stepOf(edgesPerStepMax + 1);
+        await store.changeIf([step]);
+        expect(await freed()).toBe(edgesAtOnceMax - 1 + 5 + edgesPerStepMax);
         const { docs } = await store.readDocs({ kind: "owed", ids: ["F.a"] });
-        expect(docs).toMatchObject([{ version: 2 }]);
+        expect(docs).toMatchObject([{ version: 3 }]);
         await store.changeIf([step]);
         expect(await freed()).toBe(children.length);
         expect(await read("F.a")).toMatchObject({ waits: `0,0,${children.length + 1},0` });
-        expect((await events("F.a")).map(({ kind }) => kind).slice(-2)).toEqual(["passed-on", "passed-on"]);
+        expect((await events("F.a")).map(({ kind }) => kind).slice(-3)).toEqual([
+          ...["passed-on", "passed-on", "passed-on"],
+        ]);
         await store.changeIf([step]);
-        expect((await store.readDocs({ kind: "owed", ids: ["F.a"] })).docs).toMatchObject([{ version: 2 }]);
+        expect((await store.readDocs({ kind: "owed", ids: ["F.a"] })).docs).toMatchObject([{ version: 3 }]);
       },
     ],
     [
