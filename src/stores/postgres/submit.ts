@@ -15,7 +15,7 @@ import type { Calls } from "./call.ts";
 import { packValue, typeOf } from "./columns.ts";
 import type { FieldValue } from "./columns.ts";
 import { RouteList } from "./routes.ts";
-import { sentFields } from "./sql/submit.ts";
+import { ownFields, sharedFields } from "./sql/submit.ts";
 import {
   numberList,
   packText,
@@ -149,10 +149,13 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
   const places = jobs.map((job) => routes.add(job).place);
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
+  const likes = jobs.some(({ waits }) => waits !== undefined && waits !== null) ? likesOf(jobs) : null;
+  const told = likes === null ? jobs : likes.firsts;
   // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
-  const tags = placesOf(jobs, ({ tags: given }) => (given ? [...new Set(given)] : []));
+  const tags = placesOf(told, ({ tags: given }) => (given ? [...new Set(given)] : []));
   return {
-    ...Object.fromEntries(sentFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
+    ...Object.fromEntries(ownFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
+    ...Object.fromEntries(sharedFields.map((name) => [`p_${columnOf(name)}`, listOf(told, name)])),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
     ...Object.fromEntries(
       placeParameters.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
@@ -161,7 +164,24 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
     p_large: sparseTextList(large.texts),
     p_tag_at: sparseNumberList(tags.places),
     p_tag: sparseTextList(tags.texts),
+    p_like: likes === null ? null : numberList(likes.places),
   };
+}
+
+/** The first of all jobs in a row that share all shared fields, and of each job which one that is, from 1 on. */
+function likesOf(jobs: readonly NewJob[]): { places: readonly number[]; firsts: readonly NewJob[] } {
+  const firsts: NewJob[] = [];
+  let last: NewJob | null = null;
+  const places = jobs.map((job) => {
+    if (last === null || !areLike(last, job)) firsts.push((last = job));
+    return firsts.length;
+  });
+  return { places, firsts };
+}
+
+/** As far as can be told without a look into lists: members that the engine has planned alike share them. */
+function areLike(one: NewJob, other: NewJob): boolean {
+  return sharedFields.every((name) => givenOf(one, name) === givenOf(other, name));
 }
 
 /** A field that jobs give under its own name. */
@@ -175,6 +195,10 @@ function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
 function valueOf(job: NewJob, name: JobFieldName): FieldValue {
   if (name === "input") return isLarge(job.input) ? null : job.input;
   if (name === "tags") return tagsOf(job);
+  return givenOf(job, name);
+}
+
+function givenOf(job: NewJob, name: JobFieldName): FieldValue {
   return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
 }
 
