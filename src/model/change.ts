@@ -67,8 +67,8 @@ export interface Mark {
   /** A new rank, for a changed priority; the due time stays. */
   readonly rankBase?: number;
   readonly rankSlope?: number;
-  /** Of a finished member of a flow: its end goes along the next edges, as many as one step takes. */
-  readonly passesOn?: true;
+  /** Of a finished member of a flow: its end goes along so many more edges (`edgesOfStep` in flow/edge.ts). */
+  readonly passesOn?: number;
 }
 
 /**

@@ -11,7 +11,7 @@
  *              time. A member of a flow is kept with its result, until foreverMs, whatever the finish says
  *  R4 arrive   a job whose `waits` has a need, or that has no `freed`, is born blocked, without a time-to-live. The end of a
  *              member, however it came about, goes along its edges in order, behind everything else of its unit: at once
- *              along edgesAtOnceMax, the rest is owed; a mark with passesOn goes along edgesPerStepMax more, and owes what
+ *              along edgesAtOnceMax, the rest is owed; a mark with passesOn goes along so many more, edgesPerStepMax at most, and owes what
  *              is left. An edge arrives at a blocked target: an end that meets it counts its need down, one that misses it
  *              its slack. With no need left and a slack not below 0 the target is placed as `freed` says (event freed); with
  *              no need left, whatever its slack, owed work is left where `owes` says so. A slack that falls below 0 leaves

@@ -18,6 +18,7 @@ import { claimCases } from "./cases/claim-cases.ts";
 import { claimDocCases } from "./cases/claim-doc-cases.ts";
 import { flowCases } from "./cases/flow-cases.ts";
 import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
+import { wideFlowCases } from "./cases/wide-flow-cases.ts";
 import { gateCases } from "./cases/gate-cases.ts";
 import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
@@ -52,6 +53,7 @@ const groups: readonly ContractGroup[] = [
   changeCases,
   flowCases,
   flowGrowthCases,
+  wideFlowCases,
   promoteCases,
   readDueCases,
   docCases,

@@ -343,7 +343,7 @@ class FlowWorld {
           { to: "blocked", event: "replayed", parents: edges, waits: counted, attempt: 0 },
         ];
       case "step":
-        return [isMember ? [...terminalStates] : [], { to: "same", event: "passed-on", passesOn: true }];
+        return [isMember ? [...terminalStates] : [], { to: "same", event: "passed-on", passesOn: 500 }];
       case "remove":
         return [[...waiting, ...terminalStates], remove];
       case "ask":

@@ -555,7 +555,7 @@ export class ReferenceRules {
       job.rank = (rankBase ?? 0) + (rankSlope ?? 1) * job.dueAt;
     edit(job, edited);
     this.tell(job, event);
-    if (passesOn === true) this.flows.passOn(job, storeLimits.edgesPerStepMax);
+    if (passesOn !== undefined) this.flows.passOn(job, Math.min(passesOn, storeLimits.edgesPerStepMax));
   }
 
   remove(job: Job): void {

@@ -2,6 +2,7 @@
  * The members of a flow: found by the tag that all of them have, told apart by their ids. What is done to many of them is
  * done page by page, each under the guard of what was read; whatever moved on meanwhile is left to the next page or look.
  */
+import { edgesOfStep } from "../../model/flow/edge.ts";
 import { flowQueue, memberTag, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import { noteCancelReason } from "../../model/attempt-log.ts";
@@ -77,13 +78,14 @@ export function changeAsRead(
  */
 export async function goAlong(engine: Engine, { id, edges, waits }: JobRecord): Promise<number> {
   const { length } = edges ?? [];
-  const { edgesPerStepMax } = storeLimits;
   let owes = 0;
-  for (let at = readWaits(waits ?? "").passed; at < length; at += edgesPerStepMax) {
-    const next = { to: "same", event: "passed-on", passesOn: true } as const;
+  for (let at = readWaits(waits ?? "").passed; at < length;) {
+    const passesOn = edgesOfStep(at, storeLimits);
+    const next = { to: "same", event: "passed-on", passesOn } as const;
     const answer = await engine.changes.add({ id, cases: [{ guard: { states: terminalStates }, next }] });
     if (answer.kind !== "ok") break;
-    if (at + edgesPerStepMax < length) owes += 1;
+    at += passesOn;
+    if (at < length) owes += 1;
   }
   return owes;
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { stateCodes, terminalStates } from "../job-state.ts";
-import { bitsOf, everyEnd, hasBit, idOfNode, readEdge, writeEdge } from "./edge.ts";
+import { bitsOf, edgesOfStep, everyEnd, hasBit, idOfNode, readEdge, writeEdge } from "./edge.ts";
 
 describe("an edge", () => {
   test("is read as it was written, whatever its target is called", () => {
@@ -28,5 +28,12 @@ describe("an edge", () => {
   test("leads to a node beside its own, or to the flow", () => {
     expect(idOfNode("F.s", "x")).toBe("F.s.x");
     expect(idOfNode("F.s", "")).toBe("F.s");
+  });
+
+  test("of many is passed in steps that grow up to the most that one takes", () => {
+    const limits = { edgesAtOnceMax: 64, edgesPerStepMax: 500 };
+    expect([0, 64, 192, 576, 9000].map((passed) => edgesOfStep(passed, limits))).toEqual([
+      ...[64, 128, 384, 500, 500],
+    ]);
   });
 });

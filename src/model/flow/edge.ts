@@ -66,3 +66,14 @@ export function idOfNode(flow: string, target: string): string {
 }
 
 export const hasBit = (bits: number, state: number): boolean => (bits & bitOfEnd(state)) !== 0;
+
+/**
+ * How many edges the next step of an end goes along that has passed so many. Short steps first: what they free is at work
+ * while the longer ones go on.
+ */
+export function edgesOfStep(
+  passed: number,
+  { edgesAtOnceMax, edgesPerStepMax }: { readonly edgesAtOnceMax: number; readonly edgesPerStepMax: number },
+): number {
+  return Math.min(edgesPerStepMax, Math.max(edgesAtOnceMax, passed * 2));
+}

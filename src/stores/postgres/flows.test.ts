@@ -226,7 +226,7 @@ test("the end of a member inside the caller's transaction is owed, and holds up 
   await client.end();
   expect(await owed(store)).toEqual(["F.a"]);
   expect((await store.readJobs(["F.a", "F.b"])).map((job) => job?.waits)).toEqual(["0,0,0,0", "1,0,0,0"]);
-  const step = aChange("F.a", ["completed"], { to: "same", event: "passed-on", passesOn: true });
+  const step = aChange("F.a", ["completed"], { to: "same", event: "passed-on", passesOn: 500 });
   await store.changeIf([step]);
   const [first, second, flow] = await store.readJobs(["F.a", "F.b", "F"]);
   expect([first?.waits, second?.state, flow?.waits]).toEqual(["0,0,2,0", "ready", "1,0,0,1,3,2,0,0,0,0"]);

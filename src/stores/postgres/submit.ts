@@ -22,7 +22,7 @@ import type { Calls } from "./call.ts";
 import { packValue, typeOf } from "./columns.ts";
 import type { FieldValue } from "./columns.ts";
 import { RouteList } from "./routes.ts";
-import { sentFields } from "./sql/submit.ts";
+import { sharedFields } from "./sql/submit.ts";
 import {
   numberList,
   packText,
@@ -160,10 +160,14 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
 /**
  * The lists of plain jobs, by the names of submit_v1's parameters. A list of nothing but what goes without saying is
  * null. Jobs of one plan differ in their ids and inputs alone: what the first one does not say, none of them says.
+ * What members that stand alike share is sent once for all of them.
  */
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
+  const likes = jobs.some(({ waits }) => waits !== undefined && waits !== null) ? likesOf(jobs) : null;
+  const told = likes === null ? jobs : likes.firsts;
   const [first] = jobs;
-  const areAlike = jobs.every((job) => isPlainJob(job) && areAlikeJobs(first as NewJob, job));
+  const areAlike =
+    likes === null && jobs.every((job) => isPlainJob(job) && areAlikeJobs(first as NewJob, job));
   const sayers = areAlike ? jobs.slice(0, 1) : jobs;
   const unlessUsual = (write: (some: readonly NewJob[]) => string | null): string | null => {
     const list = write(sayers);
@@ -171,21 +175,22 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
   };
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : null));
   // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
-  const tags = placesOf(jobs, ({ tags: given }) => (given ? [...new Set(given)] : null));
+  const tags = placesOf(told, ({ tags: given }) => (given ? [...new Set(given)] : null));
   const places = sayers.map((job) => routes.add(job).place);
   const lists: Record<string, string | null> = {
+    p_id: packedList(jobs.map(idOf)),
+    p_input: packedList(jobs.map(smallInputOf)),
     p_route_at:
       routes.size > 1 ? sparseNumberList(areAlike ? jobs.map(() => places[0] as number) : places) : null,
     p_large_at: sparseNumberList(large.places),
     p_large: sparseTextList(large.texts),
     p_tag_at: sparseNumberList(tags.places),
     p_tag: sparseTextList(tags.texts),
+    p_like: likes === null ? null : numberList(likes.places),
   };
-  for (const name of sentFields)
+  for (const name of sharedFields)
     lists[`p_${columnOf(name)}`] =
-      name === "id" || name === "input"
-        ? packedList(jobs.map(name === "id" ? idOf : smallInputOf))
-        : unlessUsual((some) => listOf(some, name));
+      likes === null ? unlessUsual((some) => listOf(some, name)) : listOf(told, name);
   for (const { name, of, usual } of placeParameters)
     lists[name] = unlessUsual((some) => sparseNumberList(some.map(of), usual));
   return lists;
@@ -193,6 +198,22 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
 
 const idOf = ({ id }: NewJob): string => id;
 const smallInputOf = ({ input }: NewJob): string | null => (isLarge(input) ? null : input);
+
+/** The first of all jobs in a row that share all shared fields, and of each job which one that is, from 1 on. */
+function likesOf(jobs: readonly NewJob[]): { places: readonly number[]; firsts: readonly NewJob[] } {
+  const firsts: NewJob[] = [];
+  let last: NewJob | null = null;
+  const places = jobs.map((job) => {
+    if (last === null || !areLike(last, job)) firsts.push((last = job));
+    return firsts.length;
+  });
+  return { places, firsts };
+}
+
+/** As far as can be told without a look into lists: members that the engine has planned alike share them. */
+function areLike(one: NewJob, other: NewJob): boolean {
+  return sharedFields.every((name) => givenOf(one, name) === givenOf(other, name));
+}
 
 /** A field that jobs give under its own name. */
 function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
@@ -204,6 +225,10 @@ function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
 
 function valueOf(job: NewJob, name: JobFieldName): FieldValue {
   if (name === "tags") return tagsOf(job);
+  return givenOf(job, name);
+}
+
+function givenOf(job: NewJob, name: JobFieldName): FieldValue {
   return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
 }
 

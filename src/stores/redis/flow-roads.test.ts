@@ -23,7 +23,7 @@ import { storeLimits } from "../../store/limits.ts";
 const { openBoth } = useBothRoads();
 const cases = 25;
 const names = ["a", "b", "c", "d", "e", "p", "p.x", "p.y"];
-const passOn: Mark = { to: "same", event: "passed-on", passesOn: true };
+const passOn: Mark = { to: "same", event: "passed-on", passesOn: storeLimits.edgesPerStepMax };
 const groupGate = writeKeyUse({ key: "g:mail\tone", weight: 1, cap: 1 });
 
 const masks = fc.record({ meets: fc.nat(everyEnd), misses: fc.nat(everyEnd) });

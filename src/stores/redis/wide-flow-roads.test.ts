@@ -101,7 +101,7 @@ test("wide flows by either road leave the same keys, whatever is freed, lost or 
             return aSettle(job, end, at === 5 && effects !== null ? { effects } : {});
           });
           await same((store) => store.settleIfLeased(settles));
-          const passOn = { to: "same", event: "passed-on", passesOn: true } as const;
+          const passOn = { to: "same", event: "passed-on", passesOn: 500 } as const;
           await same((store) =>
             store.changeIf(["F.root", "G.root"].map((id) => aChange(id, terminalStates, passOn))),
           );

@@ -28,8 +28,8 @@ export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[]
     writeChange(step, row, outcome);
     passOnEnds(step);
     const { next } = change.cases[answer.applied] as ChangeCase;
-    if (next.to === "same" && next.passesOn === true)
-      passOnSome(step, outcome.row, storeLimits.edgesPerStepMax);
+    if (next.to === "same" && next.passesOn !== undefined)
+      passOnSome(step, outcome.row, Math.min(next.passesOn, storeLimits.edgesPerStepMax));
     return answer;
   });
   flushTargets(step);

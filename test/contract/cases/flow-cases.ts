@@ -1,6 +1,5 @@
 /** Rule R4: members of flows, born blocked, freed by the ends of others, and what is left to a duty. */
 import { expect } from "vitest";
-import { storeLimits } from "../../../src/store/limits.ts";
 import {
   aChange,
   aDoc,
@@ -30,8 +29,6 @@ import {
 } from "./flow-jobs.ts";
 
 const foreverMs = 8_640_000_000_000_000;
-const { edgesAtOnceMax, edgesPerStepMax } = storeLimits;
-const letters = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `m${at}`);
 
 export const flowCases: ContractGroup = {
   about: "flows",
@@ -297,37 +294,6 @@ export const flowCases: ContractGroup = {
         await store.submit([{ jobs: [aFlow(1, { id: "G" })] }]);
         await store.changeIf([aChange("G", ["blocked"], remove)]);
         expect(await owed(store)).toEqual(["G"]);
-      },
-    ],
-    [
-      "an end goes along so many edges at once, the rest is owed, and goes on in steps",
-      async ({ store, claim, read, events }) => {
-        const children = letters(edgesAtOnceMax + edgesPerStepMax + 10);
-        const jobs = [
-          aFlow(children.length + 1),
-          aMember("a", { to: children.map((name) => edgeTo(name)) }),
-          ...children.map((name) => aMember(name, { need: 1 })),
-        ];
-        await store.submit([{ jobs }]);
-        const [a] = await claim({ max: 1 });
-        await store.settleIfLeased([aSettle(a!, finish())]);
-        const freed = async (): Promise<number> => (await findAll(store, { states: ["ready"] })).length;
-        expect(await freed()).toBe(edgesAtOnceMax - 1);
-        expect(await owed(store)).toEqual(["F.a"]);
-        // It has not gone along all its edges, so it cannot come back.
-        const replay = aChange("F.a", ["completed"], schedule(0, { event: "replayed" }));
-        expect(await store.changeIf([replay])).toMatchObject([{ kind: "changed", state: "completed" }]);
-        const step = aChange("F.a", ["completed"], { to: "same", event: "passed-on", passesOn: true });
-        expect(await store.changeIf([step])).toMatchObject([{ kind: "ok", state: "completed" }]);
-        expect(await freed()).toBe(edgesAtOnceMax - 1 + edgesPerStepMax);
-        const { docs } = await store.readDocs({ kind: "owed", ids: ["F.a"] });
-        expect(docs).toMatchObject([{ version: 2 }]);
-        await store.changeIf([step]);
-        expect(await freed()).toBe(children.length);
-        expect(await read("F.a")).toMatchObject({ waits: `0,0,${children.length + 1},0` });
-        expect((await events("F.a")).map(({ kind }) => kind).slice(-2)).toEqual(["passed-on", "passed-on"]);
-        await store.changeIf([step]);
-        expect((await store.readDocs({ kind: "owed", ids: ["F.a"] })).docs).toMatchObject([{ version: 2 }]);
       },
     ],
     [

@@ -77,8 +77,8 @@ BEGIN
   j.change_token := coalesce(v_token, j.change_token);
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
   IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
-  IF ${isMember("j.")} AND v_applied.state >= ${completed} AND (j.state < ${completed} OR (v_case->'next'->>'passesOn')::bool) THEN
-    SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id, CASE WHEN j.state < ${completed} THEN ${edgesAtOnceMax} ELSE ${edgesPerStepMax} END);
+  IF ${isMember("j.")} AND v_applied.state >= ${completed} AND (j.state < ${completed} OR v_case->'next' ? 'passesOn') THEN
+    SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id, CASE WHEN j.state < ${completed} THEN ${edgesAtOnceMax} ELSE least((v_case->'next'->>'passesOn')::int4, ${edgesPerStepMax}) END);
     v_applied.events := @and_v1(v_applied.events, v_passed.events);
     v_applied.owes := v_applied.owes OR v_passed.owes;
   END IF;

@@ -5,6 +5,7 @@
  * whole day may go, and are deleted one by one only if it cannot go whole.
  */
 import { stateCodes } from "../../../model/job-state.ts";
+import { isKeptForATime } from "../schema.ts";
 import { isFlow } from "./rules/member.ts";
 
 const windowFactor = 4;
@@ -29,9 +30,9 @@ const oldRows = (where: string): string =>
 const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0 AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
 /** Acts on the finished rows whose time, a column of theirs, is over: those of v_ids and v_ends, null where none is. */
-const pruneTimed = (until: string, act: string): string => `
+const pruneTimed = (until: string, act: string, more = ""): string => `
   SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
-    SELECT id, ended_at FROM @history WHERE ${until} <= v_now ORDER BY ${until}, seq LIMIT p_max - v_seen) d;
+    SELECT id, ended_at FROM @history WHERE ${until} <= v_now${more} ORDER BY ${until}, seq LIMIT p_max - v_seen) d;
   ${act}
   removed := removed + v_count;
   v_seen := v_seen + coalesce(cardinality(v_ids), 0);`;
@@ -106,7 +107,7 @@ END $$;
 CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[]; v_count int8; v_seen int8 := 0;
 BEGIN
-  removed := 0;${pruneTimed("keep_until", "v_count := @remove_finished_v1(v_now, v_ids, v_ends);")}${pruneTimed("result_until", dropResults)}
+  removed := 0;${pruneTimed("keep_until", "v_count := @remove_finished_v1(v_now, v_ids, v_ends);", ` AND ${isKeptForATime}`)}${pruneTimed("result_until", dropResults)}
   more := v_seen = p_max;
 END $$;
 

@@ -35,23 +35,31 @@ export const listedFields: readonly JobFieldName[] = fieldNames(isListed);
 export const laneFields = ["laneKey", "laneStep", "laneGates"] as const satisfies readonly JobFieldName[];
 /** Of members and flows, which are such sets, too; they may have lanes. */
 const specialFields = [...laneFields, ...flowFields];
-export const sentFields: readonly JobFieldName[] = [...listedFields, ...specialFields];
+/** Members that stand alike in their flow differ in nothing else: all other fields are sent once for all of them. */
+const ownFields: readonly JobFieldName[] = ["id", "input"];
+export const sharedFields: readonly JobFieldName[] = [...listedFields, ...specialFields].filter(
+  (name) => !ownFields.includes(name),
+);
+const sentFields = [...ownFields, ...sharedFields];
 const isText = (name: JobFieldName): boolean => typeOf(name) === "text";
 
 const parameters = sentFields.map((name) => `p_${columnOf(name)} ${isText(name) ? "text" : "int8[]"}`);
 const unpacked = sentFields
   .filter(isText)
   .map((name) => `v_${columnOf(name)} text[] := ${texts(`p_${columnOf(name)}`)};`);
-const valuesOf = (names: readonly JobFieldName[]): Expressions =>
+const valuesOf = (names: readonly JobFieldName[], at = "i"): Expressions =>
   Object.fromEntries(
     names.map((name) => {
       const column = columnOf(name);
-      return [name, isText(name) ? `v_${column}[i]` : `coalesce(p_${column}[i], ${initialSql(name)})`];
+      return [
+        name,
+        isText(name) ? `v_${column}[${at}]` : `coalesce(p_${column}[${at}], ${initialSql(name)})`,
+      ];
     }),
   );
 const listed = valuesOf(listedFields);
 const laned = valuesOf(laneFields);
-const special = valuesOf(specialFields);
+const special = valuesOf(sharedFields, "p_like[i]");
 
 const seated: Expressions = {
   createdAt: "now",
@@ -80,7 +88,7 @@ const clocks = `${dues}
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state, d.due_at + p_ttl[i] AS ttl_at) c`;
 /** Rule R4: what waits for others is blocked, and has no time-to-live yet. */
 const blockedClocks = `${dues}
-        CROSS JOIN LATERAL (SELECT ${isBornBlocked("v_waits[i]", "v_freed[i]")} AS is_blocked) b
+        CROSS JOIN LATERAL (SELECT ${isBornBlocked("v_waits[p_like[i]]", "v_freed[p_like[i]]")} AS is_blocked) b
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, CASE WHEN b.is_blocked THEN ${blocked} ELSE ${stateSql("d.due_at", "now")} END AS state,
           CASE WHEN NOT b.is_blocked THEN d.due_at + p_ttl[i] END AS ttl_at) c`;
 
@@ -103,12 +111,13 @@ const insertAnywhere = (values: Expressions, placing = clocks): string => `
 
 export const submitSql = `
 -- p_routes to p_lanes: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
--- p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one text: time; ready
+-- p_large_at, p_tag_at: the position of the plain job that has this large input or tag. p_like: where there are members of
+-- flows, of each job which one of the lists of shared fields and of p_tag_at is its own; else null. Answers one text: time; ready
 -- routes and the earliest timer of plain jobs; answers of units, and their events. Nothing is done and the answer is
 -- empty where one of the queues is draining, unless p_asks: then its units ask for themselves.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text,
   p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
-  p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
+  p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_like int4[], p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -162,7 +171,7 @@ BEGIN
     END IF;
     IF p_lane_key IS NOT NULL THEN
       INSERT INTO @lane_touch (lanes) SELECT array_agg(key) FROM (SELECT k AS key, row_number() OVER () AS number FROM (
-        SELECT DISTINCT k FROM unnest(v_lane_key[v_from:v_to]) k WHERE k IS NOT NULL) d) n GROUP BY (number - 1) / ${touchKeysMax};
+        SELECT DISTINCT v_lane_key[coalesce(p_like[i], i)] AS k FROM generate_series(v_from, v_to) i) d WHERE k IS NOT NULL) n GROUP BY (number - 1) / ${touchKeysMax};
     END IF;
     v_all := @and_v1(v_all, v_plain);
     v_ready_all := v_ready_all || v_ready;
@@ -173,7 +182,11 @@ BEGIN
     INSERT INTO @payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input) WHERE v_seqs[l.at] IS NOT NULL;
   END IF;
   IF p_tag_at IS NOT NULL THEN
-    INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) WHERE v_seqs[t.at] IS NOT NULL;
+    IF p_like IS NULL THEN
+      INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) WHERE v_seqs[t.at] IS NOT NULL;
+    ELSE
+      INSERT INTO @tag SELECT t.tag, v_seqs[i], v_id[i] FROM unnest(p_like) WITH ORDINALITY l(at, i) JOIN unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) ON t.at = l.at WHERE v_seqs[i] IS NOT NULL;
+    END IF;
   END IF;
   PERFORM @tell_v1(now, @and_v1(v_all, v_events), p_inside);
   IF p_lane_key IS NOT NULL AND NOT p_inside THEN PERFORM @relieve_claims_v1(now); END IF;

@@ -48,7 +48,7 @@ local function follow(c, job, from, next)
   if job.isGone then
     if isFlow(job) then owe(c, job.id) end
   elseif job.flow ~= "" and isTerminal(job.state) then
-    if not isTerminal(from) then passOn(c, job, AT_ONCE) elseif next.passesOn == "1" then passOn(c, job, PER_STEP) end
+    if not isTerminal(from) then passOn(c, job, AT_ONCE) elseif next.passesOn ~= "" then passOn(c, job, min(tonumber(next.passesOn), PER_STEP)) end
   elseif job.flow ~= "" and isTerminal(from) then depart(c, job, from) end
 end
 
