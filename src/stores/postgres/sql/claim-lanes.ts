@@ -83,8 +83,8 @@ const lanesOfRoutes = `
       SELECT array_agg(place), array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_place, l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
         SELECT * FROM (
           SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
-            SELECT ctid AS place, key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
-          UNION ALL SELECT ctid, key, pos, seq, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
+            SELECT pos, seq, ctid AS place, key, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
+          UNION ALL SELECT pos, seq, ctid, key, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
         WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;
       v_rows := coalesce(array_length(l_key, 1), 0);
       IF p_resting <> '{}' THEN
@@ -319,7 +319,7 @@ CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes 
   OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT left_resting text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
-  v_rows int4; v_refusals text[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
+  v_heads record; v_rows int4; v_refusals text[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
   v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
   l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
   c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; c_alike bool[]; v_all_go bool; v_all_pass bool;
@@ -336,6 +336,14 @@ BEGIN
     v_began := clock_timestamp();${lanesOfRoutes}
     look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
     v_count := coalesce(array_length(l_key, 1), 0);
+    IF p_look = 0 AND v_count > 0 AND (v_count >= p_max OR v_rows = 0) AND p_gates IS NULL AND p_shut = '{}' AND v_skipped = '{}' THEN
+      SELECT * INTO v_heads FROM @pick_heads_v1(p_now, p_routes, p_max, p_bytes, v_rows, l_place, l_key, l_turn, l_queue, CASE WHEN v_rows >= v_lanes THEN ARRAY[l_pos[v_lanes], l_seq[v_lanes] + 1] END, p_woken, p_resting) h;
+      IF v_heads.places IS NOT NULL THEN
+        again := v_heads.again; places := v_heads.places; seqs := v_heads.seqs; gates := v_heads.gates;
+        left_woken := v_heads.left_woken; left_resting := v_heads.left_resting; lowest := least(l_pos[1], v_heads.lowest);
+        EXIT;
+      END IF;
+    END IF;
     IF v_count > 0 THEN
       v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, v_deep);${jobsOfLanes}
       lowest := coalesce(lowest, least(l_pos[1], c_pos[1]));

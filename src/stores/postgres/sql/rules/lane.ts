@@ -65,9 +65,16 @@ export const keyStates = (
       coalesce(t.tat_us, 0) AS tat_us, o.closed_until
     FROM ${keys} ${joins}`;
 
-/** Joins p, what is held of each of many keys, and m, the gates of their limits. Table `keys`: a column key, each once. */
-export const manyKeyHolds = `LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key
-      LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}`;
+/** Limits whose keys have a rate each. */
+export const hasKeyRates = "key_step_us IS NOT NULL";
+
+/** Joins p, what is held of each of many keys. Table `keys`: a column key, each once. */
+export const keyHolds =
+  "LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key";
+/** Joins m, the gates of their limits. */
+export const keyLimits = `LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}`;
+export const manyKeyHolds = `${keyHolds}
+      ${keyLimits}`;
 
 /**
  * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gates of keys
