@@ -28,7 +28,7 @@
 import { stateCodes } from "../../model/job-state.ts";
 import { keptForeverAt } from "../../store/rules/finish.ts";
 import { columnsSql } from "./columns.ts";
-import { isOfKey } from "./sql/rules/lane.ts";
+import { hasKeyRates, isOfKey } from "./sql/rules/lane.ts";
 
 const { scheduled, ready, running, completed } = stateCodes;
 
@@ -68,6 +68,7 @@ CREATE TABLE @gate (
   is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
 ) WITH (${hot});
 CREATE INDEX gate_of_key ON @gate (key) WHERE ${isOfKey};
+CREATE INDEX gate_rates_keys ON @gate (key) WHERE ${hasKeyRates};
 CREATE TABLE @gate_use (key text COLLATE "C" NOT NULL, route int8 NOT NULL, weight int8 NOT NULL);
 CREATE INDEX gate_use_key ON @gate_use (key);
 CREATE INDEX gate_use_route ON @gate_use (route);

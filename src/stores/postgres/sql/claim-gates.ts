@@ -104,9 +104,14 @@ export const takeTokens = `
           WHERE g.key = t.key AND g.step_us IS NOT NULL;
         END IF;`;
 
+/** Of an offer of one route nothing is left then. */
 export const shutGates = `
         v_shut := v_shut || v_refusing;
-        SELECT least(v_opens, min(${opensAt("r.weight", "now")})) INTO v_opens FROM unnest(v_refusing, v_weights) r(key, weight) JOIN @gate g ON g.key = r.key;`;
+        SELECT least(v_opens, min(${opensAt("r.weight", "now")})) INTO v_opens FROM unnest(v_refusing, v_weights) r(key, weight) JOIN @gate g ON g.key = r.key;
+        IF array_length(v_offer, 1) = 1 THEN
+          v_lowest[v_i] := coalesce(v_lowest[v_i], ${anyRank});
+          EXIT;
+        END IF;`;
 
 export const claimGatesSql = `
 -- Waits a moment for the lock of a gate.

@@ -99,6 +99,8 @@ const lists = (rows: string, input: string): string => `
         FROM (${rows}) h;`;
 
 const picked = `SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)`;
+/** The same one by one, in the order of v_places, which is that of a claim of lanes. */
+const pickedInOrder = `SELECT w.ctid, ${wanted} FROM unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place`;
 
 /** The input where it lies in the row. */
 const smallInput = `coalesce(input, ${nullItem})`;
@@ -131,6 +133,7 @@ const chooseStarted = `
       IF v_start IS NULL AND v_starts > 0 THEN
         IF v_is_laned THEN
           v_started := v_order[1:v_starts];
+          IF l_seq = v_order THEN v_first_count := v_starts; END IF;
         ELSE
           IF v_sorted THEN
             v_last_rank := coalesce(l_rank[v_starts], l_due_at[v_starts], l_created_at[v_starts], l_created_at[1]);
@@ -245,8 +248,8 @@ BEGIN
         IF v_pick_lanes.bad IS NOT NULL THEN
           PERFORM @set_aside_v1(now, NULL, v_pick_lanes.bad);
           CONTINUE;
-        END IF;${lists(picked, smallInput)}
-        IF v_away > 0 THEN${lists(picked, wholeInput("h"))}
+        END IF;${lists(pickedInOrder, smallInput)}
+        IF v_away > 0 THEN${lists(pickedInOrder, wholeInput("h"))}
         END IF;
       ELSIF v_gates IS NOT NULL THEN${lookAtGates}
       END IF;

@@ -65,9 +65,16 @@ export const keyStates = (
       coalesce(t.tat_us, 0) AS tat_us, o.closed_until
     FROM ${keys} ${joins}`;
 
-/** Joins p, what is held of each of many keys, and m, the gates of their limits. Table `keys`: a column key, each once. */
-export const manyKeyHolds = `LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key
-      LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}`;
+/** Limits whose keys have a rate each. */
+export const hasKeyRates = "key_step_us IS NOT NULL";
+
+/** Joins p, what is held of each of many keys. Table `keys`: a column key, each once. */
+export const keyHolds =
+  "LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key";
+/** Joins m, the gates of their limits. */
+export const keyLimits = `LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}`;
+export const manyKeyHolds = `${keyHolds}
+      ${keyLimits}`;
 
 /**
  * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gates of keys
@@ -114,15 +121,12 @@ END $$;
 
 -- These jobs have left \`running\`. p_rests: lanes of which one has held a gate alone. Answers the keys of limits that they held.
 CREATE FUNCTION @return_permits_v1(p_seqs int8[], p_rests text[]) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE v_limits text[];
+DECLARE v_gates text[]; v_limits text[];
 BEGIN
-  WITH returned AS (DELETE FROM @permit WHERE seq = ANY (p_seqs) RETURNING key, is_own),
-  numbered AS (SELECT key, row_number() OVER () AS number FROM returned),
-  touched AS (INSERT INTO @lane_touch (gates) SELECT array_agg(key) FROM numbered GROUP BY (number - 1) / ${touchKeysMax})
-  SELECT array_agg(DISTINCT key) FILTER (WHERE NOT is_own) INTO v_limits FROM returned;
-  IF p_rests IS NOT NULL THEN
-    INSERT INTO @lane_touch (rests) SELECT p_rests[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(p_rests), ${touchKeysMax}) i;
-  END IF;
+  WITH returned AS (DELETE FROM @permit WHERE seq = ANY (p_seqs) RETURNING key, is_own)
+  SELECT array_agg(key), array_agg(DISTINCT key) FILTER (WHERE NOT is_own) INTO v_gates, v_limits FROM returned;
+  INSERT INTO @lane_touch (gates, rests) SELECT nullif(v_gates[i:i + ${touchKeysMax - 1}], '{}'), nullif(p_rests[i:i + ${touchKeysMax - 1}], '{}')
+    FROM generate_series(1, greatest(cardinality(v_gates), cardinality(p_rests)), ${touchKeysMax}) i;
   RETURN v_limits;
 END $$;
 
