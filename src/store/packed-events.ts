@@ -5,6 +5,7 @@
  *  body    bundle RS bundle RS ...
  *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
  *          event code "+" US ... US id US note US id US note ...    where jobs have notes; an empty one is none
+ *          event code "+!" US ...    the same, and all notes begin with that of an untold start, which is left out
  *  extra   nothing, "n" and a number, or "s" and a packed text
  *  state   empty once the job was removed
  */
@@ -17,6 +18,7 @@ import type { CodedEvent, Hints } from "./hints.ts";
 import { escapeMark, fieldEnd, itemEnd, packJoined, packText, unpackText } from "./packed-text.ts";
 import type { FeedRequest } from "./operations.ts";
 import type { FeedBundle, FeedEvent, FeedRecord, PutEvent } from "./records.ts";
+import { untoldStart } from "./rules/tell.ts";
 
 /** Events that differ only in their job. */
 export interface EventBundle extends CodedEvent {
@@ -28,6 +30,15 @@ export interface EventBundle extends CodedEvent {
 
 /** Behind the code of the event of a bundle with notes. */
 export const notedMark = "+";
+/** And behind that: every note of the bundle tells of an untold start (rules/tell.ts), and is written without it. */
+export const untoldMark = "!";
+const untoldNotes = `${notedMark}${untoldMark}`;
+
+/** What all notes of a bundle begin with, by the code of its event and its marks; null for a bundle without notes. */
+function noteStartOf(code: string): string | null {
+  if (code.endsWith(untoldNotes)) return untoldStart;
+  return code.endsWith(notedMark) ? "" : null;
+}
 
 /** The bundle of an event of no job. */
 export function bundleOfPut({
@@ -78,6 +89,7 @@ export function routesLeft(packed: string): number[] {
 /** How a store writes the number of a route. */
 type ReadRoute = (text: string) => number;
 
+/** Without the notes. */
 function bundlesOf(packed: string, readRoute: ReadRoute): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
@@ -86,8 +98,7 @@ function bundlesOf(packed: string, readRoute: ReadRoute): EventBundle[] {
 
 function readBundle(bundle: string, readRoute: ReadRoute, isEscaped: boolean): EventBundle {
   const [kind = "", rev, route = "", state, attempt, extra = "", ...rest] = bundle.split(fieldEnd);
-  const isNoted = kind.endsWith(notedMark);
-  const ids = isNoted ? everySecond(rest, 0) : rest;
+  const ids = noteStartOf(kind) === null ? rest : everyId(rest);
   return {
     kind: Number.parseInt(kind, 10),
     rev: Number(rev),
@@ -96,7 +107,6 @@ function readBundle(bundle: string, readRoute: ReadRoute, isEscaped: boolean): E
     attempt: Number(attempt),
     extra: readExtra(extra),
     ids: isEscaped ? ids.map(unpackText) : ids,
-    ...(isNoted ? { notes: isEscaped ? everySecond(rest, 1).map(unpackText) : everySecond(rest, 1) } : {}),
   };
 }
 
@@ -110,9 +120,10 @@ function countOf(packed: string, isNoted: boolean): number {
   return isNoted ? texts / 2 : texts;
 }
 
-function everySecond(texts: readonly string[], from: 0 | 1): string[] {
+/** Of ids and notes in turns. */
+function everyId(texts: readonly string[]): string[] {
   const found: string[] = [];
-  for (let at = from; at < texts.length; at += 2) found.push(texts[at] as string);
+  for (let at = 0; at < texts.length; at += 2) found.push(texts[at] as string);
   return found;
 }
 
@@ -133,9 +144,9 @@ function readHeads(packed: string, kinds: FeedRequest["kinds"], readRoute: ReadR
     );
     const headChars = code.length + rev.length + route.length + state.length + attempt.length + extra.length;
     const ids = bundle.slice(headChars + headFields);
-    const isNoted = code.endsWith(notedMark);
+    const noteStart = noteStartOf(code);
     const first = count;
-    const events = countOf(ids, isNoted);
+    const events = countOf(ids, noteStart !== null);
     count += events;
     const kind = Number.parseInt(code, 10);
     if (codes !== null && !codes.has(kind)) continue;
@@ -149,7 +160,7 @@ function readHeads(packed: string, kinds: FeedRequest["kinds"], readRoute: ReadR
       first,
       count: events,
       packed: ids,
-      isNoted,
+      noteStart,
     });
   }
   return { bundles, count };
@@ -172,7 +183,7 @@ export class BundleWalk {
   /** Its place in the record. */
   index = -1;
   #packed = "";
-  #isNoted = false;
+  #noteStart: string | null = null;
   #isEscaped = false;
   /** Where the next id begins. */
   #at = 0;
@@ -189,7 +200,7 @@ export class BundleWalk {
     this.note = "";
     this.index = bundle.first - 1;
     this.#packed = bundle.packed;
-    this.#isNoted = bundle.isNoted;
+    this.#noteStart = bundle.noteStart;
     this.#isEscaped = bundle.packed.includes(escapeMark);
     this.#at = 0;
     this.#left = bundle.count;
@@ -201,7 +212,7 @@ export class BundleWalk {
     this.#left -= 1;
     this.index += 1;
     this.id = this.#text();
-    if (this.#isNoted) this.note = this.#text();
+    if (this.#noteStart !== null) this.note = this.#noteStart + this.#text();
     return true;
   }
 

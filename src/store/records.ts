@@ -266,7 +266,8 @@ export interface FeedBundle extends Omit<FeedEvent, "id" | "note" | "index"> {
   readonly count: number;
   /** Their ids, each with its note behind it where the bundle is noted. */
   readonly packed: string;
-  readonly isNoted: boolean;
+  /** What all of its notes begin with, which is not packed with them; null where it has none. */
+  readonly noteStart: string | null;
 }
 
 /** One record per store call that changed something. Events of one job in order of rev; between jobs the order is free. */

@@ -485,7 +485,6 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
 
 /** A bundle of one event. */
 function bundleOf({ id, note, index = 0, ...shared }: FeedEvent): FeedBundle {
-  const isNoted = note !== undefined;
-  const packed = isNoted ? `${packText(id)}${fieldEnd}${packText(note)}` : packText(id);
-  return { ...shared, first: index, count: 1, packed, isNoted };
+  const packed = note === undefined ? packText(id) : `${packText(id)}${fieldEnd}${packText(note)}`;
+  return { ...shared, first: index, count: 1, packed, noteStart: note === undefined ? null : "" };
 }

@@ -49,12 +49,14 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
   local w, z, o, last, bytes, bytesMax = #written + 1, #leases + 1, #out + 1, #specs, c.bytes, c.bytesMax
   local first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
   local before, behind, g, n = first.before, first.behind, first.bundle, first.bundle.n
+  -- What the last plain job shared with others of its route: most share it too.
+  local shared = sharedOf(alike, route)
   for i = 1, last do
     local h, spec = members[done + i], specs[i]
     if of and of[done + i].route ~= route then
       g.n, route = n, of[done + i].route
       first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
-      before, behind, g, n = first.before, first.behind, first.bundle, first.bundle.n
+      before, behind, g, n, shared = first.before, first.behind, first.bundle, first.bundle.n, sharedOf(alike, route)
     end
     if spec then
       bytes = bytes + #spec
@@ -64,7 +66,15 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
       end
     end
     local id, state = nil, states[i]
-    if not state then id = spec and read(spec, route, alike) end
+    if spec and not state then
+      local stop = find(spec, US, 2, true)
+      if stop and find(spec, shared, stop, true) == stop and byte(spec) == US_BYTE and not find(spec, US, stop + #shared, true) then
+        id = sub(spec, 2, stop - 1)
+      else
+        id = read(spec, route, alike)
+        shared = sharedOf(alike, route)
+      end
+    end
     if id then
       n = n + 1
       g[n] = id

@@ -328,6 +328,9 @@ local function readShared(spec, stop, route, known)
   return input and { text = sub(spec, stop, input - 1), behind = sub(spec, at, input - 1) }
 end
 
+-- The text that plain jobs of a route share, as readPlain has met it last; one that no spec has where it has met none.
+local function sharedOf(alike, route) return alike[route] and alike[route].text or HOLE end
+
 -- The id of a plain job of a route that was due when it was made; nothing for others. alike: what the last one of a
 -- route shared. Jobs that were made in one call share all but id and input, and one comparison reads them.
 local function readPlain(spec, route, alike)

@@ -61,7 +61,7 @@ local function templateOf(c, next, rest, passes)
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
   t.hasUses = t.hasGates or passes ~= nil
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
-  t.untold = job.startedAt == "" and UNTOLD
+  local mark = job.startedAt == "" and NOTED_UNTOLD or NOTED
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
   job.claimedAt = HOLE
   if passes then
@@ -72,7 +72,7 @@ local function templateOf(c, next, rest, passes)
   finish({ now = c.now, at = HOLE }, job, next)
   job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
   t.parts, t.state = split(restOf(job), HOLE), job.state
-  t.event = eventOf(job, next.event, false, true)
+  t.event = eventOf(job, next.event, false, mark)
   return t
 end
 
@@ -101,7 +101,7 @@ local function prepare(c, stretch, rest)
     ending.attempts, ending.route = t.attempts, t.route
     ending.before = t.state .. US .. stretch.fence .. US
     ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
-    ending.bundle, ending.untold = bundleOf(c, t.event, t.state), t.untold
+    ending.bundle = bundleOf(c, t.event, t.state)
   end
   stretch.endings[rest] = ending
   return ending
@@ -135,11 +135,8 @@ local function endPlain(c, stretch, h, state, id, ended, result)
   -- The id and its note: a short attempt log as it came, most often.
   local told = ended
   if ended == id then
-    told, ended = id .. US .. (ending.untold or ""), id .. US .. ending.attempts
-  else
-    local isShort = #ended <= #id + 1 + NOTE_MAX
-    if ending.untold or not isShort then told = id .. US .. (ending.untold or "") .. (isShort and sub(ended, #id + 2) or "") end
-  end
+    told, ended = id .. US, id .. US .. ending.attempts
+  elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
   local states, n, g = c.states, c.statesAt, ending.bundle
   ended = ending.before .. ended .. ending.middle .. result .. ending.behind
   states[n + 1], states[n + 2] = h, ended
@@ -151,6 +148,36 @@ local function endPlain(c, stretch, h, state, id, ended, result)
   n = g.n + 1
   g.n, g[n], g.ids[n] = n, told, id
   return true
+end
+
+-- Ends those behind a place that look like the last ending of their stretch, as endPlain does, with all that they share at
+-- hand. Answers the place of the last.
+local function endAlike(c, stretch, states, before, at, stop, hasAttempts, hasResults)
+  local ending, args, i, first = stretch.last, c.args, c.i, at
+  if ending == NO_ENDING or ending.hasUses or ending.hasKey or c.jobs then return at end
+  local running, idAt, rest, done, written, handles = stretch.running, stretch.idAt, ending.rest, c.done, c.states, stretch.handles
+  local head, middle, tail, g, restLast = ending.before, ending.middle, ending.behind, ending.bundle, #rest - 1
+  local w, n, gn, ids = c.statesAt, stretch.n, g.n, g.ids
+  while at < stop do
+    local h, state, ended = args[before + at + 1], states[at + 1], args[i]
+    local id, told, result = ended, ended, ""
+    if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
+    local restAt = idAt + #id
+    if not state or #state ~= restAt + restLast or find(state, rest, restAt, true) ~= restAt or find(state, id, idAt, true) ~= idAt
+      or find(state, running, 1, true) ~= 1 or done[h] then break end
+    if not hasAttempts then told, ended = id .. US, id .. US .. ending.attempts
+    elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
+    if hasResults then
+      i = i + 1
+      result = args[i]
+    end
+    ended = head .. ended .. middle .. result .. tail
+    at, i, n, gn = at + 1, i + 1, n + 1, gn + 1
+    written[w + 1], written[w + 2] = h, ended
+    w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, told, id
+  end
+  c.i, c.statesAt, stretch.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
+  return at
 end
 
 -- The jobs of a stretch that ended as a set leave the leases for the lists of their outcome.
@@ -296,8 +323,10 @@ function OPERATIONS.settle(c)
   c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
   while at < total do
     local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
-    local hasAttempts, hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
-    for _ = 1, length do
+    local hasAttempts, hasResults, hasEffects, stop = nextFlag(c), nextFlag(c), nextFlag(c), at + length
+    while at < stop do
+      if not (hasEffects or members) then at = endAlike(c, stretch, states, before, at, stop, hasAttempts, hasResults) end
+      if at == stop then break end
       at = at + 1
       local i, h, result = c.i, args[before + at], ""
       local id, ended = args[i], args[i]

@@ -5,7 +5,7 @@
 import { eventCodes } from "../../../model/event-kind.ts";
 import { terminalStates } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
-import { notedMark } from "../../../store/packed-events.ts";
+import { notedMark, untoldMark } from "../../../store/packed-events.ts";
 import { fieldEnd } from "../../../store/packed-text.ts";
 import { untoldStart } from "../../../store/rules/tell.ts";
 import { luaConstant, luaText } from "./lua-module.ts";
@@ -13,7 +13,8 @@ import { luaConstant, luaText } from "./lua-module.ts";
 const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
 export const tellLua = String.raw`
-local NOTED, UNTOLD, NOTE_MAX = "${notedMark}", "${untoldStart}", ${storeLimits.noteCharsMax}
+local NOTED, NOTED_UNTOLD, UNTOLD = "${notedMark}", "${notedMark}${untoldMark}", "${untoldStart}"
+local NOTE_MAX = ${storeLimits.noteCharsMax}
 local TERMINAL = { ${terminal} }
 -- What a bundle begins with that rings.
 local RUNG = ${luaText(`${eventCodes.rung}${fieldEnd}`)}
@@ -78,11 +79,11 @@ local function noteOf(job, attempts)
   return (job.startedAt == "" and UNTOLD or "") .. (#attempts <= NOTE_MAX and attempts or "")
 end
 
--- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. isNoted: behind each
--- id of the bundle stands a note.
-local function eventOf(job, event, isGone, isNoted)
+-- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED where behind each
+-- id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
+local function eventOf(job, event, isGone, mark)
   local extra = isGone and "" or extraOf(job, event)
-  return concat({ isNoted and event .. NOTED or event, job.rev, job.route, isGone and "" or job.state, job.attempt, extra }, US), extra
+  return concat({ mark and event .. mark or event, job.rev, job.route, isGone and "" or job.state, job.attempt, extra }, US), extra
 end
 
 -- Jobs of this route became ready.
@@ -93,13 +94,14 @@ end
 
 -- A bundle joins ids with the same event; inside a job the order of telling is kept.
 local function tell(c, job, event, isGone, note)
-  local isNoted = note ~= nil
+  local mark = note and NOTED
+  if note and sub(note, 1, #UNTOLD) == UNTOLD then mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1) end
   if event == STARTED or event == PROGRESS then c.hasNews = true end
-  local key, extra = eventOf(job, event, isGone, isNoted)
+  local key, extra = eventOf(job, event, isGone, mark)
   local g, last, id = c.bundles[key], c.bundleOf[job.id], job.id
   if not g or (last and last >= g.place) then g = newBundle(c, key, isGone and "" or job.state, event == CANCEL_ASKED and extra or "") end
   g.n = g.n + 1
-  g[g.n], g.ids[g.n] = isNoted and id .. US .. note or id, id
+  g[g.n], g.ids[g.n] = note and id .. US .. note or id, id
   c.bundleOf[id] = g.place
   if c.undo then
     push(c, "undo", function()
