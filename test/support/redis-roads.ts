@@ -54,9 +54,9 @@ export function useBothRoads(): BothRoads {
 }
 
 /**
- * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How many of its
- * jobs a lane has in its record, and how many of these it shows, is left to the roads: all are put where they stand if it is none
- * and one. The audit says whether what a lane has is right.
+ * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How many of
+ * its jobs a lane shows is left to the roads: all are put where they stand if it is one. The audit says whether what a lane shows
+ * is right.
  */
 async function readAll(admin: OwnRedis["admin"], prefix: string): Promise<unknown> {
   const keys = await readKeys(admin, prefix);
@@ -95,24 +95,23 @@ function showFirst(
   line: Scores,
   opens: Readonly<Record<string, Scores>>,
 ): readonly string[] {
-  const { shown, step, route, behind, turn, parked, speaks } = record;
-  const known = [...behind.matchAll(/(\d{17})([a-p]\d+)\x1e/g)].map(([, place = "", handle = ""]) => ({
-    place,
-    handle,
-  }));
-  const jobs = [{ place: record.place, handle: record.handle }, ...known];
-  const count = shown === "" ? 1 : shown.charCodeAt(0) - "0".charCodeAt(0);
+  const { shown, step, handle, place, route, turn, parked, speaks } = record;
+  if (shown === "" || shown === "1") return [handle, place, route, turn, parked, speaks];
   const open = opens[`open:${route}`] ?? {};
-  const endOf = (at: number): string => `${jobs[at]!.handle}\x1f${lane}`;
-  const members = jobs.slice(0, count).map((_, at) => endOf(at) + (at < count - 1 ? `\x1e${step}` : ""));
-  const first = count === 1 ? 0 : members.findIndex((member) => open[member] !== undefined);
-  const score = open[members[first]!] ?? "";
-  if (count > 1) {
-    for (const member of members) delete open[member];
-    open[endOf(first)] = score;
-  }
-  if (behind !== "")
-    for (const { place, handle } of jobs.slice(first)) line[`${lane}\x1f${place}${handle}\x1f${route}`] = "0";
-  const { place, handle } = jobs[first]!;
-  return [handle, place, route, count > 1 && turn !== "" ? score : turn, parked, speaks];
+  const last = `${lane}\x1f${place}${handle}\x1f${route}`;
+  const entries = Object.keys(line)
+    .filter((entry) => entry.startsWith(`${lane}\x1f`) && entry <= last)
+    .toSorted();
+  const left = entries.flatMap((entry) => {
+    const [, at = "", job = ""] = /\x1f(\d{17})([a-p]\d+)\x1f/.exec(entry) ?? [];
+    const end = `${job}\x1f${lane}`;
+    const score = open[end] ?? open[`${end}\x1e${step}`];
+    for (const member of [end, `${end}\x1e${step}`]) delete open[member];
+    // Those that were taken are still in the line.
+    if (score === undefined) delete line[entry];
+    return score === undefined ? [] : [{ place: at, handle: job, score }];
+  });
+  const first = left[0]!;
+  open[`${first.handle}\x1f${lane}`] = first.score;
+  return [first.handle, first.place, route, turn === "" ? turn : first.score, parked, speaks];
 }

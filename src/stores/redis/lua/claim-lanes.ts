@@ -162,7 +162,7 @@ end
 
 local function startOffer(c, routes, wanted, owner, endsAt)
   local p = { wanted = wanted, owner = owner, endsAt = endsAt, taken = 0, refused = 0, routes = {}, sources = {} }
-  p.others, p.lines, p.known, p.closed, p.strays, p.ready = {}, {}, {}, {}, {}, {}
+  p.others, p.lines, p.closed, p.strays, p.ready = {}, {}, {}, {}, {}
   p.batch = math.ceil(wanted / #routes) + 4
   for _, route in ipairs(routes) do
     p.routes[route], c.offered[route] = true, true

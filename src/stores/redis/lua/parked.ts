@@ -140,21 +140,10 @@ local function parkNew(c, record, best)
   setClocksOf(c, closed, record.route)
 end
 
--- Where jobs came or went, all of a lane stand in its line.
-local function unloadMoved(c, work)
-  local entries = {}
-  for _, lane in ipairs(work.lanes) do
-    local moved = work.moved[lane]
-    if moved.best or moved.gone then unloadLane(c.lanes[lane], entries) end
-  end
-  many("ZADD", c.k.line, entries)
-end
-
 local function writeLanes(c)
   local work, k, places = c.laneWork, c.k, newPlaces()
   c.laneWork = nil
   loadLanes(c, work.lanes)
-  unloadMoved(c, work)
   many("ZREM", k.line, work.gone)
   many("ZADD", k.line, work.come)
   many("ZREM", k.keeping, work.kept)
@@ -162,6 +151,7 @@ local function writeLanes(c)
   moveHeld(c, work)
   for _, lane in ipairs(work.lanes) do
     local record, moved = c.lanes[lane], work.moved[lane]
+    if moved.best then record.alone = "" end
     showHead(c, work, record, headAfter(c, work, record, moved), places)
     parkNew(c, record, moved.best)
     takePlace(c, record, places)
