@@ -55,8 +55,8 @@ export function useBothRoads(): BothRoads {
 
 /**
  * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How many of
- * its jobs a lane shows is left to the roads: all are put where they stand if it is one. The audit says whether what a lane shows
- * is right.
+ * its jobs a lane shows, and whether one that its own cap keeps out is parked, is left to the roads: here each shows one, and those
+ * lanes are open. The audit says whether what a lane shows is right.
  */
 async function readAll(admin: OwnRedis["admin"], prefix: string): Promise<unknown> {
   const keys = await readKeys(admin, prefix);
@@ -80,18 +80,39 @@ function showFirsts(keys: Keys): Keys {
   const opens = Object.fromEntries(
     Object.entries(keys).flatMap(([key, flat]) => (isOpen(key) ? [[key, scoresOf(flat)]] : [])),
   );
-  const line = scoresOf(keys["line"]);
+  const [line, parked] = [scoresOf(keys["line"]), scoresOf(keys["parked"])];
   const records = Object.entries((keys["lane"] ?? {}) as Record<string, string>);
   const lane = Object.fromEntries(
-    records.map(([key, text]) => [key, showFirst(key, readArgument("lane", text), line, opens)]),
+    records.map(([key, text]) => [
+      key,
+      showFirst(key, openUp(key, readArgument("lane", text), parked, opens), line, opens),
+    ]),
   );
-  return { ...keys, lane, line, ...opens };
+  const isEmpty = (scores: Scores): boolean => Object.keys(scores).length === 0;
+  const held = Object.entries({ line, parked, ...opens }).filter(([, scores]) => !isEmpty(scores));
+  const others = Object.entries(keys).filter(([key]) => !isOpen(key) && !["line", "parked"].includes(key));
+  return { ...Object.fromEntries([...others, ...held]), lane };
 }
+
+/** A lane that its own cap keeps out is parked, or was passed over: here it is open. */
+function openUp(lane: string, record: LaneRecord, parked: Scores, opens: Record<string, Scores>): LaneRecord {
+  const { place, handle, route, turn } = record;
+  const entry = Object.keys(parked).find(
+    (each) => each.startsWith("g:") && each.endsWith(`${handle}\x1f${lane}`),
+  );
+  if (entry === undefined || record.parked.includes("\x1e")) return record;
+  const rank = Number(place.slice(1)) - (place.startsWith("0") ? Number.MAX_SAFE_INTEGER + 1 : 0);
+  delete parked[entry];
+  (opens[`open:${route}`] ??= {})[`${handle}\x1f${lane}`] = turn === "" ? String(rank) : turn;
+  return { ...record, parked: "" };
+}
+
+type LaneRecord = ReturnType<typeof readArgument<"lane">>;
 
 /** Answers what is left of the record. */
 function showFirst(
   lane: string,
-  record: ReturnType<typeof readArgument<"lane">>,
+  record: LaneRecord,
   line: Scores,
   opens: Readonly<Record<string, Scores>>,
 ): readonly string[] {

@@ -215,6 +215,24 @@ test("a job of a lane that shows several, which its own cap refuses, keeps all b
   expect(await redis.admin.zcard(`${keyOf("open")}:${text}`)).toBe(0);
 });
 
+test("jobs that their own cap refuses are passed over where most are taken, and are the first once they may run", async () => {
+  const keys = Array.from({ length: 30 }, (_, at) => `k${at}`);
+  for (const round of ["a", "b", "c"]) await submit(...keys.map((key) => grouped(`${round}-${key}`, key)));
+  const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max: 30 }] }));
+  await store.settleIfLeased(jobs.slice(2).map((job) => aSettle(job, finish())));
+  expect(await claim(20)).toEqual(keys.slice(2, 22).map((key) => `b-${key}`));
+  expect(await redis.admin.exists(keyOf("parked"))).toBe(0);
+  expect(await auditAll(store)).toEqual({});
+  await store.settleIfLeased(jobs.slice(0, 1).map((job) => aSettle(job, finish())));
+  expect(await claim(2)).toEqual(["b-k0", "b-k22"]);
+  // Where more is refused than taken, the lanes wait at their gates.
+  expect(await claim(40)).toEqual(keys.slice(23).map((key) => `b-${key}`));
+  expect(await redis.admin.zcard(keyOf("parked"))).toBe(30);
+  expect(await auditAll(store)).toEqual({});
+  await store.settleIfLeased(jobs.slice(1, 2).map((job) => aSettle(job, finish())));
+  expect(await claim(40)).toEqual(["b-k1"]);
+});
+
 test("lanes by turn that show several jobs go on behind a lane that came later", async () => {
   const fair = (id: string, key: string): NewJob => aJob({ id, laneKey: key, laneStep: laneStepOf(1) });
   const claimFair = async (max: number, name = "send"): Promise<string[]> => {

@@ -11,26 +11,26 @@
 export const auditLanesLua = String.raw`
 local LOOKED_AT_ONCE = 1000
 
--- Whether an entry is of a job that was taken while its lane shows others behind it.
-local function isTakenOf(c, lane, h, entry)
-  local text = call("HGET", c.k.lane, lane) or ""
-  local s = showsMore(text) and shownOf(c, lane, text)
-  if not s or not s.first then return false end
-  for i = 1, s.first - 1 do
-    if s.entries[i] == entry then return true end
+-- Whether an entry is of a job that was taken while its lane shows others behind it. known: such entries, by lane.
+local function isTakenOf(c, lane, entry, known)
+  if not known[lane] then
+    local text, taken = call("HGET", c.k.lane, lane) or "", {}
+    local s = showsMore(text) and shownOf(c, lane, text)
+    for i = 1, s and s.first and s.first - 1 or 0 do taken[s.entries[i]] = true end
+    known[lane] = taken
   end
-  return false
+  return known[lane][entry]
 end
 
 serveAudit("lines", function(c)
-  local rank, most, repaired = nextNumber(c), nextNumber(c), 0
+  local rank, most, repaired, known = nextNumber(c), nextNumber(c), 0, {}
   local entries, handles = call("ZRANGE", c.k.line, rank, rank + most - 1), {}
   for i, entry in ipairs(entries) do handles[i] = match(entry, "\31[01]%d*(%l%d+)\31[^\31]*$") or "" end
   loadJobs(c, handles)
   for i, entry in ipairs(entries) do
     local job, lane = c.jobs[handles[i]], match(entry, "^[^\31]*")
     local isInLine = job and job.state == READY and job.laneKey ~= "" and entryOf(job) == entry
-    if not isInLine and not isTakenOf(c, lane, handles[i], entry) then
+    if not isInLine and not isTakenOf(c, lane, entry, known) then
       noteGone(workOf(c), lane, handles[i], entry)
       repaired = repaired + 1
     end

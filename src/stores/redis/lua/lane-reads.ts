@@ -18,7 +18,7 @@ end
 
 -- The scores of all that a stretch has looked at.
 local function readScores(c, s)
-  local both, scores = call("ZRANGE", c.k.open .. s.route, "0", num(#s.found - 1), "WITHSCORES"), {}
+  local both, scores = call("ZRANGE", c.k.open .. s.route, s.from, s.from + #s.found - 1, "WITHSCORES"), {}
   for i = 1, #s.found do scores[i] = both[i * 2] end
   s.scores = scores
 end
@@ -27,7 +27,7 @@ end
 -- before an entry that is none.
 local function lookStretch(c, p, route)
   local key = c.k.open .. route
-  local found = call("ZRANGE", key, "0", num(p.wanted - p.taken - 1))
+  local found = call("ZRANGE", key, p.left, p.left + p.wanted - p.taken - 1)
   local handles, lanes, mids, ends, endLanes = {}, {}, {}, {}, {}
   for i = 1, #found do
     local entry = found[i]
@@ -50,7 +50,7 @@ local function lookStretch(c, p, route)
     lastAt = false, gone = {}, ranges = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {}, uses = {},
     ranks = {}, rankTexts = {}, behindHandle = US .. route, ending = "", top = laned.byTurn and topOf(c, laned.queue),
     step = false, nextOf = false, turns = NONE, stepText = US, midEnding = RS, boundAt = ANY, boundHandle = "", mends = {},
-    blocked = false, looks = false,
+    blocked = false, looks = false, from = p.left, left = 0, refused = {},
   }
   if s.n > 0 then
     local both = call("ZMSCORE", key, found[1], found[#found])

@@ -51,9 +51,8 @@ local function takeLanes(c, s)
       local isShown = isBlocked or mid or showsMore(texts[i] or "")
       if not isShown and not parkLane(s, lane, h, texts[i] or "", key) then break end
       if isShown then
-        -- It is met again once it is the only one that its lane shows.
-        if not isBlocked then s.mends[#s.mends + 1] = lane end
-        s.blocked = s.blocked or {}
+        if not isBlocked then s.refused[#s.refused + 1] = lane end
+        s.blocked, s.left = s.blocked or {}, s.left + 1
         s.blocked[lane], s.blocked[i] = true, true
       end
     else
@@ -94,7 +93,7 @@ local function writeStretch(c, s)
       if not s.blocked[i] then gone[#gone + 1] = s.found[i] end
     end
     many("ZREM", k.open .. s.route, gone)
-  elseif s.looked > 0 then call("ZREMRANGEBYRANK", k.open .. s.route, "0", num(s.looked - 1)) end
+  elseif s.looked > 0 then call("ZREMRANGEBYRANK", k.open .. s.route, s.from, s.from + s.looked - 1) end
   if s.looks then writeLooks(c, s) end
   for route, list in pairs(s.come) do
     many("ZADD", k.open .. route, list)
@@ -143,6 +142,19 @@ local function leaseStretch(c, p, s, starts)
   c.bytes, p.taken = bytes, taken
 end
 
+-- Lanes that showed jobs wrongly show one each. So do those that were refused, where they are more than what was taken: they
+-- are met again, and parked. Else their jobs are left where they are, because what keeps them out is most likely over when the
+-- next claim comes. Answers whether any showed more than one; nothing where none had to.
+local function mendLanes(c, p, s)
+  if #s.mends == 0 and s.left <= #s.taken then
+    p.left = p.left + s.left
+    return nil
+  end
+  for _, lane in ipairs(s.refused) do s.mends[#s.mends + 1] = lane end
+  p.left = 0
+  return loadLanes(c, s.mends)
+end
+
 -- Takes stretches as long as they are worth it. Routes that have gates are looked at job by job.
 local function takeStretches(c, p, route, starts)
   if not HAS_PLAIN_ROADS or c.hasRung or usesOf(c, route) or not lanedOf(c, route) then return end
@@ -154,7 +166,8 @@ local function takeStretches(c, p, route, starts)
     p.refused = p.refused + s.looked - #s.taken
     writeStretch(c, s)
     leaseStretch(c, p, s, starts)
-    if s.looked < STRETCH_MIN and #s.mends == 0 or #s.mends > 0 and not loadLanes(c, s.mends) then return end
+    local hasMended = mendLanes(c, p, s)
+    if hasMended == false or hasMended == nil and s.looked < STRETCH_MIN then return end
   end
 end
 `;
