@@ -7,8 +7,8 @@
  * Of jobs that come in one call and have to pass a gate of their lane, only the first is shown: they would be looked at
  * together, and where one runs at a time all others would have to be hidden again.
  *
- *  c.joins   line: entries of all with their scores. By number handles, places, routes, steps, gates and lanes of all;
- *            different: each lane once
+ *  c.joins   line: entries of all with their scores. By number handles, places, kinds, gates and lanes of all; different: each
+ *            lane once; isKnown: by lane the number of its first new job. kinds: what jobs of a route and a step share
  */
 
 export const laneJoinsLua = String.raw`
@@ -16,46 +16,42 @@ local function joinsOf(c)
   local joins = c.joins
   if not joins then
     joins = {
-      line = {}, n = 0, handles = {}, places = {}, routes = {}, steps = {}, gates = {}, lanes = {}, different = {}, isKnown = {},
-      last = { before = HOLE }, kinds = {},
+      line = {}, n = 0, handles = {}, places = {}, kinds = {}, gates = {}, lanes = {}, different = {}, isKnown = {}, isLeft = false,
+      last = { before = HOLE }, kind = { route = HOLE }, allKinds = {},
     }
     c.joins = joins
   end
   return joins
 end
 
+-- Of jobs of a route and a step.
+local function meetKind(joins, route, step)
+  local name = route .. US .. step
+  local kind = joins.allKinds[name] or { route = route, step = step }
+  joins.allKinds[name], joins.kind = kind, kind
+  return kind
+end
+
+-- What they have in the records and entries of their lanes. Routes that are new in the call are known by now.
+local function prepareKind(c, kind)
+  local laned, route = lanedOf(c, kind.route), kind.route
+  kind.byTurn = laned and laned.byTurn
+  local own, ending = kind.byTurn and kind.step or "", US .. route .. US .. US .. US .. US .. ALONE
+  kind.queue, kind.head, kind.mid, kind.by = kind.byTurn and laned.queue, US .. own .. US, RS .. own, tonumber(own) or 0
+  kind.before, kind.behind, kind.score = kind.byTurn and HOLE or ending, ending, false
+end
+
 -- A new ready job joins a lane.
 local function joinLane(joins, place, h, route, body)
   local lane, step, gates = laneInBody(body, joins.last)
-  local n, line = joins.n + 1, joins.line
+  local n, line, kind = joins.n + 1, joins.line, joins.kind
   local z = n * 2
+  if kind.route ~= route or kind.step ~= step then kind = meetKind(joins, route, step) end
   line[z - 1], line[z] = "0", lane .. US .. place .. h .. US .. route
-  joins.n, joins.handles[n], joins.places[n], joins.routes[n], joins.steps[n] = n, h, place, route, step
-  joins.gates[n], joins.lanes[n] = gates, lane
+  joins.n, joins.handles[n], joins.places[n], joins.kinds[n], joins.gates[n], joins.lanes[n] = n, h, place, kind, gates, lane
   if not joins.isKnown[lane] then
     joins.isKnown[lane], joins.different[#joins.different + 1] = n, lane
   end
-end
-
--- What jobs of a route and a step have in the records and entries of their lanes.
-local function newJoinKind(c, route, step)
-  local laned = lanedOf(c, route)
-  local byTurn = laned and laned.byTurn
-  local own = byTurn and step or ""
-  return {
-    route = route, step = step, byTurn = byTurn, queue = byTurn and laned.queue, head = US .. own .. US, mid = RS .. own,
-    by = tonumber(step) or 0, before = byTurn and HOLE or US .. route .. US .. US .. US .. US .. ALONE,
-    behind = US .. route .. US .. US .. US .. US .. ALONE, score = false,
-  }
-end
-
-local function joinKindOf(c, joins, route, step)
-  local kind = joins.kind
-  if kind and kind.route == route and kind.step == step then return kind end
-  local name = route .. US .. step
-  kind = joins.kinds[name] or newJoinKind(c, route, step)
-  joins.kinds[name], joins.kind = kind, kind
-  return kind
 end
 
 -- A lane that was not there shows its first job. closed: the gates at which it waits.
@@ -134,8 +130,19 @@ local function noteFirst(c, joins, i)
   local moved = noteLane(work, joins.lanes[i])
   add2(work.come, "0", joins.line[2 * i])
   joins.line[2 * i] = false
-  local entry = { handle = joins.handles[i], place = joins.places[i], route = joins.routes[i], gates = joins.gates[i] }
+  local entry = { handle = joins.handles[i], place = joins.places[i], route = joins.kinds[i].route, gates = joins.gates[i] }
   if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
+end
+
+-- A short hash is a list that is searched from its head, with each lane that is read or written: a long entry makes a table
+-- of it. So many lanes at once are worth asking.
+local ASKED_MIN = 8
+
+local function setMany(key, list)
+  many("HSET", key, list)
+  if #list < 2 * ASKED_MIN or call("OBJECT", "ENCODING", key) == "hashtable" then return end
+  call("HSET", key, LONG_ENTRY, "")
+  call("HDEL", key, LONG_ENTRY)
 end
 
 -- The entries of those that were not noted.
@@ -149,18 +156,19 @@ end
 
 local function writeJoins(c)
   local joins, set, come, parked, texts, isNew = c.joins, {}, {}, {}, {}, {}
-  local different, handles, places, lanes, steps = joins.different, joins.handles, joins.places, joins.lanes, joins.steps
+  local different, handles, places, lanes, kinds = joins.different, joins.handles, joins.places, joins.lanes, joins.kinds
+  local gates, isKnown = joins.gates, joins.isKnown
   local records = fetch("HMGET", c.k.lane, different)
   c.joins = nil
   local closed = closedLanes(c, joins, records)
+  for _, kind in pairs(joins.allKinds) do prepareKind(c, kind) end
   for i, lane in ipairs(different) do texts[lane] = records[i] end
   for i = 1, joins.n do
-    local lane, h, place, kind = lanes[i], handles[i], places[i], joinKindOf(c, joins, joins.routes[i], steps[i])
+    local lane, h, place, kind = lanes[i], handles[i], places[i], kinds[i]
     local text, changed, isFirst = texts[lane], nil, false
     if not text then changed = openLane(c, kind, lane, h, place, closed[lane], come, parked)
     else
-      local mayShow = joins.isKnown[lane] == i or joins.gates[i] == ""
-      changed, isFirst = joinRecord(kind, text, lane, h, place, mayShow, come)
+      changed, isFirst = joinRecord(kind, text, lane, h, place, isKnown[lane] == i or gates[i] == "", come)
     end
     if changed then texts[lane], isNew[lane] = changed, true end
     if isFirst then
@@ -172,7 +180,7 @@ local function writeJoins(c)
     if isNew[lane] then add2(set, lane, texts[lane]) end
   end
   many("ZADD", c.k.line, joins.isLeft and withoutLeft(joins.line) or joins.line)
-  many("HSET", c.k.lane, set)
+  setMany(c.k.lane, set)
   for route, list in pairs(come) do many("ZADD", c.k.open .. route, list) end
   many("ZADD", c.k.parked, parked)
   -- The call's view of lanes was written before, and is read anew.
