@@ -117,9 +117,13 @@ function showFirst(
   opens: Readonly<Record<string, Scores>>,
 ): readonly string[] {
   const { shown, step, handle, place, route, turn, parked, speaks } = record;
-  if (shown === "" || shown === "1") return [handle, place, route, turn, parked, speaks];
-  const open = opens[`open:${route}`] ?? {};
   const last = `${lane}\x1f${place}${handle}\x1f${route}`;
+  if (shown === "" || shown === "1") {
+    // The only job of a lane stands in its record.
+    if (record.alone !== "") line[last] = "0";
+    return [handle, place, route, turn, parked, speaks];
+  }
+  const open = opens[`open:${route}`] ?? {};
   const entries = Object.keys(line)
     .filter((entry) => entry.startsWith(`${lane}\x1f`) && entry <= last)
     .toSorted();

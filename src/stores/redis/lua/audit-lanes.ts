@@ -84,12 +84,27 @@ local function hideLane(c, record, step)
   end
 end
 
+-- Whether the record of a lane has its only job.
+local function hasOnly(c, record)
+  loadJobs(c, { record.handle })
+  local job = c.jobs[record.handle]
+  return job and job.state == READY and job.laneKey == record.key and isInRecord(c, job)
+end
+
 -- Whether a lane that shows one job shows its first, and stands where its record says.
 local function isFirstShown(c, record, head)
+  if record.alone ~= "" then return not head and hasOnly(c, record) and isPlaced(c, record) end
   local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
   if not isSame and (head or record.handle ~= "") then return false end
-  if record.alone ~= "" and (record.alone ~= ALONE or inLineOf(c, record.key, 2)[2]) then return false end
   return isPlaced(c, record)
+end
+
+-- The job in a record goes into its line, where it is ready.
+local function unloadReady(c, record)
+  loadJobs(c, { record.handle })
+  local job = c.jobs[record.handle]
+  if job and job.state == READY and job.laneKey == record.key then call("ZADD", c.k.line, "0", entryOf(job)) end
+  record.alone = ""
 end
 
 local function repairLane(c, lane)
@@ -100,6 +115,10 @@ local function repairLane(c, lane)
   loadLanes(c, { lane })
   local record, work, head = c.lanes[lane], workOf(c), firstInLine(c, lane)
   if not isMany and find(text, LANE_PATTERN) and isFirstShown(c, record, head) then return 0 end
+  if record.alone ~= "" then
+    unloadReady(c, record)
+    head = firstInLine(c, lane)
+  end
   noteLane(work, lane)
   work.heads[lane] = head or false
   hideLane(c, record, match(text, "^[^\31]*\31([^\31]*)") or "")
@@ -107,7 +126,7 @@ local function repairLane(c, lane)
   local places = newPlaces()
   leavePlace(c, record, places)
   writePlaces(places)
-  record.was.handle, record.alone, record.isTouched = "", "", true
+  record.was.handle, record.isTouched = "", true
   return 1
 end
 

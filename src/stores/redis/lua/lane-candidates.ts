@@ -154,8 +154,10 @@ local function leaveLine(c, p, candidate)
   local work, record, lane, head = workOf(c), c.lanes[candidate.lane], candidate.lane, nil
   noteLane(work, lane)
   local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
-  work.gone[#work.gone + 1] = entry
-  if record.alone ~= ALONE then head = behind(c, p, lane, entry) end
+  if record.alone ~= ALONE then
+    work.gone[#work.gone + 1] = entry
+    head = behind(c, p, lane, entry)
+  end
   work.heads[lane] = head or false
   record.speaks, record.parked, record.alone, record.isTouched = "", "", "", true
   if not head then return end

@@ -1,13 +1,13 @@
 /**
  * New jobs with lanes that are submitted as a set: they join the ends of their lines together. A job that comes behind all that
  * its lane shows, of the same route and step, is shown with them at once, up to SHOWN_MAX (lane-shown.ts); behind others that
- * are not shown it only stands in the line. A lane about which anything else is true is noted, and shown as after any other
+ * are not shown it only stands in the line. The only job of a lane stands in its record. A lane about which anything else is true is noted, and shown as after any other
  * change (lanes.ts).
  *
  * Of jobs that come in one call and have to pass a gate of their lane, only the first is shown: they would be looked at
  * together, and where one runs at a time all others would have to be hidden again.
  *
- *  c.joins   line: entries of all with their scores. By number handles, places, kinds, gates and lanes of all; different: each
+ *  c.joins   by number handles, places, kinds, gates and lanes of all; different: each
  *            lane once; isKnown: by lane the number of its first new job. kinds: what jobs of a route and a step share
  */
 
@@ -16,7 +16,7 @@ local function joinsOf(c)
   local joins = c.joins
   if not joins then
     joins = {
-      line = {}, n = 0, handles = {}, places = {}, kinds = {}, gates = {}, lanes = {}, different = {}, isKnown = {}, isLeft = false,
+      n = 0, handles = {}, places = {}, kinds = {}, gates = {}, lanes = {}, different = {}, isKnown = {},
       last = { before = HOLE }, kind = { route = HOLE }, allKinds = {},
     }
     c.joins = joins
@@ -44,10 +44,8 @@ end
 -- A new ready job joins a lane.
 local function joinLane(joins, place, h, route, body)
   local lane, step, gates = laneInBody(body, joins.last)
-  local n, line, kind = joins.n + 1, joins.line, joins.kind
-  local z = n * 2
+  local n, kind = joins.n + 1, joins.kind
   if kind.route ~= route or kind.step ~= step then kind = meetKind(joins, route, step) end
-  line[z - 1], line[z] = "0", lane .. US .. place .. h .. US .. route
   joins.n, joins.handles[n], joins.places[n], joins.kinds[n], joins.gates[n], joins.lanes[n] = n, h, place, kind, gates, lane
   if not joins.isKnown[lane] then
     joins.isKnown[lane], joins.different[#joins.different + 1] = n, lane
@@ -105,8 +103,8 @@ local function meetTurn(kind, text, at)
 end
 
 -- A new job of a lane that has a record. Answers the record where it changes, and whether the lane has to be shown anew.
--- mayShow: whether the job may be shown with others.
-local function joinRecord(kind, text, lane, handle, place, mayShow, come)
+-- mayShow: whether the job may be shown with others. line: what joins lines, to which a job in the record is added.
+local function joinRecord(kind, text, lane, handle, place, mayShow, come, line)
   local isLike = find(text, kind.head, 2, true) == 2
   local at = isLike and 2 + #kind.head or handleAt(text)
   local stop = at and find(text, US, at, true)
@@ -116,6 +114,10 @@ local function joinRecord(kind, text, lane, handle, place, mayShow, come)
   if place < sub(text, stop + 1, behind - 1) then return nil, true end
   if byte(text, -1) ~= ALONE_BYTE then return nil, false end
   local shown = byte(text) - ZERO_BYTE
+  if shown < 2 then
+    local route = match(text, "^[^\31]*", behind + 1)
+    add2(line, "0", lane .. US .. sub(text, stop + 1, behind - 1) .. sub(text, at, stop - 1) .. US .. route)
+  end
   if mayShow and isLike and shown > 0 and shown < SHOWN_MAX
     and (find(text, kind.before, behind, true) == behind or meetTurn(kind, text, behind)) then
     push2(come, kind.route, kind.score or scoreIn(place), handle .. US .. lane .. kind.mid)
@@ -124,13 +126,12 @@ local function joinRecord(kind, text, lane, handle, place, mayShow, come)
   return sub(text, 1, -2), false
 end
 
--- The job joins its line behind whatever else is done to its lane: what that shows must be known before.
+-- The job joins its line with whatever else is done to its lane: what that shows must be known before.
 local function noteFirst(c, joins, i)
   local work = workOf(c)
   local moved = noteLane(work, joins.lanes[i])
-  add2(work.come, "0", joins.line[2 * i])
-  joins.line[2 * i] = false
   local entry = { handle = joins.handles[i], place = joins.places[i], route = joins.kinds[i].route, gates = joins.gates[i] }
+  add2(work.come, "0", lineEntry(joins.lanes[i], entry.place, entry.handle, entry.route))
   if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
 end
 
@@ -145,17 +146,8 @@ local function setMany(key, list)
   call("HDEL", key, LONG_ENTRY)
 end
 
--- The entries of those that were not noted.
-local function withoutLeft(line)
-  local list = {}
-  for i = 2, #line, 2 do
-    if line[i] then add2(list, "0", line[i]) end
-  end
-  return list
-end
-
 local function writeJoins(c)
-  local joins, set, come, parked, texts, isNew = c.joins, {}, {}, {}, {}, {}
+  local joins, set, come, parked, texts, isNew, line = c.joins, {}, {}, {}, {}, {}, {}
   local different, handles, places, lanes, kinds = joins.different, joins.handles, joins.places, joins.lanes, joins.kinds
   local gates, isKnown = joins.gates, joins.isKnown
   local records = fetch("HMGET", c.k.lane, different)
@@ -168,18 +160,15 @@ local function writeJoins(c)
     local text, changed, isFirst = texts[lane], nil, false
     if not text then changed = openLane(c, kind, lane, h, place, closed[lane], come, parked)
     else
-      changed, isFirst = joinRecord(kind, text, lane, h, place, isKnown[lane] == i or gates[i] == "", come)
+      changed, isFirst = joinRecord(kind, text, lane, h, place, isKnown[lane] == i or gates[i] == "", come, line)
+      if isFirst then noteFirst(c, joins, i) else add2(line, "0", lane .. US .. place .. h .. US .. kind.route) end
     end
     if changed then texts[lane], isNew[lane] = changed, true end
-    if isFirst then
-      noteFirst(c, joins, i)
-      joins.isLeft = true
-    end
   end
   for _, lane in ipairs(different) do
     if isNew[lane] then add2(set, lane, texts[lane]) end
   end
-  many("ZADD", c.k.line, joins.isLeft and withoutLeft(joins.line) or joins.line)
+  many("ZADD", c.k.line, line)
   setMany(c.k.lane, set)
   for route, list in pairs(come) do many("ZADD", c.k.open .. route, list) end
   many("ZADD", c.k.parked, parked)

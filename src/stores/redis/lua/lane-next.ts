@@ -114,6 +114,7 @@ local function showLine(c, s, lane, entry, most)
     come[z] = h .. laneEnding
     place = place or sub(entries[n], placeAt, placeEnd - 1)
     local turn, alone = byTurn and texts[n] or "", n == #entries and ALONE or ""
+    if n == 1 and alone == ALONE then s.gone[#s.gone + 1] = entries[1] end
     add2(s.records, lane, SHOWN[n] .. US .. s.stepText .. h .. US .. place .. ending .. US .. turn .. US .. US .. US .. alone)
   elseif entries[1] then return showOther(c, s, lane, entries[1])
   else emptyLane(s, lane) end
@@ -124,11 +125,12 @@ end
 local function takeLast(c, s, h, lane, text)
   local at = behindIn(s, text, h)
   if not at then return false end
-  local placeEnd = at - #s.ending
+  local placeEnd, isAlone, isMany = at - #s.ending, byte(text, at) == ALONE_BYTE, showsMore(text)
+  if isAlone then emptyLane(s, lane) end
+  if isAlone and not isMany then return true end
   local entry = lane .. US .. sub(text, placeEnd - PLACE_LENGTH, placeEnd - 1) .. h .. s.behindHandle
-  if byte(text, at) == ALONE_BYTE then emptyLane(s, lane)
-  elseif not showLine(c, s, lane, entry, reachOf(text)) then return false end
-  if showsMore(text) then add2(s.ranges, lane .. US, entry) else s.gone[#s.gone + 1] = entry end
+  if not isAlone and not showLine(c, s, lane, entry, reachOf(text)) then return false end
+  if isMany then add2(s.ranges, lane .. US, entry) else s.gone[#s.gone + 1] = entry end
   return true
 end
 

@@ -18,7 +18,8 @@
  *  shown   how many the record shows, as one character. Nothing: one, and the next time one too, because it was refused or
  *          changed otherwise
  *  step    by which those behind the last one are placed; nothing where lanes go by rank, or where nobody knows
- *  alone   ALONE where nobody of the lane stands in its line behind what it shows; nothing where nobody knows
+ *  alone   ALONE where nobody of the lane stands in its line behind what it shows: a job that is shown alone then stands in
+ *          the record and not in the line. Nothing where nobody knows
  */
 import { argumentFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";

@@ -18,6 +18,13 @@ export const lanesLua = String.raw`
 -- Of a job with a lane.
 local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end
 
+-- Whether a ready job stands in the record of its lane instead of in its line.
+local function isInRecord(c, job)
+  local text = call("HGET", c.k.lane, job.laneKey) or ""
+  local _, _, h, place, route, _, _, _, alone = match(text, LANE_PATTERN)
+  return alone == ALONE and not showsMore(text) and h == job.h and lineEntry(job.laneKey, place, h, route) == entryOf(job)
+end
+
 -- What the call does to lanes.
 local function workOf(c)
   local work = c.laneWork

@@ -140,10 +140,23 @@ local function parkNew(c, record, best)
   setClocksOf(c, closed, record.route)
 end
 
+-- Where jobs come to a lane, the one that stands in its record stands in its line from now on.
+local function unloadMoved(c, work)
+  for _, lane in ipairs(work.lanes) do
+    local record, moved = c.lanes[lane], work.moved[lane]
+    if moved.best and record.alone == ALONE then
+      local isGone = moved.gone and moved.gone[record.handle]
+      if not isGone then add2(work.come, "0", lineEntry(lane, record.place, record.handle, record.route)) end
+      record.alone, record.isTouched = "", true
+    end
+  end
+end
+
 local function writeLanes(c)
   local work, k, places = c.laneWork, c.k, newPlaces()
   c.laneWork = nil
   loadLanes(c, work.lanes)
+  unloadMoved(c, work)
   many("ZREM", k.line, work.gone)
   many("ZADD", k.line, work.come)
   many("ZREM", k.keeping, work.kept)
@@ -151,7 +164,6 @@ local function writeLanes(c)
   moveHeld(c, work)
   for _, lane in ipairs(work.lanes) do
     local record, moved = c.lanes[lane], work.moved[lane]
-    if moved.best then record.alone = "" end
     showHead(c, work, record, headAfter(c, work, record, moved), places)
     parkNew(c, record, moved.best)
     takePlace(c, record, places)
