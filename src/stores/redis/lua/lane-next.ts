@@ -26,25 +26,27 @@ local function rankAt(s, place)
   return s.rankTexts[place]
 end
 
--- Where a record goes on behind the last job that its lane shows, if it is this one; nothing where it is another, or where
--- the lane is not open there.
-local function behindIn(s, text, h)
-  local at = handleAt(text)
-  if not at or find(text, h, at, true) ~= at then return nil end
-  at = at + #h + 1 + PLACE_LENGTH
-  return find(text, s.ending, at, true) == at and at + #s.ending or nil
-end
-
--- The handle of the last job that a lane shows, where it shows several by this step and the last one is another.
-local function lastShown(s, text, h, step)
-  if not showsMore(text) then return nil end
-  local head = US .. (s.byTurn and step or "") .. US
-  local at = 2 + #head
-  local stop = find(text, head, 2, true) == 2 and find(text, US, at, true)
+-- A record is met with a job that has to be looked at. Answers where the record goes on behind the last job that its lane shows,
+-- if it is this one; else the handle of the last one, where the lane shows several by this step; nothing where the lane is not
+-- open there.
+local function meetRecord(s, text, h, step)
+  local head = s.heads[step]
+  if not head then
+    head = US .. (s.byTurn and step or "") .. US
+    s.heads[step] = head
+  end
+  local isLike = find(text, head, 2, true) == 2
+  local at = isLike and 2 + #head or handleAt(text)
+  if not at then return nil end
+  if find(text, h, at, true) == at then
+    at = at + #h + 1 + PLACE_LENGTH
+    if find(text, s.ending, at, true) == at then return at + #s.ending end
+    return nil
+  end
+  local stop = isLike and showsMore(text) and find(text, US, at, true)
   local routeAt = stop and stop + 1 + PLACE_LENGTH
-  if not stop or find(text, s.behindHandle .. US, routeAt, true) ~= routeAt then return nil end
-  local last = sub(text, at, stop - 1)
-  return last ~= h and last
+  if not stop or find(text, s.behindHandle, routeAt, true) ~= routeAt then return nil end
+  return nil, sub(text, at, stop - 1)
 end
 
 -- A lane shows a job of another route. Answers false where that goes by another order.
@@ -67,8 +69,8 @@ local function emptyLane(s, lane)
 end
 
 -- A lane whose first job is refused by its own cap waits at that gate. Answers false where it is not open.
-local function parkLane(s, lane, h, text, key)
-  local at = behindIn(s, text, h)
+local function parkLane(s, lane, h, text, key, step)
+  local at = meetRecord(s, text, h, step)
   if not at then return false end
   local place = sub(text, at - #s.ending - PLACE_LENGTH, at - #s.ending - 1)
   local turn, standing = s.byTurn and s.atText or "", s.byTurn and placeText(s.at) or place
@@ -121,10 +123,8 @@ local function showLine(c, s, lane, entry, most)
   return true
 end
 
--- The last job that a lane shows is taken. Answers whether that is as usual.
-local function takeLast(c, s, h, lane, text)
-  local at = behindIn(s, text, h)
-  if not at then return false end
+-- The last job that a lane shows is taken, behind which its record goes on there. Answers whether that is as usual.
+local function takeLast(c, s, h, lane, text, at)
   local placeEnd, isAlone, isMany = at - #s.ending, byte(text, at) == ALONE_BYTE, showsMore(text)
   if isAlone then emptyLane(s, lane) end
   if isAlone and not isMany then return true end

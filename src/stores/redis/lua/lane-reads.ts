@@ -50,7 +50,7 @@ local function lookStretch(c, p, route)
     lastAt = false, gone = {}, ranges = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {}, uses = {},
     ranks = {}, rankTexts = {}, behindHandle = US .. route, ending = "", top = laned.byTurn and topOf(c, laned.queue),
     step = false, nextOf = false, turns = NONE, stepText = US, midEnding = RS, boundAt = ANY, boundHandle = "", mends = {},
-    blocked = false, looks = false, from = p.left, left = 0, refused = {},
+    blocked = false, looks = false, from = p.left, left = 0, refused = {}, heads = {},
   }
   if s.n > 0 then
     local both = call("ZMSCORE", key, found[1], found[#found])

@@ -49,28 +49,32 @@ local function takeLanes(c, s)
     if isBlocked or key and before + kind.weight > kind.cap then
       if not isBlocked and not kind.isOwnCap then break end
       local isShown = isBlocked or mid or showsMore(texts[i] or "")
-      if not isShown and not parkLane(s, lane, h, texts[i] or "", key) then break end
+      if not isShown and not parkLane(s, lane, h, texts[i] or "", key, kind.step) then break end
       if isShown then
         if not isBlocked then s.refused[#s.refused + 1] = lane end
         s.blocked, s.left = s.blocked or {}, s.left + 1
         s.blocked[lane], s.blocked[i] = true, true
       end
     else
-      local look, text, last = mid and s.looks and s.looks[h], mid or texts[i] or "", nil
-      if look then text = look.text elseif not mid then last = lastShown(s, text, h, kind.step) end
+      local look, text, at, last = mid and s.looks and s.looks[h], texts[i] or "", nil, nil
+      if look then text = look.text end
+      if look or not mid then
+        at, last = meetRecord(s, text, h, kind.step)
+        if not at and not last then break end
+      end
       if byTurn then
         if (mid or last) and (s.top > s.at or mid and mid ~= kind.step) then
           mendFrom(s, i)
           break
         end
         if s.at > s.top then s.top = s.at end
-        if (look or not mid and not last) and (s.nextOf ~= s.top or kind.step ~= s.step) then moveTurn(s, kind.step) end
+        if at and (s.nextOf ~= s.top or kind.step ~= s.step) then moveTurn(s, kind.step) end
       end
       if last then
         s.looks = s.looks or {}
         s.looks[last] = { lane = lane, text = text }
-      elseif look or not mid then
-        if not takeLast(c, s, h, lane, text) then break end
+      elseif at then
+        if not takeLast(c, s, h, lane, text, at) then break end
         if look then s.looks[h] = nil end
       end
       taken[#taken + 1], leased[h] = i, true
