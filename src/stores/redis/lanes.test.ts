@@ -117,24 +117,21 @@ test("a job that comes ahead of those that its lane knows of is claimed before t
   expect(await auditAll(store)).toEqual({});
 });
 
-/** A lane whose record has jobs, and shows four of them. */
-const showFour = async (): Promise<string> => {
+/** A lane that shows six jobs, of which the first was taken. */
+const showSix = async (): Promise<string> => {
   const uncapped = (id: string): NewJob => aJob({ id, laneKey: "l", laneGates: null });
   for (const id of ["a", "b", "c", "d", "e", "f"]) await submit(uncapped(id));
   expect(await claim(1)).toEqual(["a"]);
   const record = (await redis.admin.hget(keyOf("lane"), "l")) as string;
-  expect(record).toMatch(/^4\x1f\x1fa2\x1f.*a3\x1e.*a4\x1e.*a5\x1e.*a6\x1e\.$/);
+  expect(record).toMatch(/^6\x1f\x1fa6\x1f.*\.$/);
   return record;
 };
 
-test("what the record of a lane has wrongly of its jobs is mended by the audit", async () => {
-  const record = await showFour();
-  const list = record.lastIndexOf("\x1f") + 1;
+test("what the record of a lane that shows several jobs has wrongly is mended by the audit", async () => {
+  const record = await showSix();
   const wrongs = [
-    record.replace("a3", "a4"),
-    `${record.slice(0, list)}.`,
-    `${record.slice(0, list)}${record.slice(list).split("\x1e").toReversed().join("\x1e")}`,
-    ...["garbage", "4 garbage"],
+    ...[record.replace("a6", "a4"), record.replace("a6", "a9"), record.replace(/^6\x1f/, "1\x1f")],
+    ...["garbage", "4 garbage", record.replace(/.$/, "?")],
   ];
   for (const wrong of wrongs) {
     await redis.admin.hset(keyOf("lane"), "l", wrong);
@@ -144,10 +141,40 @@ test("what the record of a lane has wrongly of its jobs is mended by the audit",
   expect(await claim()).toEqual(["b", "c", "d", "e", "f"]);
 });
 
+test("a lane shows no more than so many jobs, and the next ones when the last of them is taken", async () => {
+  const open = keyOf(`open:${routeText(route)}`);
+  const ids = Array.from({ length: 150 }, (_, at) => `j${at}`);
+  for (const id of ids) await submit(aJob({ id, laneKey: "l", laneGates: null }));
+  expect(await redis.admin.zcard(open)).toBe(64);
+  expect(await redis.admin.zcard(keyOf("line"))).toBe(150);
+  expect(await claim(63)).toEqual(ids.slice(0, 63));
+  // Those that were taken leave the line together.
+  expect(await redis.admin.zcard(keyOf("line"))).toBe(150);
+  expect(await auditAll(store)).toEqual({});
+  expect(await claim(1)).toEqual(ids.slice(63, 64));
+  expect(await redis.admin.zcard(keyOf("line"))).toBe(86);
+  expect(await redis.admin.zcard(open)).toBe(64);
+  await submit(aJob({ id: "late", laneKey: "l", laneGates: null }));
+  expect(await auditAll(store)).toEqual({});
+  expect(await claim(200)).toEqual([...ids.slice(64), "late"]);
+  expect(await redis.admin.exists(open, keyOf("line"), keyOf("lane"))).toBe(0);
+});
+
+test("of jobs that come together only the first is shown where one of them runs at a time", async () => {
+  const open = keyOf(`open:${routeText(route)}`);
+  await submit(...["a", "b", "c"].map((id) => grouped(id, "k")));
+  expect(await redis.admin.zcard(open)).toBe(1);
+  await submit(grouped("x", "l"));
+  await submit(grouped("y", "l"));
+  expect(await redis.admin.zcard(open)).toBe(3);
+  expect(await claim()).toEqual(["a", "x"]);
+  expect(await auditAll(store)).toEqual({});
+});
+
 test("what a lane shows is mended by the audit where a hand was in the index", async () => {
   const open = keyOf(`open:${routeText(route)}`);
-  await showFour();
-  expect(await redis.admin.zcard(open)).toBe(4);
+  await showSix();
+  expect(await redis.admin.zcard(open)).toBe(5);
   expect(await auditAll(store)).toEqual({});
   const [, second = ""] = await redis.admin.zrange(open, "0", "-1");
   await redis.admin.zrem(open, second);
@@ -158,7 +185,7 @@ test("what a lane shows is mended by the audit where a hand was in the index", a
 });
 
 test("a lane that shows several jobs goes by its order after a cancel, a hand-back and a job that comes ahead", async () => {
-  await showFour();
+  await showSix();
   const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max: 1 }] }));
   expect(jobs.map(({ id }) => id)).toEqual(["b"]);
   await store.changeIf([aChange("c", ["ready"], finish("cancelled"))]);
@@ -179,13 +206,31 @@ test("a job of a lane that shows several, which its own cap refuses, keeps all b
     await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
   };
   await settleAll(9);
-  expect(await redis.admin.zcard(open)).toBe(36);
-  // Of the first lane the second job runs, so that the third is refused, and with it the fourth and fifth.
+  expect(await redis.admin.zcard(open)).toBe(45);
+  // Of each lane the second job runs, so that the third is refused, and with it those behind it.
   expect(await claim(9)).toEqual(keys.map((key) => `b-${key}`));
   expect(await claim()).toEqual([]);
   expect(await auditAll(store)).toEqual({});
   expect(await redis.admin.zcard(keyOf("parked"))).toBe(9);
   expect(await redis.admin.zcard(`${keyOf("open")}:${text}`)).toBe(0);
+});
+
+test("jobs that their own cap refuses are passed over where most are taken, and are the first once they may run", async () => {
+  const keys = Array.from({ length: 30 }, (_, at) => `k${at}`);
+  for (const round of ["a", "b", "c"]) await submit(...keys.map((key) => grouped(`${round}-${key}`, key)));
+  const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max: 30 }] }));
+  await store.settleIfLeased(jobs.slice(2).map((job) => aSettle(job, finish())));
+  expect(await claim(20)).toEqual(keys.slice(2, 22).map((key) => `b-${key}`));
+  expect(await redis.admin.exists(keyOf("parked"))).toBe(0);
+  expect(await auditAll(store)).toEqual({});
+  await store.settleIfLeased(jobs.slice(0, 1).map((job) => aSettle(job, finish())));
+  expect(await claim(2)).toEqual(["b-k0", "b-k22"]);
+  // Where more is refused than taken, the lanes wait at their gates.
+  expect(await claim(40)).toEqual(keys.slice(23).map((key) => `b-${key}`));
+  expect(await redis.admin.zcard(keyOf("parked"))).toBe(30);
+  expect(await auditAll(store)).toEqual({});
+  await store.settleIfLeased(jobs.slice(1, 2).map((job) => aSettle(job, finish())));
+  expect(await claim(40)).toEqual(["b-k1"]);
 });
 
 test("lanes by turn that show several jobs go on behind a lane that came later", async () => {

@@ -27,10 +27,12 @@ import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
 import { laneEndsLua } from "./lua/lane-ends.ts";
-import { laneKnownLua } from "./lua/lane-known.ts";
 import { laneKindsLua } from "./lua/lane-kinds.ts";
 import { laneJoinsLua } from "./lua/lane-joins.ts";
+import { laneNextLua } from "./lua/lane-next.ts";
 import { lanePackingLua } from "./lua/lane-packing.ts";
+import { laneReadsLua } from "./lua/lane-reads.ts";
+import { laneShownLua } from "./lua/lane-shown.ts";
 import { laneStretchesLua } from "./lua/lane-stretches.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
@@ -70,7 +72,7 @@ export const libraryModules: readonly string[] = [
     tellLua,
     gatesLua,
     keyGatesLua,
-    laneKnownLua,
+    laneShownLua,
     lanesLua,
     parkedLua,
   ],
@@ -95,6 +97,8 @@ export const libraryModules: readonly string[] = [
     firstClaimsLua,
     laneCandidatesLua,
     laneKindsLua,
+    laneReadsLua,
+    laneNextLua,
     laneStretchesLua,
     claimLanesLua,
     claimLua,

@@ -2,25 +2,36 @@
  * The audit of lanes (lanes.ts, parked.ts, key-gates.ts), as that of the other indexes (audit.ts). An entry of an index
  * that a claim meets and that is no lane's is taken out there.
  *
- *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route
- *  audit_lanes   cursor, max   each lane shows its first jobs, has ready jobs ahead of its line in its record, and
- *                              stands where that says
+ *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route, or one that its lane has
+ *                              shown with others that are left (lane-shown.ts)
+ *  audit_lanes   cursor, max   each lane shows its first job, or the first of them, and stands where that says
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
 
 export const auditLanesLua = String.raw`
 local LOOKED_AT_ONCE = 1000
 
+-- Whether an entry is of a job that was taken while its lane shows others behind it. known: such entries, by lane.
+local function isTakenOf(c, lane, entry, known)
+  if not known[lane] then
+    local text, taken = call("HGET", c.k.lane, lane) or "", {}
+    local s = showsMore(text) and shownOf(c, lane, text)
+    for i = 1, s and s.first and s.first - 1 or 0 do taken[s.entries[i]] = true end
+    known[lane] = taken
+  end
+  return known[lane][entry]
+end
+
 serveAudit("lines", function(c)
-  local rank, most, repaired = nextNumber(c), nextNumber(c), 0
+  local rank, most, repaired, known = nextNumber(c), nextNumber(c), 0, {}
   local entries, handles = call("ZRANGE", c.k.line, rank, rank + most - 1), {}
   for i, entry in ipairs(entries) do handles[i] = match(entry, "\31[01]%d*(%l%d+)\31[^\31]*$") or "" end
   loadJobs(c, handles)
   for i, entry in ipairs(entries) do
-    local job = c.jobs[handles[i]]
-    local isInLine = job and job.state == READY and job.laneKey ~= ""
-    if not isInLine or entryOf(job) ~= entry then
-      noteGone(workOf(c), match(entry, "^[^\31]*"), handles[i], entry)
+    local job, lane = c.jobs[handles[i]], match(entry, "^[^\31]*")
+    local isInLine = job and job.state == READY and job.laneKey ~= "" and entryOf(job) == entry
+    if not isInLine and not isTakenOf(c, lane, entry, known) then
+      noteGone(workOf(c), lane, handles[i], entry)
       repaired = repaired + 1
     end
   end
@@ -41,67 +52,29 @@ local function isPlaced(c, record)
   return true
 end
 
--- Whether what a lane shows stands among the open ones where it should. s: of a record that shows several (shownIn); first:
--- from which on they are left.
-local function areShown(c, s, first)
-  local laned = lanedOf(c, s.route)
-  for i = first, s.shown do
-    local score, before = tonumber(s.scores[i] or ""), i > first and tonumber(s.scores[i - 1])
-    if not score or not laned then return false end
-    if not laned.byTurn and score ~= rankIn(s.places[i]) then return false end
-    if laned.byTurn and before and score ~= before + (tonumber(s.step) or 0) then return false end
+-- Whether a lane that shows several jobs shows those that its record says, where they should stand. s: as in shownOf.
+local function areShown(c, lane, text, s)
+  local laned, total = lanedOf(c, s.route), #s.entries
+  if not s.first or s.looks == 0 or not laned or s.entries[total] ~= s.last then return false end
+  loadJobs(c, s.handles)
+  for i, entry in ipairs(s.entries) do
+    local job, score = c.jobs[s.handles[i]], tonumber(s.scores[i] or "")
+    local isReady = job and job.state == READY and job.laneKey == lane and entryOf(job) == entry
+    if (i >= s.first) ~= (isReady or false) or (i >= s.first) ~= (score ~= nil) then return false end
+    if score and not laned.byTurn and score ~= rankIn(s.places[i]) then return false end
+    local behind = (total - i) * (tonumber(s.step) or 0)
+    if score and laned.byTurn and score ~= tonumber(s.turn) - behind then return false end
   end
-  return true
-end
-
--- Whether the jobs that the record of a lane has are ready there, in order, and ahead of its line.
-local function areAhead(c, lane, route, places, handles, first, isAlone)
-  local last, line = "", firstInLine(c, lane)
-  loadJobs(c, handles)
-  for i = first, #handles do
-    local job, order = c.jobs[handles[i]], places[i] .. handles[i]
-    local isThere = job and job.state == READY and job.laneKey == lane
-    if not isThere or order <= last or entryOf(job) ~= lineEntry(lane, places[i], handles[i], route) then return false end
-    last = order
-  end
-  return not line or not isAlone and last < line.place .. line.handle
-end
-
--- Whether a record that has jobs of its lane is right.
-local function isRecordRight(c, lane, text)
-  local record, s, first = newRecord(lane, text), showsMore(text) and shownIn(c, lane, text), 1
-  if s then
-    while first < s.shown and not s.scores[first] do first = first + 1 end
-    if not areShown(c, s, first) then return false end
-    return areAhead(c, lane, s.route, s.places, s.handles, first, byte(text, -1) == ALONE_BYTE)
-  end
-  rememberPlace(c, record)
-  local places, handles = knownIn(record.behind)
-  table.insert(places, 1, record.place)
-  table.insert(handles, 1, record.handle)
-  local isAlone = byte(text, -1) == ALONE_BYTE
-  return areAhead(c, lane, record.route, places, handles, 1, isAlone) and isPlaced(c, record)
-end
-
--- The jobs that the record of a lane has go into its line, where they are ready.
-local function unloadReady(c, record)
-  local entries, places, handles = {}, knownIn(record.behind)
-  handles[#handles + 1] = record.handle
-  loadJobs(c, handles)
-  for _, h in ipairs(handles) do
-    local job = c.jobs[h]
-    if job and job.state == READY and job.laneKey == record.key then add2(entries, "0", entryOf(job)) end
-  end
-  many("ZADD", c.k.line, entries)
-  record.behind = ""
+  if byte(text, -1) ~= ALONE_BYTE then return byte(text, -1) == US_BYTE end
+  return #call("ZRANGE", c.k.line, "(" .. s.last, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", "0", "1") == 0
 end
 
 -- Nothing of a lane stands among the open ones.
 local function hideLane(c, record, step)
-  local gone, _, handles = {}, knownIn(record.behind)
-  handles[#handles + 1] = record.handle
+  local gone, handles = {}, { record.handle }
   for _, entry in ipairs(inLineOf(c, record.key, LOOKED_AT_ONCE)) do
-    handles[#handles + 1] = match(entry, "^%d*(%l%d+)\31", #record.key + 2)
+    local _, h = inEntry(record.key, entry)
+    handles[#handles + 1] = h
   end
   for _, h in ipairs(handles) do
     add2(gone, openEntry(record.key, h), midEntry(record.key, h, step))
@@ -111,17 +84,41 @@ local function hideLane(c, record, step)
   end
 end
 
+-- Whether the record of a lane has its only job.
+local function hasOnly(c, record)
+  loadJobs(c, { record.handle })
+  local job = c.jobs[record.handle]
+  return job and job.state == READY and job.laneKey == record.key and isInRecord(c, job)
+end
+
+-- Whether a lane that shows one job shows its first, and stands where its record says.
+local function isFirstShown(c, record, head)
+  if record.alone ~= "" then return not head and hasOnly(c, record) and isPlaced(c, record) end
+  local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
+  if not isSame and (head or record.handle ~= "") then return false end
+  return isPlaced(c, record)
+end
+
+-- The job in a record goes into its line, where it is ready.
+local function unloadReady(c, record)
+  loadJobs(c, { record.handle })
+  local job = c.jobs[record.handle]
+  if job and job.state == READY and job.laneKey == record.key then call("ZADD", c.k.line, "0", entryOf(job)) end
+  record.alone = ""
+end
+
 local function repairLane(c, lane)
   local text = call("HGET", c.k.lane, lane) or ""
-  local mark = byte(text, -1)
-  if (mark == ALONE_BYTE or mark == MORE_BYTE) and isRecordRight(c, lane, text) then return 0 end
+  local isMany = showsMore(text)
+  local s = isMany and shownOf(c, lane, text)
+  if s and areShown(c, lane, text, s) then return 0 end
   loadLanes(c, { lane })
-  local record, work = c.lanes[lane], workOf(c)
-  if record.behind ~= "" then unloadReady(c, record) end
-  local head = firstInLine(c, lane)
-  local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
-  local isShown = isSame or not head and record.handle == ""
-  if mark == US_BYTE and isShown and isPlaced(c, record) then return 0 end
+  local record, work, head = c.lanes[lane], workOf(c), firstInLine(c, lane)
+  if not isMany and find(text, LANE_PATTERN) and isFirstShown(c, record, head) then return 0 end
+  if record.alone ~= "" then
+    unloadReady(c, record)
+    head = firstInLine(c, lane)
+  end
   noteLane(work, lane)
   work.heads[lane] = head or false
   hideLane(c, record, match(text, "^[^\31]*\31([^\31]*)") or "")

@@ -25,8 +25,7 @@ local function ensure(key, score, h)
   return call("ZADD", key, "CH", score, h)
 end
 
--- A job with a lane stands in its line or in the record of its lane while it is ready, and among those that keep their
--- lanes while it does.
+-- A job with a lane stands in its line or in the record of its lane while it is ready, and among those that keep their lanes while it does.
 local function repairLine(c, job)
   local k, h = c.k, job.h
   if job.keepsLane == "1" then return ensure(k.keeping, seqOf(h), h) end

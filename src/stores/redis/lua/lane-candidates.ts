@@ -122,13 +122,9 @@ local function nextCandidate(c, p)
   return first
 end
 
-local function newKnown(lane, route, place, h)
-  return { handle = h, lane = lane, route = route, place = place, position = false, uses = NONE }
-end
-
 local function inLine(lane, entry)
-  local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  return newKnown(lane, route, sub(order, 1, PLACE_LENGTH), sub(order, PLACE_LENGTH + 1))
+  local place, h = inEntry(lane, entry)
+  return { handle = h, lane = lane, route = match(entry, "[^\31]*$"), place = place, position = false, uses = NONE }
 end
 
 -- What stands behind a job in its line: the next one alone, then several at once.
@@ -153,44 +149,17 @@ local function behind(c, p, lane, entry)
   return line.list[line.i]
 end
 
--- What stands behind the first job of a lane whose record has it: the next of the record, read with all behind it where
--- it is not the first that is asked for; else of the line.
-local function behindKnown(c, p, lane, record)
-  local text = record.behind
-  local stop, known = find(text, RS, 1, true), p.known[lane]
-  record.behind = stop and sub(text, stop + 1) or ""
-  if not stop then
-    local found = text == MORE and inLineOf(c, lane, 1)[1]
-    return found and inLine(lane, found)
-  end
-  if known == nil then
-    p.known[lane] = true
-    local place, h = sub(text, 1, PLACE_LENGTH), sub(text, PLACE_LENGTH + 1, stop - 1)
-    return newKnown(lane, record.route, place, h)
-  end
-  if known == true then
-    local places, handles = knownIn(text)
-    known = { i = 0, list = {} }
-    p.known[lane] = known
-    for i, h in ipairs(handles) do known.list[i] = newKnown(lane, record.route, places[i], h) end
-    readCandidates(c, known.list)
-  end
-  known.i = known.i + 1
-  return known.list[known.i]
-end
-
 -- The job leaves its line, and the lane shows the next one.
 local function leaveLine(c, p, candidate)
   local work, record, lane, head = workOf(c), c.lanes[candidate.lane], candidate.lane, nil
   noteLane(work, lane)
-  if record.behind ~= "" then head = behindKnown(c, p, lane, record)
-  else
-    local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
+  local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
+  if record.alone ~= ALONE then
     work.gone[#work.gone + 1] = entry
     head = behind(c, p, lane, entry)
   end
   work.heads[lane] = head or false
-  record.speaks, record.parked, record.isTouched = "", "", true
+  record.speaks, record.parked, record.alone, record.isTouched = "", "", "", true
   if not head then return end
   record.handle, record.place, record.route = head.handle, head.place, head.route
   head.position = positionOf(c, record)

@@ -3,7 +3,7 @@
  * what the last one of a kind had around its lane is compared as a whole before a pattern reads it.
  */
 import { flags, headFields, ownFields } from "../packed-fields.ts";
-import { captured, initials, patternOf, pickLua, skipped, sureNumbers } from "./packing.ts";
+import { captured, initials, patternOf, skipped, sureNumbers } from "./packing.ts";
 
 /**
  * A spec with a lane and nothing else beyond a plain one but a unique key and tags, due when it was made: flags, id, route,
@@ -19,6 +19,9 @@ export const alikePattern = patternOf([...headFields, ...ownFields], {
   ...{ flags: `([${flags.lane}${flags.gates}]+)`, ...sureNumbers, createdAt: "%d+()", ...initials },
   ...{ laneKey: `()${skipped}`, laneStep: "%d*", laneGates: `${skipped}()` },
 });
+/** What own fields have before the lane; its key, step and gates stand side by side. */
+const laneAt = ownFields.indexOf("laneKey");
+const beforeLane = `^(${`${skipped}\\31`.repeat(laneAt)})`;
 
 export const lanePackingLua = String.raw`
 -- Id, flags, lane, step and gates of a job of a route that is plain but for its lane, tags and a unique key, held on beyond
@@ -28,9 +31,14 @@ local function readLaned(spec, route)
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
 end
 
--- Lane and gates in what a submit sends of the single job.
-local function laneInBody(body)
-  local ${pickLua("body", ["laneKey", "laneGates"], ownFields)}
-  return laneKey, laneGates
+-- Lane, step and gates in what a submit sends of the single job. last: what the one before had before its lane, which is the
+-- same for most.
+local function laneInBody(body, last)
+  if find(body, last.before, 1, true) ~= 1 then last.before = match(body, "${beforeLane}") end
+  local at = #last.before + 1
+  local stop = find(body, US, at, true)
+  local stepEnd = find(body, US, stop + 1, true)
+  local gatesEnd = find(body, US, stepEnd + 1, true)
+  return sub(body, at, stop - 1), sub(body, stop + 1, stepEnd - 1), sub(body, stepEnd + 1, gatesEnd - 1)
 end
 `;

@@ -4,19 +4,26 @@
  * (writeLanes): the one place where a lane changes.
  *
  *  line     zset  lane US place of its rank, handle US route: ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts), and the jobs behind the first that stand in the record
- *                 instead of in the line (lane-known.ts); an empty lane ahead of its queue keeps its turn
- *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
+ *  lane     hash  lane -> its first job and turn (argument-text.ts), or the last of several that it shows (lane-shown.ts); an
+ *                 empty lane ahead of its queue keeps its turn
+ *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them; of a lane that
+ *                 shows several jobs, all of them
  *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns
  *  keeping  zset  jobs that do not run and hold their gates, by seq: they wait for their retry, or have failed
  */
-import { lanePattern } from "./lane-known.ts";
 
 export const lanesLua = String.raw`
 -- Of a job with a lane.
 local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end
+
+-- Whether a ready job stands in the record of its lane instead of in its line.
+local function isInRecord(c, job)
+  local text = call("HGET", c.k.lane, job.laneKey) or ""
+  local _, _, h, place, route, _, _, _, alone = match(text, LANE_PATTERN)
+  return alone == ALONE and not showsMore(text) and h == job.h and lineEntry(job.laneKey, place, h, route) == entryOf(job)
+end
 
 -- What the call does to lanes.
 local function workOf(c)
@@ -116,10 +123,10 @@ end
 
 -- All fields at once: a table that grows field by field costs several times as much.
 local function newRecord(lane, text)
-  local _, _, handle, place, route, turn, parked, speaks, behind = match(text, "${lanePattern}")
+  local _, _, handle, place, route, turn, parked, speaks, alone = match(text, LANE_PATTERN)
   return {
     handle = handle or "", place = place or "", route = route or "", turn = tonumber(turn), parked = parked or "",
-    speaks = speaks or "", behind = behind or "", text = text, key = lane, isTouched = false,
+    speaks = speaks or "", alone = alone or "", text = text, key = lane, isTouched = false,
     was = { handle = "", route = "", parked = "", position = false },
   }
 end
@@ -187,8 +194,8 @@ end
 local function firstInLine(c, lane)
   local entry = inLineOf(c, lane, 1)[1]
   if not entry then return nil end
-  local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  return { place = sub(order, 1, 17), handle = sub(order, 18), route = route }
+  local place, h = inEntry(lane, entry)
+  return { place = place, handle = h, route = match(entry, "[^\31]*$") }
 end
 
 -- The first job of a lane after what was noted. Read only where the one that was there is gone.
@@ -202,7 +209,7 @@ end
 
 -- An empty lane keeps its turn until the others have reached it.
 local function rest(c, record, laned, places)
-  record.handle, record.place, record.route = "", "", ""
+  record.handle, record.place, record.route, record.alone = "", "", "", ""
   if not record.turn then return end
   if not laned then record.turn = nil return end
   push2(places.come, c.k.idle .. laned.queue, num(record.turn), record.key)
@@ -227,7 +234,7 @@ end
 local function laneText(record)
   if record.handle == "" and not record.turn then return "" end
   local turn = record.turn and num(record.turn) or ""
-  local parts = { "", "", record.handle, record.place, record.route, turn, record.parked, record.speaks, record.behind }
+  local parts = { "", "", record.handle, record.place, record.route, turn, record.parked, record.speaks, record.alone }
   return concat(parts, US)
 end
 

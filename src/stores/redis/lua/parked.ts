@@ -140,14 +140,16 @@ local function parkNew(c, record, best)
   setClocksOf(c, closed, record.route)
 end
 
--- Where jobs came or went, all of a lane stand in its line.
+-- Where jobs come to a lane, the one that stands in its record stands in its line from now on.
 local function unloadMoved(c, work)
-  local entries = {}
   for _, lane in ipairs(work.lanes) do
-    local moved = work.moved[lane]
-    if moved.best or moved.gone then unloadLane(c.lanes[lane], entries) end
+    local record, moved = c.lanes[lane], work.moved[lane]
+    if moved.best and record.alone == ALONE then
+      local isGone = moved.gone and moved.gone[record.handle]
+      if not isGone then add2(work.come, "0", lineEntry(lane, record.place, record.handle, record.route)) end
+      record.alone, record.isTouched = "", true
+    end
   end
-  many("ZADD", c.k.line, entries)
 end
 
 local function writeLanes(c)

@@ -170,7 +170,7 @@ local function submitPlain(c, total, hasLead)
     elseif hasTags then
       for _, index in ipairs(tagIndexes(c, body)) do push2(c.zadd, index, sub(h, 2), h) end
     end
-    if joins then joinLane(joins, place, h, shape.route, laneInBody(body)) end
+    if joins then joinLane(joins, place, h, shape.route, lead or body) end
   end
   g.n = told
   count(c, shape.route, p.state, total)
