@@ -57,3 +57,23 @@ test("a completion that wins over a cancel stays completed", async () => {
   expect(await v.run(v.mill.jobs.cancel(handle.id))).toBe("finished");
   expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "completed" });
 });
+
+test("a job that runs again behind its cancel is not cancelled by the bell that was rung for its last attempt", async () => {
+  const once = job("once", { retry: { attempts: 1 } });
+  let gate = deferred();
+  const held = handler(once, async ({ signal }) => {
+    signal.addEventListener("abort", () => gate.reject(signal.reason as Error));
+    await gate.promise;
+  });
+  await v.run(v.mill.work([held]));
+  const handle = await v.run(v.mill.enqueue(once, null));
+  await v.advance(10);
+  expect(await v.run(v.mill.jobs.cancel(handle.id))).toBe("signalled");
+  await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-cancelled" });
+  gate = deferred();
+  expect(await v.run(v.mill.jobs.retry(handle.id))).toBe("replayed");
+  await v.advance(5000);
+  expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "running" });
+  gate.resolve();
+  await v.run(handle.result());
+});

@@ -100,9 +100,13 @@ export class FleetSeat implements BeatSeat {
     this.#options.ordered(order);
   }
 
+  /**
+   * A bell is heard up to a second behind the cancel. By then another attempt of the job may run, behind a replay, whose
+   * cancel nobody has asked for: the renewal tells.
+   */
   cancelRung(ids: readonly string[] | null): void {
-    if (ids === null) this.#options.renewal.renewAll();
-    else this.#options.aborting.cancelHinted(ids);
+    const { aborting, renewal } = this.#options;
+    if (ids === null || aborting.hasUntold(ids)) renewal.renewAll();
   }
 
   fleetSeen(workers: readonly LiveWorker[]): void {
