@@ -18,7 +18,7 @@ import type { Store } from "./store/store.ts";
 /** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`; buckets follow. */
 export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
   checkNodeVersion(nodeVersion);
-  const namespace = options.namespace ?? nodePlatform.readEnv("MILLRACE_NAMESPACE");
+  const namespace = options?.namespace ?? nodePlatform.readEnv("MILLRACE_NAMESPACE");
   return openMillraceOn(nodePlatform, url, namespace === undefined ? options : { ...options, namespace });
 }
 

@@ -1,7 +1,8 @@
 // Whatever is given to a call, its refusal is a MillraceError with a code, and always a rejection where a promise is due.
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
-import { flow, handler, isMillraceError, job, topic } from "../index.ts";
+import { flow, handler, isMillraceError, job, Millrace, routeByPrefix, topic } from "../index.ts";
+import { testMillrace } from "../testing/index.ts";
 
 const v = useVirtualMill();
 const wrong: unknown[] = [undefined, null, 1, "", {}, [], () => 1, Symbol("s"), 5n];
@@ -132,4 +133,38 @@ describe("wrong arguments", () => {
         });
     },
   );
+});
+
+test.each<[string, () => unknown]>([
+  ["Millrace.open(url, null)", () => Millrace.open("sqlite::memory:", null as never)],
+  ["testMillrace(null)", () => testMillrace(null as never)],
+  ["routeByPrefix(undefined)", async () => routeByPrefix(undefined as never)],
+])("%s is refused by its code", async (_call, refused) => {
+  await expect(refused()).rejects.toMatchObject({ code: "invalid-option" });
+});
+
+test("wrong arguments of a handler's own calls are refused as a MillraceError, and fields of a log line may be null", async () => {
+  const refusals: unknown[] = [];
+  const lines = handler(plain, (context) => {
+    context.log.info("a line", null as never);
+    for (const given of wrong as never[])
+      for (const act of [
+        () => context.enqueue(given, null),
+        () => context.onFailure.enqueue(given, null),
+        () => context.kv.put(given, 1),
+        () => context.kv.delete(given),
+      ])
+        try {
+          act();
+        } catch (error) {
+          refusals.push(error);
+        }
+    return 1;
+  });
+  await v.run(v.mill.work([lines]));
+  const handle = await v.run(v.mill.enqueue(plain, null));
+  expect(await v.run(handle.result())).toBe(1);
+  expect(refusals).toHaveLength(4 * wrong.length);
+  for (const error of refusals) expect([isMillraceError(error), error]).toEqual([true, error]);
+  expect(await v.run(v.mill.jobs.logs(handle.id))).toMatchObject([{ message: "a line" }]);
 });

@@ -39,6 +39,8 @@ const dutySleep = "3650d";
 const upkeepSleep = "1d";
 
 export async function testMillrace(options: TestMillraceOptions = {}): Promise<TestMillrace> {
+  if (typeof options !== "object" || options === null)
+    throw new MillraceError("invalid-option", "testMillrace: the options must be an object.");
   const {
     handlers = [],
     mode = "manual",

@@ -11,7 +11,7 @@ import { placeOfId } from "../model/flow/flow-meta.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import type { PublishedTo } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
-import { anySubmission } from "../engine/definition.ts";
+import { anySubmission, checkDefinition } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
@@ -287,6 +287,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     };
     return {
       enqueue: (job, input, options) => {
+        checkDefinition(job, "enqueue");
         if (options?.repeatOf !== undefined)
           throw new MillraceError(
             "invalid-option",
@@ -300,14 +301,14 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
       },
       kv: {
         put: (key, value, options) =>
-          draft(`kv.put(${JSON.stringify(key)})`).putDoc(
-            checkName(key, "kv key"),
+          draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
+            key,
             engine.settings.coder.encode(value, "kv value"),
             readKvPutOptions(options, kvPutKeys),
           ),
         delete: (key, options) =>
-          draft(`kv.delete(${JSON.stringify(key)})`).putDoc(
-            checkName(key, "kv key"),
+          draft(`kv.delete(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
+            key,
             null,
             readKvPutOptions(options, kvDeleteKeys),
           ),
@@ -350,7 +351,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** Never throws: a line that cannot be kept as it is must not fail the job. */
   #writeLog(level: string, message: string, fields: LogFields | undefined): void {
     const { log } = this.#engine;
-    const shown = fields === undefined ? {} : { fields: this.#showable(fields) };
+    const shown = (fields ?? null) === null ? {} : { fields: this.#showable(fields as LogFields) };
     log.debug(message, { jobId: this.id, level, ...shown });
     const text = String(message).slice(0, logCharsMax);
     this.#record({ logs: [this.#encode({ level, message: text, ...shown }, { level, message: text })] });

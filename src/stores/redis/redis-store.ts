@@ -6,6 +6,7 @@
  *  one partition       partition.ts ─► connection
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
  */
+import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
 import { partitionsMax } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
@@ -121,12 +122,20 @@ async function openSeveral(
     first,
     ...others.flatMap((each) => (each.status === "fulfilled" ? [each.value.store] : [])),
   ];
-  const failed = others.find((each) => each.status === "rejected");
-  if (failed !== undefined) {
+  const failedAt = others.findIndex((each) => each.status === "rejected");
+  if (failedAt >= 0) {
     await Promise.all(stores.map((store) => store.close()));
-    throw failed.reason;
+    throw inPartition((others[failedAt] as PromiseRejectedResult).reason, failedAt + 1, partitions);
   }
   return stores;
+}
+
+/** The same error, saying which of several partitions it is about. */
+function inPartition(error: unknown, number: number, partitions: number): unknown {
+  if (!isMillraceError(error)) return error;
+  const { code, message, outcome, cause } = error;
+  const sentence = `Partition ${number} of ${partitions} cannot be opened. ${message}`;
+  return new MillraceError(code, sentence, { outcome, ...(cause === undefined ? {} : { cause }) });
 }
 
 function readPartitions(given: number | string | null | undefined): number | null {

@@ -12,6 +12,7 @@ import { checkName } from "../../model/name.ts";
 import { createPlacement } from "../../model/placement.ts";
 import { describeError } from "../../model/attempt-log.ts";
 import { readEnqueueOptions } from "../../engine/job-options.ts";
+import { checkDefinition } from "../../engine/definition.ts";
 import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/kv.ts";
 import type { LogFields } from "../../engine/logger.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -210,6 +211,7 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
     const apply = (effect: EffectMade, value?: unknown): void => this.#apply(when, effect, value);
     return {
       enqueue: (job, input, options) => {
+        checkDefinition(job, "enqueue");
         if (!this.#around.jobs.has(job.name)) throw notListed(this.name, job.name);
         if (options !== undefined) readEnqueueOptions(options, `enqueue ${JSON.stringify(job.name)}`);
         const id = options?.id ?? this.#around.mintIdBeside(this.id);
