@@ -58,11 +58,13 @@ export class Aborting {
   /** From the real start: the earlier of timeout and deadline. */
   watch(attempt: Attempt): void {
     const { deadlineAt, claimedAt } = attempt.job;
+    const { timeoutMs } = attempt.policy;
+    if (timeoutMs === null && deadlineAt === null) return;
     const heldMs = (attempt.startedUs - attempt.claimedUs) / 1000;
     const deadlineInMs =
       deadlineAt === null ? Number.POSITIVE_INFINITY : Math.max(0, deadlineAt - claimedAt - heldMs);
-    const endsInMs = Math.min(attempt.policy.timeoutMs ?? Number.POSITIVE_INFINITY, deadlineInMs);
-    if (endsInMs !== Number.POSITIVE_INFINITY) this.#timer.set(attempt, attempt.startedUs + endsInMs * 1000);
+    const endsInMs = Math.min(timeoutMs ?? Number.POSITIVE_INFINITY, deadlineInMs);
+    this.#timer.set(attempt, attempt.startedUs + endsInMs * 1000);
   }
 
   unwatch(attempt: Attempt): void {
@@ -85,7 +87,7 @@ export class Aborting {
     learnCancelReason(this.#engine, attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "cancel");
     this.#dropWaiting(attempt);
-    attempt.settling.settle(attempt, cancelDecision(attempt));
+    attempt.origin.settling.settle(attempt, cancelDecision(attempt));
   }
 
   leaseLost(attempt: Attempt): void {
@@ -118,7 +120,7 @@ export class Aborting {
       id: attempt.job.id,
       reason: attempt.abortReason,
     });
-    attempt.settling.end(attempt, endByThrow(this.#engine, attempt, attempt.signal.reason));
+    attempt.origin.settling.end(attempt, endByThrow(this.#engine, attempt, attempt.signal.reason));
   }
 
   /** The handler of an abandoned attempt has ended after all. */

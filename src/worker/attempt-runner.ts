@@ -76,7 +76,7 @@ export class AttemptRunner {
       layers = bare;
     }
     attempt.start(this.#engine.platform.monotonicUs());
-    attempt.aborting.watch(attempt);
+    attempt.origin.aborting.watch(attempt);
     // The only functions that are made for each attempt; they keep alive what they name here, and nothing else.
     const returned = (value: unknown): void => this.#returned(attempt, definition, value, ended);
     const threw = (error: unknown): void => this.#threw(attempt, error, ended);
@@ -117,11 +117,11 @@ export class AttemptRunner {
       void end.then((decided) => this.#end(attempt, decided, ended));
       return;
     }
-    attempt.aborting.unwatch(attempt);
+    attempt.origin.aborting.unwatch(attempt);
     const { limits } = attempt.policy;
     if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
-    if (attempt.isAbandoned) attempt.aborting.abandonedEnded();
-    else if (attempt.phase === "running") attempt.settling.end(attempt, end);
+    if (attempt.isAbandoned) attempt.origin.aborting.abandonedEnded();
+    else if (attempt.phase === "running") attempt.origin.settling.end(attempt, end);
     ended(attempt);
   }
 }

@@ -46,7 +46,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   readonly isMember: boolean;
   /** By what operators have set of its queue as it is known now. */
   policy: DecidedPolicy;
-  readonly #origin: AttemptOrigin;
+  readonly origin: AttemptOrigin;
   phase: AttemptPhase = "waiting";
   /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
   isHeld = false;
@@ -81,25 +81,17 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     this.job = job;
     this.isMember = rootOf(job.id) !== null;
     this.policy = policy;
-    this.#origin = origin;
+    this.origin = origin;
     this.#leaseEndsUs = origin.leasedUs + origin.leaseMs * 1000;
   }
 
   get owner(): string {
-    return this.#origin.owner;
-  }
-
-  get settling(): Settling {
-    return this.#origin.settling;
-  }
-
-  get aborting(): Aborting {
-    return this.#origin.aborting;
+    return this.origin.owner;
   }
 
   /** Monotonic, when the claim was sent. */
   get claimedUs(): number {
-    return this.#origin.leasedUs;
+    return this.origin.leasedUs;
   }
 
   start(nowUs: number): void {
@@ -117,7 +109,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     // By the store's clock until the claim, from then on by this process's own, which is finer and never set back. An
     // attempt that never began has waited until now.
     const startedUs = this.startedUs < 0 ? nowUs : this.startedUs;
-    const heldUs = nowUs - this.claimedUs;
+    const heldUs = nowUs - this.origin.leasedUs;
     this.endedUs = nowUs;
     this.ranUs = nowUs - startedUs;
     this.waitedUs = Math.max(0, claimedAt - Math.max(dueAt, createdAt)) * 1000 + heldUs - this.ranUs;
@@ -134,7 +126,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   }
 
   get title(): { readonly queue: string; readonly name: string } {
-    return this.settling.titleOf(this);
+    return this.origin.settling.titleOf(this);
   }
 
   /** Monotonic: the lease is safe until then. */
@@ -191,16 +183,16 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
 
   /** Its timeout, its deadline or its grace is over. */
   rang(): void {
-    this.aborting.rang(this);
+    this.origin.aborting.rang(this);
   }
 
   /** Its settle was answered. */
   answered(answer: SettleAnswer): void {
-    this.settling.answered(this, answer);
+    this.origin.settling.answered(this, answer);
   }
 
   /** Its settle did not reach the store. */
   failed(error: unknown): void {
-    this.settling.failed(this, error);
+    this.origin.settling.failed(this, error);
   }
 }

@@ -45,13 +45,13 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
     // Settled or lost meanwhile: that answer counts.
     if (!attempt.isHeld) continue;
     if (isGone(answer.answers[index])) {
-      if (attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
+      if (attempt.phase !== "settling") attempt.origin.aborting.leaseLost(attempt);
       continue;
     }
     if (answer.answers[index] === "unknown") continue;
     attempt.leaseExtended(sentUs + leaseMs * 1000);
     if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
-    if (answer.answers[index] === "cancel-asked") attempt.aborting.cancelAsked(attempt);
+    if (answer.answers[index] === "cancel-asked") attempt.origin.aborting.cancelAsked(attempt);
   }
   return answer;
 }
@@ -94,6 +94,6 @@ function readExtend(attempt: Attempt, reportUs: number | null): Extend {
   const startedAgoMs = Math.max(0, Math.round((reportUs - attempt.startedUs) / 1000));
   const { timeoutMs } = attempt.policy;
   const attemptEndsInMs =
-    timeoutMs === null ? null : timeoutMs - startedAgoMs + attempt.aborting.graceMs + backstopSlackMs;
+    timeoutMs === null ? null : timeoutMs - startedAgoMs + attempt.origin.aborting.graceMs + backstopSlackMs;
   return { id, seq, fence, startedAgoMs, attemptEndsInMs };
 }

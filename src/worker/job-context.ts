@@ -113,7 +113,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   get queue(): string {
-    return this.#attempt.settling.titleOf(this.#attempt).queue;
+    return this.#attempt.title.queue;
   }
 
   /** When the job was enqueued, by the store's clock. */

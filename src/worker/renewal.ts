@@ -276,6 +276,7 @@ class Renewal {
   #loseExpired(leases: Leases): void {
     const nowUs = this.#engine.platform.monotonicUs();
     for (const attempt of [...leases.values()])
-      if (nowUs > attempt.leaseEndsUs && attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
+      if (nowUs > attempt.leaseEndsUs && attempt.phase !== "settling")
+        attempt.origin.aborting.leaseLost(attempt);
   }
 }

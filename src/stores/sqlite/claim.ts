@@ -65,7 +65,7 @@ const readInput = "SELECT input FROM millrace_spec WHERE seq = ?";
 /** Inputs: route, now, lowest fence, limit. Answer: the head of the route; null for an input that is not small. */
 const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
-/** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs. */
+/** Inputs: lowest fence, a JSON list of seqs. Answer: the same of these jobs. */
 const readChosen = `${readListed} ${inOrder}`;
 /** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
@@ -171,7 +171,7 @@ function readClaimable(
   );
   return seqs.length === 0
     ? []
-    : statements(readChosen).all({ now, lowestFence, seqs: JSON.stringify(seqs) });
+    : statements(readChosen).all({ lowestFence, seqs: JSON.stringify(seqs) });
 }
 
 interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
@@ -195,7 +195,7 @@ function leaseRows(
   for (let place = 0; place < rows.length; place++) {
     if (bytes >= bytesMax) break;
     const row = rows[place];
-    const job = readLeased(row);
+    const job = readLeased(row, now);
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
     const isStarted = jobs.length < starts;

@@ -18,7 +18,10 @@ export const handedOut: Formulas = {
 
 /** An input of more bytes is not read with the others. */
 const smallInputBytes = 16 * 2 ** 10;
-const readNames = [...leasedFields, "holds"] as const;
+/** All but the time of the claim, which is the caller's own. */
+type ReadName = Exclude<(typeof leasedFields)[number], "claimedAt">;
+const isRead = (name: (typeof leasedFields)[number]): name is ReadName => name !== "claimedAt";
+const readNames = [...leasedFields.filter(isRead), "holds"] as const;
 const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input END`;
 export const columns = columnList(readNames, { ...fromJob, route: "j.route", ...handedOut, input });
 const at = placesOf(readNames);
@@ -28,7 +31,8 @@ export const readRouteOf = fieldReader(readNames, "route");
 /** How many columns these are. */
 export const leasedWidth = readNames.length;
 
-export function readLeased(values: unknown): Picked<(typeof leasedFields)[number]> {
+/** @param now when it is claimed. */
+export function readLeased(values: unknown, now: number): Picked<(typeof leasedFields)[number]> {
   const row = values as readonly never[];
   return {
     id: row[at.id] as never,
@@ -43,19 +47,19 @@ export function readLeased(values: unknown): Picked<(typeof leasedFields)[number
     attempts: row[at.attempts] as never,
     createdAt: row[at.createdAt] as never,
     dueAt: row[at.dueAt] as never,
-    claimedAt: row[at.claimedAt] as never,
+    claimedAt: now,
     deadlineAt: row[at.deadlineAt] as never,
   };
 }
 
-/** Inputs: now, lowest fence, a JSON list of seqs. Answer: these jobs, in any order. */
+/** Inputs: lowest fence, a JSON list of seqs. Answer: these jobs, in any order. */
 export const readListed = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs))`;
 
 /** These jobs as they will stand once leased, by seq. */
 export function readLeasedRows(step: Step, seqs: readonly number[]): Map<number, unknown> {
   if (seqs.length === 0) return new Map();
-  const named = { now: step.now, lowestFence: lowestFenceOf(step), seqs: JSON.stringify(seqs) };
+  const named = { lowestFence: lowestFenceOf(step), seqs: JSON.stringify(seqs) };
   const rows = step.statements(readListed).all(named);
   return new Map(rows.map((row) => [readSeq(row), row]));
 }

@@ -225,7 +225,7 @@ function listLogs(ends: readonly End[]): { readonly lowest: number; readonly log
     if (next.result !== null || attempts === null) return null;
     if (lease.seq < lowest) lowest = lease.seq;
   }
-  const logs: string[] = Array.from({ length: ends.length });
+  const logs: string[] = [];
   for (let place = 0; place < ends.length; place++) {
     const { lease, attempts } = ends[place] as End;
     const at = lease.seq - lowest;

@@ -49,7 +49,7 @@ export class RemoteRun {
   /** It stands behind another in its outpost: its time does not count yet. */
   wait(): void {
     const { attempt } = this.#inside;
-    attempt.aborting.unwatch(attempt);
+    attempt.origin.aborting.unwatch(attempt);
   }
 
   /** Its turn has come. */
@@ -57,7 +57,7 @@ export class RemoteRun {
     const { attempt, engine } = this.#inside;
     if (attempt.phase !== "running" || attempt.abortReason !== null) return;
     attempt.start(engine.platform.monotonicUs());
-    attempt.aborting.watch(attempt);
+    attempt.origin.aborting.watch(attempt);
   }
 
   /** Its outpost ended before its turn. */
