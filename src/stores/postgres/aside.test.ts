@@ -31,7 +31,7 @@ async function expectSound(): Promise<void> {
   expect(await audit()).toEqual({});
 }
 
-/** `max`: a page of jobs has ten times as many rows. */
+/** With a `max` of 1 the look for records that cannot be read takes several pages. */
 async function audit(max = 100): Promise<Record<string, number>> {
   const repaired: Record<string, number> = {};
   for (let cursor: string | null = null, isFirst = true; isFirst || cursor !== null; isFirst = false) {
