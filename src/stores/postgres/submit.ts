@@ -212,7 +212,9 @@ function likesOf(jobs: readonly NewJob[]): { places: readonly number[]; firsts: 
 
 /** As far as can be told without a look into lists: members that the engine has planned alike share them. */
 function areLike(one: NewJob, other: NewJob): boolean {
-  return sharedFields.every((name) => givenOf(one, name) === givenOf(other, name));
+  const [first, second] = [one, other] as unknown as readonly Readonly<Record<string, unknown>>[];
+  for (const name of sharedFields) if (first?.[name] !== second?.[name]) return false;
+  return true;
 }
 
 /** A field that jobs give under its own name. */
@@ -225,10 +227,6 @@ function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
 
 function valueOf(job: NewJob, name: JobFieldName): FieldValue {
   if (name === "tags") return tagsOf(job);
-  return givenOf(job, name);
-}
-
-function givenOf(job: NewJob, name: JobFieldName): FieldValue {
   return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
 }
 

@@ -59,7 +59,10 @@ const valuesOf = (names: readonly JobFieldName[], at = "i"): Expressions =>
   );
 const listed = valuesOf(listedFields);
 const laned = valuesOf(laneFields);
-const special = valuesOf(sharedFields, "p_like[i]");
+const special = valuesOf(sharedFields, "k");
+/** i: which job of the call; k: which of the shared fields are its own. */
+const eachJob = "generate_series(v_from, v_to) i";
+const eachMember = "ROWS FROM (generate_series(v_from, v_to), unnest(p_like[v_from:v_to])) m(i, k)";
 
 const seated: Expressions = {
   createdAt: "now",
@@ -88,18 +91,18 @@ const clocks = `${dues}
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state, d.due_at + p_ttl[i] AS ttl_at) c`;
 /** Rule R4: what waits for others is blocked, and has no time-to-live yet. */
 const blockedClocks = `${dues}
-        CROSS JOIN LATERAL (SELECT ${isBornBlocked("v_waits[p_like[i]]", "v_freed[p_like[i]]")} AS is_blocked) b
+        CROSS JOIN LATERAL (SELECT ${isBornBlocked("v_waits[k]", "v_freed[k]")} AS is_blocked) b
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, CASE WHEN b.is_blocked THEN ${blocked} ELSE ${stateSql("d.due_at", "now")} END AS state,
           CASE WHEN NOT b.is_blocked THEN d.due_at + p_ttl[i] END AS ttl_at) c`;
 
 const seq = "coalesce(v_seqs[i], nextval('@job_seq'))";
-const insert = (changes: Expressions): string => `
+const insert = (changes: Expressions, each = eachJob): string => `
         INSERT INTO @waiting (${columnList})
-        SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
+        SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM ${each}`;
 
 /** Jobs of any route and due time, told by groups. */
-const insertAnywhere = (values: Expressions, placing = clocks): string => `
-      WITH made AS (${insert(values)}${placing}
+const insertAnywhere = (values: Expressions, placing = clocks, each = eachJob): string => `
+      WITH made AS (${insert(values, each)}${placing}
         RETURNING id, route, state, due_at, timer_at),
       grouped AS (
         SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, min(timer_at) AS timer_at, count(*) AS jobs,
@@ -165,7 +168,7 @@ BEGIN
         array_to_string(v_id[v_from:v_to], ${fieldEnd}));
       INSERT INTO @tally VALUES (p_routes[1], ${ready}, v_step);
       v_ready := p_routes;
-    ELSIF p_waits IS NOT NULL THEN${insertAnywhere({ ...placed, ...special }, blockedClocks)}
+    ELSIF p_waits IS NOT NULL THEN${insertAnywhere({ ...placed, ...special }, blockedClocks, eachMember)}
     ELSIF p_lane_key IS NULL THEN${insertAnywhere(placed)}
     ELSE${insertAnywhere({ ...placed, ...laned })}
     END IF;

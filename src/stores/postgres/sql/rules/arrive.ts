@@ -20,9 +20,9 @@ import { brief, tellSet } from "./tell.ts";
 
 const { scheduled, ready, blocked, running, completed } = stateCodes;
 
-/** 1 where the letter of an edge at this place has the bit of an end, else 0. */
+/** 1 where the letter of an edge at this place, a digit of base 32, has the bit of an end, else 0. */
 export const bitAt = (edge: string, at: 1 | 2, ended: string): string =>
-  `(((strpos('0123456789abcdefghijklmnopqrstuv', substr(${edge}, ${at}, 1)) - 1) >> (${ended} - ${completed})) & 1)`;
+  `((((ascii(substr(${edge}, ${at}, 1)) - ascii('0')) % 39) >> (${ended} - ${completed})) & 1)`;
 
 /** How many of the ends that came to a flow were in each terminal state. */
 const ends = terminalStates
