@@ -36,6 +36,9 @@ const byRank: readonly Kind[] = [
   { name: "send", laneKey: "two b", laneStep: null, laneGates: [ofGroup("b", 2)] },
   { name: "send", laneKey: "key x", laneStep: null, laneGates: [ofLimit("x", 1)] },
   { name: "post", laneKey: "heavy x", laneStep: null, laneGates: [ofLimit("x", 2)] },
+  // Texts of lists that are read without their JSON must not be taken for others.
+  { name: "send", laneKey: "odd", laneStep: null, laneGates: [ofGroup(String.raw`o"]["1:9:\t`, 1)] },
+  { name: "send", laneKey: "colons", laneStep: null, laneGates: [ofGroup("1:2:c", 1)] },
   { name: "send", laneKey: "both", laneStep: null, laneGates: [ofGroup("c", 1), ofLimit("x", 1)] },
 ];
 const byTurn: readonly Kind[] = [

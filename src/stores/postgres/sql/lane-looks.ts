@@ -7,13 +7,22 @@ import { wholeInput } from "../columns.ts";
 
 const { ready } = stateCodes;
 
+const openLanes = (route: string): string =>
+  `SELECT pos, seq, ctid AS place, key, turn, queue, parked FROM @lane WHERE route = ${route} AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes`;
+const lanesFrom = (lanes: string): string =>
+  `SELECT array_agg(place), array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_place, l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (${lanes}) l;`;
+
+/** Those of one route come in their order from the index. */
 export const lanesOfRoutes = `
-      SELECT array_agg(place), array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_place, l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
+      IF array_length(p_routes, 1) = 1 AND p_woken = '{}' AND v_skipped = '{}' THEN
+        ${lanesFrom(openLanes("p_routes[1]"))}
+      ELSE
+        ${lanesFrom(`
         SELECT * FROM (
-          SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
-            SELECT pos, seq, ctid AS place, key, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
+          SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (${openLanes("r.route")}) l
           UNION ALL SELECT pos, seq, ctid, key, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
-        WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;
+        WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes`)}
+      END IF;
       v_rows := coalesce(array_length(l_key, 1), 0);
       IF p_resting <> '{}' THEN
         l_key := l_key || CASE WHEN v_skipped = '{}' THEN p_resting ELSE ARRAY(SELECT unnest(p_resting) EXCEPT SELECT unnest(v_skipped)) END;
