@@ -34,3 +34,20 @@ test("members of flows that are claimed together differ in what is their own, be
       expect([job.id, field, job[field]]).toEqual([job.id, field, record?.[field]]);
   }
 });
+
+test("plain jobs that are claimed together differ in what is their own", async () => {
+  const store = await redis.open();
+  const jobs = Array.from({ length: 12 }, (_, at): NewJob => {
+    const own = at === 4 || at === 5 ? { meta: `meta ${at}` } : at === 8 ? { policy: "{}", rankBase: 1 } : {};
+    return aJob({ id: at === 2 ? "hard \x1f" : `j${at}`, ...own, input: at % 3 === 0 ? "\x1f" : `"${at}"` });
+  });
+  await store.submit([{ jobs: jobs.slice(0, 7) }]);
+  await store.submit([{ jobs: jobs.slice(7) }]);
+  const { jobs: claimed } = await store.claim(aClaim({ max: 20 }));
+  expect(claimed).toHaveLength(12);
+  for (const { id, seq, fence, input, policy, meta, createdAt, dueAt } of claimed) {
+    const [record] = await store.readJobs([id]);
+    expect(record).toMatchObject({ id, seq, fence, input, policy, meta, createdAt, dueAt });
+    expect(input).toBe(jobs.find((job) => job.id === id)?.input);
+  }
+});

@@ -161,14 +161,13 @@ export function leasedJobOf(texts: JobTexts): LeasedJob {
 const laneGatesField = fieldReader("laneGates");
 
 /**
- * Jobs as a claim tells them, one after the other. Members of a flow that were made alike have the same between their ids and
- * their inputs, and the same state: what such a job says is read once.
+ * Jobs as a claim tells them, one after the other. Plain jobs that were made in one call and members of a flow that were made
+ * alike have the same between their ids and their inputs, and the same state: what such a job says is read once.
  */
 export function claimedReader(): (texts: JobTexts) => LeasedJob {
   let last: Readonly<Record<"flags" | "shared" | "state", string>> & { readonly job: LeasedJob } = none;
   return (texts) => {
     const { handle, spec, state } = texts;
-    if (spec.startsWith(fieldEnd)) return leasedJobOf(texts);
     const { flags, shared } = last;
     const idEnd = spec.indexOf(fieldEnd, flags.length);
     if (state === last.state && spec.startsWith(flags) && spec.startsWith(shared, idEnd)) {
@@ -176,7 +175,7 @@ export function claimedReader(): (texts: JobTexts) => LeasedJob {
       const input = unpackText(spec.slice(idEnd + shared.length));
       return { ...last.job, id, seq: seqOf(handle), input };
     }
-    const job = claimedJobOf(texts);
+    const job = spec.startsWith(fieldEnd) ? leasedJobOf(texts) : claimedJobOf(texts);
     last = { ...aroundIdAndInput(spec), state, job };
     return job;
   };
@@ -185,7 +184,7 @@ export function claimedReader(): (texts: JobTexts) => LeasedJob {
 /** Of no job. */
 const none = { flags: fieldEnd, shared: fieldEnd, state: "", job: {} as LeasedJob };
 
-/** Of a spec that is not short, what stands before its id, and between that and its input. */
+/** Of a spec what stands before its id, and between that and its input. */
 function aroundIdAndInput(spec: string): { readonly flags: string; readonly shared: string } {
   const idAt = spec.indexOf(fieldEnd) + 1;
   const input = spec.lastIndexOf(fieldEnd) + 1;

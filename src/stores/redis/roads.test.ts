@@ -230,6 +230,27 @@ describe("the same jobs by either road leave the same keys", () => {
     );
   });
 
+  test("at ends of many that are alike, some of which started late, with logs, results, and one of them twice", async () => {
+    const both = await openBoth();
+    await submitAll(
+      both,
+      Array.from({ length: 40 }, (_, at) => aJob({ id: `j${at}`, input: String(at) })),
+    );
+    const offers = [{ routes: [aRoute({ queue: "mail", name: "send" })], max: 40, starts: 15 }];
+    const { jobs: leased } = await both.same((store) => store.claim(aClaim({ offers })));
+    expect(leased).toHaveLength(40);
+    const settles = leased.map((job, at) => {
+      const attempts = at % 8 === 7 ? "x".repeat(60) : `1 ${at} 2`;
+      return aSettle(job, finish("completed", at >= 25 ? { result: `"${at}"` } : {}), {
+        attempts: at < 5 ? null : attempts,
+      });
+    });
+    const twice = [...settles.slice(0, 12), ...settles.slice(10)];
+    const answers = await both.same((store) => store.settleIfLeased(twice));
+    expect(answers.filter(({ kind }) => kind === "already")).toHaveLength(2);
+    expect(answers.filter(({ kind }) => kind === "ok")).toHaveLength(40);
+  });
+
   test("alone in its turn or handed over to the claim behind it, as far as one job has a road of its own", async () => {
     const platform = createHeldPlatform();
     const [waits, taken] = [`waits-${++drawn}`, `taken-${drawn}`];
