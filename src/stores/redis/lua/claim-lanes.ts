@@ -161,8 +161,8 @@ local function takeCandidate(c, p, candidate, starts, out)
 end
 
 local function startOffer(c, routes, wanted, owner, endsAt)
-  local p = { wanted = wanted, owner = owner, endsAt = endsAt, taken = 0, refused = 0, left = 0, routes = {}, sources = {} }
-  p.others, p.lines, p.closed, p.strays, p.ready = {}, {}, {}, {}, {}
+  local p = { wanted = wanted, owner = owner, endsAt = endsAt, taken = 0, refused = 0, left = 0, blocks = 0, routes = {}, sources = {} }
+  p.others, p.lines, p.closed, p.strays, p.ready, p.blocked, p.isDone = {}, {}, {}, {}, {}, {}, false
   p.batch = math.ceil(wanted / #routes) + 4
   for _, route in ipairs(routes) do
     p.routes[route], c.offered[route] = true, true
@@ -190,7 +190,7 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt, out)
   local isMore = openByClock(c)
   local p = startOffer(c, routes, wanted, owner, endsAt)
   if #routes == 1 then takeStretches(c, p, routes[1], starts) end
-  while p.taken < wanted and p.refused < REFUSED_MAX and not c.isFull do
+  while p.taken < wanted and p.refused < REFUSED_MAX and not c.isFull and not p.isDone do
     local candidate = nextCandidate(c, p)
     if not candidate then break end
     if not p.closed[candidate.route] then

@@ -5,9 +5,14 @@
  * own cap refuses is parked. At the first thing that is not usual the stretch ends, all of it is written, and the claim
  * goes on lane by lane (claim-lanes.ts).
  *
- *  s   a stretch: what was found of its jobs, by their places in the order; and what becomes of their lanes, as the lists
- *      that are written at once. mids: of those that their lane shows with others behind them, the step; texts: the records
- *      of the lanes of all others
+ * What a stretch reads is in lane-reads.ts, what becomes of the lanes in lane-next.ts.
+ *
+ * A lane that shows several jobs of which the next is refused by its own cap is passed over: its jobs stay where they are. It is
+ * hidden and parked only where claims meet it again and again, because hiding and showing so many jobs costs more than
+ * passing over them.
+ *
+ *  p   of the offer: left, how many jobs ahead of all others were passed over; blocked and blocks, the lanes of these and how
+ *      many they are; isDone, whether nobody else can be taken
  */
 
 export const laneStretchesLua = String.raw`
@@ -15,6 +20,10 @@ export const laneStretchesLua = String.raw`
 local STRETCH_MIN = 8
 -- So many lanes that are refused are passed over in a call.
 local REFUSED_MAX = 2000
+-- So many jobs at most are passed over and left where they are, and so often those of one lane.
+local PASSED_MAX, PASSES_MAX = 1500, 3
+-- So many lanes are remembered.
+local LANES_MAX = 20000
 
 -- A lane shows jobs as if its turn would come again before others have gone ahead of it, and they have; or by a wrong
 -- step. So do others behind it: they have to show one each.
@@ -34,7 +43,7 @@ local function isBehindBound(c, s, i)
 end
 
 -- Takes and parks, as long as nobody is overtaken.
-local function takeLanes(c, s)
+local function takeLanes(c, p, s)
   local handles, lanes, texts, kinds, keys, held, byTurn = s.handles, s.lanes, s.texts, s.kinds, s.keys, s.held, s.byTurn
   local taken, uses, mids, leased = s.taken, s.uses, s.mids, c.leased
   newList(s.come, s.route)
@@ -45,15 +54,15 @@ local function takeLanes(c, s)
     if leased[h] or s.boundAt <= s.lastAt and isBehindBound(c, s, i) then break end
     local before = key and held[key]
     if key and not before then break end
-    local isBlocked = s.blocked and s.blocked[lane]
+    local isBlocked = p.blocks > 0 and p.blocked[lane]
     if isBlocked or key and before + kind.weight > kind.cap then
       if not isBlocked and not kind.isOwnCap then break end
       local isShown = isBlocked or mid or showsMore(texts[i] or "")
       if not isShown and not parkLane(s, lane, h, texts[i] or "", key, kind.step) then break end
       if isShown then
-        if not isBlocked then s.refused[#s.refused + 1] = lane end
+        if not isBlocked then s.refused[#s.refused + 1], p.blocked[lane], p.blocks = lane, true, p.blocks + 1 end
         s.blocked, s.left = s.blocked or {}, s.left + 1
-        s.blocked[lane], s.blocked[i] = true, true
+        s.blocked[i] = true
       end
     else
       local look, text, at, last = mid and s.looks and s.looks[h], texts[i] or "", nil, nil
@@ -146,17 +155,46 @@ local function leaseStretch(c, p, s, starts)
   c.bytes, p.taken = bytes, taken
 end
 
--- Lanes that showed jobs wrongly show one each. So do those that were refused, where they are more than what was taken: they
--- are met again, and parked. Else their jobs are left where they are, because what keeps them out is most likely over when the
--- next claim comes. Answers whether any showed more than one; nothing where none had to.
+-- By lane how many claims of the route have passed it over, since one met nobody who was refused.
+local function passedOf(c, s)
+  local all = c.life.passed or newList(c.life, "passed")
+  local passed = all[s.route]
+  if not passed or passed.lanes > LANES_MAX then
+    passed = { lanes = 0, times = {} }
+    all[s.route] = passed
+  end
+  passed.lanes = passed.lanes + #s.refused
+  return passed.times
+end
+
+-- Lanes that showed jobs wrongly show one each. So do those that were refused again and again: they are met once more, and
+-- parked. The jobs of all others are left where they are, because what keeps them out is most likely over when the next claim
+-- comes; how often that was done is only remembered by the library. Answers whether any showed more than one; nothing where
+-- none had to.
 local function mendLanes(c, p, s)
-  if #s.mends == 0 and s.left <= #s.taken then
+  local mends, isMany = s.mends, p.left + s.left > PASSED_MAX
+  local passed = #s.refused > 0 and passedOf(c, s) or NONE
+  for _, lane in ipairs(s.refused) do
+    local times = (passed[lane] or 0) + 1
+    passed[lane] = times
+    if times > PASSES_MAX or isMany then mends[#mends + 1] = lane end
+  end
+  if #mends == 0 then
     p.left = p.left + s.left
     return nil
   end
-  for _, lane in ipairs(s.refused) do s.mends[#s.mends + 1] = lane end
+  for _, lane in ipairs(mends) do
+    if p.blocked[lane] then p.blocked[lane], p.blocks = nil, p.blocks - 1 end
+    if passed[lane] then passed[lane] = nil end
+  end
   p.left = 0
-  return loadLanes(c, s.mends)
+  return loadLanes(c, mends)
+end
+
+-- Whether nobody is left who could be taken: all that is shown was passed over, or all lanes that there are.
+local function isAllPassed(c, p, s)
+  if p.blocks == 0 then return false end
+  return #s.found == 0 or s.left > #s.taken and p.blocks >= call("HLEN", c.k.lane)
 end
 
 -- Takes stretches as long as they are worth it. Routes that have gates are looked at job by job.
@@ -165,13 +203,18 @@ local function takeStretches(c, p, route, starts)
   while p.taken < p.wanted and p.refused < REFUSED_MAX do
     local s = lookStretch(c, p, route)
     readStretch(c, s)
-    takeLanes(c, s)
-    if s.looked == 0 and #s.mends == 0 then return end
+    takeLanes(c, p, s)
+    if s.looked == 0 and #s.mends == 0 then
+      p.isDone = isAllPassed(c, p, s)
+      return
+    end
     p.refused = p.refused + s.looked - #s.taken
     writeStretch(c, s)
     leaseStretch(c, p, s, starts)
     local hasMended = mendLanes(c, p, s)
-    if hasMended == false or hasMended == nil and s.looked < STRETCH_MIN then return end
+    p.isDone = hasMended == nil and isAllPassed(c, p, s)
+    if p.blocks == 0 and c.life.passed then c.life.passed[route] = nil end
+    if p.isDone or hasMended == false or hasMended == nil and s.looked < STRETCH_MIN then return end
   end
 end
 `;
