@@ -169,9 +169,7 @@ function readClaimable(
         .map(readCandidate),
     admission === null ? undefined : (of) => admission.admit(of),
   );
-  return seqs.length === 0
-    ? []
-    : statements(readChosen).all({ lowestFence, seqs: JSON.stringify(seqs) });
+  return seqs.length === 0 ? [] : statements(readChosen).all({ lowestFence, seqs: JSON.stringify(seqs) });
 }
 
 interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
