@@ -86,7 +86,8 @@ export type {
 export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { ContextFlow } from "./worker/context-flow.ts";
-export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
+export type { EffectsScope } from "./worker/effects-scope.ts";
+export type { Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { Permit } from "./worker/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
 export type { AttemptReport, OnAttempt } from "./engine/attempt-sink.ts";

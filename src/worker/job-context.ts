@@ -11,21 +11,19 @@ import { placeOfId } from "../model/flow/flow-meta.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import type { PublishedTo } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
-import { anySubmission, checkDefinition } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { EnqueueOptions } from "../engine/job-options.ts";
-import { kvDeleteKeys, kvKind, kvPutKeys, readKvPutOptions } from "../engine/kv.ts";
-import type { KvPutOptions } from "../engine/kv.ts";
+import { kvKind } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planGrowth } from "../engine/flows/grow-flow.ts";
-import { planJob } from "../engine/submit.ts";
 import { describeError, roundOf } from "../model/attempt-log.ts";
-import type { LeaseRef, NewJob } from "../store/records.ts";
+import type { LeaseRef } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { completed } from "./attempt-end.ts";
 import { ContextFlow } from "./context-flow.ts";
 import { EffectsDraft } from "./effects-draft.ts";
+import { effectsScope } from "./effects-scope.ts";
+import type { EffectsScope } from "./effects-scope.ts";
 import { extendByHand } from "./extend-leases.ts";
 import { encodeResult, shownError } from "./payloads.ts";
 
@@ -42,23 +40,6 @@ export interface JobLog {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-}
-
-/** Where effects are collected: for completion, or for the case that the job ends in failed. */
-export interface EffectsScope {
-  /**
-   * A follow-up job, submitted in the same step as this job's end. @returns its id; where its unique key is held by
-   * another job then, that job is kept and the id is nobody's.
-   */
-  readonly enqueue: <In, Out, Result, Returned>(
-    job: JobDefinition<In, Out, Result, Returned>,
-    input: NoInfer<In>,
-    options?: EnqueueOptions<NoInfer<In>>,
-  ) => string;
-  readonly kv: {
-    put(key: string, value: unknown, options?: Pick<KvPutOptions, "version" | "ttl">): void;
-    delete(key: string, options?: Pick<KvPutOptions, "version">): void;
-  };
 }
 
 /** What the worker's own code reaches behind a context, and no application. */
@@ -275,53 +256,11 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return { id, seq, fence };
   }
 
-  #scope(
-    which: "effects" | "failureEffects",
-    mintId = () => this.#engine.mintIdBeside(this.id),
-  ): EffectsScope {
-    const engine = this.#engine;
-    const scope = which === "effects" ? "" : "onFailure.";
-    const draft = (call: string): EffectsDraft => {
-      this.#checkEffect(`${scope}${call}`);
-      return (this.#attempt[which] ??= new EffectsDraft());
-    };
-    return {
-      enqueue: (job, input, options) => {
-        checkDefinition(job, "enqueue");
-        if (options?.repeatOf !== undefined)
-          throw new MillraceError(
-            "invalid-option",
-            "enqueue: a handler's follow-up is made once; repeatOf is not for it.",
-          );
-        const id = options?.id ?? mintId();
-        draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
-          this.#traced(planJob(engine, anySubmission(job, input, options), () => id)),
-        );
-        return id;
-      },
-      kv: {
-        put: (key, value, options) =>
-          draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
-            key,
-            engine.settings.coder.encode(value, "kv value"),
-            readKvPutOptions(options, kvPutKeys),
-          ),
-        delete: (key, options) =>
-          draft(`kv.delete(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
-            key,
-            null,
-            readKvPutOptions(options, kvDeleteKeys),
-          ),
-      },
-    };
-  }
-
-  #traced(planned: NewJob | Promise<NewJob>): NewJob | Promise<NewJob> {
-    const { telemetry } = this.#engine.settings;
-    if (telemetry === null) return planned;
-    return planned instanceof Promise
-      ? planned.then((job) => telemetry.followUp(job, this.#attempt))
-      : telemetry.followUp(planned, this.#attempt);
+  #scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope {
+    return effectsScope(this.#engine, this.#attempt, {
+      ...{ which, check: (call) => this.#checkEffect(call) },
+      ...(mintId === undefined ? {} : { mintId }),
+    });
   }
 
   /**

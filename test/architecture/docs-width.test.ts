@@ -18,7 +18,7 @@ function tooWide(text: string): number[] {
   const found: number[] = [];
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trimStart().startsWith("```")) isCode = !isCode;
-    else if (!isCode && !line.startsWith("|") && [...line].length > columnsMax) found.push(index + 1);
+    else if (!isCode && !line.startsWith("|") && Array.from(line).length > columnsMax) found.push(index + 1);
   }
   return found;
 }
