@@ -1,7 +1,7 @@
 /**
- * BullMQ as it ships, on the driver that Millrace uses too: a Queue and a Worker at the concurrency given, finished jobs kept (its default,
- * as Millrace's), no QueueEvents, no metrics, no telemetry. Its queue trims its events to about 10,000; it keeps no other history
- * than the finished jobs themselves.
+ * BullMQ as it ships, on the driver that Millrace uses too: a Queue and a Worker at the concurrency given, finished
+ * jobs kept (its default, as Millrace's), no QueueEvents, no metrics, no telemetry. Its queue trims its events to about
+ * 10,000; it keeps no other history than the finished jobs themselves.
  */
 import { FlowProducer, Queue, QueueEvents, Worker } from "bullmq";
 import type { FlowJob, JobsOptions } from "bullmq";

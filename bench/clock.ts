@@ -15,7 +15,10 @@ export function waitMs(delayMs: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, delayMs));
 }
 
-/** Spends some time turn by turn, leaving as little garbage as can be: what is measured must not pay for the wait before it. */
+/**
+ * Spends some time turn by turn, leaving as little garbage as can be: what is measured must not pay for the wait before
+ * it.
+ */
 export function spendMs(lengthMs: number): Promise<void> {
   const untilMs = performance.now() + lengthMs;
   return new Promise((resolve) => {
@@ -28,8 +31,8 @@ export function spendMs(lengthMs: number): Promise<void> {
 }
 
 /**
- * A heap without garbage of the set-up. Not by `--expose-gc` on the command line: BullMQ hands the process's flags to its
- * worker threads, which refuse that one, so that each of its jobs would fail.
+ * A heap without garbage of the set-up. Not by `--expose-gc` on the command line: BullMQ hands the process's flags to
+ * its worker threads, which refuse that one, so that each of its jobs would fail.
  */
 export function collectGarbage(): void {
   setFlagsFromString("--expose-gc");

@@ -1,6 +1,7 @@
 /**
- * A system under measurement, opened on one store. Each work is written once against this seam, so every system is asked
- * for the same in the same way. Calls that answer at once give no promise back: awaiting nothing would cost the peer.
+ * A system under measurement, opened on one store. Each work is written once against this seam, so every system is
+ * asked for the same in the same way. Calls that answer at once give no promise back: awaiting nothing would cost the
+ * peer.
  */
 import type { Executor, Mode } from "./figures.ts";
 import { makeInput } from "./input.ts";
@@ -21,7 +22,10 @@ export interface Contender {
   /** Absent where the system is not measured with flows. */
   openFlows?(): Promise<BenchFlows> | BenchFlows;
   work(options: WorkOptions): Promise<Workers> | Workers;
-  /** Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured with events. */
+  /**
+   * Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured
+   * with events.
+   */
   readonly listen?: (from: "now" | "start", what?: "all" | "failures") => Promise<Listening>;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
@@ -29,15 +33,22 @@ export interface Contender {
   openPermits?(): Promise<Permits>;
   /** Absent where the system is not measured with calls. */
   openCalls?(): Promise<Calls>;
-  /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
+  /**
+   * Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those
+   * still there.
+   */
   countFinished(filled: number): Promise<number> | number;
   /**
-   * Leaves so many keys at closed gates, one job waiting and one finished each. Absent where a system has no such gates.
+   * Leaves so many keys at closed gates, one job waiting and one finished each. Absent where a system has no such
+   * gates.
    */
   closeKeys?(count: number): Promise<void>;
   /** Leaves all waiting jobs finished, as working them off would, in whatever way is quick. */
   finishAll(count: number): Promise<void>;
-  /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. On a server, what the driver sends. */
+  /**
+   * Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. On a server,
+   * what the driver sends.
+   */
   readonly storeCalls: number;
   close(): Promise<unknown> | void;
 }
@@ -123,8 +134,8 @@ export interface Cancels {
 
 export interface Permits {
   /**
-   * Has a job run here that holds the only permit, enqueues the next one behind it and lets the first end. @returns when
-   * its handler ended.
+   * Has a job run here that holds the only permit, enqueues the next one behind it and lets the first end. @returns
+   * when its handler ended.
    */
   pass(next: BenchInput): Promise<number>;
   close(): Promise<void>;

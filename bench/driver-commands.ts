@@ -1,6 +1,7 @@
 /**
- * Counts every command that the driver ioredis sends in this process, whoever sends it and on whatever connection: Millrace and BullMQ share
- * one driver. What a function or script does inside the server counts as one command, the call.
+ * Counts every command that the driver ioredis sends in this process, whoever sends it and on whatever connection:
+ * Millrace and BullMQ share one driver. What a function or script does inside the server counts as one command, the
+ * call.
  */
 import { Redis } from "ioredis";
 

@@ -1,6 +1,7 @@
 /**
- * Every query that the `pg` driver sends in this process and its answer, whoever sends it: the three systems on Postgres share one driver. It is
- * how queries of an idle worker are counted, and how the end of a job is known where the peer tells it before the database has.
+ * Every query that the `pg` driver sends in this process and its answer, whoever sends it: the three systems on
+ * Postgres share one driver. It is how queries of an idle worker are counted, and how the end of a job is known where
+ * the peer tells it before the database has.
  */
 import pg from "pg";
 

@@ -1,4 +1,7 @@
-/** Handlers that run elsewhere, as the works `thread`, `process` and `pool` measure them: the same files for every system. */
+/**
+ * Handlers that run elsewhere, as the works `thread`, `process` and `pool` measure them: the same files for every
+ * system.
+ */
 import { fileURLToPath } from "node:url";
 import type { AnyJob } from "../src/engine/definition.ts";
 import { handler } from "../src/worker/handler.ts";

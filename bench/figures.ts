@@ -1,6 +1,6 @@
 /**
- * The words of the bench: what is measured, on which system, and what comes out. A result carries exactly the fields below, in
- * this order, because other programs read them as JSON lines.
+ * The words of the bench: what is measured, on which system, and what comes out. A result carries exactly the fields
+ * below, in this order, because other programs read them as JSON lines.
  */
 
 export const works = [

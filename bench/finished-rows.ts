@@ -1,6 +1,6 @@
 /**
- * Millions of finished jobs, written by SQL: one job is worked off, and its row in the history is the pattern for the others. They ended
- * over the past days, so that they lie in the partitions in which they would lie.
+ * Millions of finished jobs, written by SQL: one job is worked off, and its row in the history is the pattern for the
+ * others. They ended over the past days, so that they lie in the partitions in which they would lie.
  */
 import pg from "pg";
 import type { Contender } from "./contender.ts";
@@ -36,7 +36,8 @@ export async function fillFinished(contender: Contender, place: string, count: n
       const at = `(extract(epoch FROM now()) * 1000)::int8 - ${ago * dayMs}`;
       await client.query(`SELECT millrace.make_partitions_v1(${at})`);
     }
-    // The pattern keeps its place at the head; numbers of new jobs begin behind. Rows come with their count, or an audit in between would add it too.
+    // The pattern keeps its place at the head; numbers of new jobs begin behind. Rows come with their count, or an
+    // audit in between would add it too.
     for (let from = 2; from <= count; from += chunk) {
       const to = Math.min(count, from + chunk - 1);
       await client.query("BEGIN");

@@ -1,8 +1,8 @@
 /**
- * graphile-worker in two modes. default: every slot fetches and completes its own job. local-queue: its fastest documented settings, a local
- * queue of 500 jobs or of 2,000, and completions batched without delay; it then says that a job is complete before
- * the database has, so the end of a job is taken from the database's own answer. It deletes finished jobs and checks
- * no fence.
+ * graphile-worker in two modes. default: every slot fetches and completes its own job. local-queue: its fastest
+ * documented settings, a local queue of 500 jobs or of 2,000, and completions batched without delay; it then says that
+ * a job is complete before the database has, so the end of a job is taken from the database's own answer. It deletes
+ * finished jobs and checks no fence.
  */
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import type { Contender, OpenOptions } from "./contender.ts";

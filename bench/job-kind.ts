@@ -9,10 +9,11 @@ import type { BenchInput } from "./input.ts";
 /**
  * fails-once: the first attempt throws, and the job is tried again without a delay.
  * unique: the job holds a key of its own until its end. tagged: it has two tags.
- * limited: at most `limitedTo` run at once, over all processes. limited-widely: `limitedWidelyTo`. alone: one. rated: a rate that lets every job of a run pass, so that
- * what is measured is the price of having one. grouped: of `groupKeys` keys that take turns. fifo: of as many keys,
- * one job of a key at a time, in their order. keyed: at most `perKeyMax` of a key at once, with `limitKeys` keys.
- * thread, process, pool: plain jobs whose handler runs in threads, in child processes, or in programs of any language.
+ * limited: at most `limitedTo` run at once, over all processes. limited-widely: `limitedWidelyTo`. alone: one. rated: a
+ * rate that lets every job of a run pass, so that what is measured is the price of having one. grouped: of `groupKeys`
+ * keys that take turns. fifo: of as many keys, one job of a key at a time, in their order. keyed: at most `perKeyMax`
+ * of a key at once, with `limitKeys` keys. thread, process, pool: plain jobs whose handler runs in threads, in child
+ * processes, or in programs of any language.
  */
 export type JobKind =
   | "plain"
@@ -64,8 +65,8 @@ export function jobKindOf(work: string, mode: Mode): JobKind {
 }
 
 /**
- * How many attempts a job takes. A drain counts the ends of attempts: a job that failed goes behind all that wait, so by
- * finished jobs alone the first half of such a drain would be outside the clock.
+ * How many attempts a job takes. A drain counts the ends of attempts: a job that failed goes behind all that wait, so
+ * by finished jobs alone the first half of such a drain would be outside the clock.
  */
 export function attemptsOf(kind: JobKind): number {
   return kind === "fails-once" ? 2 : 1;

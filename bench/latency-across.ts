@@ -1,7 +1,8 @@
 /**
- * Latency from one process to another: one enqueues, the other works, and this one sets the pace. The clock of a sample runs from the call
- * of enqueue until the handler starts, or, of a job that waits for a permit, from the end of the handler that holds it; both processes read
- * the machine's monotonic clock. The next job is enqueued only after the last has started and the worker has had a moment to fall idle.
+ * Latency from one process to another: one enqueues, the other works, and this one sets the pace. The clock of a sample
+ * runs from the call of enqueue until the handler starts, or, of a job that waits for a permit, from the end of the
+ * handler that holds it; both processes read the machine's monotonic clock. The next job is enqueued only after the
+ * last has started and the worker has had a moment to fall idle.
  */
 import { waitMs } from "./clock.ts";
 import { percentile } from "./figures.ts";

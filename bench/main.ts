@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: Millrace beside its peers in the same run, or its engine alone. Results go to standard output, progress to standard
- * error. How it is measured and how to read it: docs/operating/benchmarks.md.
+ * `npm run bench`: Millrace beside its peers in the same run, or its engine alone. Results go to standard output,
+ * progress to standard error. How it is measured and how to read it: docs/operating/benchmarks.md.
  */
 import { readCommandLine, usage, UsageError } from "./command-line.ts";
 import type { Asked } from "./command-line.ts";

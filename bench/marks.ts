@@ -1,7 +1,7 @@
 /**
- * When how many jobs were finished, and the rate that follows. The clock of a drain runs between two marks: from the one that ends
- * the warm-up to the last. So start-up, the first claim and cold code are outside it, for every system alike and over any
- * number of processes.
+ * When how many jobs were finished, and the rate that follows. The clock of a drain runs between two marks: from the
+ * one that ends the warm-up to the last. So start-up, the first claim and cold code are outside it, for every system
+ * alike and over any number of processes.
  */
 import { nowMs } from "./clock.ts";
 

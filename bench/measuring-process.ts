@@ -1,6 +1,6 @@
 /**
- * One measurement in a process of its own: opens one system on one file, does one work, says what came out. Nothing of an earlier
- * measurement (heap, compiled code, open files) can reach into it.
+ * One measurement in a process of its own: opens one system on one file, does one work, says what came out. Nothing of
+ * an earlier measurement (heap, compiled code, open files) can reach into it.
  */
 import { enqueueInBulk } from "./contender.ts";
 import type { Contender } from "./contender.ts";

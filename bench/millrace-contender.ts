@@ -1,6 +1,6 @@
 /**
- * Millrace as it ships: the store's own durability, feed, fences, history and duties on, everything at its default. Opened by hand
- * instead of by `Millrace.open` only so that a counting store fits between the engine and its store.
+ * Millrace as it ships: the store's own durability, feed, fences, history and duties on, everything at its default.
+ * Opened by hand instead of by `Millrace.open` only so that a counting store fits between the engine and its store.
  */
 import { StatementSync } from "node:sqlite";
 import { Millrace } from "../src/client/millrace.ts";

@@ -1,4 +1,7 @@
-/** A job that holds the only permit of a limit, with another behind it that waits for the permit: what the work `permit` measures. */
+/**
+ * A job that holds the only permit of a limit, with another behind it that waits for the permit: what the work `permit`
+ * measures.
+ */
 import type { Millrace } from "../src/client/millrace.ts";
 import { job } from "../src/engine/definition.ts";
 import type { JobDefinition } from "../src/engine/definition.ts";

@@ -1,7 +1,8 @@
 /**
- * pg-boss with its fastest documented settings: no scheduling and no supervision while it is measured, inserts of 1,000, and either
- * loops of fetch and complete by 1,000 or work() with batches of 1,000 that fetches on at once while its batches come full. To be quick for a
- * single job its queue asks for LISTEN/NOTIFY. It keeps finished jobs in place, and checks no fence.
+ * pg-boss with its fastest documented settings: no scheduling and no supervision while it is measured, inserts of
+ * 1,000, and either loops of fetch and complete by 1,000 or work() with batches of 1,000 that fetches on at once while
+ * its batches come full. To be quick for a single job its queue asks for LISTEN/NOTIFY. It keeps finished jobs in
+ * place, and checks no fence.
  */
 import { randomUUID } from "node:crypto";
 import { PgBoss } from "pg-boss";
@@ -127,8 +128,8 @@ function fetchLoops(
 }
 
 /**
- * Its flows are jobs that wait for others by name. What waits is freed by a poll, once a second at best; `resolveFlow` is
- * the pass of it that an application asks for, here behind every batch that has ended.
+ * Its flows are jobs that wait for others by name. What waits is freed by a poll, once a second at best; `resolveFlow`
+ * is the pass of it that an application asks for, here behind every batch that has ended.
  */
 function openPgBossFlows(boss: PgBoss): {
   readonly flows: BenchFlows;

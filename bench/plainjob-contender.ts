@@ -1,7 +1,7 @@
 /**
- * plainjob with its fastest documented settings: better-sqlite3, a silent logger (its own writes several lines per job to the console),
- * no callback before a job, and for latency the shortest poll interval. It sets WAL and synchronous = NORMAL by itself and offers
- * no other; it has no concurrency inside a process, only several processes on one file.
+ * plainjob with its fastest documented settings: better-sqlite3, a silent logger (its own writes several lines per job
+ * to the console), no callback before a job, and for latency the shortest poll interval. It sets WAL and synchronous =
+ * NORMAL by itself and offers no other; it has no concurrency inside a process, only several processes on one file.
  */
 import Database from "better-sqlite3";
 import { JobStatus, better, defineQueue, defineWorker } from "plainjob";

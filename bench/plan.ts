@@ -1,6 +1,6 @@
 /**
- * What is measured, in which order and over how many jobs. A group holds everything that is compared with each other: its entries
- * take turns, round by round, so that a busy moment of the machine hits all of them.
+ * What is measured, in which order and over how many jobs. A group holds everything that is compared with each other:
+ * its entries take turns, round by round, so that a busy moment of the machine hits all of them.
  */
 import { availableParallelism } from "node:os";
 import type { Asked } from "./command-line.ts";

@@ -1,6 +1,6 @@
 /**
- * Runs one group: its entries in turn, round by round, each in fresh processes on a fresh file, and the median of the rounds as the
- * result. A drain is counted only if the store itself knows of every job that was counted.
+ * Runs one group: its entries in turn, round by round, each in fresh processes on a fresh file, and the median of the
+ * rounds as the result. A drain is counted only if the store itself knows of every job that was counted.
  */
 import type { Asked } from "./command-line.ts";
 import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
@@ -28,7 +28,10 @@ interface Measured {
   readonly durability: string;
 }
 
-/** Copying so much for every round would take longer than measuring: rounds follow each other in one place, filled up before each. */
+/**
+ * Copying so much for every round would take longer than measuring: rounds follow each other in one place, filled up
+ * before each.
+ */
 const uncopied = "10000000 finished";
 
 export async function runGroup(group: Group, options: RunOptions): Promise<readonly Result[]> {
@@ -127,7 +130,9 @@ async function measureEntry(
   }
 }
 
-/** The calls of all processes together. They begin to count at once: what a start costs belongs to nobody's idle time. */
+/**
+ * The calls of all processes together. They begin to count at once: what a start costs belongs to nobody's idle time.
+ */
 async function idleInProcesses(
   measurement: Measurement,
   processes: number,

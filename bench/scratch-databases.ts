@@ -1,6 +1,7 @@
 /**
- * Databases of one run of the bench, all on one Postgres 18 that the bench starts for itself, durable as it ships: every system
- * works on the same server with the same settings. A server of the caller's own is used instead when MILLRACE_BENCH_POSTGRES names it.
+ * Databases of one run of the bench, all on one Postgres 18 that the bench starts for itself, durable as it ships:
+ * every system works on the same server with the same settings. A server of the caller's own is used instead when
+ * MILLRACE_BENCH_POSTGRES names it.
  */
 import { existsSync, rmSync } from "node:fs";
 import pg from "pg";

@@ -1,6 +1,6 @@
 /**
- * Database files of one run of the bench, all in one folder on the disk the repository lies on (a temporary folder may be memory, where
- * waiting for the disk costs nothing).
+ * Database files of one run of the bench, all in one folder on the disk the repository lies on (a temporary folder may
+ * be memory, where waiting for the disk costs nothing).
  */
 import { constants } from "node:fs";
 import { copyFile, mkdir, readdir, rm } from "node:fs/promises";

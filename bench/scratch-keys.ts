@@ -1,7 +1,7 @@
 /**
- * Places on one Redis server that the bench starts for itself, each under a prefix of its own: every system works on the same server with the
- * same settings. Its append-only file lies on the disk of the repository, like the files of the other stores. A server of the caller's
- * own is used instead when MILLRACE_BENCH_REDIS names it.
+ * Places on one Redis server that the bench starts for itself, each under a prefix of its own: every system works on
+ * the same server with the same settings. Its append-only file lies on the disk of the repository, like the files of
+ * the other stores. A server of the caller's own is used instead when MILLRACE_BENCH_REDIS names it.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,10 @@ import type { Scratch } from "./scratch.ts";
 
 const cacheFolder = fileURLToPath(new URL("../node_modules/.cache/millrace-bench", import.meta.url));
 
-/** What differs from the server's defaults, beside the append-only file. No rewrite of that file falls into a measurement. */
+/**
+ * What differs from the server's defaults, beside the append-only file. No rewrite of that file falls into a
+ * measurement.
+ */
 const serverSettings = [
   ["appendonly", "yes"],
   ["appendfsync", "everysec"],

@@ -1,6 +1,7 @@
 /**
- * A store that does nothing, as fast as nothing can be done: claims hand out jobs made beforehand, settles and submits say yes.
- * What a run over it costs is the engine's own cost. It keeps no promise of the contract beyond the shape of its answers.
+ * A store that does nothing, as fast as nothing can be done: claims hand out jobs made beforehand, settles and submits
+ * say yes. What a run over it costs is the engine's own cost. It keeps no promise of the contract beyond the shape of
+ * its answers.
  */
 import { notYetSupported } from "../src/model/error.ts";
 import { routeOf } from "../src/model/route.ts";

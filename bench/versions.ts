@@ -1,4 +1,7 @@
-/** The versions of what is measured, as their packages say. Read as files: not every package lets its package.json be imported. */
+/**
+ * The versions of what is measured, as their packages say. Read as files: not every package lets its package.json be
+ * imported.
+ */
 import { readFileSync } from "node:fs";
 import type { SystemName } from "./figures.ts";
 

@@ -1,6 +1,6 @@
-// The whole check behind `npm test`: types, format, lint and unused code (two at a time), then Vitest, whose closing lines end the output.
-// A check that fails shows its output and ends the run before the tests. With arguments it runs Vitest only, with those
-// arguments: `npm test -- src/model` narrows to the files whose path contains that.
+// The whole check behind `npm test`: types, format, lint and unused code (two at a time), then Vitest, whose closing
+// lines end the output. A check that fails shows its output and ends the run before the tests. With arguments it runs
+// Vitest only, with those arguments: `npm test -- src/model` narrows to the files whose path contains that.
 import { spawn } from "node:child_process";
 import { resolve as resolvePath } from "node:path";
 

@@ -1,5 +1,6 @@
-// A Vitest reporter that ends the output with one plain line, `N passed, N failed`, for people and programs that read only the last line.
-// A file that does not load and an error that escapes its test count as failures, so that the line never looks better than the exit code.
+// A Vitest reporter that ends the output with one plain line, `N passed, N failed`, for people and programs that read
+// only the last line. A file that does not load and an error that escapes its test count as failures, so that the line
+// never looks better than the exit code.
 import type { Reporter, TestModule } from "vitest/node";
 
 export default class ClosingLine implements Reporter {

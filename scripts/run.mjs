@@ -1,5 +1,6 @@
-// What every npm script calls: sets the clone up (see setup.mjs), then runs the named target with the pinned Node, passing on arguments,
-// signals and exit code. Runs on Node 20 without dependencies, because that may be all a fresh machine has.
+// What every npm script calls: sets the clone up (see setup.mjs), then runs the named target with the pinned Node,
+// passing on arguments, signals and exit code. Runs on Node 20 without dependencies, because that may be all a fresh
+// machine has.
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { delimiter, dirname, join } from "node:path";
@@ -24,7 +25,8 @@ if (target === undefined) {
   process.exit(2);
 }
 
-// A signal during the set-up first ends npm, so that the lock (released on exit) never frees a folder that npm still writes to.
+// A signal during the set-up first ends npm, so that the lock (released on exit) never frees a folder that npm still
+// writes to.
 const endings = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 for (const [signal, code] of Object.entries(endings))
   process.once(signal, () => stopSetUp().finally(() => process.exit(code)));
@@ -50,7 +52,8 @@ const child = spawn(nodePath, [...target, ...args], {
   stdio: "inherit",
   env: { ...process.env, PATH: path },
 });
-// A terminal sends Ctrl-C to the whole group, the child included; passing it on again would read as a second, impatient Ctrl-C.
+// A terminal sends Ctrl-C to the whole group, the child included; passing it on again would read as a second, impatient
+// Ctrl-C.
 process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
 process.on("SIGTERM", () => child.kill("SIGTERM"));
 process.on("SIGHUP", () => child.kill("SIGHUP"));

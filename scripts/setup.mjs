@@ -1,8 +1,8 @@
-// Makes node_modules match package-lock.json and puts the pinned Node at node_modules/node/bin. The npm package `node` fetches its
-// binary in an install script; install scripts are off for everything (.npmrc), so this file installs the binary's package itself
-// and accepts it only with the integrity written in pinned-node.json. The pinned Node gets no link in node_modules/.bin: npm puts that
-// folder first in PATH, so a Node there that cannot start (a folder shared with another system) would stop this very script.
-// Runs on Node 20 without dependencies.
+// Makes node_modules match package-lock.json and puts the pinned Node at node_modules/node/bin. The npm package `node`
+// fetches its binary in an install script; install scripts are off for everything (.npmrc), so this file installs the
+// binary's package itself and accepts it only with the integrity written in pinned-node.json. The pinned Node gets no
+// link in node_modules/.bin: npm puts that folder first in PATH, so a Node there that cannot start (a folder shared
+// with another system) would stop this very script. Runs on Node 20 without dependencies.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -18,7 +18,10 @@ const binary = join(modules, "node", "bin", process.platform === "win32" ? "node
 const NETWORK_TROUBLE =
   /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED/;
 
-/** A set-up that cannot work; its message is the one line that the user needs, `detail` is npm's output where that helps. */
+/**
+ * A set-up that cannot work; its message is the one line that the user needs, `detail` is npm's output where that
+ * helps.
+ */
 export class SetupError extends Error {
   constructor(message, detail = "") {
     super(message);
@@ -65,7 +68,9 @@ function archPackage() {
   return pinned.packages[`${process.platform}-${process.arch}`];
 }
 
-/** The machine's own Node serves if it has exactly the pinned version, also where no binary is published for the system. */
+/**
+ * The machine's own Node serves if it has exactly the pinned version, also where no binary is published for the system.
+ */
 function nodePath() {
   return process.versions.node === pinned.version ? process.execPath : binary;
 }
@@ -131,7 +136,10 @@ async function installNode(addProcess) {
   }
 }
 
-/** Runs npm quietly, independent of the user's own npm settings; its output is shown only when it fails for a reason of its own. */
+/**
+ * Runs npm quietly, independent of the user's own npm settings; its output is shown only when it fails for a reason of
+ * its own.
+ */
 async function npm(args, cwd, addProcess) {
   const settings = [
     "--ignore-scripts",

@@ -1,6 +1,6 @@
 /**
- * From a URL to a Millrace: the only place outside the command line and the tests that names a concrete store. A store's code is
- * loaded when its scheme is used, not before.
+ * From a URL to a Millrace: the only place outside the command line and the tests that names a concrete store. A
+ * store's code is loaded when its scheme is used, not before.
  */
 import { Millrace } from "./client/millrace.ts";
 import { readMillraceOptions } from "./client/millrace-options.ts";

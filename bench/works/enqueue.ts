@@ -1,4 +1,7 @@
-/** Enqueueing: one by one, many promises at a time, and in bulk. Every job counted was acknowledged before the clock stopped. */
+/**
+ * Enqueueing: one by one, many promises at a time, and in bulk. Every job counted was acknowledged before the clock
+ * stopped.
+ */
 import { collectGarbage, nowMs } from "../clock.ts";
 import { bulkJobs } from "../contender.ts";
 import type { Contender } from "../contender.ts";

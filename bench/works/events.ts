@@ -18,7 +18,10 @@ interface ListenPart {
   readonly mode: Mode;
   /** So many jobs wait to be drained. */
   readonly jobs: number;
-  /** Called once it listens. One that takes everything has read the jobs that wait by then, as one that was there before. */
+  /**
+   * Called once it listens. One that takes everything has read the jobs that wait by then, as one that was there
+   * before.
+   */
   readonly ready: () => void;
   readonly stop: Promise<void>;
 }

@@ -1,7 +1,7 @@
 /**
  * Flows: chains of ten (how many per second many at a time, and how long one alone takes), one job that fans out to a
- * thousand that join in one, a race of which the first of a thousand wins, and how long the submit of a large one takes.
- * A flow counts when its submitter has heard of its end.
+ * thousand that join in one, a race of which the first of a thousand wins, and how long the submit of a large one
+ * takes. A flow counts when its submitter has heard of its end.
  */
 import { collectGarbage, nowMs } from "../clock.ts";
 import type { BenchFlows, Contender } from "../contender.ts";

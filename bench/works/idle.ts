@@ -2,7 +2,10 @@
 import { waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 
-/** The first claims, the first run of every duty (but for the walk of the index audit) and the first look at the file belong to the start. */
+/**
+ * The first claims, the first run of every duty (but for the walk of the index audit) and the first look at the file
+ * belong to the start.
+ */
 const settleDownMs = 6000;
 /** A claim trusts hints of partitions only once they have been listened to for ten seconds. */
 const settlePartitionsMs = 14_000;

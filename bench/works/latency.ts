@@ -1,10 +1,11 @@
 /**
- * Latency: from the call of enqueue until the handler starts, in one process, with nothing else waiting. The next job is enqueued only
- * after the store has acknowledged the end of the last one: at once, or, rested, when everything has had a moment to fall asleep. At once the
- * way of a job is measured; rested also how long the machine takes to wake up and to fill its caches again, at every step of that way.
+ * Latency: from the call of enqueue until the handler starts, in one process, with nothing else waiting. The next job
+ * is enqueued only after the store has acknowledged the end of the last one: at once, or, rested, when everything has
+ * had a moment to fall asleep. At once the way of a job is measured; rested also how long the machine takes to wake up
+ * and to fill its caches again, at every step of that way.
  *
- * Node fires timers in steps of a millisecond, all that are due together: an enqueue out of a timer would always meet a worker that polls by
- * timer at the same point of its beat. So the last stretch of the pause is spent turn by turn.
+ * Node fires timers in steps of a millisecond, all that are due together: an enqueue out of a timer would always meet a
+ * worker that polls by timer at the same point of its beat. So the last stretch of the pause is spent turn by turn.
  */
 import { collectGarbage, nowMs, spendMs, waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";

@@ -1,4 +1,7 @@
-/** Memory: the heap after every slice of jobs that one process enqueues and works off, garbage collected each time. Flat is right. */
+/**
+ * Memory: the heap after every slice of jobs that one process enqueues and works off, garbage collected each time. Flat
+ * is right.
+ */
 import { collectGarbage } from "../clock.ts";
 import { enqueueInBulk } from "../contender.ts";
 import type { Contender } from "../contender.ts";

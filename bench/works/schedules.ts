@@ -1,6 +1,6 @@
 /**
- * Schedules: many that fire every hour. While none is due, how much of a core the process takes; and once all are due in
- * one second, how long it takes until half of them and all of them have their jobs in the store.
+ * Schedules: many that fire every hour. While none is due, how much of a core the process takes; and once all are due
+ * in one second, how long it takes until half of them and all of them have their jobs in the store.
  *
  *   schedules defined │ duties start, settle down │ idle: CPU time │ the tick │ looks at the count of jobs │
  */

@@ -1,7 +1,7 @@
 /**
  * Topics: how many jobs publishes make per second, each publish a job for each of ten subscriptions, many in flight; in
- * turns with the same jobs by enqueueMany of ten (mode "plain-jobs"). Every job counted was acknowledged before the clock
- * stopped.
+ * turns with the same jobs by enqueueMany of ten (mode "plain-jobs"). Every job counted was acknowledged before the
+ * clock stopped.
  */
 import { collectGarbage, nowMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";

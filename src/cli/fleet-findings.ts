@@ -1,6 +1,6 @@
 /**
- * What doctor says of the workers of a store, from their notices and the tallies: ready jobs that nobody works on or that
- * a pause holds back, handlers that ignore their abort and hold slots, and clocks that differ.
+ * What doctor says of the workers of a store, from their notices and the tallies: ready jobs that nobody works on or
+ * that a pause holds back, handlers that ignore their abort and hold slots, and clocks that differ.
  */
 import { pausedQueues } from "../client/count-jobs.ts";
 import { heldByCapability } from "../client/held-by-capability.ts";

@@ -1,15 +1,15 @@
 /**
- * The graph of a flow as lines of text. Nodes of a chain stand straight below each other, what branches off is drawn as a
- * tree (flow-levels.ts), and what is inside of a part is set off by a dotted line. What the place of a line does not say,
- * its end does.
+ * The graph of a flow as lines of text. Nodes of a chain stand straight below each other, what branches off is drawn as
+ * a tree (flow-levels.ts), and what is inside of a part is set off by a dotted line. What the place of a line does not
+ * say, its end does.
  *
  *   ✓ fetch            completed                         400ms
  *   ├─ ● render ×1,000  60 running, 940 completed         map, 2 may fail
  *   ├─ ✓ check         completed                         12ms
  *   └─ · merge         blocked                           after render, check
  *
- * A map, a group or a race of many nodes is one line that counts them, and so are many nodes with the same job, parents and
- * children.
+ * A map, a group or a race of many nodes is one line that counts them, and so are many nodes with the same job, parents
+ * and children.
  */
 import type { FlowNodeView } from "../client/flows.ts";
 import { durationText } from "../model/duration.ts";

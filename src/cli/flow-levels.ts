@@ -1,7 +1,7 @@
 /**
- * The graph of a flow, level by level, as it is to be drawn: the flow itself is one level, and the inside of each of its
- * parts is another. At a level a part is one node. Every node gets a place under the last node that all ways to it go
- * through (its dominator), so that a graph is drawn as a tree of which each node is in one place.
+ * The graph of a flow, level by level, as it is to be drawn: the flow itself is one level, and the inside of each of
+ * its parts is another. At a level a part is one node. Every node gets a place under the last node that all ways to it
+ * go through (its dominator), so that a graph is drawn as a tree of which each node is in one place.
  */
 import type { FlowNodeView } from "../client/flows.ts";
 

@@ -1,6 +1,7 @@
 /**
- * The settings of a queue as options: its bounds (read-bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`, `--backoff 30s` or
- * `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes one away.
+ * The settings of a queue as options: its bounds (read-bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`,
+ * `--backoff 30s` or `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes
+ * one away.
  */
 import type { QueueEdit } from "../client/queue-edit.ts";
 import { durationText } from "../model/duration.ts";

@@ -1,6 +1,6 @@
 /**
- * Bounds of a queue or a limit as options: `--concurrency 5`, `--rate 100/1m`, `--burst 10`; `none` takes one away. With
- * `--key-` before them they are those of each key of a limit.
+ * Bounds of a queue or a limit as options: `--concurrency 5`, `--rate 100/1m`, `--burst 10`; `none` takes one away.
+ * With `--key-` before them they are those of each key of a limit.
  */
 import type { Rate } from "../model/limit.ts";
 import { durationText } from "../model/duration.ts";

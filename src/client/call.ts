@@ -134,7 +134,9 @@ function readCallOptions(options: CallJobOptions, what: string): ReadCallOptions
   };
 }
 
-/** A job that is not due before the wait is over, or whose end may be gone before its caller has read it, is not called. */
+/**
+ * A job that is not due before the wait is over, or whose end may be gone before its caller has read it, is not called.
+ */
 function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, timeoutMs: number): void {
   const what = `call ${JSON.stringify(name)}`;
   const waitText = durationText(timeoutMs);

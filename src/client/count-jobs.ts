@@ -11,9 +11,9 @@ import { unlessMissing } from "./unless-missing.ts";
 
 export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>> {
   /**
-   * How many of the ready ones something holds back: the pause, the rate or the concurrency of their queue, a limit that
-   * has no permit left for one of them, a missing capability; left out for none. Those that a single key holds back (a
-   * group, or one key of a limit) are not counted apart: nobody counts the jobs of each key.
+   * How many of the ready ones something holds back: the pause, the rate or the concurrency of their queue, a limit
+   * that has no permit left for one of them, a missing capability; left out for none. Those that a single key holds
+   * back (a group, or one key of a limit) are not counted apart: nobody counts the jobs of each key.
    */
   readonly held?: number;
 }

@@ -1,6 +1,6 @@
 /**
- * The handler of deliveries: brings one event to one hook, signed, by a guarded POST. Anything but an answer of 2xx is a
- * failed attempt. A hook that is gone ends its deliveries, one that is paused lets them wait.
+ * The handler of deliveries: brings one event to one hook, signed, by a guarded POST. Anything but an answer of 2xx is
+ * a failed attempt. A hook that is gone ends its deliveries, one that is paused lets them wait.
  */
 import type { Engine } from "../engine/engine.ts";
 import { deliverWebhook } from "../engine/webhooks/delivery.ts";

@@ -1,6 +1,6 @@
 /**
- * Verbs of jobs on a flow or a member of one. A member is part of a whole: what brings it back has to open its flow again,
- * and it is kept as long as its flow is.
+ * Verbs of jobs on a flow or a member of one. A member is part of a whole: what brings it back has to open its flow
+ * again, and it is kept as long as its flow is.
  */
 import type { Engine } from "../engine/engine.ts";
 import { cancelWhole, readFlow, replayNodes } from "../engine/flows/orders.ts";

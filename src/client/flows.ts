@@ -66,7 +66,9 @@ export interface FlowNodeView {
   readonly attempt: number;
   /** The nodes that it comes after, with what has to become of each. */
   readonly after: readonly { readonly name: string; readonly on: Condition }[];
-  /** How its join stands: how many of these it needs, and how many have come. Null for a node that comes after nothing. */
+  /**
+   * How its join stands: how many of these it needs, and how many have come. Null for a node that comes after nothing.
+   */
   readonly join: { readonly needs: number; readonly came: number } | null;
   /** What its last attempt threw, unless it completed. */
   readonly error: { readonly name: string; readonly message: string } | null;
@@ -201,7 +203,9 @@ export class Flows {
     return viewFlow(await this.#mustRead(id));
   }
 
-  /** Runs nodes again, and lets what waits for them wait again. @returns how many nodes run again, and how many wait. */
+  /**
+   * Runs nodes again, and lets what waits for them wait again. @returns how many nodes run again, and how many wait.
+   */
   async replay(
     id: string,
     options: ReplayFlowOptions = {},

@@ -1,6 +1,6 @@
 /**
- * Which job holds a group that is full. A failed one is found by its own index, so lists ask for those; a running one and
- * one that waits for its retry are looked for by explain alone, among the newest of the queue. Nobody waits for the
+ * Which job holds a group that is full. A failed one is found by its own index, so lists ask for those; a running one
+ * and one that waits for its retry are looked for by explain alone, among the newest of the queue. Nobody waits for the
  * answer of a long search: who is not found among so many is not named.
  */
 import { groupGateKey, keyedGate, readKeyUse } from "../model/lane.ts";

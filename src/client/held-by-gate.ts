@@ -1,6 +1,7 @@
 /**
- * Ready jobs that a limit, their group or their queue holds back: read for the jobs that somebody looks at, one call for
- * all of them, and a second one where a group does (group-holders.ts). A job knows the limits on its route by its policy, its group and its keys by its lane.
+ * Ready jobs that a limit, their group or their queue holds back: read for the jobs that somebody looks at, one call
+ * for all of them, and a second one where a group does (group-holders.ts). A job knows the limits on its route by its
+ * policy, its group and its keys by its lane.
  */
 import type { Engine } from "../engine/engine.ts";
 import { gatesToPass, limitGateKey } from "../model/gate.ts";

@@ -1,6 +1,6 @@
 /**
- * What holds a ready job back beside a free slot. A held job is `ready` and stays so; lists, counts and explain say what
- * it waits for. A gate comes before a capability: while it is closed, no worker could help.
+ * What holds a ready job back beside a free slot. A held job is `ready` and stays so; lists, counts and explain say
+ * what it waits for. A gate comes before a capability: while it is closed, no worker could help.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { JobRecord } from "../store/records.ts";

@@ -96,7 +96,9 @@ export class JobHandle<Result = unknown> {
   }
 }
 
-/** What an ended job gives its waiter; undefined where it has no result. @param name what the result's type belongs to. */
+/**
+ * What an ended job gives its waiter; undefined where it has no result. @param name what the result's type belongs to.
+ */
 export function resultOf(engine: Engine, record: JobRecord, name: string | null): unknown {
   checkIsJob(record, name);
   if (record.state !== "completed") throw endError(record);

@@ -49,9 +49,14 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
   /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
   readonly topic: PublishedTo | null;
-  /** The flow that it is a member of, with which it is kept and pruned, and the path of its node there; null for none. */
+  /**
+   * The flow that it is a member of, with which it is kept and pruned, and the path of its node there; null for none.
+   */
   readonly flow: FlowPlace | null;
-  /** The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are dropped. */
+  /**
+   * The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are
+   * dropped.
+   */
   readonly attempts: readonly AttemptView[];
   /** Those of them that did not complete. */
   readonly failures: readonly AttemptView[];

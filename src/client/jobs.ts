@@ -36,8 +36,9 @@ import { viewJobs } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
 
 /**
- * `unfinished`: it has not ended, or is a flow in which nothing failed, so there is nothing to replay. `key-held`: another
- * job has its unique key. `flow-member`: its replay is one of its flow, which takes no other input, time or attempts.
+ * `unfinished`: it has not ended, or is a flow in which nothing failed, so there is nothing to replay. `key-held`:
+ * another job has its unique key. `flow-member`: its replay is one of its flow, which takes no other input, time or
+ * attempts.
  */
 export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "flow-member" | "not-found";
 /** `running`: it runs, or is a flow that has not ended. `flow-member`: it goes with its flow. */
@@ -138,7 +139,10 @@ export class Jobs {
     });
   }
 
-  /** All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the rest. */
+  /**
+   * All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the
+   * rest.
+   */
   find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
   find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
@@ -178,8 +182,8 @@ export class Jobs {
   }
 
   /**
-   * Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). The replay of a
-   * member of a flow opens its flow again (`mill.flows.replay`); that of a flow runs what has failed in it.
+   * Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). The replay of
+   * a member of a flow opens its flow again (`mill.flows.replay`); that of a flow runs what has failed in it.
    */
   retry(id: string, options?: RetryJobOptions): Promise<RetryAnswer>;
   retry(query: JobQuery, options?: RetryJobOptions): Promise<Answers<RetryAnswer>>;
@@ -222,8 +226,8 @@ export class Jobs {
 
   /**
    * Takes one job by id, or all that match, out of the store with their history, unless they run: empties a queue, or
-   * clears what is finished. Only the event `removed` tells of it. A flow that has ended goes with all of its members, by
-   * its id; a member does not go alone.
+   * clears what is finished. Only the event `removed` tells of it. A flow that has ended goes with all of its members,
+   * by its id; a member does not go alone.
    */
   delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
   delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;

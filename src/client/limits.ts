@@ -171,8 +171,8 @@ export class LimitsClient {
   }
 
   /**
-   * Holds at once for what waits; what runs keeps what it has. Persists until the code's definition changes; the edit of a
-   * key until it is reset. For a key, null is what the limit says of each.
+   * Holds at once for what waits; what runs keeps what it has. Persists until the code's definition changes; the edit
+   * of a key until it is reset. For a key, null is what the limit says of each.
    */
   async edit(name: string, edit: LimitEdit): Promise<LimitState>;
   async edit(name: string, edit: BoundEdit, options: LimitKeyOptions): Promise<LimitKeyState>;
@@ -194,7 +194,10 @@ export class LimitsClient {
     return this.state(name);
   }
 
-  /** Back to what the code defines, a key to what the limit says of each; a cooldown ends, what was learned is forgotten. */
+  /**
+   * Back to what the code defines, a key to what the limit says of each; a cooldown ends, what was learned is
+   * forgotten.
+   */
   async reset(name: string): Promise<LimitState>;
   async reset(name: string, options: LimitKeyOptions): Promise<LimitKeyState>;
   async reset(name: string, options?: LimitKeyOptions): Promise<LimitState | LimitKeyState> {

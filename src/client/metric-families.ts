@@ -1,6 +1,6 @@
 /**
- * The metrics that Prometheus is given: their names, labels and what they mean. The page docs/guides/metrics.md lists them
- * and the dashboard beside it uses them; tests hold both against this file.
+ * The metrics that Prometheus is given: their names, labels and what they mean. The page docs/guides/metrics.md lists
+ * them and the dashboard beside it uses them; tests hold both against this file.
  */
 import type { MetricTotals, TotalSeries } from "../model/metric-totals.ts";
 import type { Family, Labels, Sample } from "../model/prometheus-text.ts";

@@ -19,8 +19,8 @@ export interface QueueGauges {
   /** Jobs by state, finished ones that are kept included; a state without jobs is left out. */
   readonly jobs: Readonly<Partial<Record<JobState, number>>>;
   /**
-   * For how long the job that is next in line has been due, in milliseconds: with one priority the oldest ready one. Null
-   * where none is ready.
+   * For how long the job that is next in line has been due, in milliseconds: with one priority the oldest ready one.
+   * Null where none is ready.
    */
   readonly oldestReadyMs: number | null;
   /** Ready jobs that something holds back, as counts tell it (count-jobs.ts). */

@@ -158,8 +158,8 @@ export class Metrics {
   }
 
   /**
-   * Everything in the text format of Prometheus: what all processes of the store have counted since it was made, and what
-   * stands now. The answer is the same from every process, so one of them is to be scraped.
+   * Everything in the text format of Prometheus: what all processes of the store have counted since it was made, and
+   * what stands now. The answer is the same from every process, so one of them is to be scraped.
    */
   async prometheus(): Promise<string> {
     const { metrics, store } = this.#engine;

@@ -99,8 +99,8 @@ export interface MillraceOptions extends StoreOptions {
   /** For how long a call is repeated while the store is away; 10 s by default. */
   giveUp?: Duration;
   /**
-   * Called with every attempt of this process that has ended, once the store has its end: for StatsD and the like. What it
-   * throws, or how slow it is, changes nothing for the job.
+   * Called with every attempt of this process that has ended, once the store has its end: for StatsD and the like. What
+   * it throws, or how slow it is, changes nothing for the job.
    */
   onAttempt?: OnAttempt;
   /** What looks at enqueues and attempts, such as `openTelemetry()` of `millrace/opentelemetry`. */
@@ -108,8 +108,8 @@ export interface MillraceOptions extends StoreOptions {
   /** Whether this process counts jobs, attempts and their times for `mill.metrics`; true by default. */
   metrics?: boolean;
   /**
-   * For deliveries of webhooks by this process: with `allowPrivate` also to addresses that are not of the public internet,
-   * all of them or those of some networks (`["10.1.0.0/16"]`).
+   * For deliveries of webhooks by this process: with `allowPrivate` also to addresses that are not of the public
+   * internet, all of them or those of some networks (`["10.1.0.0/16"]`).
    */
   webhooks?: { allowPrivate?: boolean | readonly string[] };
   /** False for silence. Default: warnings and errors on standard error. */

@@ -210,8 +210,8 @@ export class Millrace implements Enqueuer {
   }
 
   /**
-   * Defines a schedule: the store keeps it, and any process with duties fires it. Said again in the same words it changes
-   * nothing, so that an operator's edits stay.
+   * Defines a schedule: the store keeps it, and any process with duties fires it. Said again in the same words it
+   * changes nothing, so that an operator's edits stay.
    */
   async schedule<In, Out, Result, Returned>(
     name: string,
@@ -305,8 +305,8 @@ export class Millrace implements Enqueuer {
   }
 
   /**
-   * What is left alone: by the duties of any process for a while, because it failed again and again; for good, because the
-   * store could not read the record and has set it aside.
+   * What is left alone: by the duties of any process for a while, because it failed again and again; for good, because
+   * the store could not read the record and has set it aside.
    */
   quarantined(): Promise<readonly Quarantined[]> {
     return readQuarantined(this.#engine.store);

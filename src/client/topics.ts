@@ -50,7 +50,9 @@ export class Topics {
     return found === null ? null : viewTopic(found);
   }
 
-  /** Makes the topic known to the store before anybody has subscribed: what is published to it until then makes no job. */
+  /**
+   * Makes the topic known to the store before anybody has subscribed: what is published to it until then makes no job.
+   */
   async declare(topic: TopicDefinition<never> | string): Promise<TopicView> {
     return viewTopic(await changeTopic(this.#engine, nameOf(topic, "topics.declare"), () => null));
   }
@@ -64,7 +66,10 @@ export class Topics {
     return viewTopic(await subscribe(this.#engine, subscription(topic, job, options)));
   }
 
-  /** Once this has answered, no publish makes a job for it; jobs that were made stay. @returns false where there was none. */
+  /**
+   * Once this has answered, no publish makes a job for it; jobs that were made stay. @returns false where there was
+   * none.
+   */
   async unsubscribe(topic: TopicDefinition<never> | string, name: string): Promise<boolean> {
     checkName(name, "topics.unsubscribe: name");
     let isFound = false;

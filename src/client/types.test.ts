@@ -14,7 +14,9 @@ import type { JobContext } from "../worker/job-context.ts";
 import type { JobHandle } from "./job-handle.ts";
 import type { Millrace } from "./millrace.ts";
 
-/** The same job in every way there is to write it: an enum, a literal, a tuple, an optional part, a result of two kinds. */
+/**
+ * The same job in every way there is to write it: an enum, a literal, a tuple, an optional part, a result of two kinds.
+ */
 type Input = {
   kind: "small" | "large";
   version: 1;

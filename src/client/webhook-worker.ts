@@ -1,4 +1,6 @@
-/** The worker of deliveries in this process: it runs while the process has the turn of webhooks (duties/webhooks.ts). */
+/**
+ * The worker of deliveries in this process: it runs while the process has the turn of webhooks (duties/webhooks.ts).
+ */
 import type { Engine } from "../engine/engine.ts";
 import { webhookQueue } from "../model/webhook.ts";
 import type { Handler } from "../worker/handler.ts";

@@ -62,8 +62,8 @@ export class Webhooks {
   }
 
   /**
-   * Tells a URL of events from now on. Where there is one of this name, its settings are replaced; where it stands in the
-   * feed, and whether it is paused, stays.
+   * Tells a URL of events from now on. Where there is one of this name, its settings are replaced; where it stands in
+   * the feed, and whether it is paused, stays.
    */
   async add(name: string, options: WebhookOptions): Promise<WebhookView> {
     const engine = this.#engine;

@@ -1,7 +1,7 @@
 /**
- * The user's own sink for attempts (`onAttempt` of open), for StatsD and the like. It can never hurt a job: it is called
- * when the store has the attempt's end, what it throws or rejects with is caught, counted and logged, and one that does
- * not keep up with what it began is left out until it does.
+ * The user's own sink for attempts (`onAttempt` of open), for StatsD and the like. It can never hurt a job: it is
+ * called when the store has the attempt's end, what it throws or rejects with is caught, counted and logged, and one
+ * that does not keep up with what it began is left out until it does.
  */
 import type { SettleNext } from "../model/change.ts";
 import { endedAs } from "./attempt-observer.ts";

@@ -1,6 +1,7 @@
 /**
- * How long a caller waits for one call: `timeout` and `signal`. The call itself is not taken back, because what was sent
- * may be applied already; so a write that is given up on has an unknown outcome, and says which ids it may have made.
+ * How long a caller waits for one call: `timeout` and `signal`. The call itself is not taken back, because what was
+ * sent may be applied already; so a write that is given up on has an unknown outcome, and says which ids it may have
+ * made.
  */
 import { durationMs, durationText } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";

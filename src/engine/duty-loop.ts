@@ -76,7 +76,9 @@ export class DutyLoop {
     else this.#setTimer();
   }
 
-  /** Somebody else has just seen what a pass would look for: the sleep begins anew, unless the duty is to wake before. */
+  /**
+   * Somebody else has just seen what a pass would look for: the sleep begins anew, unless the duty is to wake before.
+   */
   sleepOn(): void {
     if (this.#wake === null || this.#isWoken || this.#trouble !== null) return;
     this.#count.seen();

@@ -114,9 +114,9 @@ export class Engine {
   /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
   readonly promotions = new Set<() => void>();
   /**
-   * Called with the clocks as a claim told them, once with each slow poll and with every claim that brought nothing: until
-   * the next one rings; 0 when one has rung already, null when none is set; and with the store's time. So an idle process
-   * reads the clocks with its claims and not once more.
+   * Called with the clocks as a claim told them, once with each slow poll and with every claim that brought nothing:
+   * until the next one rings; 0 when one has rung already, null when none is set; and with the store's time. So an idle
+   * process reads the clocks with its claims and not once more.
    */
   readonly clocksTold = new Set<(nextDueInMs: number | null, now: number) => void>();
 

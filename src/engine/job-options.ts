@@ -65,7 +65,9 @@ export interface EnqueueOptions<In = any> {
   deadline?: Duration | Date;
   /** The job must have started this long after it was due; else it ends as expired. */
   ttl?: Duration;
-  /** Capabilities that a worker must offer, all of them, to run the job; those of an enqueue replace the definition's. */
+  /**
+   * Capabilities that a worker must offer, all of them, to run the job; those of an enqueue replace the definition's.
+   */
   requires?: readonly string[];
   tags?: readonly string[];
   headers?: Readonly<Record<string, string>>;
@@ -75,8 +77,9 @@ export interface EnqueueOptions<In = any> {
   /** What the job takes while it runs, all together or none: at most 8. A limit alone is its use with a weight of 1. */
   limits?: readonly (Limit | LimitUse<In>)[];
   /**
-   * Which group of its queue the job belongs to: fair turns over groups, or so many of a group at once (docs/guides/groups.md).
-   * At an enqueue a text is the key alone, and the rest stays as the definition says; null is no group.
+   * Which group of its queue the job belongs to: fair turns over groups, or so many of a group at once
+   * (docs/guides/groups.md). At an enqueue a text is the key alone, and the rest stays as the definition says; null is
+   * no group.
    */
   group?: string | ((input: In) => string) | GroupOptions<In> | null;
   /** How often the job may be throttled; the next one ends it as failed. Any number by default. */

@@ -1,7 +1,8 @@
 /**
- * The job that a schedule or a subscription makes, as its document keeps it: the whole job but its id, planned once when
- * that is defined, so that neither the definition nor its schema is needed later, and any process can make it. That of a
- * schedule has its input, and one that was encrypted stays so; a subscription gets an input with each publish.
+ * The job that a schedule or a subscription makes, as its document keeps it: the whole job but its id, planned once
+ * when that is defined, so that neither the definition nor its schema is needed later, and any process can make it.
+ * That of a schedule has its input, and one that was encrypted stays so; a subscription gets an input with each
+ * publish.
  */
 import { canonicalText } from "../codec/digest.ts";
 import type { PayloadCoder } from "../codec/payload.ts";

@@ -1,6 +1,6 @@
 /**
- * How much of its finished jobs a queue or a store keeps, as people write it: for each outcome an age, a count, or both,
- * whichever is over first. A single job has an age alone (job-options.ts): a count is one of a queue.
+ * How much of its finished jobs a queue or a store keeps, as people write it: for each outcome an age, a count, or
+ * both, whichever is over first. A single job has an age alone (job-options.ts): a count is one of a queue.
  */
 import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";

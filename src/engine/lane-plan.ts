@@ -1,6 +1,7 @@
 /**
- * The lane of a job (model/lane.ts) from its group and the keys of its limits. Who has a group stands in the lane of the
- * group, over all names of the queue. Who asks for keys only stands with those of its route that ask for the same ones.
+ * The lane of a job (model/lane.ts) from its group and the keys of its limits. Who has a group stands in the lane of
+ * the group, over all names of the queue. Who asks for keys only stands with those of its route that ask for the same
+ * ones.
  *
  * What the keys are is computed from the input of each job, before any write; the rest is planned once per definition.
  */

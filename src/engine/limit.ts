@@ -1,6 +1,7 @@
 /**
- * A limit as code defines it, and its use by a job: how many permits run at once or start in a time, over all processes,
- * in all and for each key. It needs no store; the first use by a process makes sure that the store knows it (limits.ts).
+ * A limit as code defines it, and its use by a job: how many permits run at once or start in a time, over all
+ * processes, in all and for each key. It needs no store; the first use by a process makes sure that the store knows it
+ * (limits.ts).
  */
 import { limitGateKey } from "../model/gate.ts";
 import type { GateUse } from "../model/gate.ts";

@@ -1,7 +1,7 @@
 /**
  * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its
- * workers serve are read together: when a worker starts, when the bell of settings has rung (worker-bell.ts), and rarely
- * without it, because a bell that could not be written is not waited for.
+ * workers serve are read together: when a worker starts, when the bell of settings has rung (worker-bell.ts), and
+ * rarely without it, because a bell that could not be written is not waited for.
  * Whoever decides about jobs of other queues (duties, views) reads theirs first.
  *
  * Always true: what cannot be read stays as it was last known.

@@ -63,7 +63,9 @@ export class RepeatedLine {
   }
 }
 
-/** Lines about trouble that many places of a process run into, told apart by their message. Nobody says when it is over. */
+/**
+ * Lines about trouble that many places of a process run into, told apart by their message. Nobody says when it is over.
+ */
 export class RepeatedLines {
   readonly #around: Surroundings;
   readonly #lines = new BoundedMap<string, RepeatedLine>(linesMax);

@@ -44,7 +44,9 @@ interface WaitOptions {
   readonly signal: AbortSignal | null;
   /** Of a wait that begins before the submit of its job. When the submit fails, so does the wait. */
   readonly submitted?: Promise<Submitted>;
-  /** Whether the end of a flow is awaited; left out for that of a job. One that waits for the other is told so at once. */
+  /**
+   * Whether the end of a flow is awaited; left out for that of a job. One that waits for the other is told so at once.
+   */
   readonly isForFlow?: true;
   /** Throws where the job is another one than the caller may wait for, so that nobody waits for the end of it. */
   readonly check?: (record: JobRecord) => void;

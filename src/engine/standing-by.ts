@@ -1,8 +1,8 @@
 /**
- * Which of the processes of a store answers a clock that rings: the holder of the term of the clocks at once; the others
- * stand by for a quarter second and answer only if no hint has told meanwhile that due jobs were promoted. So a due job
- * costs the fleet one promotion and not one per process, and a holder that died or was stopped makes it late by the
- * quarter second until another has its term, and no more.
+ * Which of the processes of a store answers a clock that rings: the holder of the term of the clocks at once; the
+ * others stand by for a quarter second and answer only if no hint has told meanwhile that due jobs were promoted. So a
+ * due job costs the fleet one promotion and not one per process, and a holder that died or was stopped makes it late by
+ * the quarter second until another has its term, and no more.
  *
  *  a hint, an answer ──► clock ──rings──┬──► the holder: a pass
  *                          │            └──► another: stands by ──► a pass, and the term if it is free
@@ -32,7 +32,9 @@ const standByMetMs = 30;
  * everywhere), the holder looks this often, and it bounds how late a due job becomes ready.
  */
 const hiddenRingMs = 250;
-/** A clock that rings so soon was meant, too: this process may have heard of it late and count it as later than it is. */
+/**
+ * A clock that rings so soon was meant, too: this process may have heard of it late and count it as later than it is.
+ */
 const meantMs = 50;
 /** A pass tells the next clock, so only the clocks before it must be known; later ones than these are left out. */
 const clocksMax = 64;

@@ -1,8 +1,8 @@
 /**
  * How long finished jobs and the feed are kept, and how many jobs, as the store's own setting: one document that keeps,
  * for each outcome, the longest time and the greatest count that any process has declared (`retention`, `feedRetention`
- * of open). So no process prunes, by a smaller setting of its own, what another one has promised. Only `set` makes one of
- * them smaller.
+ * of open). So no process prunes, by a smaller setting of its own, what another one has promised. Only `set` makes one
+ * of them smaller.
  *
  * Always true: until the document was read nothing is pruned and no job's end leaves its history out.
  */

@@ -129,9 +129,9 @@ function computeKeys({ unique, lane }: Plan, input: unknown): void {
 }
 
 /**
- * The job that makes jobs of a list. It is of their name and queue, but their list is nobody's input: no middleware sees
- * it, no schema, and no key is computed of it. What bounds all of them without a key bounds it too, so that it lies where
- * they have to.
+ * The job that makes jobs of a list. It is of their name and queue, but their list is nobody's input: no middleware
+ * sees it, no schema, and no key is computed of it. What bounds all of them without a key bounds it too, so that it
+ * lies where they have to.
  */
 export function planExpander(engine: Engine, submission: Submission): NewJob {
   const { job: definition } = submission;
@@ -228,9 +228,9 @@ function groupOf({ group = null }: ReadOptions, name: string): ReadGroup | null 
 }
 
 /**
- * What every job has. A class, because V8 gives objects of a literal to its old generation once those of the first bulks have
- * outlived a collection; from then on nothing of a bulk was freed by the cheap collections, which a bulk paid with a
- * third of its time outside of the store.
+ * What every job has. A class, because V8 gives objects of a literal to its old generation once those of the first
+ * bulks have outlived a collection; from then on nothing of a bulk was freed by the cheap collections, which a bulk
+ * paid with a third of its time outside of the store.
  */
 class BuiltJob implements NewJob {
   readonly id: string;

@@ -146,7 +146,9 @@ export class Supervisor {
     else loop.wakeIn(0);
   }
 
-  /** A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two. */
+  /**
+   * A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two.
+   */
   readonly #claimed = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;

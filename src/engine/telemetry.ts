@@ -1,7 +1,7 @@
 /**
- * What may look at the enqueues and attempts of a process and let a trace ride with each job: OpenTelemetry, or a bridge
- * of the user's own (`telemetry` of open). Without one nothing of this is called. One that fails must let the work pass
- * untouched: each call here runs what it is given exactly once, and throws only what that throws.
+ * What may look at the enqueues and attempts of a process and let a trace ride with each job: OpenTelemetry, or a
+ * bridge of the user's own (`telemetry` of open). Without one nothing of this is called. One that fails must let the
+ * work pass untouched: each call here runs what it is given exactly once, and throws only what that throws.
  */
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";

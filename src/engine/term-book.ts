@@ -1,9 +1,9 @@
 /**
  * The terms of a process: which duties it does for all processes of the store, and who does the others.
  *
- * A term is a document that names its holder and is written only when it changes hands, under the version that was there
- * before: that version is the fence of the holder's writes. That the holder lives is said by one document for all its
- * terms, its sign, which lies in the registry of workers and runs out unless it is renewed:
+ * A term is a document that names its holder and is written only when it changes hands, under the version that was
+ * there before: that version is the fence of the holder's writes. That the holder lives is said by one document for all
+ * its terms, its sign, which lies in the registry of workers and runs out unless it is renewed:
  *
  *   term/NAME                       the holder's id            written by whoever takes the term
  *   worker/{workers}/holder/ID      lives for 3.4 s            renewed every 2.4 s at the latest, by processes
@@ -15,13 +15,13 @@
  *                       another takes it, under the version that it has seen
  *
  * Who waits for a term reads the sign of its holder, with the beat where there is one (worker/beat.ts) and by itself
- * where there is none. So a holder that was killed is replaced within 5 s, whatever the duties' sleeps are, and a process
- * without terms writes nothing. A holder that stops takes its sign away and rings: the others look at once. In a process
- * without a beat the same calls bring the bell of webhooks (worker-bell.ts).
+ * where there is none. So a holder that was killed is replaced within 5 s, whatever the duties' sleeps are, and a
+ * process without terms writes nothing. A holder that stops takes its sign away and rings: the others look at once. In
+ * a process without a beat the same calls bring the bell of webhooks (worker-bell.ts).
  *
  * Always true: a sign is written before its process takes a term, so that a term without a sign is one whose holder is
- * gone or was stopped. A holder whose sign has run out takes its terms anew before it goes on, by their versions, and so
- * learns which it has lost.
+ * gone or was stopped. A holder whose sign has run out takes its terms anew before it goes on, by their versions, and
+ * so learns which it has lost.
  */
 import type { Timer } from "../platform/platform.ts";
 import type { PutDocAnswer } from "../store/operations.ts";
@@ -38,7 +38,9 @@ const renewEveryMs = 2400;
 const renewLeastMs = 1200;
 /** A renewal that failed is made again, while there is still time. */
 const renewAgainMs = 400;
-/** A look that has nothing to wait for; longer than the beat's, which then brings the signs with what it reads anyway. */
+/**
+ * A look that has nothing to wait for; longer than the beat's, which then brings the signs with what it reads anyway.
+ */
 const lookEveryMs = 3000;
 /** The same for a process that does not know the store's time, because none of its workers claims. */
 const lookBlindlyMs = 1000;
@@ -47,7 +49,9 @@ const behindEndMs = 200;
 const lookLeastMs = 200;
 /** Looks that a ring asks for are spread: the first takes the terms, and the others see it. */
 const rungSpreadMs = 60;
-/** What is known of a term whose holder lives may be wrong for so long: the holder may have given back only this one. */
+/**
+ * What is known of a term whose holder lives may be wrong for so long: the holder may have given back only this one.
+ */
 const trustedMs = 300_000;
 const triesMax = 3;
 const callMaxMs = 5000;
@@ -187,8 +191,8 @@ export class TermBook {
   }
 
   /**
-   * Takes terms that are nobody's as far as this process knows. @param isFree their holders are gone: the terms are taken
-   * from them.
+   * Takes terms that are nobody's as far as this process knows. @param isFree their holders are gone: the terms are
+   * taken from them.
    */
   async #try(places: readonly TermPlace[], isFree = false): Promise<void> {
     if (this.#isClosed) return;

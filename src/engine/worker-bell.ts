@@ -3,9 +3,9 @@
  * the registry (worker-notice.ts) that the worker reads with its beat; that its version has grown says that it was
  * written again. Versions of documents never restart, so none is taken for one that was heard before.
  *
- * A put that rings (`rings`) also tells a hint, so that everybody reads at once; the beat stands behind it, because a hint
- * may be lost. The bell of cancels does not ring: a cancel has a hint of its own. A bell that cannot be written is not
- * waited for, because another slow read (the renewal of leases, the round of notices) comes anyway.
+ * A put that rings (`rings`) also tells a hint, so that everybody reads at once; the beat stands behind it, because a
+ * hint may be lost. The bell of cancels does not ring: a cancel has a hint of its own. A bell that cannot be written is
+ * not waited for, because another slow read (the renewal of leases, the round of notices) comes anyway.
  */
 import { storeLimits } from "../store/limits.ts";
 import type { Doc, DocPut } from "../store/records.ts";

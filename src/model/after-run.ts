@@ -73,7 +73,10 @@ export interface Decision {
   readonly attempts: string | null;
 }
 
-/** The end without a result that was made last: most jobs of a process have one policy, and what is shared is never changed. */
+/**
+ * The end without a result that was made last: most jobs of a process have one policy, and what is shared is never
+ * changed.
+ */
 let lastReturn: { readonly policy: DecidedPolicy; readonly end: Finish } | null = null;
 
 export function afterReturn(policy: DecidedPolicy, result: string | null): Finish {
@@ -167,8 +170,8 @@ export interface ThrottledEnd {
 }
 
 /**
- * Upstream said "too many", and the limit cools down. A job that uses the closed limit waits at it with the rank it had;
- * any other would be claimed again at once, so it waits by its own clock.
+ * Upstream said "too many", and the limit cools down. A job that uses the closed limit waits at it with the rank it
+ * had; any other would be claimed again at once, so it waits by its own clock.
  */
 export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sources: Sources): Decision {
   const { limit, cooldownMs, isClosed, isOwnKey, error } = throttled;

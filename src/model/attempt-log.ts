@@ -3,7 +3,8 @@
  * history. Whoever ends the attempt writes it, and people read it.
  *
  * Most jobs complete at their first attempt. Such a log is not JSON but three numbers, because every job of a drain
- * carries it: `attempt waitedUs ranUs`. What it leaves out is in the job's own record (the worker, the time of the end).
+ * carries it: `attempt waitedUs ranUs`. What it leaves out is in the job's own record (the worker, the time of the
+ * end).
  *
  * The log is bounded in every part: a job that fails a thousand times with megabytes of stack must not grow its record
  * without end.
@@ -29,7 +30,10 @@ export type AttemptOutcome =
   | "cancelled"
   | "expired";
 
-/** What a handler that ran in a thread, a child process or as a command has left: the end of each stream, and how it exited. */
+/**
+ * What a handler that ran in a thread, a child process or as a command has left: the end of each stream, and how it
+ * exited.
+ */
 export interface AttemptOutput {
   readonly stdout?: string;
   readonly stderr?: string;

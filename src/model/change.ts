@@ -44,7 +44,9 @@ export interface Schedule {
   readonly attempt?: number;
   /** A deadline that has passed by the store's clock is cleared: the job would expire at once. */
   readonly clearsPassedDeadline?: true;
-  /** A job with a lane keeps its rank and the gate of its group while it is scheduled: nobody of the group overtakes it. */
+  /**
+   * A job with a lane keeps its rank and the gate of its group while it is scheduled: nobody of the group overtakes it.
+   */
   readonly keepsLane?: true;
   readonly edit?: Edit;
 }
@@ -73,8 +75,8 @@ export interface Mark {
 
 /**
  * A member of a flow waits for others (R4): a finished one that is replayed, or a blocked one whose parents are counted
- * anew. Those of `parents` that have ended arrive at once, so the job may be freed in the same step, or leave owed work. A
- * finished one comes back without a deadline that has passed.
+ * anew. Those of `parents` that have ended arrive at once, so the job may be freed in the same step, or leave owed
+ * work. A finished one comes back without a deadline that has passed.
  */
 export interface Block {
   readonly to: "blocked";

@@ -1,6 +1,6 @@
 /**
- * A place in the feed of a store, as text that survives restarts. Each partition has a feed of its own, so a cursor names
- * a place in each; a record may tell many events, so a place may lie inside one.
+ * A place in the feed of a store, as text that survives restarts. Each partition has a feed of its own, so a cursor
+ * names a place in each; a record may tell many events, so a place may lie inside one.
  *
  *  cursor    "e1" and "-" place, for each partition in order
  *  place     the number of the last record that was read whole, then "." and how many events of the next one, if any;

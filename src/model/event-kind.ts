@@ -1,6 +1,7 @@
 /**
- * The catalogue of what can be told about a job, one kind per verb of its life, and about queues and workers. The model chooses the kind; a store
- * only packs it into the feed (rule R10). `extra` is one value whose meaning follows from the kind.
+ * The catalogue of what can be told about a job, one kind per verb of its life, and about queues and workers. The model
+ * chooses the kind; a store only packs it into the feed (rule R10). `extra` is one value whose meaning follows from the
+ * kind.
  */
 
 /** The codes are what stores keep: they never change and are never used again for another kind. */

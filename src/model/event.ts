@@ -1,7 +1,7 @@
 /**
  * The catalogue of events as people get them: every kind, what it means and which fields it has beside those of all.
- * The kinds of the feed (event-kind.ts) are what stores keep; `firstEventOf` and `secondEventOf` say as which events each is told. The
- * table of the guide is compared with this one.
+ * The kinds of the feed (event-kind.ts) are what stores keep; `firstEventOf` and `secondEventOf` say as which events
+ * each is told. The table of the guide is compared with this one.
  */
 import { readAttemptLog, readCompletedAlone } from "./attempt-log.ts";
 import type { AttemptRecord, ErrorRecord } from "./attempt-log.ts";
@@ -227,8 +227,8 @@ const afterRuns: ReadonlySet<EventKind> = new Set([
 const untold = "!";
 
 /**
- * As which events one of the feed is told, at most two, in this order: a claim may be a start, and an end may tell of its
- * start. Two functions, because a pair per event is garbage.
+ * As which events one of the feed is told, at most two, in this order: a claim may be a start, and an end may tell of
+ * its start. Two functions, because a pair per event is garbage.
  */
 export function firstEventOf({ kind, note }: ToldEvent): EventName | null {
   if (kind === "claimed") return kind;
@@ -291,8 +291,8 @@ interface EventRoute {
 }
 
 /**
- * The event of a job as people get it. The kinds of a drain are written out: a listener that takes everything spends most
- * of its time here, and copying fields from object to object doubles that.
+ * The event of a job as people get it. The kinds of a drain are written out: a listener that takes everything spends
+ * most of its time here, and copying fields from object to object doubles that.
  */
 export function eventOfJob(
   kind: EventName,

@@ -1,6 +1,6 @@
 /**
- * Gates: what a claim must pass (rule R7) beside being first. A limit is a gate that jobs name themselves: it is part of
- * their route. A queue's gate belongs to every route of the queue, whenever it was set: pause, drain, rate.
+ * Gates: what a claim must pass (rule R7) beside being first. A limit is a gate that jobs name themselves: it is part
+ * of their route. A queue's gate belongs to every route of the queue, whenever it was set: pause, drain, rate.
  *
  * How much of a gate is held is never counted apart: it follows from how many jobs run on its routes, which every store
  * keeps exact in each step. So a permit is given with a lease and ends with it, in every way in which a lease can end.
@@ -87,7 +87,8 @@ export function tatAfter({ rate, tatUs }: GateState, permits: number, now: numbe
 }
 
 /**
- * When the gate's own clock lets so many permits pass; null where it is not the clock that keeps them, or it never does.
+ * When the gate's own clock lets so many permits pass; null where it is not the clock that keeps them, or it never
+ * does.
  */
 export function opensAt(
   { rate, tatUs, closedUntil }: GateState,

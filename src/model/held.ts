@@ -10,8 +10,8 @@ import type { JobState } from "./job-state.ts";
 import { gateOfLimit, isGroupGate, isKeyedGate, keyOfGate } from "./lane.ts";
 
 /**
- * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `queue`: the rate or
- * the concurrency of its queue. `group`: as many of its group run, or hold it on, as may.
+ * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `queue`: the rate
+ * or the concurrency of its queue. `group`: as many of its group run, or hold it on, as may.
  */
 export type HeldBy = "pause" | "limit" | "queue" | "group";
 

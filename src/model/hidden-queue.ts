@@ -1,6 +1,6 @@
 /**
- * Queues of Millrace's own, whose jobs people are not shown as jobs: a permit is counted by its limit, and a flow or a part
- * of one is shown as such. Their names have a control character, so no application has a queue of the same name.
+ * Queues of Millrace's own, whose jobs people are not shown as jobs: a permit is counted by its limit, and a flow or a
+ * part of one is shown as such. Their names have a control character, so no application has a queue of the same name.
  */
 import { flowQueue } from "./flow/flow-meta.ts";
 import { permitQueue } from "./permit.ts";

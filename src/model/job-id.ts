@@ -42,7 +42,10 @@ export function createIdMinter(
   let drawn = "";
   let high = 0;
   let counter = 0;
-  /** Everything of an id but its last two digits, which 4096 ids of a millisecond share, and its part behind the partition. */
+  /**
+   * Everything of an id but its last two digits, which 4096 ids of a millisecond share, and its part behind the
+   * partition.
+   */
   let [head, tail] = ["", ""];
   const partitionDigits = (partition: number): string => digits(shard * partitionCodes + partition, 3);
   const countOn = (): void => {

@@ -1,6 +1,7 @@
 /**
- * What travels with a job beside its input: headers, trace context, the schedule or topic that made it and its place in a
- * flow, one text that stores keep and hand back unread. Written at submit and by an edit before the start, read by handlers and lists.
+ * What travels with a job beside its input: headers, trace context, the schedule or topic that made it and its place in
+ * a flow, one text that stores keep and hand back unread. Written at submit and by an edit before the start, read by
+ * handlers and lists.
  */
 import type { FlowMeta } from "./flow/flow-meta.ts";
 

@@ -44,7 +44,9 @@ export interface JobPolicy {
   readonly retriesInvalidInput?: boolean;
   /** How often the job may be throttled. */
   readonly throttlesMax?: number;
-  /** The limits on the job's route and its weights, by name. There nobody reads them; keys of limits are in its lane. */
+  /**
+   * The limits on the job's route and its weights, by name. There nobody reads them; keys of limits are in its lane.
+   */
   readonly limits?: readonly (readonly [name: string, weight: number])[];
   /** While it waits to be tried again, nobody of its group overtakes it. */
   readonly holdsGroup?: boolean;

@@ -1,7 +1,7 @@
 /**
  * What was counted in a stretch of time: for every queue and job name how many jobs were submitted, how many attempts
- * ended in which way, and sketches of how long they waited and ran; and how long the calls to the store took. Tables are
- * merged by adding them up.
+ * ended in which way, and sketches of how long they waited and ran; and how long the calls to the store took. Tables
+ * are merged by adding them up.
  *
  * Always true: a table has a bounded number of series, whatever names people give their jobs. What comes behind is
  * counted for its queue, and where that is new too, for all queues together.

@@ -1,6 +1,7 @@
 /**
- * Metrics added up for good: counters that only ever grow, and histograms with the same few bounds for ever, in the way in
- * which Prometheus wants them. They are made from tables, minute by minute, and keep no sketches: so they stay small.
+ * Metrics added up for good: counters that only ever grow, and histograms with the same few bounds for ever, in the way
+ * in which Prometheus wants them. They are made from tables, minute by minute, and keep no sketches: so they stay
+ * small.
  */
 import { attemptOutcomes, MetricTable } from "./metric-table.ts";
 import type { CountedOutcome } from "./metric-table.ts";

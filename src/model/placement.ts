@@ -4,12 +4,12 @@
  * partition, because it is written in one step: a unit that does not is refused before any write.
  *
  * What a gate lets pass is decided where all that it holds is known. So jobs with gates on their route lie in one
- * partition, whatever their ids. A key lies where its name says: jobs that take from it, and jobs of a group that runs so
- * many at once, lie there. A key of a limit that is on the job's route too lies with that. Groups that only take turns go
- * where their key says if nothing else decides. A queue's gate is in every partition.
+ * partition, whatever their ids. A key lies where its name says: jobs that take from it, and jobs of a group that runs
+ * so many at once, lie there. A key of a limit that is on the job's route too lies with that. Groups that only take
+ * turns go where their key says if nothing else decides. A queue's gate is in every partition.
  *
- * A flow lies in one partition with all its members: their ids, and names of documents, that begin with a minted id and a
- * dot lie where that id does.
+ * A flow lies in one partition with all its members: their ids, and names of documents, that begin with a minted id and
+ * a dot lie where that id does.
  *
  * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
  * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
@@ -140,8 +140,8 @@ function onePartition(
 }
 
 /**
- * The partition that a minted id carries, also as the beginning of a longer name: the members of a flow and what is owed
- * for them lie with the flow, whose id is in front of theirs.
+ * The partition that a minted id carries, also as the beginning of a longer name: the members of a flow and what is
+ * owed for them lie with the flow, whose id is in front of theirs.
  */
 function partitionInId(name: string): number | null {
   const dot = name.indexOf(".");

@@ -1,6 +1,7 @@
 /**
- * The text format of Prometheus (version 0.0.4): families of samples, each with its help and its type. Values of labels are
- * any text: a backslash, a quote and a line feed in one are escaped, and nothing that a queue is called breaks a line.
+ * The text format of Prometheus (version 0.0.4): families of samples, each with its help and its type. Values of labels
+ * are any text: a backslash, a quote and a line feed in one are escaped, and nothing that a queue is called breaks a
+ * line.
  */
 import { histogramBounds } from "./metric-totals.ts";
 import type { Histogram } from "./metric-totals.ts";

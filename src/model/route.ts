@@ -1,8 +1,8 @@
 /**
  * Routes: where work of one kind waits. A route is what decides which workers may take a job, and when: its queue, its
- * name, the capabilities that it asks for and the gates that it has to pass. Its number is computed from that content, so every process knows it without asking
- * a store, it means the same in every partition and after every restart, and no job can reach the wrong handler because
- * two processes counted differently.
+ * name, the capabilities that it asks for and the gates that it has to pass. Its number is computed from that content,
+ * so every process knows it without asking a store, it means the same in every partition and after every restart, and
+ * no job can reach the wrong handler because two processes counted differently.
  *
  * 47 bits, which SQLite keeps in six bytes: among 10,000 routes two share a number with a probability of 4 in 10
  * million. A store keeps the content beside the number and refuses a second content under it (`route-collision`), so

@@ -1,7 +1,8 @@
 /**
  * A sketch of many durations: how many there were in each of a row of buckets whose bounds grow by 2 %, so that every
- * quantile is told with a relative error of at most 1 % (the layout of DDSketch). Two sketches are merged by adding their
- * buckets, and tell of both together exactly what one sketch over all values would: percentiles are never averaged.
+ * quantile is told with a relative error of at most 1 % (the layout of DDSketch). Two sketches are merged by adding
+ * their buckets, and tell of both together exactly what one sketch over all values would: percentiles are never
+ * averaged.
  *
  *   bucket 0          up to 1 us
  *   bucket i          above growth^(i-1) us, up to growth^i us
@@ -57,7 +58,10 @@ export class Sketch {
     return below;
   }
 
-  /** As numbers: sum, greatest value, how many buckets follow, and of each its distance from the one before and its count. */
+  /**
+   * As numbers: sum, greatest value, how many buckets follow, and of each its distance from the one before and its
+   * count.
+   */
   numbers(): readonly number[] {
     const pairs: number[] = [];
     let before = 0;

@@ -3,8 +3,9 @@
  * worker computes all shares by itself from the same list of live workers, so that nobody has to be asked or elected.
  *
  *   1. each worker that declared the queue gets floor(total / workers)
- *   2. the remainders of all queues are given out together, one slot each: to who has the fewest slots so far, and among
- *      equals by a hash of queue and worker, which is the same for everybody and moves little when workers come and go
+ *   2. the remainders of all queues are given out together, one slot each: to who has the fewest slots so far, and
+ *      among equals by a hash of queue and worker, which is the same for everybody and moves little when workers come
+ *      and go
  *   3. a worker that has more than its bound gives slots back, from where it has most for their weight, and the last
  *      slot of a queue only where nothing else is left; what it gives back goes to others that have room
  *

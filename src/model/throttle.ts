@@ -2,7 +2,8 @@
  * How long a limit cools down after somebody upstream said "too many" (a 429): as long as upstream said; where it did
  * not say, 1 s at first, then doubled by each further throttle to at most 5 min.
  *
- *   closed  ──throttled──► closed       many throttles of one cooldown count once; a longer wait that was named moves its end
+ *   closed  ──throttled──► closed       many throttles of one cooldown count once; a longer wait that was named moves
+ *                                       its end
  *   open    ──throttled──► closed       counts one more
  *   open    ──120 s quiet──► counts one less, again and again
  */

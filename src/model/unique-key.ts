@@ -25,8 +25,8 @@ import { checkName } from "./name.ts";
 import { checkOptions } from "./option.ts";
 
 /**
- * A holder that no worker has ever taken, in one of these states, can still be replaced. What is blocked is a member of a
- * flow, and no member is replaced: its tags, its meta and where it goes once freed are its flow's.
+ * A holder that no worker has ever taken, in one of these states, can still be replaced. What is blocked is a member of
+ * a flow, and no member is replaced: its tags, its meta and where it goes once freed are its flow's.
  */
 export const unstartedStates = ["scheduled", "ready"] as const satisfies readonly LiveState[];
 
@@ -54,9 +54,9 @@ export interface UniqueOptions<Field extends string = string> {
   /** How long the job holds the key: until it ends (default), only while it is queued, or for a duration. */
   window?: "unfinished" | "queued" | Duration;
   /**
-   * What an enqueue does that finds the key held: `skip` (default) answers the holder; `replace` gives it the new input,
-   * options and time while it has not started; `debounce` is the same with a delay, so that the last of a burst runs
-   * once, that long after it; `throttle` skips for the duration of the window.
+   * What an enqueue does that finds the key held: `skip` (default) answers the holder; `replace` gives it the new
+   * input, options and time while it has not started; `debounce` is the same with a delay, so that the last of a burst
+   * runs once, that long after it; `throttle` skips for the duration of the window.
    */
   policy?: "skip" | "replace" | "debounce" | "throttle";
 }

@@ -1,8 +1,9 @@
 /**
- * Webhooks as a store keeps them: all of a store in one document, so that one read tells them all, and deliveries can be
- * made under its version. Where each stands in the feed is a document of its own, which moves with every batch.
+ * Webhooks as a store keeps them: all of a store in one document, so that one read tells them all, and deliveries can
+ * be made under its version. Where each stands in the feed is a document of its own, which moves with every batch.
  *
- * All of it lies in one partition, by the text in braces: a batch of deliveries and the new place are written in one step.
+ * All of it lies in one partition, by the text in braces: a batch of deliveries and the new place are written in one
+ * step.
  */
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";

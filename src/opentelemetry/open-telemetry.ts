@@ -19,7 +19,9 @@ export interface OpenTelemetryOptions {
   attempts?: "child" | "link";
   /** What spans are named after, beside their operation: the queue, as the conventions say (default), or the job. */
   spanNames?: "queue" | "job";
-  /** Whether each job of an enqueue of many gets a span of its own; true by default. Else all carry that of the enqueue. */
+  /**
+   * Whether each job of an enqueue of many gets a span of its own; true by default. Else all carry that of the enqueue.
+   */
   createSpans?: boolean;
   /** Instead of the global ones. */
   tracerProvider?: TracerProvider;

@@ -1,7 +1,7 @@
 /**
  * Which addresses a request that other people asked for may connect to. Only addresses of the public internet pass: a
- * name that leads to this machine, to its network or to a cloud's metadata service is refused, whatever it is called and
- * however the address is written. What an operator allows comes first.
+ * name that leads to this machine, to its network or to a cloud's metadata service is refused, whatever it is called
+ * and however the address is written. What an operator allows comes first.
  */
 import { BlockList, isIP } from "node:net";
 

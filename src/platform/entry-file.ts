@@ -6,8 +6,8 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /**
- * @param address of the file that asks; a bundler's CommonJS has none. @returns `missing`, the path, where the file is not
- * there because a bundler did not see that it is needed.
+ * @param address of the file that asks; a bundler's CommonJS has none. @returns `missing`, the path, where the file is
+ * not there because a bundler did not see that it is needed.
  */
 export function entryFileBeside(
   address: string | undefined,

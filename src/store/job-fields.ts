@@ -1,6 +1,6 @@
 /**
- * The fields of a job, each declared once. Every store makes its tables or packed texts, its column lists, its moves between
- * live and finished jobs and its row readers from this table, by name; no store reads a field by its number.
+ * The fields of a job, each declared once. Every store makes its tables or packed texts, its column lists, its moves
+ * between live and finished jobs and its row readers from this table, by name; no store reads a field by its number.
  *
  *  type     integer, text, flag (0 or 1), list (texts)
  *  home     spec   what the job is: written by the submit, changed only by an edit or a replacement
@@ -8,8 +8,8 @@
  *           lease  who runs it, or ran it last
  *           end    how it ended; a live job has none of it
  *  initial  the value of a new job where the submit gives none; left out where the store always sets one (rule R1)
- *  cleared  the rules that set it back to its initial value: lease (R6), place (back among the waiting, R1), finish (R3),
- *           replay (a finished job that comes back)
+ *  cleared  the rules that set it back to its initial value: lease (R6), place (back among the waiting, R1), finish
+ *           (R3), replay (a finished job that comes back)
  *  isRare   most jobs have the initial value; a new job with another one is not plain (plain.ts)
  *  isOwn    for the store's own use: a read of the job does not show it
  *
@@ -38,7 +38,10 @@ export const jobFields = {
   laneKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   laneStep: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true },
   laneGates: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
-  /** The flow that it is a member of; its edges, which its end goes along (model/flow/edge.ts); where it goes when freed. */
+  /**
+   * The flow that it is a member of; its edges, which its end goes along (model/flow/edge.ts); where it goes when
+   * freed.
+   */
   flow: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   edges: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
   freed: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },

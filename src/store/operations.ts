@@ -1,6 +1,7 @@
 /**
- * Requests and answers of the store operations, in the order of a job's life. All take and give arrays; a **unit** is what is
- * atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race is an answer.
+ * Requests and answers of the store operations, in the order of a job's life. All take and give arrays; a **unit** is
+ * what is atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race
+ * is an answer.
  */
 import type { ByPartition } from "./by-partition.ts";
 import type { ChangeNext, SettleNext } from "../model/change.ts";
@@ -66,8 +67,8 @@ export interface ClaimRequest {
   readonly leaseMs: number;
   readonly offers: readonly ClaimOffer[];
   /**
-   * The claim stops behind the job with which the inputs reach so many bytes; it always hands out one. Left out: no bound.
-   * A claim that stops early answers `more`.
+   * The claim stops behind the job with which the inputs reach so many bytes; it always hands out one. Left out: no
+   * bound. A claim that stops early answers `more`.
    */
   readonly inputBytesMax?: number;
   /** What the same step does to documents. A claim without offers may carry them, too. */
@@ -95,8 +96,8 @@ export interface ClaimOffer {
   readonly routes: readonly number[];
   readonly max: number;
   /**
-   * A slot is free for the first so many of them: their handlers start with the claim, so startedAt = now. Left out: for
-   * none.
+   * A slot is free for the first so many of them: their handlers start with the claim, so startedAt = now. Left out:
+   * for none.
    */
   readonly starts?: number;
 }
@@ -153,7 +154,10 @@ export type SettleAnswer =
   | { readonly kind: "ok" }
   /** A settle with the same fence was applied before: the reply was lost, the effect is there. */
   | { readonly kind: "already" }
-  /** A newer fence, or the lease was reclaimed, ended or expired by somebody else (also when that left the fence as it was). */
+  /**
+   * A newer fence, or the lease was reclaimed, ended or expired by somebody else (also when that left the fence as it
+   * was).
+   */
   | { readonly kind: "stale" }
   | { readonly kind: "gone" }
   /** A cancel was asked for, so the job must not wait again: only a Finish is applied from here on. */
@@ -164,7 +168,10 @@ export type SettleAnswer =
   | { readonly kind: "id-differs"; readonly id: string };
 
 export interface Extend extends LeaseRef {
-  /** Reported once, when the handler has really started; the store sets startedAt = now - startedAgoMs. Given again it is set again. */
+  /**
+   * Reported once, when the handler has really started; the store sets startedAt = now - startedAgoMs. Given again it
+   * is set again.
+   */
   readonly startedAgoMs?: number;
   /** The backstop for an attempt that outlives its timeout; null for none. */
   readonly attemptEndsInMs?: number | null;
@@ -176,8 +183,8 @@ export interface ExtendRequest {
   readonly leaseMs: number;
   readonly leases: readonly Extend[];
   /**
-   * Also hand out running jobs of this owner that `leases` does not name by id and fence, by seq: a claim whose reply was lost.
-   * They are not extended: only a lease that its worker names is.
+   * Also hand out running jobs of this owner that `leases` does not name by id and fence, by seq: a claim whose reply
+   * was lost. They are not extended: only a lease that its worker names is.
    */
   readonly wantsOthers: boolean;
 }
@@ -219,8 +226,8 @@ export interface Guard {
 export interface Change {
   readonly id: string;
   /**
-   * Names this very change. A store remembers the token of the last change of a job; where no guard holds and the tokens
-   * are equal, the reply was lost and the answer is `already`.
+   * Names this very change. A store remembers the token of the last change of a job; where no guard holds and the
+   * tokens are equal, the reply was lost and the answer is `already`.
    */
   readonly token?: string;
   readonly cases: readonly ChangeCase[];
@@ -323,7 +330,8 @@ export interface ReadDueDocsAnswer {
   readonly nextInMs: number | null;
 }
 
-// looking ---------------------------------------------------------------------------------------------------------------
+// looking
+// ---------------------------------------------------------------------------------------------------------------
 
 export interface JobFilter {
   readonly states?: readonly JobState[];
@@ -369,8 +377,8 @@ export interface FeedRequest {
    */
   readonly kinds?: readonly EventKind[];
   /**
-   * Records with `bundles` in the place of events, for whoever takes these one by one: an object for each event of a page
-   * costs more than all that a listener does with it.
+   * Records with `bundles` in the place of events, for whoever takes these one by one: an object for each event of a
+   * page costs more than all that a listener does with it.
    */
   readonly isBundled?: boolean;
 }

@@ -224,7 +224,9 @@ export class BundleWalk {
   }
 }
 
-/** What `readFeed` answers of a record: all of its events, those of the kinds that were asked for, or bundles of them. */
+/**
+ * What `readFeed` answers of a record: all of its events, those of the kinds that were asked for, or bundles of them.
+ */
 export function readRecord(
   packed: string,
   { kinds, isBundled = false }: Pick<FeedRequest, "kinds" | "isBundled">,

@@ -24,7 +24,9 @@ export function packText(text: string): string {
   return text.replace(hardOrSurrogate, (hard) => `\x01${hard.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** Packed texts as the fields of a record. Mostly none needs an escape: one look at all costs a third of a look at each. */
+/**
+ * Packed texts as the fields of a record. Mostly none needs an escape: one look at all costs a third of a look at each.
+ */
 export function packJoined(texts: readonly string[]): string {
   return packAll(texts, fieldEnd, hardInFields);
 }

@@ -1,7 +1,7 @@
 /**
- * Which road a piece of work takes. A store has two roads per operation: the plain road works on sets of jobs about which
- * nothing special is true; the general road does everything else, one job's rules after the other, still in one call. These
- * predicates choose, the same for every store; both roads leave the same rows.
+ * Which road a piece of work takes. A store has two roads per operation: the plain road works on sets of jobs about
+ * which nothing special is true; the general road does everything else, one job's rules after the other, still in one
+ * call. These predicates choose, the same for every store; both roads leave the same rows.
  */
 import { arrows, isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
@@ -12,7 +12,9 @@ import type { LaneFields } from "../model/lane.ts";
 import type { Change, Settle, SubmitUnit } from "./operations.ts";
 import type { Growth, NewJob } from "./records.ts";
 
-/** Fields that a submit may give beyond those of every job, read once: the table does not change while a process runs. */
+/**
+ * Fields that a submit may give beyond those of every job, read once: the table does not change while a process runs.
+ */
 const rareFields = fieldNames(({ isRare }) => isRare === true).filter(
   (name) => name !== "digest" && name !== "uniqueKey" && name !== "uniqueHold",
 );
@@ -33,7 +35,10 @@ export function isPlainJob(job: NewJob): boolean {
   );
 }
 
-/** `hasNothingRare` of `laneFields` and `flowFields`, written out: a look-up by a name that varies takes ten times as long. */
+/**
+ * `hasNothingRare` of `laneFields` and `flowFields`, written out: a look-up by a name that varies takes ten times as
+ * long.
+ */
 function hasNeitherLaneNorFlow(job: NewJob): boolean {
   return (
     (job.laneKey ?? null) === null &&
@@ -47,8 +52,8 @@ function hasNeitherLaneNorFlow(job: NewJob): boolean {
 }
 
 /**
- * Whether two plain jobs differ in their ids and inputs alone, so that the store writes and tells what they share once. Of
- * lists and times it is asked whether they are the very same ones: jobs of one plan share them.
+ * Whether two plain jobs differ in their ids and inputs alone, so that the store writes and tells what they share once.
+ * Of lists and times it is asked whether they are the very same ones: jobs of one plan share them.
  */
 export function areAlikeJobs(one: NewJob, other: NewJob): boolean {
   return (
@@ -103,8 +108,8 @@ function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
 }
 
 /**
- * Whether a unit may be refused after something of it was written, so that it needs a way back. A single job is looked up
- * before anything of its unit is written. So are checks, but for a repeat, which asks first whether it has happened.
+ * Whether a unit may be refused after something of it was written, so that it needs a way back. A single job is looked
+ * up before anything of its unit is written. So are checks, but for a repeat, which asks first whether it has happened.
  */
 export function mayBeRefusedLate(unit: SubmitUnit): boolean {
   const { jobs, docs, checks, isRepeat } = unit;
@@ -143,8 +148,8 @@ export function isPlainSettle(settle: Settle): settle is Settle & { readonly nex
 }
 
 /**
- * Changes that end jobs which wait in one state, all in the same way, with their results; each job once. A result that is
- * kept shorter than its job, a lane that is held on and a job of which nothing is kept go by themselves.
+ * Changes that end jobs which wait in one state, all in the same way, with their results; each job once. A result that
+ * is kept shorter than its job, a lane that is held on and a job of which nothing is kept go by themselves.
  */
 export function arePlainEnds(changes: readonly Change[]): boolean {
   const [first] = changes;

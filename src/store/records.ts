@@ -1,6 +1,6 @@
 /**
- * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store keeps and hands
- * back unread; everything a rule reads is a number, a flag or a key.
+ * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store keeps and
+ * hands back unread; everything a rule reads is a number, a flag or a key.
  */
 import type { dueFields, JobRow, leasedFields, toldOtherwise } from "./job-fields.ts";
 import type { Due } from "../model/change.ts";
@@ -37,7 +37,10 @@ export interface NewJob {
   readonly laneKey?: string;
   readonly laneStep?: number | null;
   readonly laneGates?: readonly string[] | null;
-  /** Of a member of a flow, or a flow itself (model/flow/); left out for neither. It meets nobody: a held key refuses it. */
+  /**
+   * Of a member of a flow, or a flow itself (model/flow/); left out for neither. It meets nobody: a held key refuses
+   * it.
+   */
   readonly flow?: string | null;
   readonly edges?: readonly string[] | null;
   readonly freed?: string | null;
@@ -45,8 +48,8 @@ export interface NewJob {
 }
 
 /**
- * Names one lease; all three must match. A caller-given id that was removed and submitted again is another job with another seq, whose
- * fences begin anew: without the seq a worker of its past life could settle the new one.
+ * Names one lease; all three must match. A caller-given id that was removed and submitted again is another job with
+ * another seq, whose fences begin anew: without the seq a worker of its past life could settle the new one.
  */
 export interface LeaseRef {
   readonly id: string;
@@ -138,9 +141,9 @@ export interface Doc {
 
 /**
  * A guarded write of one document, whole: a time left out is none. `body: null` deletes it. Versions grow by 1. A new
- * document begins above every version that a deleted or pruned document of the store has had (at 1 where there was none),
- * and one written over an expired document goes on from its version: no version of a document is ever given twice, so that
- * it can serve as a fencing term.
+ * document begins above every version that a deleted or pruned document of the store has had (at 1 where there was
+ * none), and one written over an expired document goes on from its version: no version of a document is ever given
+ * twice, so that it can serve as a fencing term.
  */
 export type DocPut = {
   readonly kind: string;
@@ -169,8 +172,8 @@ export type DocGuard = "any" | "absent" | { readonly version: number };
 
 /**
  * A guard without a write: the document is there with this version, from the step that checks it until that step is
- * committed, be it in the caller's own transaction; else the unit is refused as `doc-changed`. Checks exclude puts of the
- * document, not one another.
+ * committed, be it in the caller's own transaction; else the unit is refused as `doc-changed`. Checks exclude puts of
+ * the document, not one another.
  */
 export interface DocCheck {
   readonly kind: string;
@@ -191,7 +194,9 @@ export interface Gate extends GateState {
   readonly body: string | null;
 }
 
-/** A guarded write of one gate, whole but for its token time. Gates are not removed: one that asks for nothing is open. */
+/**
+ * A guarded write of one gate, whole but for its token time. Gates are not removed: one that asks for nothing is open.
+ */
 export interface GatePut {
   readonly key: string;
   /** Version 0: the gate was never put. */
@@ -211,17 +216,22 @@ export interface GatePut {
 }
 
 /**
- * What rides along in the same atomic step as a submit, a settle or a change. All apply or the unit is refused. Applied in this
- * order behind the job's own change, so a follow-up may take the unique key that the finishing job frees; the first refusal is told.
+ * What rides along in the same atomic step as a submit, a settle or a change. All apply or the unit is refused. Applied
+ * in this order behind the job's own change, so a follow-up may take the unique key that the finishing job frees; the
+ * first refusal is told.
  */
 export interface Effects extends Growth {
   readonly jobs?: readonly NewJob[];
   readonly docs?: readonly DocPut[];
 }
 
-/** What new members mean to the flow that they join, behind the jobs. Where one part fails the unit is `flow-closed`. */
+/**
+ * What new members mean to the flow that they join, behind the jobs. Where one part fails the unit is `flow-closed`.
+ */
 export interface Growth {
-  /** Each of these is blocked and nobody has asked for its cancel: it needs so much more, and has so many members more. */
+  /**
+   * Each of these is blocked and nobody has asked for its cancel: it needs so much more, and has so many members more.
+   */
   readonly grows?: readonly {
     readonly id: string;
     readonly need: number;
@@ -229,13 +239,16 @@ export interface Growth {
     readonly members: number;
   }[];
   /**
-   * Edges from members that are there already, behind what grows: each has one edge more. Where the end of such a member
-   * has gone along all its edges, it goes along this one at once.
+   * Edges from members that are there already, behind what grows: each has one edge more. Where the end of such a
+   * member has gone along all its edges, it goes along this one at once.
    */
   readonly links?: readonly { readonly from: string; readonly edge: string }[];
 }
 
-/** One change of one job as the feed tells it. Order inside a job is rev; what tells no change has that of the change before. */
+/**
+ * One change of one job as the feed tells it. Order inside a job is rev; what tells no change has that of the change
+ * before.
+ */
 export interface FeedEvent {
   readonly kind: EventKind;
   readonly id: string;
@@ -245,8 +258,8 @@ export interface FeedEvent {
   readonly state: JobState | null;
   readonly attempt: number;
   /**
-   * By the kind: claimed = 1 where its handler starts with the claim; started = startedAt; progress = the text. Of any other,
-   * by the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner; else null.
+   * By the kind: claimed = 1 where its handler starts with the claim; started = startedAt; progress = the text. Of any
+   * other, by the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner; else null.
    */
   readonly extra: string | number | null;
   /**
@@ -258,7 +271,10 @@ export interface FeedEvent {
   readonly index?: number;
 }
 
-/** Events of a record that differ only in their job, whose ids are still packed: `BundleWalk` of packed-events.ts reads them. */
+/**
+ * Events of a record that differ only in their job, whose ids are still packed: `BundleWalk` of packed-events.ts reads
+ * them.
+ */
 export interface FeedBundle extends Omit<FeedEvent, "id" | "note" | "index"> {
   /** The place of its first event in the record, from 0 on. */
   readonly first: number;
@@ -270,7 +286,9 @@ export interface FeedBundle extends Omit<FeedEvent, "id" | "note" | "index"> {
   readonly noteStart: string | null;
 }
 
-/** One record per store call that changed something. Events of one job in order of rev; between jobs the order is free. */
+/**
+ * One record per store call that changed something. Events of one job in order of rev; between jobs the order is free.
+ */
 export interface FeedRecord {
   readonly number: number;
   readonly at: number;
@@ -282,7 +300,9 @@ export interface FeedRecord {
   readonly count?: number;
 }
 
-/** How many jobs of a route are in a state, finished ones that are still kept included; exact at every commit, never 0. */
+/**
+ * How many jobs of a route are in a state, finished ones that are still kept included; exact at every commit, never 0.
+ */
 export interface Tally {
   readonly queue: string;
   readonly name: string;

@@ -2,42 +2,46 @@
  * The store contract: everything the engine may ask of a place where jobs live. Twenty-nine operations named in the
  * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
- * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in test/contract:
+ * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in
+ * test/contract:
  *
- *  R1 clock    durations come in relative; dueAt = now + inMs (or the named instant), rank = rankBase + rankSlope * dueAt,
- *              ttlAt = dueAt + ttlMs, timerAt = the earliest clock of the present state; due at once means ready, else scheduled
+ *  R1 clock    durations come in relative; dueAt = now + inMs (or the named instant), rank = rankBase + rankSlope *
+ *              dueAt, ttlAt = dueAt + ttlMs, timerAt = the earliest clock of the present state; due at once means
+ *              ready, else scheduled
  *  R2 guard    a change is applied iff its guard holds, else the refusal carries the current value
- *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless held by
- *              time. A member of a flow is kept with its result, until foreverMs, whatever the finish says
- *  R4 arrive   a job whose `waits` has a need, or that has no `freed`, is born blocked, without a time-to-live. The end of a
- *              member, however it came about, goes along its edges in order, behind everything else of its unit: at once
- *              along edgesAtOnceMax, the rest is owed; a mark with passesOn goes along so many more, edgesPerStepMax at most, and owes what
- *              is left. An edge arrives at a blocked target: an end that meets it counts its need down, one that misses it
- *              its slack. With no need left and a slack not below 0 the target is placed as `freed` says (event freed); with
- *              no need left, whatever its slack, owed work is left where `owes` says so. A slack that falls below 0 leaves
- *              owed work once and frees nobody.
+ *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless
+ *              held by time. A member of a flow is kept with its result, until foreverMs, whatever the finish says
+ *  R4 arrive   a job whose `waits` has a need, or that has no `freed`, is born blocked, without a time-to-live. The end
+ *              of a member, however it came about, goes along its edges in order, behind everything else of its unit:
+ *              at once along edgesAtOnceMax, the rest is owed; a mark with passesOn goes along so many more,
+ *              edgesPerStepMax at most, and owes what is left. An edge arrives at a blocked target: an end that meets
+ *              it counts its need down, one that misses it its slack. With no need left and a slack not below 0 the
+ *              target is placed as `freed` says (event freed); with no need left, whatever its slack, owed work is left
+ *              where `owes` says so. A slack that falls below 0 leaves owed work once and frees nobody.
  *              The edge to its flow counts a member's end there too, blocked or finished. A target that is gone, or not
  *              blocked, is passed over. None of this changes a rev, but for what is freed.
- *              A finished member that comes back (a schedule or a block) counts its flow up again, and has passed nothing
- *              on; before it has gone along all its edges it cannot come back (answer `changed`).
- *              Owed work is a due document { kind: "owed", id: the job's id, body: "" }, put whatever is there. A flow that
- *              is pruned or removed leaves it too. Inside the caller's transaction a store may owe all edges.
- *  R5 promote  scheduled and due becomes ready; the routes that have due jobs share the call, so that a flood on one keeps
- *              no other waiting
+ *              A finished member that comes back (a schedule or a block) counts its flow up again, and has passed
+ *              nothing on; before it has gone along all its edges it cannot come back (answer `changed`).
+ *              Owed work is a due document { kind: "owed", id: the job's id, body: "" }, put whatever is there. A flow
+ *              that is pruned or removed leaves it too. Inside the caller's transaction a store may owe all edges.
+ *  R5 promote  scheduled and due becomes ready; the routes that have due jobs share the call, so that a flood on one
+ *              keeps no other waiting
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
- *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed; the first `starts` of an
- *              offer have started. Of a lane only the first ready job by (rank, seq) can be claimed; an offer has routes of
- *              one lane order. By rank: as plain jobs. By turn: (turn of the lane, seq); a claim sets the turn to
- *              max(turn, T) + laneStep, T being the highest turn claimed in the queue so far; a lane that has no turn joins
- *              with T; at the end of a claim by turn the queue's empty lanes forget turns that are not above T
- *  R7 gate     a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight pass:
- *              closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is the sum of
- *              the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call. A job that
- *              leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate.
+ *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed; the first `starts`
+ *              of an offer have started. Of a lane only the first ready job by (rank, seq) can be claimed; an offer has
+ *              routes of one lane order. By rank: as plain jobs. By turn: (turn of the lane, seq); a claim sets the
+ *              turn to max(turn, T) + laneStep, T being the highest turn claimed in the queue so far; a lane that has
+ *              no turn joins with T; at the end of a claim by turn the queue's empty lanes forget turns that are not
+ *              above T
+ *  R7 gate     a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight
+ *              pass: closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is
+ *              the sum of the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call.
+ *              A job that leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate.
  *              A job with a lane (model/lane.ts) also has to pass the gates of its keys. Such a gate is bounded by the
- *              job's own cap (which refuses nobody else), else by its own put, else by perKey of its limit; it is held by
- *              the jobs that run with it, and one with a cap of the job's own also by those that wait or have ended with
- *              keepsLane. What has ended so is not pruned; replayed, it keeps its rank, and holds on until it is ready
+ *              job's own cap (which refuses nobody else), else by its own put, else by perKey of its limit; it is held
+ *              by the jobs that run with it, and one with a cap of the job's own also by those that wait or have ended
+ *              with keepsLane. What has ended so is not pruned; replayed, it keeps its rank, and holds on until it is
+ *              ready
  *  R8 unique   on a live holder keep or replace, as the unit says; a member of a flow is kept
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
@@ -84,9 +88,15 @@ export interface Store {
   describe(): Promise<StoreDescription>;
   /** The store works beside this process: the next claim goes out before the jobs of the last one are run. */
   readonly claimsAhead?: boolean;
-  /** A claim may be done before the submits and settles that were sent ahead of it. Left out where calls are done in order. */
+  /**
+   * A claim may be done before the submits and settles that were sent ahead of it. Left out where calls are done in
+   * order.
+   */
   readonly claimsOvertake?: boolean;
-  /** How many partitions the store has; left out for one. What is written in one step must lie in one (model/placement.ts). */
+  /**
+   * How many partitions the store has; left out for one. What is written in one step must lie in one
+   * (model/placement.ts).
+   */
   readonly partitions?: number;
 
   submit(units: readonly SubmitUnit[]): Promise<readonly OrLocked<SubmitAnswer>[]>;
@@ -123,8 +133,8 @@ export interface Store {
   prune(request: PruneRequest): Promise<PruneAnswer>;
   auditIndexes(request: { readonly cursor: string | null; readonly max: number }): Promise<AuditAnswer>;
   /**
-   * Records that the store met and could not read. Whatever meets one (a claim, a promotion, a read of due jobs, the audit)
-   * takes it out of every index and count in the same step, keeps it here and goes on with the others.
+   * Records that the store met and could not read. Whatever meets one (a claim, a promotion, a read of due jobs, the
+   * audit) takes it out of every index and count in the same step, keeps it here and goes on with the others.
    */
   readAside(request: { readonly after: string | null; readonly max: number }): Promise<AsideAnswer>;
   /** Removes set-aside records for good, by their refs; answers how many were there. */
@@ -174,8 +184,8 @@ export type Hint =
   | { readonly kind: "rung" }
   | { readonly kind: "finished"; readonly ids: readonly string[] }
   /**
-   * The feed may have grown. A store of several partitions says it behind each other hint, with the partition; any other
-   * store says it only of what no other hint tells.
+   * The feed may have grown. A store of several partitions says it behind each other hint, with the partition; any
+   * other store says it only of what no other hint tells.
    */
   | { readonly kind: "told"; readonly partition: number }
   | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string };
@@ -195,7 +205,9 @@ export interface StoreDescription {
   /** Left out for one. */
   readonly partitions?: number;
   readonly capabilities: { readonly transactions: boolean; readonly processes: "one" | "many" };
-  /** By how much the store's clock is ahead of the machine's: a clock that was set back goes on at the machine's pace. */
+  /**
+   * By how much the store's clock is ahead of the machine's: a clock that was set back goes on at the machine's pace.
+   */
   readonly aheadMs?: number;
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];

@@ -1,4 +1,7 @@
-/** Requests and answers of upkeep: pruning, records that could not be read, and the index audit (operations.ts has the rest). */
+/**
+ * Requests and answers of upkeep: pruning, records that could not be read, and the index audit (operations.ts has the
+ * rest).
+ */
 import type { ByPartition } from "./by-partition.ts";
 import type { TerminalState } from "../model/job-state.ts";
 
@@ -15,9 +18,10 @@ export type PruneRequest =
       readonly cursor: string | null;
     }
   /**
-   * What a queue has of an outcome beyond `keep`, by the tallies. In each window of what the store has longest, those that
-   * ended first go first; so a small history is pruned strictly in order of its ends. Jobs with a keeping time of their own
-   * count, and stay; so do jobs that hold their group. The answer's cursor may be given to the next call also where `more` is false.
+   * What a queue has of an outcome beyond `keep`, by the tallies. In each window of what the store has longest, those
+   * that ended first go first; so a small history is pruned strictly in order of its ends. Jobs with a keeping time of
+   * their own count, and stay; so do jobs that hold their group. The answer's cursor may be given to the next call also
+   * where `more` is false.
    */
   | {
       readonly what: "surplus";

@@ -134,7 +134,10 @@ export class Drain {
       );
   }
 
-  /** Whether a pause, a limit or a group holds all of these back while nothing runs: they wait for the clock, or for somebody. */
+  /**
+   * Whether a pause, a limit or a group holds all of these back while nothing runs: they wait for the clock, or for
+   * somebody.
+   */
   async #areHeld(jobs: readonly JobRecord[]): Promise<boolean> {
     if (jobs.some(({ state }) => state !== "ready")) return false;
     for (const { id } of jobs)

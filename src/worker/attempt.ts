@@ -56,7 +56,10 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   startedUs = -1;
   /** Monotonic, when its end was decided; -1 before that. */
   endedUs = -1;
-  /** From its end on: how long the job waited for its handler once it was due, how long that ran, and both since the submit. */
+  /**
+   * From its end on: how long the job waited for its handler once it was due, how long that ran, and both since the
+   * submit.
+   */
   waitedUs = 0;
   ranUs = 0;
   totalUs = 0;
@@ -100,8 +103,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   }
 
   /**
-   * Its end is decided; one that is decided anew has ended all the same. How long it took is computed here, for its record
-   * and for all who are told of it: when its settle is answered, the job's own fields have gone cold.
+   * Its end is decided; one that is decided anew has ended all the same. How long it took is computed here, for its
+   * record and for all who are told of it: when its settle is answered, the job's own fields have gone cold.
    */
   ended(nowUs: number): void {
     if (this.endedUs >= 0) return;

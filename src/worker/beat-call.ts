@@ -1,7 +1,7 @@
 /**
  * The one call of the beat: what it writes to the registry and reads there rides with the claim that a worker of the
- * process makes in the same turn. Where none claims, because no slot is free, a claim is still under way or the store is
- * away, the documents go alone at the end of the turn.
+ * process makes in the same turn. Where none claims, because no slot is free, a claim is still under way or the store
+ * is away, the documents go alone at the end of the turn.
  *
  *   beat ──carry──► waiting ──a worker claims──► one call: claim, puts, read
  *                      └──end of the turn──► putDocs and readDocs

@@ -1,17 +1,18 @@
 /**
- * The beat of a process: once a second one call by which its workers claim, are known to the fleet and hear what is meant
- * for them when every hint was lost. All workers of the process share it.
+ * The beat of a process: once a second one call by which its workers claim, are known to the fleet and hear what is
+ * meant for them when every hint was lost. All workers of the process share it.
  *
- *   claim   each worker that has a slot free claims with the beat; what follows rides with the claim of the first of them
- *           (beat-call.ts)
+ *   claim   each worker that has a slot free claims with the beat; what follows rides with the claim of the first of
+ *           them (beat-call.ts)
  *   write   the notice of each worker, and the sign of the terms that the process holds (engine/term-book.ts); oftener
  *           while one of its queues has a total, because its share is given to others as soon as its notice has run out
- *   read    orders and bells for its workers (worker-bell.ts), and the signs of the processes whose terms this one waits
- *           for. While a queue has a total all notices, with every second beat and where one must have run out. A hint that
- *           somebody has rung brings a read between two beats
+ *   read    orders and bells for its workers (worker-bell.ts), and the signs of the processes whose terms this one
+ *           waits for. While a queue has a total all notices, with every second beat and where one must have run out. A
+ *           hint that somebody has rung brings a read between two beats
  *   round   what nobody rings for: how long the store keeps jobs, and settings of queues whose bell was not written
  *
- * Always true: nothing here but the claims is needed for a job to run; a call that fails is made again with the next beat.
+ * Always true: nothing here but the claims is needed for a job to run; a call that fails is made again with the next
+ * beat.
  */
 import { allDocs, docsPageMax } from "../engine/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -37,8 +38,8 @@ const beatEveryMs = 1060;
 /** A write comes with the first beat behind its time: with totals with every second one, else within 20.1 s. */
 const writeEveryMs = { inFleet: 1500, alone: 19_000 };
 /**
- * While a queue has a total, a worker that was killed is out of the shares when its notice has run out and the next beat
- * has come: 4.5 s after its last notice.
+ * While a queue has a total, a worker that was killed is out of the shares when its notice has run out and the next
+ * beat has come: 4.5 s after its last notice.
  */
 const noticeTtlMs = { inFleet: 3400, alone: 60_000 };
 /** All notices are read with every second beat: each of them lasts longer than until the next. */
@@ -81,7 +82,7 @@ export class Beat {
   #readUs = Number.NEGATIVE_INFINITY;
   #isReading = false;
   #rounds = 0;
-  /** Monotonic, when all notices were read last, and when the first of other processes runs out, by the store's clock. */
+  // Monotonic, when all notices were read last, and when the first of other processes runs out, by the store's clock.
   #fleetSeen = { atUs: Number.NEGATIVE_INFINITY, endsAt: Number.POSITIVE_INFINITY };
   /** The workers of other processes that were seen last. */
   #others: ReadonlySet<string> = new Set();

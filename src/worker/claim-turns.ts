@@ -10,9 +10,9 @@
  *                                           └────── "taken" ──────────────► nothing to do
  *
  * Where the one that claims at once has no free slot, is busy or was killed, the others are late by the moment and no
- * more, and the first of them claims at once from then on. On a store that cannot tell "taken" nobody stands by. A claim
- * that brought nothing came too late only where "taken" is heard: what waits at a gate nobody has taken, and whoever
- * stands by would start it late when the gate opens.
+ * more, and the first of them claims at once from then on. On a store that cannot tell "taken" nobody stands by. A
+ * claim that brought nothing came too late only where "taken" is heard: what waits at a gate nobody has taken, and
+ * whoever stands by would start it late when the gate opens.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { Timer } from "../platform/platform.ts";

@@ -329,7 +329,8 @@ export class Claimer {
 
   /**
    * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
-   * Where a claim may overtake it looks before the submit has happened, and the claim behind the hint waits for that look.
+   * Where a claim may overtake it looks before the submit has happened, and the claim behind the hint waits for that
+   * look.
    */
   readonly #arrives = (job: NewJob): void => {
     if (this.#engine.store.claimsOvertake === true) return;

@@ -1,10 +1,10 @@
 /**
- * Claims right behind the settles of their turn: what a settle frees is claimed by the call behind it, without waiting for
- * its hint. It frees members of a flow, and the permits of limits and groups.
+ * Claims right behind the settles of their turn: what a settle frees is claimed by the call behind it, without waiting
+ * for its hint. It frees members of a flow, and the permits of limits and groups.
  *
- * Where permits are short, all jobs that they let through are claimed, run and settled before others can be claimed, and
- * the store and this process would wait for each other. So the claim and the settles of half of them leave early, and the
- * other half is run meanwhile.
+ * Where permits are short, all jobs that they let through are claimed, run and settled before others can be claimed,
+ * and the store and this process would wait for each other. So the claim and the settles of half of them leave early,
+ * and the other half is run meanwhile.
  *
  * On a store where a claim may be done before the settles ahead of it, the hint of the settle asks for the claim.
  */
@@ -34,8 +34,8 @@ export class ClaimsBehind {
   }
 
   /**
-   * A job that held permits has ended in this turn. Where other processes wait for them, the claim behind the settle would
-   * always be the first, and they would get none: there the hint asks all alike.
+   * A job that held permits has ended in this turn. Where other processes wait for them, the claim behind the settle
+   * would always be the first, and they would get none: there the hint asks all alike.
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
     if (!this.seesSettles || this.#engine.fleet.others > 0) return;

@@ -1,6 +1,6 @@
 /**
- * A flow as the handler of one of its nodes sees it: which flow and node it is, and the verbs of the builder, whose nodes
- * are added with the completion of the handler's own job.
+ * A flow as the handler of one of its nodes sees it: which flow and node it is, and the verbs of the builder, whose
+ * nodes are added with the completion of the handler's own job.
  */
 import { Flow } from "../engine/flows/flow.ts";
 import type { BuiltNode } from "../engine/flows/flow.ts";

@@ -1,7 +1,7 @@
 /**
- * What a handler can throw or return to steer its job: it says what shall happen next, not that something broke. All are
- * Errors, so that nothing between the handler and the worker mistakes one for a value, and all are known by a brand and
- * not by their class, so that two copies of the package in one process understand each other.
+ * What a handler can throw or return to steer its job: it says what shall happen next, not that something broke. All
+ * are Errors, so that nothing between the handler and the worker mistakes one for a value, and all are known by a brand
+ * and not by their class, so that two copies of the package in one process understand each other.
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -27,7 +27,9 @@ export type Control =
     }
   | { readonly kind: "cancel"; readonly reason: string };
 
-/** What a thrown or returned value asks for; null for any other value, also for one that throws when it is looked at. */
+/**
+ * What a thrown or returned value asks for; null for any other value, also for one that throws when it is looked at.
+ */
 export function controlOf(value: unknown): Control | null {
   if (typeof value !== "object" || value === null) return null;
   try {
@@ -64,11 +66,13 @@ export class RetryAfter extends Error {
 }
 
 export interface ThrottledOptions {
-  /** How long upstream said to wait, or until when; left out, the limit cools down longer from one throttle to the next. */
+  /**
+   * How long upstream said to wait, or until when; left out, the limit cools down longer from one throttle to the next.
+   */
   retryAfter?: Duration | Date;
   /**
-   * The key that cools down, while the others go on: that of the job itself by default, where it takes from a key of this
-   * limit. Null for the whole limit.
+   * The key that cools down, while the others go on: that of the job itself by default, where it takes from a key of
+   * this limit. Null for the whole limit.
    */
   key?: string | null;
   cause?: unknown;

@@ -1,6 +1,6 @@
 /**
- * What a handler wants to happen together with the end of its job: follow-up jobs, new nodes of its flow and writes to the
- * caller's KV.
+ * What a handler wants to happen together with the end of its job: follow-up jobs, new nodes of its flow and writes to
+ * the caller's KV.
  * Collected while it runs, applied in the same atomic step as the settle, thrown away on retry, snooze, cancel and lost
  * lease.
  */

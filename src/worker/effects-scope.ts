@@ -1,6 +1,6 @@
 /**
- * Where a handler's effects are collected: for the completion of its job, or for the case that it ends in failed. They are
- * planned when they are asked for, so that wrong input is refused where it is given, and applied with the end.
+ * Where a handler's effects are collected: for the completion of its job, or for the case that it ends in failed. They
+ * are planned when they are asked for, so that wrong input is refused where it is given, and applied with the end.
  */
 import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";

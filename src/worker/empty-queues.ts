@@ -1,7 +1,7 @@
 /**
  * Tells the feed that a queue ran empty: nothing of it is ready or running, in any process. The worker that had the
- * last jobs says so, once its part of the queue has been idle for a second; so a queue that is fed again and again costs
- * nothing, and an emptying costs four small calls.
+ * last jobs says so, once its part of the queue has been idle for a second; so a queue that is fed again and again
+ * costs nothing, and an emptying costs four small calls.
  *
  * Told once: a document of the queue keeps when it was told last, and only a worker that has claimed a job since then
  * tells it again. Two at once meet at the version of the document.

@@ -101,8 +101,8 @@ export class FleetSeat implements BeatSeat {
   }
 
   /**
-   * A bell is heard up to a second behind the cancel. By then another attempt of the job may run, behind a replay, whose
-   * cancel nobody has asked for: the renewal tells.
+   * A bell is heard up to a second behind the cancel. By then another attempt of the job may run, behind a replay,
+   * whose cancel nobody has asked for: the renewal tells.
    */
   cancelRung(ids: readonly string[] | null): void {
     const { aborting, renewal } = this.#options;

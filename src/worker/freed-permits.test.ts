@@ -1,4 +1,7 @@
-/** What waits for a permit is claimed in the turn in which the job that held it is settled, in one commit with its settle. */
+/**
+ * What waits for a permit is claimed in the turn in which the job that held it is settled, in one commit with its
+ * settle.
+ */
 import { expect, test } from "vitest";
 import { millOn } from "../../test/support/mill-on.ts";
 import { runUntil } from "../../test/support/virtual-mill.ts";

@@ -53,7 +53,9 @@ export interface ContextInside {
 const logCharsMax = 8000;
 const recordCharsMax = 64 * 1024;
 
-/** A result may be left out where the definition allows none. Written as a method, so that any context is a JobContext. */
+/**
+ * A result may be left out where the definition allows none. Written as a method, so that any context is a JobContext.
+ */
 type CompleteIn<Returned> = {
   call(
     connection: unknown,
@@ -140,8 +142,8 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   /**
-   * The flow that the job is a node of; null for a job of no flow. What is added here is added to the flow in the same step
-   * as the job's completion, and comes after nothing unless it says so: this node has completed by then.
+   * The flow that the job is a node of; null for a job of no flow. What is added here is added to the flow in the same
+   * step as the job's completion, and comes after nothing unless it says so: this node has completed by then.
    */
   get flow(): ContextFlow | null {
     const { job } = this.#attempt;

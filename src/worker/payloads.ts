@@ -1,7 +1,7 @@
 /**
  * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
- * called, its result is checked and encoded afterwards. What the definition's schema refuses or the codec cannot read or
- * write is final: no further attempt would read or give anything else, and its side effects would happen once more.
+ * called, its result is checked and encoded afterwards. What the definition's schema refuses or the codec cannot read
+ * or write is final: no further attempt would read or give anything else, and its side effects would happen once more.
  * Two exceptions for fleets in which not all workers are alike: a key that is missing here, and jobs whose definition
  * says `onInvalidInput: "retry"`.
  */

@@ -4,8 +4,8 @@
  *
  *   sated ──a hint, a submit, the slow poll──► hungry ──offered, and got less than it asked for──► sated
  *
- * Only hungry kinds are offered, so a kind without work takes no slots from the others. Where several are hungry each has
- * a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
+ * Only hungry kinds are offered, so a kind without work takes no slots from the others. Where several are hungry each
+ * has a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
  */
 import type { LaneOrder } from "../model/lane.ts";
 import { RouteRotation } from "./route-rotation.ts";

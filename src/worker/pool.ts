@@ -1,7 +1,7 @@
 /**
- * The slots of one queue (or of one handler with slots of its own) in this worker, the claimed jobs that wait for a slot, and how many
- * more to claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for
- * slow handlers.
+ * The slots of one queue (or of one handler with slots of its own) in this worker, the claimed jobs that wait for a
+ * slot, and how many more to claim. Prefetch follows handler time: as many as will finish while the next claims are on
+ * their way, none for slow handlers.
  */
 import { storeLimits } from "../store/limits.ts";
 import type { Attempt } from "./attempt.ts";
@@ -164,8 +164,8 @@ export class Pool {
   handedOver(): void {}
 
   /**
-   * How fast jobs finish is measured while there are any: were the waits for claims a part of it, a pool that once waited
-   * would claim too little to stop waiting.
+   * How fast jobs finish is measured while there are any: were the waits for claims a part of it, a pool that once
+   * waited would claim too little to stop waiting.
    */
   claimed(elapsedUs: number, nowUs: number): void {
     if (elapsedUs <= 0) return;

@@ -1,8 +1,8 @@
 /**
  * Which combinations of capabilities and limits jobs ask for is not known in advance: a job may be enqueued with limits
  * of its own, or wait since its definition had others. So a worker learns the store's routes. They are read at its
- * start, again when a hint names a route that nobody has read yet, and rarely without a hint, because hints can be lost.
- * However many such hints come, the reads keep their distance.
+ * start, again when a hint names a route that nobody has read yet, and rarely without a hint, because hints can be
+ * lost. However many such hints come, the reads keep their distance.
  */
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";

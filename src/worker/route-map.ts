@@ -1,8 +1,8 @@
 /**
  * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number; this is
  * the only file of the worker that knows what a number stands for. The numbers of jobs that ask for no capability and
- * have the limits and the group of their definition follow from the queues and definitions that the worker serves; those
- * of others, which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
+ * have the limits and the group of their definition follow from the queues and definitions that the worker serves;
+ * those of others, which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
  */
 import type { ReadOptions } from "../engine/job-options.ts";
 import { gatesOf } from "../engine/limit.ts";

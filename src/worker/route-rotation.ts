@@ -1,7 +1,7 @@
 /**
- * The learned routes that one pool serves, in rotation: there may be one for each combination of capabilities and limits
- * that anybody ever asked for, and a claim must not grow with them, so each claim offers the next few. A rotation is over when every
- * route was offered once since it began.
+ * The learned routes that one pool serves, in rotation: there may be one for each combination of capabilities and
+ * limits that anybody ever asked for, and a claim must not grow with them, so each claim offers the next few. A
+ * rotation is over when every route was offered once since it began.
  */
 import { storeLimits } from "../store/limits.ts";
 

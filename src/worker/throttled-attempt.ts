@@ -1,8 +1,8 @@
 /**
- * The end of an attempt whose handler threw or returned `Throttled`: first the limit, or the key of it that is meant, is
- * closed for all processes, then the job goes back, so that nobody claims it again before the cooldown. A limit that the
- * store does not know is a mistake in the handler, hence a failed attempt. Where the store cannot be told, the job alone
- * waits.
+ * The end of an attempt whose handler threw or returned `Throttled`: first the limit, or the key of it that is meant,
+ * is closed for all processes, then the job goes back, so that nobody claims it again before the cooldown. A limit that
+ * the store does not know is a mistake in the handler, hence a failed attempt. Where the store cannot be told, the job
+ * alone waits.
  */
 import type { Engine } from "../engine/engine.ts";
 import { modelSources } from "../engine/model-sources.ts";

@@ -1,6 +1,6 @@
 /**
- * Who waits for a permit at one desk: by key, and in their order for each. A permit job of a key serves nobody but those
- * who wait for that key; without keys all are of the key null.
+ * Who waits for a permit at one desk: by key, and in their order for each. A permit job of a key serves nobody but
+ * those who wait for that key; without keys all are of the key null.
  */
 
 export class Waiters<Waiter extends { readonly key: string | null }> {

@@ -20,7 +20,10 @@ export type QueueSlots =
   | {
       /** Slots of the queue over all live workers that declare it, shared out evenly. */
       total: number;
-      /** Where the shares of this worker's queues do not fit into `slotsMax`: how much of it the queue gets; 1 by default. */
+      /**
+       * Where the shares of this worker's queues do not fit into `slotsMax`: how much of it the queue gets; 1 by
+       * default.
+       */
       weight?: number;
     };
 
@@ -38,7 +41,9 @@ export interface WorkerOptions {
   subscriptions?: readonly SubscriptionDefinition[];
   /** How many slots totals may give this worker, over all its queues; 64 by default. */
   slotsMax?: number;
-  /** What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing. */
+  /**
+   * What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing.
+   */
   capabilities?: readonly string[];
   /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
   lease?: Duration;

@@ -1,6 +1,6 @@
 /**
- * A worker process of the test that kills holders of groups and keys: says on its pipe what starts and what ends, and is
- * killed without a word.
+ * A worker process of the test that kills holders of groups and keys: says on its pipe what starts and what ends, and
+ * is killed without a word.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { handler, job, limit, Millrace } from "../../src/index.ts";

@@ -1,6 +1,6 @@
 /**
- * Processes that fire schedules are killed -9, some of them between their look and their submit. No tick fires twice and
- * none is lost, by nothing but the duties of the processes that are left.
+ * Processes that fire schedules are killed -9, some of them between their look and their submit. No tick fires twice
+ * and none is lost, by nothing but the duties of the processes that are left.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

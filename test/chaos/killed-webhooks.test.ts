@@ -1,6 +1,6 @@
 /**
- * The process that delivers webhooks is killed -9 while receivers have its requests and have not answered. Every event is
- * delivered all the same, under one id, and to an ordered hook never before the one in front of it was accepted.
+ * The process that delivers webhooks is killed -9 while receivers have its requests and have not answered. Every event
+ * is delivered all the same, under one id, and to an ordered hook never before the one in front of it was accepted.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -80,8 +80,8 @@ test("a call that loses a deadlock is repeated and ends well", async () => {
   await store.putDocs([aDoc("a", "1"), aDoc("b", "1")]);
   const lock = (id: string): Promise<unknown> =>
     admin.query(`SELECT 1 FROM ${schema}.doc WHERE id = '${id}' FOR UPDATE`);
-  // Between its two documents the call waits for this gate, so that the circle is closed by the call and by nobody else:
-  // whoever looks for a deadlock looks once, some time after its own wait began.
+  // Between its two documents the call waits for this gate, so that the circle is closed by the call and by nobody
+  // else: whoever looks for a deadlock looks once, some time after its own wait began.
   const gate = new pg.Client({ connectionString: server.url });
   await gate.connect();
   onTestFinished(() => gate.end());

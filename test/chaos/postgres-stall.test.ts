@@ -1,4 +1,7 @@
-/** Stalls of Postgres: locks of strangers on what leases need, and a server that stands still. The server is this file's own. */
+/**
+ * Stalls of Postgres: locks of strangers on what leases need, and a server that stands still. The server is this file's
+ * own.
+ */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";

@@ -1,6 +1,6 @@
 /**
- * One primary of a cluster falls silent without a word, as a frozen machine does, for longer than any call waits. Jobs on
- * the partitions of the others start as if nothing were; those of the silent one run once it is back.
+ * One primary of a cluster falls silent without a word, as a frozen machine does, for longer than any call waits. Jobs
+ * on the partitions of the others start as if nothing were; those of the silent one run once it is back.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";

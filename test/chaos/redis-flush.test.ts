@@ -1,6 +1,6 @@
 /**
- * All keys flushed under open stores, by an administrator's mistake: what was there is gone, and that is said; what comes
- * afterwards is run by the right handlers, and nobody is silent.
+ * All keys flushed under open stores, by an administrator's mistake: what was there is gone, and that is said; what
+ * comes afterwards is run by the right handlers, and nobody is silent.
  */
 import { expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";

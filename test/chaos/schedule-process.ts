@@ -1,6 +1,6 @@
 /**
- * A process of the test of killed schedules: runs the duties, says so, and fires until it is killed. `halts` stops it for
- * good between a look at what is due and the submit, which is the moment that matters.
+ * A process of the test of killed schedules: runs the duties, says so, and fires until it is killed. `halts` stops it
+ * for good between a look at what is due and the submit, which is the moment that matters.
  */
 import { writeSync } from "node:fs";
 import { Millrace } from "../../src/client/millrace.ts";

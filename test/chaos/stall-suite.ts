@@ -31,7 +31,10 @@ export interface StallSubject {
   readonly stall: () => Promise<void>;
 }
 
-/** @param kinds by name, how to open a store and to hold it up. @param skipped why these are not run; null where they are. */
+/**
+ * @param kinds by name, how to open a store and to hold it up. @param skipped why these are not run; null where they
+ * are.
+ */
 export function runStallSuite(
   kinds: Readonly<Record<string, () => Promise<StallSubject>>>,
   skipped: string | null = null,

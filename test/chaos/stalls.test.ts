@@ -1,4 +1,7 @@
-/** Stalls of SQLite (a stranger holds the file's write lock) and of Redis (its server stands still; a stranger pauses it). */
+/**
+ * Stalls of SQLite (a stranger holds the file's write lock) and of Redis (its server stands still; a stranger pauses
+ * it).
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

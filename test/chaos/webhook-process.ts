@@ -1,4 +1,6 @@
-/** A process of the test of killed webhooks: runs the duties, which deliver, says so, and goes on until it is killed. */
+/**
+ * A process of the test of killed webhooks: runs the duties, which deliver, says so, and goes on until it is killed.
+ */
 import { writeSync } from "node:fs";
 import { Millrace } from "../../src/index.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Publishers against operators on every store, each on connections of its own: a publish makes a job for each
- * subscription that the topic had at one moment between its call and its answer, for all of them or none, and none for a
- * subscription whose removal was answered before the publish began. Also where replies are lost.
+ * subscription that the topic had at one moment between its call and its answer, for all of them or none, and none for
+ * a subscription whose removal was answered before the publish began. Also where replies are lost.
  */
 import pg from "pg";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * A record that its store cannot read, for the people who operate it: on every store they see it in the quarantine list,
- * the log names it once, and they can take it out, by its id or by its ref.
+ * A record that its store cannot read, for the people who operate it: on every store they see it in the quarantine
+ * list, the log names it once, and they can take it out, by its id or by its ref.
  */
 import { DatabaseSync } from "node:sqlite";
 import { mkdtempSync, rmSync } from "node:fs";

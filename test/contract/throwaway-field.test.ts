@@ -1,7 +1,7 @@
 /**
- * A field of a job is one line of store/job-fields.ts. Here the table gets two more lines, one for what a job is and one for
- * where it stands, and nothing else is edited: every store keeps both through submit, claim, settle, history and replay, and
- * tells them to a duty whose list of fields names them.
+ * A field of a job is one line of store/job-fields.ts. Here the table gets two more lines, one for what a job is and
+ * one for where it stands, and nothing else is edited: every store keeps both through submit, claim, settle, history
+ * and replay, and tells them to a duty whose list of fields names them.
  */
 import { describe, expect, test, vi } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";

@@ -1,4 +1,5 @@
-// A worker in a process of its own, to be killed: its handler, in a child process, spins for ever. Says the child's number.
+// A worker in a process of its own, to be killed: its handler, in a child process, spins for ever. Says the child's
+// number.
 import { handler, Millrace } from "millrace";
 import { everything } from "./handlers/jobs.ts";
 import { handlerFile } from "./handlers/file.ts";

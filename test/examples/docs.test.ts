@@ -1,5 +1,6 @@
-// Every TypeScript block of the README and the docs compiles as it stands, and every one of ours runs to its end without
-// a word on standard error, but for attempts that fail as they should. What stands behind "ts" in a fence says how a block is treated otherwise:
+// Every TypeScript block of the README and the docs compiles as it stands, and every one of ours runs to its end
+// without a word on standard error, but for attempts that fail as they should. What stands behind "ts" in a fence says
+// how a block is treated otherwise:
 //   peer      code for another library, in the pages for those who come from it: compiled, not run
 //   service   runs until it is told to stop: it must say that it is ready, and end well on SIGTERM
 // The servers that a block may use are named by DATABASE_URL and REDIS_URL.

@@ -91,7 +91,10 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
   ],
 };
 
-/** In an order of its own: on a machine that is late, what is due by then overtakes the low priority; a cancel comes when it comes. */
+/**
+ * In an order of its own: on a machine that is late, what is due by then overtakes the low priority; a cancel comes
+ * when it comes.
+ */
 const shownBeside: Readonly<Record<string, readonly RegExp[]>> = {
   "race-flow.ts": [/^Cleo's is not needed any more$/],
   "delays-and-unique.ts": [

@@ -157,7 +157,8 @@ describe("the page of all options", () => {
   test.each(Object.keys(calls))("%s has exactly the options that the code knows", async (heading) => {
     const known = await knownTo(calls[heading] as () => unknown);
     const own = tables().get(heading) ?? [];
-    // A call takes all options of an enqueue, which its table does not repeat; its timeout is another one. So does a node.
+    // A call takes all options of an enqueue, which its table does not repeat; its timeout is another one. So does a
+    // node.
     const ofEnqueue = tables().get(enqueueHeading) ?? [];
     const ofNode = ofEnqueue.filter((name) => name !== "id" && name !== "repeatOf");
     const isNode = heading === addHeading || heading === mapHeading;

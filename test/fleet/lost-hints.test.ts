@@ -1,7 +1,8 @@
 /**
- * Every hint is lost, on every store: the periodic calls of a process alone must bring jobs, cancels, settings and orders
- * within their time. The two sides are Millraces on connections of their own, neither of which hears anything. Over several
- * partitions a claim trusts what it heard of each, unless the store knows that it cannot listen: that is the last case.
+ * Every hint is lost, on every store: the periodic calls of a process alone must bring jobs, cancels, settings and
+ * orders within their time. The two sides are Millraces on connections of their own, neither of which hears anything.
+ * Over several partitions a claim trusts what it heard of each, unless the store knows that it cannot listen: that is
+ * the last case.
  */
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
@@ -100,7 +101,8 @@ describe.each(places)("with all hints lost, on %s", (_title, place) => {
     const worker = await other.work([handler(job("any"), async () => undefined)]);
     await until("it is listed", async () => (await operator.workers.list()).length === 1);
     await operator.workers.stop(worker.id);
-    // The stop itself takes calls of its own; that the order is heard in time is held by the virtual clock (promptness.test.ts).
+    // The stop itself takes calls of its own; that the order is heard in time is held by the virtual clock
+    // (promptness.test.ts).
     expect(await lasted(() => worker.stopped)).toBeLessThan(2 * withinMs);
     expect(await operator.workers.list()).toEqual([]);
   });

@@ -1,6 +1,6 @@
 /**
- * Two namespaces of one server, or beside one file: whatever one of them does, the other neither sees it, nor is told of
- * it, nor is stopped by it, nor takes it away.
+ * Two namespaces of one server, or beside one file: whatever one of them does, the other neither sees it, nor is told
+ * of it, nor is stopped by it, nor takes it away.
  */
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";

@@ -1,7 +1,7 @@
 /**
- * Rings, on every store: a process that stops cleanly gives its terms and its shares of totals to the others at once, and
- * orders, settings and the first webhook are heard at once. The two sides are Millraces on connections of their own. With
- * every ring lost the beat and the looks behind it bring the same.
+ * Rings, on every store: a process that stops cleanly gives its terms and its shares of totals to the others at once,
+ * and orders, settings and the first webhook are heard at once. The two sides are Millraces on connections of their
+ * own. With every ring lost the beat and the looks behind it bring the same.
  */
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";

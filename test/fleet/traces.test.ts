@@ -1,6 +1,6 @@
 /**
- * One trace through real processes on each store: a request in this one, its job in a second, the follow-up of that in a
- * third; and a span of the third one's own below its attempt.
+ * One trace through real processes on each store: a request in this one, its job in a second, the follow-up of that in
+ * a third; and a span of the third one's own below its attempt.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Flows: invariants 40, 41, 43, 45, 52 and 58. What a member waits for is taken from its own record, how others ended from the
- * feed, so that nothing which the store counted is believed.
+ * Flows: invariants 40, 41, 43, 45, 52 and 58. What a member waits for is taken from its own record, how others ended
+ * from the feed, so that nothing which the store counted is believed.
  */
 import { readEdge, hasBit } from "../../src/model/flow/edge.ts";
 import { idOfPath, isItem, rootOf } from "../../src/model/flow/flow-meta.ts";

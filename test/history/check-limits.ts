@@ -103,7 +103,9 @@ const gatesTaken =
     });
   };
 
-/** The cap of a group comes with the job, and its gate may be held beyond the lease; any other is what the limit says. */
+/**
+ * The cap of a group comes with the job, and its gate may be held beyond the lease; any other is what the limit says.
+ */
 const keysTaken =
   (ledger: Ledger, book: GateBook): Takes =>
   ({ id }, lease) => {

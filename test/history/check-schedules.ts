@@ -24,7 +24,10 @@ export function* checkSchedules(ledger: Ledger): Generator<Violation> {
   yield* steadySchedulesMissNothing(ledger, made);
 }
 
-/** Everybody was there again in the end, and had time: as many ticks have fired as the limit allows, one after the other. */
+/**
+ * Everybody was there again in the end, and had time: as many ticks have fired as the limit allows, one after the
+ * other.
+ */
 function* steadySchedulesMissNothing(
   { evidence }: Ledger,
   made: ReadonlyMap<string, ReadonlyMap<number, unknown>>,

@@ -15,7 +15,9 @@ export interface Lane {
   readonly holdsOnFailure: boolean;
 }
 
-/** Null for a job without a lane, and for one that was submitted with several: which of them it has, nobody can tell. */
+/**
+ * Null for a job without a lane, and for one that was submitted with several: which of them it has, nobody can tell.
+ */
 export function readLane(specs: readonly NewJob[]): Lane | null {
   const [first, ...others] = specs.map(laneOfSpec);
   const isOne = first !== undefined && others.every((other) => isSame(first, other));

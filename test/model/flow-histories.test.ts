@@ -1,4 +1,7 @@
-/** Random flows on the embedded store, compared with the reference model answer by answer; replay as in histories.test.ts. */
+/**
+ * Random flows on the embedded store, compared with the reference model answer by answer; replay as in
+ * histories.test.ts.
+ */
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { expectSameFlows } from "./flow-histories.ts";

@@ -1,7 +1,7 @@
 /**
- * Random histories of flows, on a store and on the reference model side by side: members of random graphs end, come back,
- * are blocked anew, removed and replaced, flows grow, end and go. Commands are plain data, so that fast-check can shrink
- * and print them; jobs and leases are named by number, modulo what there is.
+ * Random histories of flows, on a store and on the reference model side by side: members of random graphs end, come
+ * back, are blocked anew, removed and replaced, flows grow, end and go. Commands are plain data, so that fast-check can
+ * shrink and print them; jobs and leases are named by number, modulo what there is.
  */
 import fc from "fast-check";
 import { expect } from "vitest";

@@ -382,7 +382,9 @@ export class ReferenceRules {
     return { kind: "ok", version: gate.version };
   }
 
-  /** R7: lets the job pass through all its gates, or names the gates that refuse it; isOwn: by the job's own cap alone. */
+  /**
+   * R7: lets the job pass through all its gates, or names the gates that refuse it; isOwn: by the job's own cap alone.
+   */
   pass(job: Job): readonly (Passage & { readonly isOwn: boolean })[] {
     const nowUs = this.now * 1000;
     const gates = [...this.gatesOf(job.route), ...this.keyGatesOf(job)];

@@ -1,7 +1,8 @@
 /**
- * A world for one flow and one crash: a process submits it and works on it, and dies before or behind one of its calls to the
- * store. Whatever it waited for never comes. Then another process, which knows nothing, works on until everything has ended.
- * The calls of an undisturbed life are counted first, so that a test can let the process die at each of them.
+ * A world for one flow and one crash: a process submits it and works on it, and dies before or behind one of its calls
+ * to the store. Whatever it waited for never comes. Then another process, which knows nothing, works on until
+ * everything has ended. The calls of an undisturbed life are counted first, so that a test can let the process die at
+ * each of them.
  */
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";

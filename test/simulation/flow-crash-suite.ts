@@ -33,12 +33,14 @@ export function describeFlowCrashes({ title, open, crashes }: CrashSubject): voi
 /** A flow that waits for its retention makes many calls that are all alike. */
 const crashesMax = 80;
 
-/** MILLRACE_CRASHES=all dies before and behind every call on every store, MILLRACE_CRASHES=N so often in each scenario. */
+/**
+ * MILLRACE_CRASHES=all dies before and behind every call on every store, MILLRACE_CRASHES=N so often in each scenario.
+ */
 const { MILLRACE_CRASHES: asked } = process.env;
 
 /**
- * What a process leaves that dies behind a call, it leaves too where it dies before its next one, but for calls that are
- * both on their way: so by default it dies behind each call, and before the first.
+ * What a process leaves that dies behind a call, it leaves too where it dies before its next one, but for calls that
+ * are both on their way: so by default it dies behind each call, and before the first.
  */
 function pointsOf(calls: number, given: number | undefined): readonly CrashPoint[] {
   const numbers = Array.from({ length: calls }, (_, at) => at + 1);

@@ -1,5 +1,6 @@
 /**
- * Flows whose every commit may be the last of its process: what each is, and what must have become of it, whoever died where.
+ * Flows whose every commit may be the last of its process: what each is, and what must have become of it, whoever died
+ * where.
  */
 import { flow } from "../../src/engine/flows/flow.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";

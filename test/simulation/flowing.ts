@@ -1,7 +1,7 @@
 /**
- * Flows, drawn per seed: how often a client submits one instead of a job, what such a flow is like (chains, fans, joins of some,
- * races, groups, maps, flows in flows, under each policy of failures), and what clients do to flows they know. Every draw is
- * from a stream of its own, so that a seed without any of it means what it meant before.
+ * Flows, drawn per seed: how often a client submits one instead of a job, what such a flow is like (chains, fans, joins
+ * of some, races, groups, maps, flows in flows, under each policy of failures), and what clients do to flows they know.
+ * Every draw is from a stream of its own, so that a seed without any of it means what it meant before.
  */
 import type { FlowRun } from "../../src/client/flows.ts";
 import { job } from "../../src/engine/definition.ts";

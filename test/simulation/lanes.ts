@@ -1,7 +1,7 @@
 /**
  * Groups and limits by key, drawn per seed: what the groups of a run are like, the limits that bound keys, and the few
- * keys that all of them share, so that jobs wait for each other; which of them a job has; and how often operators change
- * them. Every draw is from a stream of its own, so that a seed without any of it means what it meant before.
+ * keys that all of them share, so that jobs wait for each other; which of them a job has; and how often operators
+ * change them. Every draw is from a stream of its own, so that a seed without any of it means what it meant before.
  */
 import type { GroupOptions } from "../../src/engine/group.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";

@@ -200,8 +200,8 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
       expect(Math.max(...lateMs)).toBeLessThanOrEqual(latestMs);
       const more = (network.calls - before - 2 * quiet) / seconds;
       // Submit, promotion, claim and settle of the job are four. With several partitions the slow polls of the others
-      // ask where a clock has rung beside the one whose turn it is, and the beat of the worker, which is busy now, reads
-      // its bells twice as often, from the two partitions in which they lie.
+      // ask where a clock has rung beside the one whose turn it is, and the beat of the worker, which is busy now,
+      // reads its bells twice as often, from the two partitions in which they lie.
       expect(more).toBeLessThan(partitions === 1 ? 5.5 : 10);
     });
 

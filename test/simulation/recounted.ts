@@ -1,7 +1,7 @@
 /**
- * A store in memory whose flows are recounted behind every call that writes about them: invariant 43 at each commit, and
- * not only once all work is done. The flow and all its members are read by one call, so nothing comes between. Nobody
- * waits for the look, so a run means the same with it.
+ * A store in memory whose flows are recounted behind every call that writes about them: invariant 43 at each commit,
+ * and not only once all work is done. The flow and all its members are read by one call, so nothing comes between.
+ * Nobody waits for the look, so a run means the same with it.
  */
 import { rootOf } from "../../src/model/flow/flow-meta.ts";
 import type { JobRecord } from "../../src/store/records.ts";

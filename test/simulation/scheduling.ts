@@ -1,8 +1,8 @@
 /**
- * Schedules, drawn per seed: their rules and policies, and how often operators pause, edit and run them. All of them end
- * after a few ticks, so that every run can end. The steady ones are defined and left alone, and make up for every tick
- * that was missed: of those the checker knows which jobs there must be. Every draw is from a stream of its own, so that
- * a seed without schedules means what it meant before.
+ * Schedules, drawn per seed: their rules and policies, and how often operators pause, edit and run them. All of them
+ * end after a few ticks, so that every run can end. The steady ones are defined and left alone, and make up for every
+ * tick that was missed: of those the checker knows which jobs there must be. Every draw is from a stream of its own, so
+ * that a seed without schedules means what it meant before.
  */
 import type { ScheduleOptions } from "../../src/model/schedule/settings.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";

@@ -1,6 +1,6 @@
 /**
- * What operators do about groups that failed jobs hold: each is replayed once, and deleted where it has failed again, so
- * that the group goes on.
+ * What operators do about groups that failed jobs hold: each is replayed once, and deleted where it has failed again,
+ * so that the group goes on.
  */
 import { terminalStates } from "../../src/model/job-state.ts";
 import { unlessRefused } from "./sim-gate-operator.ts";

@@ -1,6 +1,6 @@
 /**
- * Schedules in the simulation: clients define those of the plan, again and again as processes that start do, and operators
- * pause, resume, edit and run those that are not steady.
+ * Schedules in the simulation: clients define those of the plan, again and again as processes that start do, and
+ * operators pause, resume, edit and run those that are not steady.
  */
 import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";

@@ -1,6 +1,7 @@
 /**
- * One real thread for all stores of a test file that keep their connection in a thread: each gets a line of its own into
- * it. To start a thread and to load the sources there takes 80 ms of processor time, for each of hundreds of cases.
+ * One real thread for all stores of a test file that keep their connection in a thread: each gets a line of its own
+ * into it. To start a thread and to load the sources there takes 80 ms of processor time, for each of hundreds of
+ * cases.
  */
 import { once } from "node:events";
 import { MessageChannel, Worker } from "node:worker_threads";

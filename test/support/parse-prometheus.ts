@@ -1,11 +1,11 @@
 /**
- * A strict parser of the text format of Prometheus, by the rules of its specification: it throws for whatever Prometheus
- * would refuse or misread.
+ * A strict parser of the text format of Prometheus, by the rules of its specification: it throws for whatever
+ * Prometheus would refuse or misread.
  *
  * - Every line ends in a line feed. A family's help and type come once each, before its samples, which stand together.
  * - Names and labels keep their grammar; in the value of a label only \\, \" and \n are escapes.
- * - No sample comes twice. A histogram has buckets of growing bounds and counts, the last of them +Inf, a sum, and a count
- *   that is the last bucket's.
+ * - No sample comes twice. A histogram has buckets of growing bounds and counts, the last of them +Inf, a sum, and a
+ *   count that is the last bucket's.
  */
 export interface ParsedSample {
   readonly labels: Readonly<Record<string, string>>;

@@ -101,7 +101,9 @@ export class SchemaPool {
     return store;
   }
 
-  /** The same for suites that compare seqs with those of the reference model, by calls that come one after the other. */
+  /**
+   * The same for suites that compare seqs with those of the reference model, by calls that come one after the other.
+   */
   async openCounted(openStore: OpenInSchema): Promise<Store> {
     const { store, schema } = await this.#open(openStore);
     return withCountedSeqs(store, async (above) =>
@@ -114,7 +116,8 @@ export class SchemaPool {
     const opened = await openStore({ pool: this.#database.pool, schema });
     const close = async (): Promise<void> => {
       await opened.close();
-      // A connection that was cut leaves its statement to the server, which may still be at it: emptying would deadlock.
+      // A connection that was cut leaves its statement to the server, which may still be at it: emptying would
+      // deadlock.
       await until("no statement is at work in the schema", async () => {
         const [row] = await this.#database.query(atWorkSql(schema));
         return row === undefined;

@@ -1,6 +1,6 @@
 /**
- * The real SDK of OpenTelemetry, kept in memory: a context manager and propagators for the whole test file, and providers
- * whose spans and metrics a test can read.
+ * The real SDK of OpenTelemetry, kept in memory: a context manager and propagators for the whole test file, and
+ * providers whose spans and metrics a test can read.
  */
 import { context, propagation } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";

@@ -1,6 +1,6 @@
 /**
- * The same calls to two stores: one whose library has its plain roads, and one whose library has only the general ones. What
- * they answer and all keys that they leave are compared after each call.
+ * The same calls to two stores: one whose library has its plain roads, and one whose library has only the general ones.
+ * What they answer and all keys that they leave are compared after each call.
  */
 import { beforeAll, expect } from "vitest";
 import type { GatePut } from "../../src/store/records.ts";
@@ -54,9 +54,9 @@ export function useBothRoads(): BothRoads {
 }
 
 /**
- * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How many of
- * its jobs a lane shows, and whether one that its own cap keeps out is parked, is left to the roads: here each shows one, and those
- * lanes are open. The audit says whether what a lane shows is right.
+ * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How
+ * many of its jobs a lane shows, and whether one that its own cap keeps out is parked, is left to the roads: here each
+ * shows one, and those lanes are open. The audit says whether what a lane shows is right.
  */
 async function readAll(admin: OwnRedis["admin"], prefix: string): Promise<unknown> {
   const keys = await readKeys(admin, prefix);

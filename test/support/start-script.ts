@@ -1,4 +1,6 @@
-/** A script of the tests as a process of its own that tells what it does line by line, and can be killed at any moment. */
+/**
+ * A script of the tests as a process of its own that tells what it does line by line, and can be killed at any moment.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";

@@ -1,6 +1,6 @@
 /**
- * `millrace limits`: the limits with their use, or one of them edited, throttled or reset to what the code defines. With
- * --key the same for one key of a limit.
+ * `millrace limits`: the limits with their use, or one of them edited, throttled or reset to what the code defines.
+ * With --key the same for one key of a limit.
  */
 import type { LimitKeyState, LimitState } from "../../client/limits.ts";
 import { formatInstant } from "../format-time.ts";

@@ -1,6 +1,6 @@
 /**
- * `millrace show`: everything about one job, its life as a timeline, or the graph of one flow. Fields that the definition
- * of a job redacts stay redacted.
+ * `millrace show`: everything about one job, its life as a timeline, or the graph of one flow. Fields that the
+ * definition of a job redacts stay redacted.
  */
 import type { FlowNodeView, FlowView } from "../../client/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";

@@ -1,7 +1,7 @@
 /**
- * `millrace work`: runs the handlers of a jobs file until it is told to stop, by a signal or by `millrace workers stop`.
- * The first SIGTERM or SIGINT stops it gracefully (no new claims, running handlers finish, the rest goes back); a second
- * one ends the process at once, and leases expire by themselves.
+ * `millrace work`: runs the handlers of a jobs file until it is told to stop, by a signal or by `millrace workers
+ * stop`. The first SIGTERM or SIGINT stops it gracefully (no new claims, running handlers finish, the rest goes back);
+ * a second one ends the process at once, and leases expire by themselves.
  */
 import type { Handler, Millrace, WorkerOptions } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";

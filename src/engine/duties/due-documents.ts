@@ -1,8 +1,8 @@
 /**
- * Due documents: what has to be done by the store's clock and is kept as a document until it is done. Schedules fire and
- * backfills take their steps (engine/schedules/); owed work of flows is paid, and orders about them are carried out
- * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps the
- * others from trying at once. What is not due is never looked at. One document that fails is quarantined alone.
+ * Due documents: what has to be done by the store's clock and is kept as a document until it is done. Schedules fire
+ * and backfills take their steps (engine/schedules/); owed work of flows is paid, and orders about them are carried out
+ * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
+ * the others from trying at once. What is not due is never looked at. One document that fails is quarantined alone.
  */
 import type { Doc } from "../../store/records.ts";
 import { owedKind } from "../../store/rules/arrive.ts";

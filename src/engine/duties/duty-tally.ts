@@ -19,7 +19,9 @@ export interface DutyTally {
   readonly lastPassMs: number | null;
   /** The partitions that the last pass passed over; left out for none. */
   readonly missing?: readonly number[];
-  /** What can be told of single partitions; left out for nothing, as is a partition of which there is nothing to tell. */
+  /**
+   * What can be told of single partitions; left out for nothing, as is a partition of which there is nothing to tell.
+   */
   readonly partitions?: Readonly<Record<number, PartitionTally>>;
 }
 

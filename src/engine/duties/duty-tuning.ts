@@ -34,12 +34,15 @@ export interface Tuning {
 
 export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 
-/** The alarm wakes these (supervisor.ts): their own looks stand behind it, and five each minute were a call in twelve seconds. */
+/**
+ * The alarm wakes these (supervisor.ts): their own looks stand behind it, and five each minute were a call in twelve
+ * seconds.
+ */
 const alarmSleepMs = 300_000;
 
 const defaults: DutyTuning = {
-  // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end. The
-  // batch bounds for how long a flood of one queue keeps the store from others: docs/decisions/0006.
+  // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end.
+  // The batch bounds for how long a flood of one queue keeps the store from others: docs/decisions/0006.
   promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500 },
   reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },

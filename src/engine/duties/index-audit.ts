@@ -2,8 +2,8 @@
  * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its
  * job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A page that
  * cannot be read ends the walk, and the next walk begins at the head. A term lets one process of a store walk at a
- * time, because on a large store a walk is real work. Behind a walk records that somebody has set aside are named in the
- * log, each once, and members of flows among them come to an end.
+ * time, because on a large store a walk is real work. Behind a walk records that somebody has set aside are named in
+ * the log, each once, and members of flows among them come to an end.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { allAside } from "../all-aside.ts";
@@ -17,8 +17,8 @@ import { Quarantine } from "./quarantine.ts";
 import { Term } from "./term.ts";
 
 /**
- * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check it
- * is longer: in a small store most are such pages, five of each partition, and an idle process asks little.
+ * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check
+ * it is longer: in a small store most are such pages, five of each partition, and an idle process asks little.
  */
 const pauseMs = { fullPage: 2000, smallPage: 20_000 };
 

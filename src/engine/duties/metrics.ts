@@ -1,8 +1,8 @@
 /**
- * Metrics: rolls up what processes have counted, minute by minute, and adds minutes that nobody writes to any more to the
- * totals. A term lets one process do it at a time, to save work; two do no harm, because each step is guarded by the
- * version of what it writes (metrics/metric-docs.ts). A process that has counted nothing looks only now and then, for
- * what others have left.
+ * Metrics: rolls up what processes have counted, minute by minute, and adds minutes that nobody writes to any more to
+ * the totals. A term lets one process do it at a time, to save work; two do no harm, because each step is guarded by
+ * the version of what it writes (metrics/metric-docs.ts). A process that has counted nothing looks only now and then,
+ * for what others have left.
  */
 import type { Engine } from "../engine.ts";
 import { addUpTotals } from "../metrics/add-up-totals.ts";

@@ -2,8 +2,8 @@
  * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
  * that is, and how many jobs of a queue, the store says (store-retention.ts; of a queue its operator,
  * model/queue-policy.ts), asked anew in every pass; while it cannot be told, what depends on it stays. Pruning goes in
- * small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does not keep the
- * others. A term lets one process of a store prune at a time.
+ * small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does not keep
+ * the others. A term lets one process of a store prune at a time.
  */
 import { gateName, queueGateKey } from "../../model/gate.ts";
 import type { KeptHistory } from "../../model/job-policy.ts";
@@ -194,7 +194,9 @@ function hasCounts(kept: KeptHistory): boolean {
   return terminalStates.some((outcome) => typeof keptCountOf(kept, outcome) === "number");
 }
 
-/** The queues that have more finished jobs of an outcome than they keep; a queue's own count comes before the store's. */
+/**
+ * The queues that have more finished jobs of an outcome than they keep; a queue's own count comes before the store's.
+ */
 function surplusPrunes(
   kept: KeptHistory,
   queues: QueueBounds,

@@ -29,8 +29,8 @@ export class Term {
   }
 
   /**
-   * Holds only for as long as this process has the term: in the same unit as the writes of a duty that should be done by
-   * one, it refuses all of them to who has lost the term without knowing it. Null for who has none.
+   * Holds only for as long as this process has the term: in the same unit as the writes of a duty that should be done
+   * by one, it refuses all of them to who has lost the term without knowing it. Null for who has none.
    */
   check(): DocCheck | null {
     const { name, version } = this.#place;

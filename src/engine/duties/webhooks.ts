@@ -1,7 +1,7 @@
 /**
- * Webhooks: reads the feed for each hook and makes the deliveries (engine/webhooks/). One process of a store does it, by
- * a term; every write is guarded, so a second one does no harm. Where there is no hook, a pass is one small read. While
- * this process has the term, a hint says that the feed may have grown, behind a slow look. One hook that fails is
+ * Webhooks: reads the feed for each hook and makes the deliveries (engine/webhooks/). One process of a store does it,
+ * by a term; every write is guarded, so a second one does no harm. Where there is no hook, a pass is one small read.
+ * While this process has the term, a hint says that the feed may have grown, behind a slow look. One hook that fails is
  * quarantined alone.
  */
 import type { Unwatch } from "../../store/store.ts";

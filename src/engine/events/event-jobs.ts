@@ -1,7 +1,7 @@
 /**
  * What the feed does not carry is read from the jobs themselves, in batches: tags for a filter, what is to be hidden of
- * progress, how the nodes of a flow ended, and of attempts that did not complete at once, how long they took and what they
- * threw. Events of a job that is gone are told without; one whose
+ * progress, how the nodes of a flow ended, and of attempts that did not complete at once, how long they took and what
+ * they threw. Events of a job that is gone are told without; one whose
  * tags cannot be known does not pass a filter by tag.
  */
 import { redact } from "../../codec/redact.ts";

@@ -1,6 +1,6 @@
 /**
- * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered one by one, so a page
- * that does not begin right behind the last record says that what lay between may have been pruned.
+ * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered one by one, so a
+ * page that does not begin right behind the last record says that what lay between may have been pruned.
  */
 import { nowPlace, startPlace } from "../../model/event-cursor.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
@@ -119,8 +119,8 @@ export class FeedPages {
   }
 
   /**
-   * A number may be missing because its record could not be written (Redis, out of memory). Behind a place that is still
-   * kept nothing was pruned.
+   * A number may be missing because its record could not be written (Redis, out of memory). Behind a place that is
+   * still kept nothing was pruned.
    */
   async #checkKept(after: number): Promise<void> {
     const { partition } = this;

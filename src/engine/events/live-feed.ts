@@ -1,7 +1,7 @@
 /**
- * The one reader of new events in a process, for all who listen there and keep up. A hint of the store wakes it; it reads
- * the partitions that may have news and hands each record to every follower. It takes no part in delivery: who does not
- * take the records is let go by its own bound (subscription.ts) and reads for itself.
+ * The one reader of new events in a process, for all who listen there and keep up. A hint of the store wakes it; it
+ * reads the partitions that may have news and hands each record to every follower. It takes no part in delivery: who
+ * does not take the records is let go by its own bound (subscription.ts) and reads for itself.
  *
  *  hint ──► wake ──► read what is new ──► followers          nobody follows: nothing is read
  *               ▲        └─ gap ──┐
@@ -25,9 +25,9 @@ import { mergeByTime } from "./merge-by-time.ts";
 import { RouteNames } from "./route-names.ts";
 
 /**
- * The time between two reads grows with what the last one brought: single events come at once, and a flood comes in large
- * pages, some twenty a second. On a busy machine events come more slowly, so that little has to be enough for a long gap:
- * at a fifth of this rate, ten listeners beside a drain on two cores read bundles of a hundred events.
+ * The time between two reads grows with what the last one brought: single events come at once, and a flood comes in
+ * large pages, some twenty a second. On a busy machine events come more slowly, so that little has to be enough for a
+ * long gap: at a fifth of this rate, ten listeners beside a drain on two cores read bundles of a hundred events.
  */
 const gapMsPerEvent = 0.1;
 const gapMs = { min: 1, max: 50 };
@@ -38,8 +38,8 @@ const gapMs = { min: 1, max: 50 };
 const floodEvents = { from: 500, until: 100 };
 const calmReads = 20;
 /**
- * Not everything that is told is hinted at to all processes: a claim follows a submit, and a message for each would wake
- * everybody. So behind news the feed is looked at again at these distances, until nothing more is found.
+ * Not everything that is told is hinted at to all processes: a claim follows a submit, and a message for each would
+ * wake everybody. So behind news the feed is looked at again at these distances, until nothing more is found.
  */
 const laterLooksMs: readonly number[] = [20, 60, 200, 500];
 /** Behind lost hints each partition is looked at so often; together they ask less than twice a second. */

@@ -160,8 +160,8 @@ const countTexts = Array.from({ length: 2 * storeLimits.callItemsMax + 1 }, (_, 
 
 /**
  * The events of a record behind those that were given before, made one by one as they are taken: made all at once, they
- * outlive the collector's first rounds, which costs a listener more than making them. Moves the places behind the record.
- * Each event of the feed has two places in a cursor, because it may be told as two.
+ * outlive the collector's first rounds, which costs a listener more than making them. Moves the places behind the
+ * record. Each event of the feed has two places in a cursor, because it may be told as two.
  */
 export class ShownRecord {
   readonly #bundles: readonly FeedBundle[];

@@ -161,7 +161,9 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     this.#record = new ShownRecord(record, { filter: this.#filter, names, places });
   }
 
-  /** From the first event on that lacks something, the rest of a record is made at once: its jobs are read in batches. */
+  /**
+   * From the first event on that lacks something, the rest of a record is made at once: its jobs are read in batches.
+   */
   async #completeRest(first: MillraceEvent): Promise<void> {
     const rest = [first];
     for (let event = this.#record?.next(); event; event = this.#record?.next()) rest.push(event);

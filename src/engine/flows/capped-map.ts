@@ -1,15 +1,15 @@
 /**
- * A map with a cap: the next of its items are freed as others end. Whose turn it is says the model (model/flow/turns.ts);
- * here the items are looked at and freed.
+ * A map with a cap: the next of its items are freed as others end. Whose turn it is says the model
+ * (model/flow/turns.ts); here the items are looked at and freed.
  *
  *   an item ends ──► the map's need falls from 1 to 0 ──► owed work ──► rearm: need 1 again ──► freeNext
  *
  * The need is set back before the items are looked at, so an end that the look does not see leaves owed work again.
  *
  * Nobody holds a lock and nothing is kept beside the jobs: a process with an old look frees a part of what another one
- * frees, and each item is freed under the rev that was read. A replay brings back items that had ended. It makes a new round
- * of the map first and a new rev of each item that waits behind that, so whoever has looked before frees nobody; in a new
- * round all items are looked at once.
+ * frees, and each item is freed under the rev that was read. A replay brings back items that had ended. It makes a new
+ * round of the map first and a new rev of each item that waits behind that, so whoever has looked before frees nobody;
+ * in a new round all items are looked at once.
  */
 import { roundOf } from "../../model/attempt-log.ts";
 import { numberOfItem } from "../../model/flow/flow-meta.ts";

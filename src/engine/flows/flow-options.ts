@@ -39,7 +39,9 @@ export interface NodeOptions<In> extends MemberOptions<In>, AfterOptions {
 export interface MapOptions<In> extends MemberOptions<In>, AfterOptions {
   /** How many run at once; any number by default. */
   concurrency?: number;
-  /** How many may end otherwise than completed; 0 by default. Above that the rest is cancelled and the map has failed. */
+  /**
+   * How many may end otherwise than completed; 0 by default. Above that the rest is cancelled and the map has failed.
+   */
   tolerate?: number;
 }
 
@@ -185,7 +187,10 @@ export function checkItems(items: unknown, what: string): void {
     throw invalidFlow(`${what}: a map takes at most ${nodesMax - 1} items, not ${items.length}.`);
 }
 
-/** Options of the jobs of a map, checked now and kept as JSON: a process without this code must be able to use them later. */
+/**
+ * Options of the jobs of a map, checked now and kept as JSON: a process without this code must be able to use them
+ * later.
+ */
 export function readExpansion(given: MapOptions<never>, what: string): Expansion {
   const own: Record<string, unknown> = { ...given };
   for (const key of [...afterKeys, "concurrency", "tolerate"]) delete own[key];

@@ -220,8 +220,8 @@ export class Flow {
   }
 
   /**
-   * Adds another flow as one node, which ends when that flow does. Its result has those of the nodes whose success nothing
-   * in it waits for, by their names.
+   * Adds another flow as one node, which ends when that flow does. Its result has those of the nodes whose success
+   * nothing in it waits for, by their names.
    */
   sub<Result = Readonly<Record<string, unknown>>>(
     name: string,

@@ -22,7 +22,8 @@ export type Growing = Required<Pick<Effects, "jobs" | "grows" | "links">>;
 /**
  * @param within the id of the flow or part that the nodes are added to.
  * @param by the member that adds them: of two that add a node of one name at once, the store refuses the second.
- * @param isAgain a replay has brought the node back that adds them: what it has added before is there, and is left alone.
+ * @param isAgain a replay has brought the node back that adds them: what it has added before is there, and is left
+ * alone.
  */
 export async function planGrowth(
   engine: Engine,

@@ -1,8 +1,9 @@
 /**
- * Members whose records could not be read. A store sets such a record aside, and then nobody ends the job: its flow would
- * wait for it for good. Behind each walk of the index audit the flows of what was set aside are looked at, and a member
- * that had not ended comes to its end as failed (`record-unreadable`): a job that stands in for it takes its id, its place
- * in the flow and the edges that others know of, and is ended, so that all that depends on it goes on by rule R4.
+ * Members whose records could not be read. A store sets such a record aside, and then nobody ends the job: its flow
+ * would wait for it for good. Behind each walk of the index audit the flows of what was set aside are looked at, and a
+ * member that had not ended comes to its end as failed (`record-unreadable`): a job that stands in for it takes its id,
+ * its place in the flow and the edges that others know of, and is ended, so that all that depends on it goes on by rule
+ * R4.
  *
  * Whether it had ended is told by the counts of its flow: these count more members that live than there are.
  */

@@ -1,6 +1,7 @@
 /**
- * The members of a flow: found by the tag that all of them have, told apart by their ids. What is done to many of them is
- * done page by page, each under the guard of what was read; whatever moved on meanwhile is left to the next page or look.
+ * The members of a flow: found by the tag that all of them have, told apart by their ids. What is done to many of them
+ * is done page by page, each under the guard of what was read; whatever moved on meanwhile is left to the next page or
+ * look.
  */
 import { edgesOfStep } from "../../model/flow/edge.ts";
 import { flowQueue, memberTag, rootOf } from "../../model/flow/flow-meta.ts";
@@ -103,7 +104,8 @@ export function isToCancel({ state, cancelAsked }: JobRecord, { pendingOnly = fa
 }
 
 /**
- * Cancels these members: those that wait end at once, the workers of running ones are told, and parts take no more nodes.
+ * Cancels these members: those that wait end at once, the workers of running ones are told, and parts take no more
+ * nodes.
  * @returns those that had moved on.
  */
 export async function cancelMembers(

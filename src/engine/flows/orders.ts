@@ -1,6 +1,6 @@
 /**
- * Orders of operators about a whole flow, kept as a due document until they are carried out, so that any process goes on
- * where another one ended. Whoever gives an order carries it out at once; the duty stands behind it.
+ * Orders of operators about a whole flow, kept as a due document until they are carried out, so that any process goes
+ * on where another one ended. Whoever gives an order carries it out at once; the duty stands behind it.
  *
  *   flow-cancel   the flow takes no more nodes; what has not ended is cancelled, until nothing is left to be
  *   flow-replay   nodes run again, and what waits for them waits again (replay.ts)
@@ -26,8 +26,8 @@ export async function readFlow(engine: Engine, id: string): Promise<JobRecord> {
 }
 
 /**
- * Gives an order and carries it out. An order of the same kind whose giver has died is carried out before: half of a replay
- * would leave nodes held back for good.
+ * Gives an order and carries it out. An order of the same kind whose giver has died is carried out before: half of a
+ * replay would leave nodes held back for good.
  */
 async function giveOrder(engine: Engine, kind: string, id: string, body: object): Promise<void> {
   const put = { kind, id, body: JSON.stringify(body), due: { inMs: 0 }, guard: "absent" as const };

@@ -1,8 +1,8 @@
 /**
- * Owed work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A document says
- * only which job it is about; what is to be done follows from how that job stands now, so that doing it twice does no harm
- * and a process that dies leaves it to the next. The document goes behind the deed, under the version that was read, or that
- * the deed itself has made of it.
+ * Owed work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A document
+ * says only which job it is about; what is to be done follows from how that job stands now, so that doing it twice does
+ * no harm and a process that dies leaves it to the next. The document goes behind the deed, under the version that was
+ * read, or that the deed itself has made of it.
  *
  *   the job                                      what is done
  *   is gone                                      the flow was pruned or removed: so are its members

@@ -1,7 +1,7 @@
 /**
  * The result of a member that has completed. Of a job it is what its handler returned; of a map, a group or a race the
- * results of its nodes that completed, in the order of their numbers; of a flow inside the flow those of the nodes whose
- * success nothing in it waits for, by their names.
+ * results of its nodes that completed, in the order of their numbers; of a flow inside the flow those of the nodes
+ * whose success nothing in it waits for, by their names.
  */
 import { pathOfId, rootOf, idOfPath } from "../../model/flow/flow-meta.ts";
 import { readWaits } from "../../model/flow/waits.ts";

@@ -1,6 +1,7 @@
 /**
- * From a flow as it was built to the unit that a store takes: one job for the flow, one for each node, all of them or none.
- * All that is refused is refused here. The flow's id is minted where its members have to lie; theirs follow from it.
+ * From a flow as it was built to the unit that a store takes: one job for the flow, one for each node, all of them or
+ * none. All that is refused is refused here. The flow's id is minted where its members have to lie; theirs follow from
+ * it.
  */
 import type { MillraceError } from "../../model/error.ts";
 import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";

@@ -1,7 +1,7 @@
 /**
  * Replaying nodes of a flow: the plan (model/flow/replay.ts) is kept in the order's document and gone through from the
- * beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is not taken
- * again, and a node that was changed by somebody else is left as it is.
+ * beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is not
+ * taken again, and a node that was changed by somebody else is left as it is.
  */
 import { noteNewRound } from "../../model/attempt-log.ts";
 import type { Block } from "../../model/change.ts";
@@ -89,9 +89,9 @@ function checkNode(node: Member | undefined, path: string, flow: string): void {
 }
 
 /**
- * The order of a replay with its plan. It is made once the order stands, so that none is made of what another order is about
- * to change, and kept before anything is done: whoever carries the order out goes by the same plan. Null where somebody
- * else has carried it out.
+ * The order of a replay with its plan. It is made once the order stands, so that none is made of what another order is
+ * about to change, and kept before anything is done: whoever carries the order out goes by the same plan. Null where
+ * somebody else has carried it out.
  */
 export async function plannedReplay(engine: Engine, doc: Doc): Promise<Doc | null> {
   const asked = JSON.parse(doc.body) as ReplayAsked | ReplayPlan;
@@ -175,8 +175,8 @@ function isAsPlanned(record: JobRecord, rev: number | null): boolean {
 const again = { to: "blocked", event: "replayed" } as const;
 
 /**
- * A flow or a part goes on counting from where it stands. One that has not ended gets another rev, so that whoever is about
- * to end it, by the counts from before, looks again.
+ * A flow or a part goes on counting from where it stands. One that has not ended gets another rev, so that whoever is
+ * about to end it, by the counts from before, looks again.
  */
 function reopen(record: JobRecord): OperatorChange {
   const next: Block = { ...again, parents: [], waits: null };

@@ -1,7 +1,7 @@
 /**
- * A store in front of the store that lets the recorder hear of every call: how long it took, and which jobs it made. Jobs
- * are counted here, because every submit comes by: enqueues, follow-ups, schedules, and what is submitted in the caller's
- * own transaction (counted when it is written, though the transaction may be rolled back).
+ * A store in front of the store that lets the recorder hear of every call: how long it took, and which jobs it made.
+ * Jobs are counted here, because every submit comes by: enqueues, follow-ups, schedules, and what is submitted in the
+ * caller's own transaction (counted when it is written, though the transaction may be rolled back).
  *
  * Always true: the caller gets the very promise of the store, so a metered call is not a turn later than another.
  */

@@ -178,8 +178,8 @@ export function absorbAll(
 }
 
 /**
- * Every minute of the range that has something, in order, with its tables. For people: what lies in partitions that fail
- * is left out.
+ * Every minute of the range that has something, in order, with its tables. For people: what lies in partitions that
+ * fail is left out.
  */
 export async function* readMinutes(
   store: Pick<Store, "readDocs">,

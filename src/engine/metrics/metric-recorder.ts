@@ -1,13 +1,13 @@
 /**
- * What this process counts: attempts that have ended, jobs that were submitted, and the calls to the store. The counts are
- * kept in one table, which is written as a part of its minute (metric-docs.ts) a quarter of a minute after the first job
- * was counted in it, and at the end of the minute. The first parts of a process come sooner, so that processes that
- * crash again and again are seen.
+ * What this process counts: attempts that have ended, jobs that were submitted, and the calls to the store. The counts
+ * are kept in one table, which is written as a part of its minute (metric-docs.ts) a quarter of a minute after the
+ * first job was counted in it, and at the end of the minute. The first parts of a process come sooner, so that
+ * processes that crash again and again are seen.
  *
  *   nothing counted ──a job──► counting ──0.1 s, 1 s, 4 s, then 15 s, or the minute ends──► a part is written
  *
- * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing: calls
- * to the store alone begin no part. A part that could not be written is written again, under the same name.
+ * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing:
+ * calls to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
 import { attemptOutcomes, MetricTable } from "../../model/metric-table.ts";
 import type { PackedTable, Series } from "../../model/metric-table.ts";
@@ -60,7 +60,9 @@ export class MetricRecorder {
   #last: { readonly title: ObservedAttempt["title"]; readonly series: Series } | null = null;
   /** When the table's first job was counted, by the machine's clock; null before that. */
   #since: number | null = null;
-  /** How far the store's clock is ahead of the machine's, as the last attempt or the store has told; null before that. */
+  /**
+   * How far the store's clock is ahead of the machine's, as the last attempt or the store has told; null before that.
+   */
   #aheadMs: number | null = null;
   #timer: Timer | null = null;
   #unwritten: Part[] = [];

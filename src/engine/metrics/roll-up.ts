@@ -1,6 +1,6 @@
 /**
- * The roll-up: the parts of a minute become one document, which lists them, and are deleted. A step that is repeated, by
- * whoever and behind whichever crash, changes nothing: a part that is listed is not added again, only deleted.
+ * The roll-up: the parts of a minute become one document, which lists them, and are deleted. A step that is repeated,
+ * by whoever and behind whichever crash, changes nothing: a part that is listed is not added again, only deleted.
  *
  *   parts ──added to the minute's document, under its version──► parts and document ──parts deleted──► document
  */

@@ -9,7 +9,8 @@
  * previous job ended and fires.
  *
  * Schedules of one partition that are due together are submitted together, because a unit of its own for each costs a
- * store three times as much. Where one of them was changed meanwhile, the whole unit is refused, and each is tried alone.
+ * store three times as much. Where one of them was changed meanwhile, the whole unit is refused, and each is tried
+ * alone.
  */
 import { decideSchedule, scheduleDue } from "../../model/schedule/decide.ts";
 import type { ScheduleDecision } from "../../model/schedule/decide.ts";

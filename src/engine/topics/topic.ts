@@ -1,6 +1,6 @@
 /**
- * A topic and its subscriptions as code defines them. Whoever publishes knows the topic alone; a subscription says which
- * job is made of each publish, and needs nothing of the publisher. Neither needs a store.
+ * A topic and its subscriptions as code defines them. Whoever publishes knows the topic alone; a subscription says
+ * which job is made of each publish, and needs nothing of the publisher. Neither needs a store.
  */
 import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";

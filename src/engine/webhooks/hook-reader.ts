@@ -1,7 +1,7 @@
 /**
  * Reads the feed for one hook and makes its deliveries. A batch of deliveries and the place behind them are one submit,
- * under the versions of the place and of the hooks: a process that dies before it has done nothing, and of two processes
- * that read at once one writes. So each event makes one delivery, whoever is killed.
+ * under the versions of the place and of the hooks: a process that dies before it has done nothing, and of two
+ * processes that read at once one writes. So each event makes one delivery, whoever is killed.
  *
  *  place ─► records ─► events that the hook wants ─► submit (deliveries + new place, checked) ─► place
  *

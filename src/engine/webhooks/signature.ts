@@ -3,8 +3,8 @@
  *
  *   millrace-signature: t=1731760000,v1=<hex>,v1=<hex>
  *
- * `t` is the time of the attempt in seconds; each `v1` is the HMAC-SHA-256, with one of the hook's secrets, over the time
- * as it stands there, a dot, and the body as it was sent. A receiver that knows any of the secrets finds its own.
+ * `t` is the time of the attempt in seconds; each `v1` is the HMAC-SHA-256, with one of the hook's secrets, over the
+ * time as it stands there, a dot, and the body as it was sent. A receiver that knows any of the secrets finds its own.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { checkOptions, invalidOption } from "../../model/option.ts";

@@ -1,6 +1,6 @@
 /**
- * The documents of webhooks: one of all hooks, and for each hook how far the feed is read for it (its **place**). All of
- * them, and the deliveries, lie in one partition (model/webhook.ts).
+ * The documents of webhooks: one of all hooks, and for each hook how far the feed is read for it (its **place**). All
+ * of them, and the deliveries, lie in one partition (model/webhook.ts).
  */
 import { MillraceError } from "../../model/error.ts";
 import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/webhook.ts";

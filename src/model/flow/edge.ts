@@ -2,14 +2,16 @@
  * Edges of a flow: what the end of one member means to another, as a text that stores keep with the first and read by
  * rule R4.
  *
- *   <meets><misses><target>    for example "1ufetch": a success meets the need of the node fetch, every other end misses it
+ *   <meets><misses><target>    for example "1ufetch": a success meets the need of the node fetch, every other end
+ *                              misses it
  *
- * meets, misses   which ends count the target's need or its slack down: one letter each, five bits, one for each terminal
- *                 state in the order of their codes. An end may do both: it is waited for, and it is one too many.
+ * meets, misses   which ends count the target's need or its slack down: one letter each, five bits, one for each
+ *                 terminal state in the order of their codes. An end may do both: it is waited for, and it is one too
+ *                 many.
  * target          the node's name, or "" for the flow itself
  *
- * The id of a member is the id of its flow, a dot and its name, so that an edge needs no other address. The first edge of
- * every member leads to its flow.
+ * The id of a member is the id of its flow, a dot and its name, so that an edge needs no other address. The first edge
+ * of every member leads to its flow.
  */
 import { stateCodes, terminalStates } from "../job-state.ts";
 import type { TerminalState } from "../job-state.ts";
@@ -68,8 +70,8 @@ export function idOfNode(flow: string, target: string): string {
 export const hasBit = (bits: number, state: number): boolean => (bits & bitOfEnd(state)) !== 0;
 
 /**
- * How many edges the next step of an end goes along that has passed so many. Short steps first: what they free is at work
- * while the longer ones go on.
+ * How many edges the next step of an end goes along that has passed so many. Short steps first: what they free is at
+ * work while the longer ones go on.
  */
 export function edgesOfStep(
   passed: number,

@@ -55,8 +55,8 @@ export interface FlowPlace {
 }
 
 /**
- * What the id of a job alone tells: that of a member begins with the minted id of its flow. An application that gives ids
- * of this form to jobs of its own is shown places that there are not, and nothing worse.
+ * What the id of a job alone tells: that of a member begins with the minted id of its flow. An application that gives
+ * ids of this form to jobs of its own is shown places that there are not, and nothing worse.
  */
 export function placeOfId(id: string): FlowPlace | null {
   if (id.charAt(mintedChars) !== "." || mintedPartition(id.slice(0, mintedChars)) === null) return null;

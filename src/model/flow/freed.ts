@@ -1,7 +1,8 @@
 /**
  * Where a blocked job goes once it is freed, as a text that its submit gives and rule R4 reads:
  *
- *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds behind the moment it is freed, or @instant; no ttl: nothing
+ *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds behind the moment it is freed, or @instant; no ttl:
+ *                                             nothing
  */
 import type { Due } from "../change.ts";
 

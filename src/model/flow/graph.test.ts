@@ -1,6 +1,6 @@
 /**
- * Plans by property: random graphs with parts, conditions and joins are planned, then lived through in a random order by a
- * small interpreter of rule R4, which is compared with what each node was asked to wait for.
+ * Plans by property: random graphs with parts, conditions and joins are planned, then lived through in a random order
+ * by a small interpreter of rule R4, which is compared with what each node was asked to wait for.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,12 +1,12 @@
 /**
- * The plan of a flow: from nodes and what each comes after to the edges, needs and slacks that rule R4 counts with. A plan
- * that cannot work is refused here, before any write: unknown and doubled names, doubled edges, cycles, joins that want
- * more than they have.
+ * The plan of a flow: from nodes and what each comes after to the edges, needs and slacks that rule R4 counts with. A
+ * plan that cannot work is refused here, before any write: unknown and doubled names, doubled edges, cycles, joins that
+ * want more than they have.
  *
- * A **part** is a node that has nodes of its own: a flow inside a flow, a group (all of its nodes, some may fail) or a race
- * (the first of them). It is a job that nobody runs, a member of the flow that it stands in, and the flow of its own nodes.
- * What comes after something that is a part waits for the part; a part that comes after something lets its first nodes
- * wait for it. Paths are names joined by dots, from the whole flow on.
+ * A **part** is a node that has nodes of its own: a flow inside a flow, a group (all of its nodes, some may fail) or a
+ * race (the first of them). It is a job that nobody runs, a member of the flow that it stands in, and the flow of its
+ * own nodes. What comes after something that is a part waits for the part; a part that comes after something lets its
+ * first nodes wait for it. Paths are names joined by dots, from the whole flow on.
  */
 import { MillraceError } from "../error.ts";
 import { checkName, nameBytesMax, utf8Bytes } from "../name.ts";
@@ -21,7 +21,9 @@ export type Condition = "success" | "failure" | "always";
 /** What a part makes of its nodes. */
 export type Part =
   | { readonly kind: "flow"; readonly onFailure: OnFailure }
-  /** As many of its nodes may end otherwise than completed. A map may have a cap: so many of its items are free at once. */
+  /**
+   * As many of its nodes may end otherwise than completed. A map may have a cap: so many of its items are free at once.
+   */
   | { readonly kind: "group"; readonly tolerate: number; readonly concurrency?: number }
   /** It is decided by so many that completed. */
   | { readonly kind: "race"; readonly first: number; readonly cancelsRest: boolean };
@@ -250,7 +252,10 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
   return links;
 }
 
-/** Texts of edges. In a wide flow most are those that were asked for last, and comparing them is comparing one with itself. */
+/**
+ * Texts of edges. In a wide flow most are those that were asked for last, and comparing them is comparing one with
+ * itself.
+ */
 function edgeTexts(): (on: Condition, target: string) => string {
   let last: { readonly on: Condition; readonly target: string; readonly text: string } | null = null;
   return (on, target) => {
@@ -295,7 +300,9 @@ function isKnownParent({ path, parents }: PlannedNode, parent: string): boolean 
 
 const isInside = (path: string, within: string): boolean => within === "" || path.startsWith(`${within}.`);
 
-/** The nodes that wait for what a node comes after: itself, or of a part the nodes that come after nothing inside of it. */
+/**
+ * The nodes that wait for what a node comes after: itself, or of a part the nodes that come after nothing inside of it.
+ */
 function entrancesOf(nodes: ReadonlyMap<string, PlannedNode>): (node: PlannedNode) => readonly PlannedNode[] {
   let inside: ReadonlyMap<string, readonly PlannedNode[]> | null = null;
   const find = (node: PlannedNode): readonly PlannedNode[] => {

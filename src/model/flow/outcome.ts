@@ -1,13 +1,14 @@
 /**
  * What becomes of a flow or a part once its counts say that it is decided, and of a node that can never be freed.
  *
- *   flow    all nodes have ended        cancelled where that was asked for; failed where a node failed or expired, unless
- *                                       failures are collected; else completed
+ *   flow    all nodes have ended        cancelled where that was asked for; failed where a node failed or expired,
+ *                                       unless failures are collected; else completed
  *   group   all nodes have ended        failed where more than it tolerates did not complete
  *   race    so many have completed      completed, at once; failed as soon as that has become impossible
  *   any     all nodes were skipped      skipped; a race as soon as too many of them were, and no other has ended
  *
- * A failure that ends it early (fail-fast, a group above its tolerance, a race that is won) leaves the rest to be cancelled.
+ * A failure that ends it early (fail-fast, a group above its tolerance, a race that is won) leaves the rest to be
+ * cancelled.
  */
 import { afterCancel, defaultCancelReason } from "../after-run.ts";
 import type { Finish } from "../change.ts";

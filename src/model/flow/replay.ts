@@ -1,15 +1,16 @@
 /**
- * Which members of a flow come back by a replay, and in which order. What is blocked behind them is parked first, because
- * it would count a node that ends twice before its own turn comes; then those that are to run again are held back; then
- * what waits for them waits again, each behind what it waits for; then they are let go. So nobody runs before what it comes
- * after, whatever happens in between, and whoever dies on the way leaves a plan that can be gone through again.
+ * Which members of a flow come back by a replay, and in which order. What is blocked behind them is parked first,
+ * because it would count a node that ends twice before its own turn comes; then those that are to run again are held
+ * back; then what waits for them waits again, each behind what it waits for; then they are let go. So nobody runs
+ * before what it comes after, whatever happens in between, and whoever dies on the way leaves a plan that can be gone
+ * through again.
  *
  *   parks     the steps that are blocked now
  *   runs      what runs again, and comes after nothing that does
- *   steps     what waits for them, directly or not: what was skipped, and where that is asked for what has run; also what
- *             is still blocked, because what has arrived from a node that runs again no longer counts. Among them the
- *             flows and parts that these and the runs stand in, each behind the first of its nodes that has come back,
- *             the inner ones first: one that goes on while nothing in it lives would be decided at once
+ *   steps     what waits for them, directly or not: what was skipped, and where that is asked for what has run; also
+ *             what is still blocked, because what has arrived from a node that runs again no longer counts. Among them
+ *             the flows and parts that these and the runs stand in, each behind the first of its nodes that has come
+ *             back, the inner ones first: one that goes on while nothing in it lives would be decided at once
  */
 import { isTerminal } from "../job-state.ts";
 import type { JobState } from "../job-state.ts";
@@ -44,7 +45,9 @@ export interface ReplayPlan {
   readonly parks: Marked;
   readonly runs: Marked;
   readonly steps: Marked;
-  /** Those of the runs that were cancelled or expired before they were freed: what they come after decides about them. */
+  /**
+   * Those of the runs that were cancelled or expired before they were freed: what they come after decides about them.
+   */
   readonly unfreed: readonly string[];
   /** Maps with a cap that nodes of these stand in: what runs again there waits for its turn. */
   readonly capped: readonly string[];
@@ -52,12 +55,17 @@ export interface ReplayPlan {
   readonly turns: readonly string[];
   /** How many of the steps are nodes that wait again. */
   readonly waits: number;
-  /** Of steps that handlers have made to wait for more: edges from these nodes, with their paths in place of targets. */
+  /**
+   * Of steps that handlers have made to wait for more: edges from these nodes, with their paths in place of targets.
+   */
   readonly added: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface ReplayAsked {
-  /** Paths that run again; left out for all that failed, expired or was cancelled with the flow or part that it stands in. */
+  /**
+   * Paths that run again; left out for all that failed, expired or was cancelled with the flow or part that it stands
+   * in.
+   */
   readonly nodes?: readonly string[];
   /** Whether what comes after them runs again although it has run; else only what was skipped comes back. */
   readonly withRest: boolean;
@@ -114,8 +122,9 @@ function hasFailed(members: ReadonlyMap<string, Member>): (member: Member) => bo
 }
 
 /**
- * Whether a node was cancelled because its flow was, or the part that it stands in, or because of what failed beside it. One
- * that somebody cancelled alone was not; neither was one that has lost a race, or that a join has no more use for.
+ * Whether a node was cancelled because its flow was, or the part that it stands in, or because of what failed beside
+ * it. One that somebody cancelled alone was not; neither was one that has lost a race, or that a join has no more use
+ * for.
  */
 function wasCancelledWith(members: ReadonlyMap<string, Member>, node: Member): boolean {
   for (let own = node; own.within !== null;) {

@@ -1,11 +1,11 @@
 /**
- * Whose turn it is in a map with a cap: of its items, numbered from 0, at most `concurrency` are free at once, and as soon as
- * one has ended the next one in order is freed, whichever it was. The first ones are born free, the others blocked with a
- * need of 1 that no edge meets.
+ * Whose turn it is in a map with a cap: of its items, numbered from 0, at most `concurrency` are free at once, and as
+ * soon as one has ended the next one in order is freed, whichever it was. The first ones are born free, the others
+ * blocked with a need of 1 that no edge meets.
  *
- * An item may be free iff it is one of the first `concurrency`, in order of their numbers, that have not ended; behind a
- * replay those count first that were left free. Whoever knows less of the ends frees a part of what others free, so the cap
- * holds at any instant without a lock. The engine looks and frees (engine/flows/capped-map.ts).
+ * An item may be free iff it is one of the first `concurrency`, in order of their numbers, that have not ended; behind
+ * a replay those count first that were left free. Whoever knows less of the ends frees a part of what others free, so
+ * the cap holds at any instant without a lock. The engine looks and frees (engine/flows/capped-map.ts).
  */
 import type { Block } from "../change.ts";
 import type { JobState } from "../job-state.ts";

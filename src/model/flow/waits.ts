@@ -1,6 +1,6 @@
 /**
- * What a member of a flow waits for, and what of its own end it has passed on; of a flow also how its members ended. One
- * text of whole numbers, joined by commas, that rule R4 reads and writes:
+ * What a member of a flow waits for, and what of its own end it has passed on; of a flow also how its members ended.
+ * One text of whole numbers, joined by commas, that rule R4 reads and writes:
  *
  *   need,slack,passed,owes                                                        of every member
  *   need,slack,passed,owes,total,completed,failed,cancelled,expired,skipped       of a flow

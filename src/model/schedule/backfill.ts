@@ -1,8 +1,8 @@
 /**
- * A backfill: the ticks of a range in the past, fired one after the other with only so many of their jobs alive at once.
- * It is a document of its own beside the schedule, so it goes on in another process where the first one ended, and the
- * schedule's own ticks neither wait for it nor count it. A tick that has fired before makes no second job as long as its
- * first one is kept, because both would have the same id.
+ * A backfill: the ticks of a range in the past, fired one after the other with only so many of their jobs alive at
+ * once. It is a document of its own beside the schedule, so it goes on in another process where the first one ended,
+ * and the schedule's own ticks neither wait for it nor count it. A tick that has fired before makes no second job as
+ * long as its first one is kept, because both would have the same id.
  */
 import { MillraceError } from "../error.ts";
 import { readInstant } from "../instant.ts";

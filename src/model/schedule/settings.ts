@@ -1,6 +1,6 @@
 /**
- * The settings of a schedule: its rule, what becomes of missed ticks, what a tick does while the previous job lives, and
- * the job it makes. The code or an operator gives them; which of the two holds, `state.ts` says.
+ * The settings of a schedule: its rule, what becomes of missed ticks, what a tick does while the previous job lives,
+ * and the job it makes. The code or an operator gives them; which of the two holds, `state.ts` says.
  */
 import { checkOptions, invalidOption } from "../option.ts";
 import { readMissed } from "./due-ticks.ts";

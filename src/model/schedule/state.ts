@@ -3,7 +3,8 @@
  * ticks are decided.
  *
  *   - An edit holds until the definition in code changes; a definition that says the same as before changes nothing.
- *   - A pause is no edit: only a resume ends it. Ticks that pass meanwhile are not missed, and nothing makes up for them.
+ *   - A pause is no edit: only a resume ends it. Ticks that pass meanwhile are not missed, and nothing makes up for
+ *     them.
  *   - New settings with other ticks count from the moment they came: no tick of theirs lies in the past.
  *   - `fired` counts for the schedule's whole life, so a higher limit lets it fire on.
  *

@@ -1,7 +1,7 @@
 /**
  * Wall clock times: seconds that a clock on the wall shows, counted as if its zone were UTC. A rule says which days
- * match and which seconds of a day; `nextWall` finds the next of them, month by month and in bounded steps. What instant
- * a wall clock time is, the zone decides.
+ * match and which seconds of a day; `nextWall` finds the next of them, month by month and in bounded steps. What
+ * instant a wall clock time is, the zone decides.
  */
 import { calendarDays, calendarSeconds } from "./calendar.ts";
 import type { Calendar } from "./calendar.ts";

@@ -3,8 +3,8 @@
  * one partition for all that is wanted, then, if that was not enough, a few at once for a share each. While hints come
  * in, a partition without work is asked no more than once in 30 s; it is asked at all because a hint may be lost.
  *
- * The documents of a claim go to the partition in which they lie, which is then asked first: also where it has no work as
- * far as is known, because that costs nothing more, and then no other is asked for that reason alone.
+ * The documents of a claim go to the partition in which they lie, which is then asked first: also where it has no work
+ * as far as is known, because that costs nothing more, and then no other is asked for that reason alone.
  *
  * Jobs are ordered by rank inside a partition only. A partition that fails or is silent is left out and the others go
  * on; what becomes of the claim there is kept in lost-claims.ts, and later claims bring it to its owner.

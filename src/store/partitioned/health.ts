@@ -1,5 +1,6 @@
 /**
- * The health of one partition, as its callers saw it: which operations fail there, and whether it can be reached at all.
+ * The health of one partition, as its callers saw it: which operations fail there, and whether it can be reached at
+ * all.
  *
  *   present ──unreachable, or silent past a caller's patience──► away ──anything is answered──► present
  *

@@ -1,7 +1,7 @@
 /**
  * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor
- * names where each partition stopped, so nothing is missed and nothing comes twice. A partition that is away or fails is
- * passed over; it keeps its place in the cursor, for when it is back on a later page.
+ * names where each partition stopped, so nothing is missed and nothing comes twice. A partition that is away or fails
+ * is passed over; it keeps its place in the cursor, for when it is back on a later page.
  *
  *  jobs        one position per partition, joined by dots: the seq to go on below, or empty before the first page,
  *              or "-" at the end

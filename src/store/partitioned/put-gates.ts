@@ -1,10 +1,10 @@
 /**
- * Puts of gates over partitions: the guard is asked at the gate's home (gate-places.ts), the others follow it, and a put is
- * answered when all of them have it. Puts of several processes may come to the others in any order; the versions at home
- * are the one order of all puts, and every partition ends with the last one.
+ * Puts of gates over partitions: the guard is asked at the gate's home (gate-places.ts), the others follow it, and a
+ * put is answered when all of them have it. Puts of several processes may come to the others in any order; the versions
+ * at home are the one order of all puts, and every partition ends with the last one.
  *
- * What a limit says of its keys is told to the others before it is put at home: a put that failed half way leaves no key
- * unbounded that the home believes to be bounded.
+ * What a limit says of its keys is told to the others before it is put at home: a put that failed half way leaves no
+ * key unbounded that the home believes to be bounded.
  */
 import { MillraceError } from "../../model/error.ts";
 import { isQueueGate, shareOf } from "../../model/gate.ts";

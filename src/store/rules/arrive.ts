@@ -1,6 +1,6 @@
 /**
- * Rule R4: the end of a member of a flow goes along its edges and arrives at others, which it frees, or of which it makes
- * known that they never can be. Everything here is over one row; a store finds the rows by id.
+ * Rule R4: the end of a member of a flow goes along its edges and arrives at others, which it frees, or of which it
+ * makes known that they never can be. Everything here is over one row; a store finds the rows by id.
  *
  *   finish(member) ──► passOn ──► for each edge: arrive(target) ──► freed: free(target) (and owed where it says so)
  *                        │                                      └─► slack below 0: owed

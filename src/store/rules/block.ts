@@ -1,6 +1,6 @@
 /**
- * Rule R4, the way back: a finished member of a flow waits for others again, or a blocked one is counted anew. Parents that
- * have ended and gone along their edge to this job arrive at once.
+ * Rule R4, the way back: a finished member of a flow waits for others again, or a blocked one is counted anew. Parents
+ * that have ended and gone along their edge to this job arrive at once.
  */
 import type { Block } from "../../model/change.ts";
 import { idOfNode, readEdge } from "../../model/flow/edge.ts";

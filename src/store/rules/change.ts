@@ -25,7 +25,10 @@ export function isReplay(row: JobRow, next: ChangeNext): boolean {
   return isFinished(row) && (next.to === "scheduled" || next.to === "ready" || next.to === "blocked");
 }
 
-/** `attempts` is the packed attempt log from now on; null leaves it. `jobById` finds the parents of a job that is blocked. */
+/**
+ * `attempts` is the packed attempt log from now on; null leaves it. `jobById` finds the parents of a job that is
+ * blocked.
+ */
 export function change(
   row: JobRow,
   next: ChangeNext,
@@ -66,8 +69,8 @@ export interface Lookup {
 }
 
 /**
- * What operators and duties do to a job: the first case whose guard holds is applied; none holding answers where the job
- * stands. The outcome is null where nothing is to be written.
+ * What operators and duties do to a job: the first case whose guard holds is applied; none holding answers where the
+ * job stands. The outcome is null where nothing is to be written.
  */
 export function changeByGuard(
   row: JobRow,

@@ -1,7 +1,7 @@
 /**
  * Rule R3: the end of a job, however it came about (settle, cancel, expiry, reclaim, an operator). Its lease is
- * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says; a member of a flow
- * as long as its flow. Where the finish keeps its lane it goes on holding the gate of its group.
+ * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says; a member of a
+ * flow as long as its flow. Where the finish keeps its lane it goes on holding the gate of its group.
  */
 import type { Finish } from "../../model/change.ts";
 import { foreverMs } from "../../model/gate.ts";

@@ -31,7 +31,9 @@ export function keyUsesOf({ laneGates }: Pick<JobRow, "laneGates">): readonly Ke
   return laneGates === null ? [] : laneGates.map(readKeyUse);
 }
 
-/** Whether this is the only permit of the group that stands in the lane: a job that holds it is the only one that runs. */
+/**
+ * Whether this is the only permit of the group that stands in the lane: a job that holds it is the only one that runs.
+ */
 export function isSole({ key, weight, cap }: KeyUse, laneKey: string): boolean {
   return cap === 1 && weight === 1 && isGateOfLane(key, laneKey);
 }
@@ -43,8 +45,8 @@ export function heldOf(job: Pick<JobRow, "state" | "keepsLane" | "laneGates">): 
 }
 
 /**
- * How much of each gate of a key is held more (or less) after these changes. The only permit of a group is not counted: the
- * lane of the group names its holder.
+ * How much of each gate of a key is held more (or less) after these changes. The only permit of a group is not counted:
+ * the lane of the group names its holder.
  */
 export function permitChanges(moves: readonly LaneMove[]): Map<string, number> {
   const changes = new Map<string, number>();

@@ -1,6 +1,6 @@
 /**
- * A job that stays in its state: its payload or priority is edited, its cancel is asked for, or its end goes along more of
- * its edges (which is rule R4's). Live or finished.
+ * A job that stays in its state: its payload or priority is edited, its cancel is asked for, or its end goes along more
+ * of its edges (which is rule R4's). Live or finished.
  */
 import type { Mark } from "../../model/change.ts";
 import type { JobRow } from "../job-fields.ts";

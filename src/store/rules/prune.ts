@@ -28,7 +28,9 @@ export function isOutdated(
   return isQueueMeant && (job.endedAt ?? now) <= now - olderThanMs;
 }
 
-/** What goes of a window of finished jobs of the queue, where it has `surplus` of them in all; the first ended first. */
+/**
+ * What goes of a window of finished jobs of the queue, where it has `surplus` of them in all; the first ended first.
+ */
 export function surplusOf<Row extends Finished & Pick<JobRow, "seq">>(
   window: readonly Row[],
   surplus: number,

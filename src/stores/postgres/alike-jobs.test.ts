@@ -1,4 +1,6 @@
-/** Jobs of one plan differ in their ids and inputs alone, so a submit looks at the first of them for everything else. */
+/**
+ * Jobs of one plan differ in their ids and inputs alone, so a submit looks at the first of them for everything else.
+ */
 import { expect, test } from "vitest";
 import { aJob } from "../../../test/support/builders.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";

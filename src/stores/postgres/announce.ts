@@ -5,8 +5,8 @@
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "b": true, "f": finished ids,
  *             "c": [[id, owner]], "t": true, "more": true}
- *            p: due jobs were promoted; k: all that was ready there is claimed; b: a bell was rung; t: the feed has grown;
- *            more: look at the feed for hints
+ *            p: due jobs were promoted; k: all that was ready there is claimed; b: a bell was rung; t: the feed has
+ *            grown; more: look at the feed for hints
  */
 import type { Platform } from "../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";

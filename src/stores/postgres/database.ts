@@ -64,8 +64,8 @@ export function openDatabase(options: DatabaseOptions): Database {
   const { driver, url, platform, callTimeoutMs } = options;
   const where = nameOf(url);
   const lasting = { connectionTimeoutMillis: connectTimeoutMs, keepAlive: true };
-  // The calls of an idle process meet now and then: a second connection that the pool gave up between two of them would be
-  // made anew several times a minute, with a query of its own.
+  // The calls of an idle process meet now and then: a second connection that the pool gave up between two of them would
+  // be made anew several times a minute, with a query of its own.
   const idleTimeoutMillis = 60_000;
   const own = {
     ...{ connectionString: url, max: options.poolMax, application_name: options.name, ...lasting },
@@ -109,9 +109,9 @@ export function openDatabase(options: DatabaseOptions): Database {
   };
 
   /**
-   * An idle connection that has run this statement already, if there is one: the first call of a function on a connection
-   * plans all that is in it, 8 to 10 ms of the server. Calls that meet now and then open more connections than most moments
-   * need, and the pool gives the last one that came back.
+   * An idle connection that has run this statement already, if there is one: the first call of a function on a
+   * connection plans all that is in it, 8 to 10 ms of the server. Calls that meet now and then open more connections
+   * than most moments need, and the pool gives the last one that came back.
    */
   const connectFor = async (text: string, isWrite: boolean): Promise<PgPoolClient> => {
     const first = await connect(isWrite);

@@ -1,6 +1,6 @@
 /**
- * Rule R4 where several connections are at it: no arrival is lost or counted twice, every join is freed exactly once, and
- * nobody waits for the caller's open transaction.
+ * Rule R4 where several connections are at it: no arrival is lost or counted twice, every join is freed exactly once,
+ * and nobody waits for the caller's open transaction.
  */
 import pg from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";

@@ -12,7 +12,9 @@ import { openPostgresStore } from "./postgres-store.ts";
 const database = useTestDatabase();
 const schemas = new SchemaPool(database);
 
-/** One at a time. A lane whose jobs take all of a cap of 1 rests while one of them runs; with heavier ones it is shown. */
+/**
+ * One at a time. A lane whose jobs take all of a cap of 1 rests while one of them runs; with heavier ones it is shown.
+ */
 const one = (id: string, key: string, weight = 1): NewJob =>
   aJob({
     ...{ id, laneKey: `fifo ${key}` },

@@ -23,8 +23,8 @@ const lanedMax = 1000;
 const ready = `state = ${stateCodes.ready}`;
 
 /**
- * Input: now, where the machine's clock is the store's. Answer: per route with ready jobs its queue, packed, and how long
- * the first of them has been due.
+ * Input: now, where the machine's clock is the store's. Answer: per route with ready jobs its queue, packed, and how
+ * long the first of them has been due.
  */
 const headsText = (schema: string): string => `
   WITH at AS (SELECT ${schema}.begin_v1($1, NULL) AS now), oldest AS (

@@ -23,7 +23,8 @@
  * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
  *
  * A ready job with a lane is in waiting_lane instead of waiting_ready. Writes more than a plain one: a permit for each
- * gate of a key, the row of its lane unless that rests (sql/lanes.ts), and its part of a touch at its submit and at its end.
+ * gate of a key, the row of its lane unless that rests (sql/lanes.ts), and its part of a touch at its submit and at its
+ * end.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { keptForeverAt } from "../../store/rules/finish.ts";
@@ -40,7 +41,9 @@ export function inSchema(sql: string, schema: string): string {
 /** Waiting jobs one of whose clocks rings before or without their due time. */
 export const isInClock = `timer_at IS NOT NULL AND (state <> ${scheduled} OR timer_at < due_at)`;
 
-/** Finished jobs with a time of their own; that of a member never comes, and an index of those would only be written. */
+/**
+ * Finished jobs with a time of their own; that of a member never comes, and an index of those would only be written.
+ */
 export const isKeptForATime = `keep_until < ${keptForeverAt}`;
 
 /** Dead rows are cleared early: a claim walks over them. */
@@ -48,7 +51,10 @@ const hot =
   "autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0";
 const analysed = "autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000";
 
-/** Keys of which no two are equal: to look for equal ones on each full page took a twelfth of the freeing of a fan's nodes. */
+/**
+ * Keys of which no two are equal: to look for equal ones on each full page took a twelfth of the freeing of a fan's
+ * nodes.
+ */
 const unlike = " WITH (deduplicate_items = off)";
 
 /** Ids and times do not get much shorter, and to try took a claim or a settle of 500 jobs one instruction in twenty. */

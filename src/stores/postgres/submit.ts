@@ -52,7 +52,10 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   );
 }
 
-/** Units whose jobs go in by sets: plain ones, those to which nothing but lane and flow is special, and both behind checks. */
+/**
+ * Units whose jobs go in by sets: plain ones, those to which nothing but lane and flow is special, and both behind
+ * checks.
+ */
 function isSetUnit(unit: SubmitUnit): boolean {
   const { docs = [], isRepeat, jobs } = unit;
   return (

@@ -67,7 +67,9 @@ export function briefNumberList(numbers: readonly number[]): string | null {
   return numbers.every((number) => number === first) ? `{${first}}` : numberList(numbers);
 }
 
-/** Of a column whose items are all the same the one item; to fill a list with it took longer than to read the others. */
+/**
+ * Of a column whose items are all the same the one item; to fill a list with it took longer than to read the others.
+ */
 export function itemAt<Item>(items: readonly Item[], index: number): Item {
   return items[items.length === 1 ? 0 : index] as Item;
 }
@@ -89,8 +91,8 @@ export function splitEvents(answer: string, count: number): string[] {
 }
 
 /**
- * An array of numbers as Postgres writes it. JSON, but for its braces: to split it and read each item took three times as
- * long.
+ * An array of numbers as Postgres writes it. JSON, but for its braces: to split it and read each item took three times
+ * as long.
  */
 export function readNumbers(list: string | null): number[] {
   return list === null ? [] : (JSON.parse(`[${list.slice(1, -1)}]`) as number[]);

@@ -49,7 +49,9 @@ export function unitOf(unit: Unit, routes: RouteList): object {
   };
 }
 
-/** Jobs that go in as a set behind one look: plain but for their digest, and small. A unit needs its way back anyway. */
+/**
+ * Jobs that go in as a set behind one look: plain but for their digest, and small. A unit needs its way back anyway.
+ */
 function areSetJobs(jobs: readonly NewJob[]): boolean {
   return (
     jobs.length >= setLeast &&

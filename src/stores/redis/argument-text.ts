@@ -48,8 +48,8 @@ export const argumentFields = {
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
   /**
-   * Of a lane (lua/lanes.ts): how many of its jobs it shows and by which step, the last of these, its turn, the gates at which
-   * it waits, those for which it speaks, and whether nobody stands behind what it shows.
+   * Of a lane (lua/lanes.ts): how many of its jobs it shows and by which step, the last of these, its turn, the gates
+   * at which it waits, those for which it speaks, and whether nobody stands behind what it shows.
    */
   lane: ["shown", "step", "handle", "place", "route", "turn", "parked", "speaks", "alone"],
 } as const;

@@ -1,6 +1,6 @@
 /**
- * Flows by either road leave the same keys (roads.test.ts has the other jobs): graphs of any kind, whose members end one by
- * one and together, grow, are cancelled, come back, and pass their ends on in steps.
+ * Flows by either road leave the same keys (roads.test.ts has the other jobs): graphs of any kind, whose members end
+ * one by one and together, grow, are cancelled, come back, and pass their ends on in steps.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

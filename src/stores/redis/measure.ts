@@ -1,6 +1,6 @@
 /**
- * How much memory the server of a partition uses, for whatever lies there, and how many are connected to it. A server is
- * known by the name that it gave itself when it started, because several partitions may lie on it.
+ * How much memory the server of a partition uses, for whatever lies there, and how many are connected to it. A server
+ * is known by the name that it gave itself when it started, because several partitions may lie on it.
  */
 import type { StoreMeasure } from "../../store/store.ts";
 import type { Connection } from "./connection.ts";

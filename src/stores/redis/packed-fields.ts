@@ -16,8 +16,8 @@ import { fieldNames, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 
 /**
- * flags and uses follow from other fields. uses: what the next step of a job uses of its spec, so that the step need not read
- * it: of a running job its laneGates, and of a job of a flow what lua/flow-packing.ts says.
+ * flags and uses follow from other fields. uses: what the next step of a job uses of its spec, so that the step need
+ * not read it: of a running job its laneGates, and of a job of a flow what lua/flow-packing.ts says.
  */
 export type PackedName = JobFieldName | "flags" | "uses";
 
@@ -54,8 +54,8 @@ export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFiel
 const leaseFields = ["state", "fence", "id"] as const;
 const unpackedFields: readonly string[] = [...leaseFields, "attempts", "deadlineAt", "timerAt", "holds"];
 /**
- * Behind state, fence and id. A settle sends id and attempts as one text, as they stand here side by side; and compares what
- * is before the uses, in which jobs of one kind differ.
+ * Behind state, fence and id. A settle sends id and attempts as one text, as they stand here side by side; and compares
+ * what is before the uses, in which jobs of one kind differ.
  */
 export const restFields: readonly PackedName[] = [
   ...(["attempts", "flags"] as const),

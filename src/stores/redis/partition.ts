@@ -2,8 +2,8 @@
  * One partition of the store: the whole contract on the keys of one hash tag. This file puts the parts together; each
  * operation has its own, and its function in lua/. A store of one partition is this and nothing else.
  *
- *  partition ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
- *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
+ * partition ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
+ *           └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
  */
 import { MillraceError } from "../../model/error.ts";
 import { bindOperations } from "../../store/bind-operations.ts";

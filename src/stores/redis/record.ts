@@ -161,8 +161,9 @@ export function leasedJobOf(texts: JobTexts): LeasedJob {
 const laneGatesField = fieldReader("laneGates");
 
 /**
- * Jobs as a claim tells them, one after the other. Plain jobs that were made in one call and members of a flow that were made
- * alike have the same between their ids and their inputs, and the same state: what such a job says is read once.
+ * Jobs as a claim tells them, one after the other. Plain jobs that were made in one call and members of a flow that
+ * were made alike have the same between their ids and their inputs, and the same state: what such a job says is read
+ * once.
  */
 export function claimedReader(): (texts: JobTexts) => LeasedJob {
   let last: Readonly<Record<"flags" | "shared" | "state", string>> & { readonly job: LeasedJob } = none;

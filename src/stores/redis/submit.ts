@@ -1,7 +1,7 @@
 /**
  * Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
- * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to be
- * answered. Members of a flow that differ in their ids and inputs alone travel without the rest of their bodies.
+ * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to
+ * be answered. Members of a flow that differ in their ids and inputs alone travel without the rest of their bodies.
  */
 import { laneOrderOf } from "../../model/lane.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
@@ -84,7 +84,10 @@ function pushChecks(steps: string[], stretch: PlainStretch, checks: readonly Doc
   return behind;
 }
 
-/** Plain jobs of one shape in a row. One that has the lead of the job before it begins a stretch whose jobs share theirs. */
+/**
+ * Plain jobs of one shape in a row. One that has the lead of the job before it begins a stretch whose jobs share
+ * theirs.
+ */
 class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;

@@ -1,8 +1,8 @@
 /**
  * The submits, settles and claims of one turn travel as one call (lua/turn.ts), with the documents of its claims: a job
- * on an idle queue goes to its worker by one exchange with the server. What is asked for waits until the turn's calls are
- * made, and no longer; docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them:
- * this process reads their answers while the server claims.
+ * on an idle queue goes to its worker by one exchange with the server. What is asked for waits until the turn's calls
+ * are made, and no longer; docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind
+ * them: this process reads their answers while the server claims.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";

@@ -1,6 +1,6 @@
 /**
- * Wide flows by either road leave the same keys: one end that goes along many edges, and many members that end together and
- * have the same edges, whose targets are freed or lost on the way (flow-roads.test.ts has graphs of any kind).
+ * Wide flows by either road leave the same keys: one end that goes along many edges, and many members that end together
+ * and have the same edges, whose targets are freed or lost on the way (flow-roads.test.ts has graphs of any kind).
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * The audit of lanes: the line of each, its first job, its holder, and what is held by key, held against the jobs themselves. All of
- * it follows from them, so whatever is wrong is made anew.
+ * The audit of lanes: the line of each, its first job, its holder, and what is held by key, held against the jobs
+ * themselves. All of it follows from them, so whatever is wrong is made anew.
  */
 import { isKeyedGate } from "../../model/lane.ts";
 import { heldOf, isSole } from "../../store/rules/lane.ts";
@@ -20,7 +20,9 @@ const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route
   WHERE j.${laned} AND j.${isReady} AND s.lane_key IS NOT NULL`;
 /** No input. A list that is damaged has nobody. */
 const dropDamaged = "UPDATE millrace_lane SET behind = NULL WHERE NOT json_valid('[' || behind || ']')";
-/** What stands behind the first jobs of lanes, in their rows: of each by how much its rank is above the one before it. */
+/**
+ * What stands behind the first jobs of lanes, in their rows: of each by how much its rank is above the one before it.
+ */
 const behind = `SELECT l.key AS lane, l.number AS number,
     l.rank + sum(r.value) OVER (PARTITION BY l.number ORDER BY r.key) AS rank, b.value AS seq, l.route AS route
   FROM millrace_lane l, json_each('[' || l.behind || ']') r, json_each('[' || l.behind || ']') b

@@ -1,7 +1,7 @@
 /**
- * Which jobs of lanes a claim takes (rules R6, R7): the first of each open lane, in the order of the lanes, and behind a
- * job that was taken the next of its lane. A lane whose first job the gate of a key refuses is parked there once the claim
- * has been written; a gate of the route closes the route for this call.
+ * Which jobs of lanes a claim takes (rules R6, R7): the first of each open lane, in the order of the lanes, and behind
+ * a job that was taken the next of its lane. A lane whose first job the gate of a key refuses is parked there once the
+ * claim has been written; a gate of the route closes the route for this call.
  */
 import { isKeyedGate } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";

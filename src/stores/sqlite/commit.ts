@@ -182,7 +182,9 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   return { outcomes, hints: contractHints(hints), told, now: commit.now };
 }
 
-/** What became ready before a claim that asked for more than there was is no news: it would be asked for again in vain. */
+/**
+ * What became ready before a claim that asked for more than there was is no news: it would be asked for again in vain.
+ */
 function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { jobs, more }: ClaimAnswer): void {
   const [offer] = offers;
   if (offer === undefined || offers.length > 1 || more || jobs.length >= offer.max) return;

@@ -1,5 +1,6 @@
 /**
- * The clocks of jobs and documents: when the next one rings, and which have rung, for the duties that decide what follows.
+ * The clocks of jobs and documents: when the next one rings, and which have rung, for the duties that decide what
+ * follows.
  *
  * Where a clock is watched: those of running jobs in the index `running`, those of the others in `clock`, both by
  * timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the

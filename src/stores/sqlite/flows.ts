@@ -1,6 +1,6 @@
 /**
- * Rule R4 on rows (store/rules/arrive.ts): the ends of members go along their edges, behind everything else of their unit,
- * and arrive at others (targets.ts); flows and their nodes grow; what is left to a duty becomes a due document.
+ * Rule R4 on rows (store/rules/arrive.ts): the ends of members go along their edges, behind everything else of their
+ * unit, and arrive at others (targets.ts); flows and their nodes grow; what is left to a duty becomes a due document.
  */
 import { readEdge } from "../../model/flow/edge.ts";
 import type { JobRow } from "../../store/job-fields.ts";

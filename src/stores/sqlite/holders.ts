@@ -1,14 +1,15 @@
 /**
- * Who holds a lane. Of a group that runs one job at a time the lane names the job that took the permit last, and whether
- * it still has it is read from that job: it does while it runs, and while it keeps its lane (`heldOf` of
+ * Who holds a lane. Of a group that runs one job at a time the lane names the job that took the permit last, and
+ * whether it still has it is read from that job: it does while it runs, and while it keeps its lane (`heldOf` of
  * store/rules/lane.ts). So a claim writes it with the row of the lane that it writes anyway, the end of a job writes
  * nothing of it, and nothing can leak.
  *
  *   millrace_lane: holder      seq of that job; null for none
- *                  parked_at   empty for a lane that rests: a claim has met it while its holder had the permit, or nobody
- *                              else stands in its line. Whoever ends the hold opens it, or takes the row away
+ *                  parked_at   empty for a lane that rests: a claim has met it while its holder had the permit, or
+ *                              nobody else stands in its line. Whoever ends the hold opens it, or takes the row away
  *
- * That is so for `isSole` uses only, in lanes by rank. What others hold of the same gate is counted by key (key-gates.ts).
+ * That is so for `isSole` uses only, in lanes by rank. What others hold of the same gate is counted by key
+ * (key-gates.ts).
  */
 import { laneOfGate } from "../../model/lane.ts";
 import { readValue } from "./connection.ts";

@@ -55,8 +55,8 @@ const laneNames = rareNames.filter(isOf(["laneKey", "laneStep", "laneGates"]));
 const flowNames = rareNames.filter(isOf(["flow", "edges", "freed", "waits"]));
 const otherNames = rareNames.filter((name) => ![...keyNames, ...laneNames, ...flowNames].includes(name));
 /**
- * Rare fields by what they come with, one bit each, so that there are few statements. A set binds those of a group where
- * one of its jobs has any: members of flows cost a fifth less than with all rare fields.
+ * Rare fields by what they come with, one bit each, so that there are few statements. A set binds those of a group
+ * where one of its jobs has any: members of flows cost a fifth less than with all rare fields.
  */
 const rareGroups = [keyNames, laneNames, flowNames, otherNames];
 const flowGroup = 1 << rareGroups.indexOf(flowNames);
@@ -149,7 +149,8 @@ interface Run {
 /**
  * Jobs wait as one run as long as they are alike, else as rows:
  *
- *   nothing ──addPlain──► a run ──another kind of job──► rows, or written where it is long enough to be a set of its own
+ *   nothing ──addPlain──► a run ──another kind of job──► rows,
+ *   or written where it is long enough to be a set of its own
  */
 export function openInsert(statements: Statements): Insert {
   let run: Run | null = null;

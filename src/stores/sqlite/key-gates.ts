@@ -1,7 +1,8 @@
 /**
- * Gates of keys (rule R7, model/lane.ts). What is held of one is counted in millrace_permit, in the step that writes the
- * job which takes or leaves it, but for what the holder of a lane has (holders.ts); its token time stands beside the count. Its bounds are those of its own put, else those
- * that its limit has for each key; a job's own cap comes with the job.
+ * Gates of keys (rule R7, model/lane.ts). What is held of one is counted in millrace_permit, in the step that writes
+ * the job which takes or leaves it, but for what the holder of a lane has (holders.ts); its token time stands beside
+ * the count. Its bounds are those of its own put, else those that its limit has for each key; a job's own cap comes
+ * with the job.
  */
 import type { GateState } from "../../model/gate.ts";
 import { behindGroupGates, gateOfLimit, groupGateKey, isGroupGate } from "../../model/lane.ts";
@@ -27,8 +28,8 @@ const isSpent = "held = @back AND tat_us <= @nowUs AND opens_at IS NULL";
 /** Inputs: key, now in us. A row that says nothing goes. */
 const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
 /**
- * Inputs: now in us, how much of each is given back; the keys. A row that says nothing behind it goes. By key and what is
- * given back, as pairs, it takes 1.2 us a row, one by one 0.8, so 0.5.
+ * Inputs: now in us, how much of each is given back; the keys. A row that says nothing behind it goes. By key and what
+ * is given back, as pairs, it takes 1.2 us a row, one by one 0.8, so 0.5.
  */
 const dropLasts = openRowSets(
   "key",
@@ -77,7 +78,9 @@ function stateOf(
 /** No input. Whether the gate of any key was put: few ever are. */
 const hasPuts = "SELECT 1 FROM millrace_gate WHERE instr(key, char(9)) > 0 LIMIT 1";
 
-/** From the key of a gate to its state; `byHolder` is what the holder of a lane has of it, where the caller knows it. */
+/**
+ * From the key of a gate to its state; `byHolder` is what the holder of a lane has of it, where the caller knows it.
+ */
 export type KeyStates = (key: string, byHolder?: 0 | 1) => GateState;
 
 /** Reads the states of keys for one call, which meets the same limits again and again. */

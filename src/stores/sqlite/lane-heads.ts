@@ -1,6 +1,6 @@
 /**
- * The heads of lanes as a claim reads them: the lane, its first job as it will stand once leased, what that job asks for of
- * keys, and who holds the lane.
+ * The heads of lanes as a claim reads them: the lane, its first job as it will stand once leased, what that job asks
+ * for of keys, and who holds the lane.
  */
 import { isGroupGate } from "../../model/lane.ts";
 import type { KeyUse, LaneOrder } from "../../model/lane.ts";

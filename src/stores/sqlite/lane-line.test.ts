@@ -1,4 +1,7 @@
-/** The line of a lane beside a sorted list: whatever joins, leaves and is taken, both have the same jobs in the same order. */
+/**
+ * The line of a lane beside a sorted list: whatever joins, leaves and is taken, both have the same jobs in the same
+ * order.
+ */
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { expect, it } from "vitest";

@@ -1,11 +1,11 @@
 /**
- * The line of one lane: its ready jobs in their order. The first ones stand in the row of the lane itself, so that a claim
- * knows who comes next and takes jobs without touching another page; the rest stands in millrace_line.
+ * The line of one lane: its ready jobs in their order. The first ones stand in the row of the lane itself, so that a
+ * claim knows who comes next and takes jobs without touching another page; the rest stands in millrace_line.
  *
  *   millrace_lane: rank, seq, route, timer_at   the first job
- *                  behind                       those that follow it, of its route and without a timer: of each by how much
- *                                               its rank is above that of the one before it, and its seq, as "0,57,12,80";
- *                                               null for none
+ *                  behind                       those that follow it, of its route and without a timer: of each by how
+ *                                               much its rank is above that of the one before it, and its seq, as
+ *                                               "0,57,12,80"; null for none
  *                  has_more                     1 where millrace_line may have others, all of them behind these
  *
  * What does not fit there (another route, a timer, too many) stands in millrace_line with all that is behind it. A
@@ -54,8 +54,8 @@ export const lineColumns = `${placeColumns}, behind, has_more`;
 /** So many may stand behind the first one in the row of a lane: each makes it longer by some eight bytes. */
 const behindMax = 16;
 /**
- * Up to so many join there as they come, so that short lines need no other table. Each of them is a write of the row, which
- * costs more than one of millrace_line: with 16 an enqueue into a long line took a quarter longer.
+ * Up to so many join there as they come, so that short lines need no other table. Each of them is a write of the row,
+ * which costs more than one of millrace_line: with 16 an enqueue into a long line took a quarter longer.
  */
 const joiningMax = 3;
 
@@ -68,7 +68,9 @@ const addPlaces = openRowSets(
 );
 /** Inputs: number of the lane, rank, seq. */
 const dropPlace = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
-/** Input: number of the lane. Answer: the first of those that its row does not have, and one more than it has room for. */
+/**
+ * Input: number of the lane. Answer: the first of those that its row does not have, and one more than it has room for.
+ */
 const readFirst = `SELECT ${placeColumns} FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT ${behindMax + 2}`;
 /** Inputs: number of the lane, rank and seq of the last. */
 const dropFirst = "DELETE FROM millrace_line WHERE lane = ? AND (rank, seq) <= (?, ?)";

@@ -1,6 +1,7 @@
 /**
- * Lanes (model/lane.ts): the ready jobs of each in their order (lane-line.ts), and its place among the others. Both follow
- * from the jobs; what calls have told of jobs with lanes is brought in before anybody looks, once per commit and lane.
+ * Lanes (model/lane.ts): the ready jobs of each in their order (lane-line.ts), and its place among the others. Both
+ * follow from the jobs; what calls have told of jobs with lanes is brought in before anybody looks, once per commit and
+ * lane.
  */
 import { isGateOfLane } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
@@ -33,8 +34,8 @@ const setLine = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq 
 const shownColumns = `parked_at, pos, ${lineColumns}, holder, number`;
 const toExcluded = `parked_at, pos, ${lineColumns}, holder`.replaceAll(/\w+/g, "$& = excluded.$&");
 /**
- * Inputs: the same of each row. Lanes are there: as rows that meet them they are written in 1.3 us, by UPDATE .. FROM, which
- * collects them in a table first, in 1.7, and one by one in 1.8.
+ * Inputs: the same of each row. Lanes are there: as rows that meet them they are written in 1.3 us, by UPDATE .. FROM,
+ * which collects them in a table first, in 1.7, and one by one in 1.8.
  */
 const setLines = openRowSets(
   shownColumns,
@@ -218,7 +219,10 @@ function readShown(statements: Statements, lane: string): Shown | null {
   return { number, queue, pos, holder, line: new LaneLine(statements, number, shownLineOf(line)) };
 }
 
-/** As one row with its first job: as an empty one that is told its number, and then shows the job, it took twice as long. */
+/**
+ * As one row with its first job: as an empty one that is told its number, and then shows the job, it took twice as
+ * long.
+ */
 function addLane(commit: Commit, lane: string, shifts: readonly Shift[], looks: Looks): void {
   const { statements } = commit;
   // Nobody leaves a lane that is not there, unless a hand in the file broke it.

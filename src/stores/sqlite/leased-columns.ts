@@ -1,6 +1,6 @@
 /**
- * A ready job as it will stand once it is leased: what a claim hands out of it, read before it is written. Claims by jobs
- * and claims by lanes read the same columns.
+ * A ready job as it will stand once it is leased: what a claim hands out of it, read before it is written. Claims by
+ * jobs and claims by lanes read the same columns.
  */
 import { leasedFields } from "../../store/job-fields.ts";
 import { fencesPerEpoch } from "../../store/rules/lease.ts";

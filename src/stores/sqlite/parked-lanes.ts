@@ -1,8 +1,9 @@
 /**
- * Lanes that wait at the gate of a key (docs/decisions/0023): they are in no index that a claim reads, so closed keys cost
- * nothing. A lane is parked when it comes to show a job that its gate lets by no means pass, else by the claim that was
- * refused. When something about a gate has changed, the first lanes of each route that it may let pass are looked at
- * again, no more than there are permits: those behind them are looked at when one of these goes away without a permit.
+ * Lanes that wait at the gate of a key (docs/decisions/0023): they are in no index that a claim reads, so closed keys
+ * cost nothing. A lane is parked when it comes to show a job that its gate lets by no means pass, else by the claim
+ * that was refused. When something about a gate has changed, the first lanes of each route that it may let pass are
+ * looked at again, no more than there are permits: those behind them are looked at when one of these goes away without
+ * a permit.
  */
 import { opensAt, permitsLeft } from "../../model/gate.ts";
 import type { GateState } from "../../model/gate.ts";
@@ -38,7 +39,9 @@ export function isAnyParked(statements: Statements): boolean {
   return readValue(statements, `SELECT 1 FROM ${parked} LIMIT 1`) !== null;
 }
 
-/** The gate at which a lane with this first job waits: one that lets nobody pass, or that the job's own cap keeps shut. */
+/**
+ * The gate at which a lane with this first job waits: one that lets nobody pass, or that the job's own cap keeps shut.
+ */
 export function closedGateOf(
   uses: readonly KeyUse[],
   stateOf: (key: string) => GateState,
@@ -54,8 +57,8 @@ export function closedGateOf(
 /**
  * The lanes that wait at the gate of this key and may go on now.
  *
- * @param isMet nothing of the gate came back: jobs that ask for it came or went. Where each of them has a cap of its own,
- *   that opens it for nobody.
+ * @param isMet nothing of the gate came back: jobs that ask for it came or went. Where each of them has a cap of its
+ *   own, that opens it for nobody.
  */
 export function wakeAtGate(
   { statements, now }: Pick<Step, "statements" | "now">,

@@ -88,7 +88,10 @@ const readOf = ({ outcome }: HistoryRequest | SurplusRequest): string =>
 const countFinished = `SELECT ifnull(sum(t.count), 0) FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
   WHERE r.queue = ? AND t.state = ?`;
 
-/** A window at a time, and on to the next once nothing in it may go. Behind the last one a walk begins at the head again. */
+/**
+ * A window at a time, and on to the next once nothing in it may go. Behind the last one a walk begins at the head
+ * again.
+ */
 function pruneSurplus(step: Step, request: SurplusRequest): PruneAnswer {
   const { statements } = step;
   const { queue, outcome, keep, cursor } = request;

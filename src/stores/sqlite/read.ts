@@ -30,7 +30,9 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
   });
 }
 
-/** No input. Answer: every count that is not zero. Routes that differ in the order of their lanes are counted together. */
+/**
+ * No input. Answer: every count that is not zero. Routes that differ in the order of their lanes are counted together.
+ */
 const readTallies = `SELECT r.queue, r.name, ${capsColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
   WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5`;

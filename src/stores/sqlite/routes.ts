@@ -1,7 +1,7 @@
 /**
- * Routes: which content (queue, name, capabilities, gates) stands behind the number that jobs carry. The number is computed
- * from the content (model/route.ts); here the content is kept beside it, and another content under the same number is
- * refused.
+ * Routes: which content (queue, name, capabilities, gates) stands behind the number that jobs carry. The number is
+ * computed from the content (model/route.ts); here the content is kept beside it, and another content under the same
+ * number is refused.
  */
 import { MillraceError } from "../../model/error.ts";
 import { gatesToPass } from "../../model/gate.ts";
@@ -28,7 +28,10 @@ export const capsColumn = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
 const columns = `queue, name, ${capsColumn}, gates, lanes`;
 /** Input: number. Answer: the content behind it, and whether it is whole. */
 const readContent = `SELECT ${columns}, json_valid(caps) FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. What is damaged under the number is mended. */
+/**
+ * Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. What is damaged under the number is
+ * mended.
+ */
 const addRoute =
   "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps, gates, lanes) VALUES (?, ?, ?, ?, ?, ?)";
 /** Inputs: key, route, weight. */

@@ -15,9 +15,9 @@
  *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
- * A live row is in one of the indexes ready, due and running at most, and in clock when it does not run and has a timer:
- * its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start with
- * millrace_ because the user's own tables live in the same file.
+ * A live row is in one of the indexes ready, due and running at most, and in clock when it does not run and has a
+ * timer: its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start
+ * with millrace_ because the user's own tables live in the same file.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";

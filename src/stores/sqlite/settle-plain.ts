@@ -102,8 +102,8 @@ const moveRows = openMove("seq, result, attempts", finished);
 /** Of members of flows also how far their ends have gone. */
 const moveMembers = openMove("seq, result, attempts, waits", { ...finished, waits: "e.waits" });
 /**
- * Of jobs without results whose seqs have no gap. Inputs: as above, and the lowest seq and a JSON list of the logs by seq.
- * A settle by 500 takes 2.65 us per job, with their values bound as rows 2.9.
+ * Of jobs without results whose seqs have no gap. Inputs: as above, and the lowest seq and a JSON list of the logs by
+ * seq. A settle by 500 takes 2.65 us per job, with their values bound as rows 2.9.
  */
 const moveLogged = `${insertBy({ ...finished, result: "NULL", attempts: "e.value" })}
   FROM json_each(@logs) e CROSS JOIN millrace_job j ON j.seq = @lowest + e.key`;
@@ -216,7 +216,9 @@ function moveAlike(step: Step, ends: readonly End[], from: number): number {
 /** Fewer are bound as rows. */
 const listedMin = 8;
 
-/** The inputs of `moveLogged`; null where it is not for these ends, or where JSON would not give a log back as it is. */
+/**
+ * The inputs of `moveLogged`; null where it is not for these ends, or where JSON would not give a log back as it is.
+ */
 function listLogs(ends: readonly End[]): { readonly lowest: number; readonly logs: string } | null {
   if (ends.length < listedMin) return null;
   let lowest = Infinity;

@@ -44,7 +44,10 @@ export interface Step extends Telling {
   readonly woken: Set<number>;
   /** Members of flows that have ended in the unit at hand, and whose ends are not passed on yet. */
   readonly ended: EndedMember[];
-  /** Jobs at which ends have arrived, by id; null for one that is not there. What they count is not written yet (targets.ts). */
+  /**
+   * Jobs at which ends have arrived, by id; null for one that is not there. What they count is not written yet
+   * (targets.ts).
+   */
   readonly targets: Map<string, Target | null>;
   /** The plain job that was submitted last, for those that are like it. */
   like: SubmittedJob | null;

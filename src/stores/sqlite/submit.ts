@@ -100,8 +100,8 @@ function checkDocs(step: Step, { checks = [] }: SubmitUnit): SubmitAnswer | null
 }
 
 /**
- * Nothing is looked up, and what is rare of a job has its initial value. Of a job that is like the one before only id and
- * input are new, so no row is made of it: of a bulk that was half of what the store did beside SQLite.
+ * Nothing is looked up, and what is rare of a job has its initial value. Of a job that is like the one before only id
+ * and input are new, so no row is made of it: of a bulk that was half of what the store did beside SQLite.
  */
 function submitPlain(step: Step, job: NewJob): void {
   const { statements, commit, now, like, events } = step;

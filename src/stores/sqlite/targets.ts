@@ -1,7 +1,7 @@
 /**
- * Where ends arrive (rule R4, store/rules/arrive.ts). Many ends of one call arrive at one flow or join, and free many nodes
- * that go to the same place. So targets are read as a set, what they count is kept in the step, and all of it is written
- * at once (`flushTargets`): at the end of the call, and before anybody reads these rows.
+ * Where ends arrive (rule R4, store/rules/arrive.ts). Many ends of one call arrive at one flow or join, and free many
+ * nodes that go to the same place. So targets are read as a set, what they count is kept in the step, and all of it is
+ * written at once (`flushTargets`): at the end of the call, and before anybody reads these rows.
  */
 import type { Edge } from "../../model/flow/edge.ts";
 import { readWaits, writeWaits } from "../../model/flow/waits.ts";

@@ -78,7 +78,8 @@ export const laneHoldCases: ContractGroup = {
         await submit(asking("x1", 0, x), asking("x2", 0, x), asking("y1", 0, y));
         const held = (await claimFrom(store, [byRank])).jobs;
         expect(ids(held)).toEqual(["x1", "x2", "y1"]);
-        // They wait at x. Its permits come back: two of them are looked at again, and the last when one of these goes away.
+        // They wait at x. Its permits come back: two of them are looked at again, and the last when one of these goes
+        // away.
         await submit(asking("a", 0, x, y), asking("b", 0, x, y), asking("last", 90, x));
         const keys = Array.from({ length: 12 }, (_, at) => `g${at}`);
         await submit(...keys.map((key) => grouped(`${key} runs`, key, 1, { rankBase: 10 })));

@@ -1,4 +1,6 @@
-/** What the feed tells beside changes of state (R10): starts, progress, the notes of settles, and what documents tell. */
+/**
+ * What the feed tells beside changes of state (R10): starts, progress, the notes of settles, and what documents tell.
+ */
 import { expect } from "vitest";
 import { storeLimits } from "../../../src/store/limits.ts";
 import { BundleWalk } from "../../../src/store/packed-events.ts";

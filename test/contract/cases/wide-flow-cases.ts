@@ -1,4 +1,7 @@
-/** Rule R4 where one end leads to many: a store may free targets that are alike together, and must see those that are not. */
+/**
+ * Rule R4 where one end leads to many: a store may free targets that are alike together, and must see those that are
+ * not.
+ */
 import { expect } from "vitest";
 import { storeLimits } from "../../../src/store/limits.ts";
 import type { Change } from "../../../src/store/operations.ts";
@@ -19,7 +22,9 @@ interface OddOne {
   readonly isCancelled?: boolean;
 }
 
-/** A node leads to forty, of which all but one are alike. @returns how that one stands, behind a look at all the others. */
+/**
+ * A node leads to forty, of which all but one are alike. @returns how that one stands, behind a look at all the others.
+ */
 async function endWide(
   { store, claim, read, events }: Subject,
   { given = {}, times = 1, isCancelled = false }: OddOne,

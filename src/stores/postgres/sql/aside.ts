@@ -2,8 +2,9 @@
  * Records that cannot be read. Whoever meets one (a read, a claim, a change, the audit) has it set aside: it leaves its
  * table, its indexes and its counts in one step and is kept in aside, for an operator to look at and to remove.
  *
- * A row is bad whose state is none of its table's, whose tags are no list of texts, whose waits are no numbers, whose input is gone, one of whose
- * numbers is beyond what a program can count, and in leased or history a row without a lease or an end.
+ * A row is bad whose state is none of its table's, whose tags are no list of texts, whose waits are no numbers, whose
+ * input is gone, one of whose numbers is beyond what a program can count, and in leased or history a row without a
+ * lease or an end.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";

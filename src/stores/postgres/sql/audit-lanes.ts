@@ -13,7 +13,9 @@ const heldBy = (table: string, which: string): string =>
 
 const isKeeping = "j.keeps_lane = 1 AND u.cap IS NOT NULL";
 
-/** Whether lane k, which has no row, waits for one of its own jobs, which holds the gate for which its first one h asks. */
+/**
+ * Whether lane k, which has no row, waits for one of its own jobs, which holds the gate for which its first one h asks.
+ */
 const mayRest = `${isAlone("h.lane_gates")} AND EXISTS (SELECT 1 FROM ${keyUses("h.lane_gates")} JOIN @permit p ON p.key = u.key AND p.is_own
         WHERE k = ANY (v_busy) OR EXISTS (SELECT 1 FROM @waiting j WHERE j.seq = p.seq AND j.lane_key = k) OR EXISTS (SELECT 1 FROM @history j WHERE j.seq = p.seq AND j.lane_key = k))`;
 

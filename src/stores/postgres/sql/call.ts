@@ -1,4 +1,7 @@
-/** What every call shares: its time, its durability, and the earliest clock of any live job or document (null without one). */
+/**
+ * What every call shares: its time, its durability, and the earliest clock of any live job or document (null without
+ * one).
+ */
 import { stateCodes } from "../../../model/job-state.ts";
 import { isInClock } from "../schema.ts";
 

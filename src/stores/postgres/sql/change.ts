@@ -1,7 +1,7 @@
 /**
- * change_v1: what operators and duties do to jobs under guards (rule R2). Of each change the first case whose guard holds is
- * applied; none holding answers where the job stands. The row stays locked from the look to the write. Ends that are alike
- * go as a set (finish_set_v1), all others one by one (change_one_v1).
+ * change_v1: what operators and duties do to jobs under guards (rule R2). Of each change the first case whose guard
+ * holds is applied; none holding answers where the job stands. The row stays locked from the look to the write. Ends
+ * that are alike go as a set (finish_set_v1), all others one by one (change_one_v1).
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";

@@ -1,8 +1,8 @@
 /**
  * Gates at a claim (rule R7, sql/rules/gate.ts): fragments of claim_v1, for calls one of whose routes has a gate that
  * was put. Each look at the heads of routes is preceded by a look at their gates and cut before the first job that a
- * gate refuses; what refused it is shut for the rest of the call, and the routes that need it leave the offer. So a look
- * is taken once more for each gate that gets shut, and plain routes of the same offer go on.
+ * gate refuses; what refused it is shut for the rest of the call, and the routes that need it leave the offer. So a
+ * look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
  *
  * A route of which nothing is known at the beginning of the call leaves its offer too: its first job may be committed
  * between the look for gates and the look for jobs. Without any gate nobody has to know, because none can be added
@@ -20,7 +20,10 @@ const { lockWaitMs } = storeLimits;
 /** The lowest rank that a route which was not looked at may have. */
 const anyRank = -Number.MAX_SAFE_INTEGER;
 
-/** v_whole: the routes of an offer; v_offer: those that are not shut; u_routes to u_permits: a row for each gate of them. */
+/**
+ * v_whole: the routes of an offer; v_offer: those that are not shut; u_routes to u_permits: a row for each gate of
+ * them.
+ */
 export const declareGates = `
   v_has_gates bool; v_gated bool; v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool; v_seen int8[]; v_first int8;
   u_routes int8[]; u_keys text[]; u_weights int8[]; u_permits float8[]; v_cut int4; v_refusing text[]; v_weights int8[];`;

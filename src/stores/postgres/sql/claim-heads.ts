@@ -4,8 +4,8 @@
  * the lane shows it from now on, and because it may stand before the first of another lane: up to there the order is
  * certain.
  *
- * Whatever is not usual (a lane whose first job nobody has asked for, a gate that refuses somebody or has a clock, a row
- * that somebody holds, large inputs, fewer lanes than jobs are wanted) is left to the whole one before anything is
+ * Whatever is not usual (a lane whose first job nobody has asked for, a gate that refuses somebody or has a clock, a
+ * row that somebody holds, large inputs, fewer lanes than jobs are wanted) is left to the whole one before anything is
  * written.
  */
 import { stateCodes } from "../../../model/job-state.ts";
@@ -39,7 +39,8 @@ const look = `
 
 /**
  * The gates of these jobs, of which each has one, as lists: what is between the brackets of their texts. Only where
- * nothing but the tab of a gate's key is escaped; v_pass says so. Read as JSON one by one they cost three times as much.
+ * nothing but the tab of a gate's key is escaped; v_pass says so. Read as JSON one by one they cost three times as
+ * much.
  */
 const readUses = `
     v_pass := array_position(gates, NULL) IS NULL;

@@ -5,9 +5,9 @@
  *
  * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be
  * more, and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does
- * not fill the offer, what it has brought is written (jobs that pass, lanes that wait at gates from now on), and a wider
- * look is taken at what is left: a lane that was refused is not read to its depth. A look that has brought nothing is
- * taken again over twice as many.
+ * not fill the offer, what it has brought is written (jobs that pass, lanes that wait at gates from now on), and a
+ * wider look is taken at what is left: a lane that was refused is not read to its depth. A look that has brought
+ * nothing is taken again over twice as many.
  *
  * Most claims need none of that: their jobs are the first of as many lanes, and all of them pass (claim-heads.ts).
  *

@@ -121,9 +121,9 @@ const bound = `
         v_sorted := false;${lists(picked, wholeInput("h"))}`;
 
 /**
- * Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's, up to the
- * one of v_last_rank and v_last_seq. Of lanes, whose order is another one, v_started has the seqs. v_first_count: so many
- * stand first in the lists, where these are sorted, as those of one route come from the index.
+ * Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's, up to
+ * the one of v_last_rank and v_last_seq. Of lanes, whose order is another one, v_started has the seqs. v_first_count:
+ * so many stand first in the lists, where these are sorted, as those of one route come from the index.
  */
 const chooseStarted = `
       v_start := CASE WHEN v_starts >= v_count THEN now END;
@@ -172,8 +172,8 @@ const tell = `
       END IF;`;
 
 /**
- * A batch of the answer; no value holds the character between its fields, null is empty. Behind the number of an offer of
- * lanes stand the seqs in the order of the claim, and where jobs have gates of keys, these in the same order.
+ * A batch of the answer; no value holds the character between its fields, null is empty. Behind the number of an offer
+ * of lanes stand the seqs in the order of the claim, and where jobs have gates of keys, these in the same order.
  */
 const batch = ["now", "v_i, v_order, v_told", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)

@@ -6,8 +6,8 @@ import { held } from "./rules/gate.ts";
 import { keyUses, manyKeyStates, timeLeft } from "./rules/lane.ts";
 
 /**
- * A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. v_all_pass: each gate
- * lets all that ask for it pass together, and none has tokens to be counted.
+ * A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. v_all_pass: each
+ * gate lets all that ask for it pass together, and none has tokens to be counted.
  */
 export const gatesOfJobs = `
       WITH uses AS MATERIALIZED (

@@ -1,6 +1,6 @@
 /**
- * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken or
- * have rested, and the first jobs of each.
+ * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken
+ * or have rested, and the first jobs of each.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { wholeInput } from "../columns.ts";

@@ -1,17 +1,18 @@
 /**
  * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its
  * place among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the
- * next one brings it in, or a submit where much of it has piled up. All of this under the lock of lanes (sql/rules/lane.ts).
+ * next one brings it in, or a submit where much of it has piled up. All of this under the lock of lanes
+ * (sql/rules/lane.ts).
  *
  * A lane that waits at a gate is in no index that a claim reads: it is parked when it comes to show a job that its gate
  * lets by no means pass, else by the claim that was refused. When something about the gate has changed, the first
  * lanes of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim
  * touches it again, so that the next one goes on if these have not taken what there is.
  *
- * A lane whose first job was taken and holds a gate alone that the next one asks for (isAlone) rests: it has no row until
- * that job gives the gate back, which is told by the touch of its end. Whoever brings that in looks at the lane's jobs
- * without writing a row first; where one is taken the lane rests again, else it is shown. So lanes that run one job at a
- * time and always have a next one are not written at all.
+ * A lane whose first job was taken and holds a gate alone that the next one asks for (isAlone) rests: it has no row
+ * until that job gives the gate back, which is told by the touch of its end. Whoever brings that in looks at the lane's
+ * jobs without writing a row first; where one is taken the lane rests again, else it is shown. So lanes that run one
+ * job at a time and always have a next one are not written at all.
  *
  *   shown (a row) ──taken, the next asks for the same──► resting (no row) ──given back──► looked at ──taken──► resting
  *        ▲                                                  └─another job comes, goes or changes─┐     └─not taken─┐

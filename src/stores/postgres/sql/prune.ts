@@ -26,7 +26,10 @@ const oldRows = (where: string): string =>
     )
     .join(" UNION ALL ");
 
-/** A row h of a whole day: of the state $1, without a keeping time of its own, holding no group, of none of the queues $2. */
+/**
+ * A row h of a whole day: of the state $1, without a keeping time of its own, holding no group, of none of the queues
+ * $2.
+ */
 const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0 AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
 /** Acts on the finished rows whose time, a column of theirs, is over: those of v_ids and v_ends, null where none is. */

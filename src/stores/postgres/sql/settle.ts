@@ -38,7 +38,10 @@ const endings: Expressions = {
   attempts: "coalesce(v_logs[at], attempts)",
 };
 const finished = movedBy("finish", endings);
-/** What that copies, and what is looked at beside. A column that is not carried from one table to the other costs nothing. */
+/**
+ * What that copies, and what is looked at beside. A column that is not carried from one table to the other costs
+ * nothing.
+ */
 const carried = carriedBy("finish", endings, ["rev", "waits", "attempts", "holds"]);
 
 /** Of a run that keeps nothing: members stay nevertheless. */

@@ -1,6 +1,6 @@
 /**
- * Rule R4 at one job, by the names of store/rules/arrive.ts: the end of a member arrives at the target of an edge, which it
- * frees, or of which it makes known that it never can be. What is left to a duty becomes a due document.
+ * Rule R4 at one job, by the names of store/rules/arrive.ts: the end of a member arrives at the target of an edge,
+ * which it frees, or of which it makes known that it never can be. What is left to a duty becomes a due document.
  *
  *   arrive ──► judge ──► freed: placed and told (and owed where it says so)
  *                    └─► slack below 0: owed

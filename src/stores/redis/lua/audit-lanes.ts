@@ -2,8 +2,8 @@
  * The audit of lanes (lanes.ts, parked.ts, key-gates.ts), as that of the other indexes (audit.ts). An entry of an index
  * that a claim meets and that is no lane's is taken out there.
  *
- *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route, or one that its lane has
- *                              shown with others that are left (lane-shown.ts)
+ *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route, or one that its lane
+ *                              has shown with others that are left (lane-shown.ts)
  *  audit_lanes   cursor, max   each lane shows its first job, or the first of them, and stands where that says
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */

@@ -1,6 +1,6 @@
 /**
- * extend and record: what a running attempt writes while it runs, under its fence. The first report of its start and its
- * progress are told. A lease is never made shorter.
+ * extend and record: what a running attempt writes while it runs, under its fence. The first report of its start and
+ * its progress are told. A lease is never made shorter.
  *
  *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or
  *           UNCHANGED; "" for no end)

@@ -1,6 +1,6 @@
 /**
- * What rule R4 reads of a job: the texts of model/flow (waits, edges, freed), and whether the job makes part of a flow, is
- * one, waits for others, or has passed on its end (store/rules/member.ts).
+ * What rule R4 reads of a job: the texts of model/flow (waits, edges, freed), and whether the job makes part of a flow,
+ * is one, waits for others, or has passed on its end (store/rules/member.ts).
  */
 import { bitOfEnd } from "../../../model/flow/edge.ts";
 import { stateCodes, terminalStates } from "../../../model/job-state.ts";

@@ -1,7 +1,7 @@
 /**
- * The end of a member that goes along many edges (R4): of the blocked jobs that it leads to, those that this one end frees
- * differ in their ids alone where their states have the same behind them. Each is compared with the one before, and gets its
- * state from the same template, without a table of its own. All others are left to targets.ts.
+ * The end of a member that goes along many edges (R4): of the blocked jobs that it leads to, those that this one end
+ * frees differ in their ids alone where their states have the same behind them. Each is compared with the one before,
+ * and gets its state from the same template, without a table of its own. All others are left to targets.ts.
  */
 
 export const freeManyLua = String.raw`

@@ -1,8 +1,8 @@
 /**
- * New jobs with lanes that are submitted as a set: they join the ends of their lines together. A job that comes behind all that
- * its lane shows, of the same route and step, is shown with them at once, up to SHOWN_MAX (lane-shown.ts); behind others that
- * are not shown it only stands in the line. The only job of a lane stands in its record. A lane about which anything else is true is noted, and shown as after any other
- * change (lanes.ts).
+ * New jobs with lanes that are submitted as a set: they join the ends of their lines together. A job that comes behind
+ * all that its lane shows, of the same route and step, is shown with them at once, up to SHOWN_MAX (lane-shown.ts);
+ * behind others that are not shown it only stands in the line. The only job of a lane stands in its record. A lane
+ * about which anything else is true is noted, and shown as after any other change (lanes.ts).
  *
  * Of jobs that come in one call and have to pass a gate of their lane, only the first is shown: they would be looked at
  * together, and where one runs at a time all others would have to be hidden again.

@@ -1,13 +1,13 @@
 /**
  * Jobs with lanes come by hundreds and differ in little: those of a route that are alike in all but id, time, lane, the
- * key of their gate, and input are a kind. The first of a claim is read by patterns, and the others are compared with what its
- * spec has around these.
+ * key of their gate, and input are a kind. The first of a claim is read by patterns, and the others are compared with
+ * what its spec has around these.
  *
- *  kind   own: its flags. step, weight and cap of one job, prefix: what its use has before the key, isOwnCap: whether the cap is the job's own; no cap where the
- *         gate is bounded by more than that
+ *  kind   own: its flags. step, weight and cap of one job, prefix: what its use has before the key, isOwnCap: whether
+ *         the cap is the job's own; no cap where the gate is bounded by more than that
  *         flags US id text lane middle [key behind] input: the parts of the spec; text begins with the time, before has
- *         what follows the time in it; the middle ends with the limit, which is so long and begins the key; none without a
- *         gate
+ *         what follows the time in it; the middle ends with the limit, which is so long and begins the key; none
+ *         without a gate
  */
 import { alikePattern } from "./lane-packing.ts";
 

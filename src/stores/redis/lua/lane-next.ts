@@ -1,7 +1,8 @@
 /**
- * What becomes of a lane in the usual claim (lane-stretches.ts) where a job is taken that has to be looked at. Is it the last that
- * the lane shows, the lane shows the next ones of its line (lane-shown.ts) or is empty, and all it has shown leaves the line. Else
- * the last one has to be looked at from now on. A lane whose first job is refused by its own cap waits at that gate.
+ * What becomes of a lane in the usual claim (lane-stretches.ts) where a job is taken that has to be looked at. Is it
+ * the last that the lane shows, the lane shows the next ones of its line (lane-shown.ts) or is empty, and all it has
+ * shown leaves the line. Else the last one has to be looked at from now on. A lane whose first job is refused by its
+ * own cap waits at that gate.
  */
 
 export const laneNextLua = String.raw`

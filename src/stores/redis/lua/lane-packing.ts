@@ -1,13 +1,13 @@
 /**
- * What specs of jobs with lanes say of them (packing.ts has the rest). Such jobs come by hundreds and differ in little, so
- * what the last one of a kind had around its lane is compared as a whole before a pattern reads it.
+ * What specs of jobs with lanes say of them (packing.ts has the rest). Such jobs come by hundreds and differ in little,
+ * so what the last one of a kind had around its lane is compared as a whole before a pattern reads it.
  */
 import { flags, headFields, ownFields } from "../packed-fields.ts";
 import { captured, initials, patternOf, skipped, sureNumbers } from "./packing.ts";
 
 /**
- * A spec with a lane and nothing else beyond a plain one but a unique key and tags, due when it was made: flags, id, route,
- * how the key is held, lane, step and gates, and where its tail begins.
+ * A spec with a lane and nothing else beyond a plain one but a unique key and tags, due when it was made: flags, id,
+ * route, how the key is held, lane, step and gates, and where its tail begins.
  */
 const lanedPattern = patternOf([...headFields, ...ownFields], {
   ...{ flags: `([${flags.key}${flags.tags}${flags.lane}${flags.gates}]+)`, id: captured, route: captured },

@@ -1,12 +1,12 @@
 /**
- * What the usual claim by lanes (lane-stretches.ts) reads: a prefix of what is shown of one route, with the texts of these jobs,
- * the records of lanes that have to be looked at, and what is held of the gates of their keys. It ends before the first
- * thing that is not usual.
+ * What the usual claim by lanes (lane-stretches.ts) reads: a prefix of what is shown of one route, with the texts of
+ * these jobs, the records of lanes that have to be looked at, and what is held of the gates of their keys. It ends
+ * before the first thing that is not usual.
  *
- *  s   a stretch: what was found of its jobs, by their places in the order; and what becomes of their lanes, as the lists
- *      that are written at once. mids: of those whose lanes need not be looked at, the step; texts: the records of the
- *      lanes of all others; looks: by the last job that a lane shows lane and record, where another job of that lane was
- *      taken that had to be looked at
+ *  s   a stretch: what was found of its jobs, by their places in the order; and what becomes of their lanes, as the
+ *      lists that are written at once. mids: of those whose lanes need not be looked at, the step; texts: the records
+ *      of the lanes of all others; looks: by the last job that a lane shows lane and record, where another job of that
+ *      lane was taken that had to be looked at
  */
 
 export const laneReadsLua = String.raw`

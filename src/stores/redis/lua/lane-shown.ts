@@ -1,25 +1,26 @@
 /**
- * The texts of lanes (lanes.ts), and lanes that show several jobs. Usually a lane shows the first of its line alone; one
- * that claims take from without a refusal shows the first so many of it, each at its own place among the open lanes, so that
- * a claim takes them as if they had no lane. New jobs that come behind what such a lane shows are shown as they come
- * (lane-joins.ts), else the claim that takes the last one shows the next (lane-next.ts).
+ * The texts of lanes (lanes.ts), and lanes that show several jobs. Usually a lane shows the first of its line alone;
+ * one that claims take from without a refusal shows the first so many of it, each at its own place among the open
+ * lanes, so that a claim takes them as if they had no lane. New jobs that come behind what such a lane shows are shown
+ * as they come (lane-joins.ts), else the claim that takes the last one shows the next (lane-next.ts).
  *
  * What is kept true of a lane that shows several:
- * - They are of one route, one behind the other in the line, and no ready job stands before or between them. By turns each
- *   stands one step behind the one before it.
- * - The record names the last of them. It is written when one more is shown, and read when a job is taken that has to be
- *   looked at (openEntry), which is at least one of those that are left. So a claim of all others (midEntry) reads and
- *   writes no record.
- * - Those that were taken are still in the line, and leave it together. Which these are tells the index of open lanes alone.
+ * - They are of one route, one behind the other in the line, and no ready job stands before or between them. By turns
+ *   each stands one step behind the one before it.
+ * - The record names the last of them. It is written when one more is shown, and read when a job is taken that has to
+ *   be looked at (openEntry), which is at least one of those that are left. So a claim of all others (midEntry) reads
+ *   and writes no record.
+ * - Those that were taken are still in the line, and leave it together. Which these are tells the index of open lanes
+ *   alone.
  *
- * Everything but the usual claim, join and end reads a lane through loadLanes (lanes.ts), which first makes it show its first
- * job alone (showFirst): then its line has ready jobs only.
+ * Everything but the usual claim, join and end reads a lane through loadLanes (lanes.ts), which first makes it show its
+ * first job alone (showFirst): then its line has ready jobs only.
  *
- *  shown   how many the record shows, as one character. Nothing: one, and the next time one too, because it was refused or
- *          changed otherwise
+ *  shown   how many the record shows, as one character. Nothing: one, and the next time one too, because it was refused
+ *          or changed otherwise
  *  step    by which those behind the last one are placed; nothing where lanes go by rank, or where nobody knows
- *  alone   ALONE where nobody of the lane stands in its line behind what it shows: a job that is shown alone then stands in
- *          the record and not in the line. Nothing where nobody knows
+ *  alone   ALONE where nobody of the lane stands in its line behind what it shows: a job that is shown alone then
+ *          stands in the record and not in the line. Nothing where nobody knows
  */
 import { argumentFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";

@@ -7,12 +7,12 @@
  *
  * What a stretch reads is in lane-reads.ts, what becomes of the lanes in lane-next.ts.
  *
- * A lane that shows several jobs of which the next is refused by its own cap is passed over: its jobs stay where they are. It is
- * hidden and parked only where claims meet it again and again, because hiding and showing so many jobs costs more than
- * passing over them.
+ * A lane that shows several jobs of which the next is refused by its own cap is passed over: its jobs stay where they
+ * are. It is hidden and parked only where claims meet it again and again, because hiding and showing so many jobs costs
+ * more than passing over them.
  *
- *  p   of the offer: left, how many jobs ahead of all others were passed over; blocked and blocks, the lanes of these and how
- *      many they are; isDone, whether nobody else can be taken
+ *  p   of the offer: left, how many jobs ahead of all others were passed over; blocked and blocks, the lanes of these
+ *      and how many they are; isDone, whether nobody else can be taken
  */
 
 export const laneStretchesLua = String.raw`

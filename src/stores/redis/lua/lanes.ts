@@ -4,10 +4,10 @@
  * (writeLanes): the one place where a lane changes.
  *
  *  line     zset  lane US place of its rank, handle US route: ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts), or the last of several that it shows (lane-shown.ts); an
- *                 empty lane ahead of its queue keeps its turn
- *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them; of a lane that
- *                 shows several jobs, all of them
+ *  lane     hash  lane -> its first job and turn (argument-text.ts), or the last of several that it shows
+ *                 (lane-shown.ts); an empty lane ahead of its queue keeps its turn
+ *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them; of a
+ *                 lane that shows several jobs, all of them
  *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns

@@ -4,9 +4,9 @@
  * A lane is parked where looking at it would change nothing, by the call that shows its first job, else by the claim
  * that was refused. Either each gate that refuses its first job lets nobody
  * pass at all, or only the job's own cap refuses it: it waits at all of these. Or another lane of its route that is
- * refused by the same gate is open and stands ahead of it: that one **speaks** for those behind it at this gate. So of a
- * gate that may let somebody pass, one lane per route is open; and whenever that one takes a permit, goes away or speaks
- * for others instead, the next is opened.
+ * refused by the same gate is open and stands ahead of it: that one **speaks** for those behind it at this gate. So of
+ * a gate that may let somebody pass, one lane per route is open; and whenever that one takes a permit, goes away or
+ * speaks for others instead, the next is opened.
  *
  *  opens   zset   gates by the time at which their own clock lets somebody pass, while lanes wait there
  */

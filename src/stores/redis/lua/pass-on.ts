@@ -1,7 +1,7 @@
 /**
- * Rule R4, by the names of store/rules: what the change of a member means to its flow and to those that wait for it. Its end
- * goes along its edges; a member that comes back departs from its flow and may wait for others again (block); flows and
- * their nodes grow.
+ * Rule R4, by the names of store/rules: what the change of a member means to its flow and to those that wait for it.
+ * Its end goes along its edges; a member that comes back departs from its flow and may wait for others again (block);
+ * flows and their nodes grow.
  *
  *   follow ──► passOn ──► for each edge: arrive (arrive.ts, or targets.ts as a set)
  *     │          └─► more edges than one step takes: owed for the member itself

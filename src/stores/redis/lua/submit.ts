@@ -1,20 +1,20 @@
 /**
- * submit: the first step of a job's life. Plain jobs of one shape are written as a set, and so are jobs of flows, without
- * looking at anything but their lanes (lane-joins.ts);
+ * submit: the first step of a job's life. Plain jobs of one shape are written as a set, and so are jobs of flows,
+ * without looking at anything but their lanes (lane-joins.ts);
  * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
- *           plain jobs; or +n, the number of a shape, the bodies of n plain jobs before their inputs, which are the same, and id
- *           and input of each; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
- *           and n checks: these steps are taken if the checks hold
+ *           plain jobs; or +n, the number of a shape, the bodies of n plain jobs before their inputs, which are the
+ *           same, and id and input of each; or 0 and one unit: repeat, then as below; or -n, how many args the steps
+ *           behind its checks have, and n checks: these steps are taken if the checks hold
  *  a unit   late, how many checks, jobs, growing jobs, links and documents, and those
  *  a check  kind US id, the version that must be there
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a growing job   id, and by how much its need, its slack and its members grow
  *  a link   id of the member it comes from, edge
  *  a document   as in put_docs (docs.ts)
- *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or draining, and
- *           nothing was done, where a plain job is of a queue that refuses new ones
+ *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or
+ *           draining, and nothing was done, where a plain job is of a queue that refuses new ones
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
 import { ownFields } from "../packed-fields.ts";

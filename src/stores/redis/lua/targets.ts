@@ -1,14 +1,15 @@
 /**
- * What the ends of a call arrive at, as a set (R4): the jobs that edges lead to are read by a few commands for all ends,
- * of each its state alone; counts are summed up in the call's own view, and written once (`flushTargets`): at the end of
- * the call, and before any job is read whole. A job that is freed gets its state from a template: jobs whose
+ * What the ends of a call arrive at, as a set (R4): the jobs that edges lead to are read by a few commands for all
+ * ends, of each its state alone; counts are summed up in the call's own view, and written once (`flushTargets`): at the
+ * end of the call, and before any job is read whole. A job that is freed gets its state from a template: jobs whose
  * states have the same behind their ids, and that say the same about where they go, differ in their ids alone.
  *
- * Members that have the same flow and edges share one passing. While what it leads to can be neither freed nor lost by all
- * ends that are still to come, their order does not matter: they are only counted, and arrive together (`arriveTogether`).
+ * Members that have the same flow and edges share one passing. While what it leads to can be neither freed nor lost by
+ * all ends that are still to come, their order does not matter: they are only counted, and arrive together
+ * (`arriveTogether`).
  *
- * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left to
- * the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
+ * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left
+ * to the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
  */
 import { storeLimits } from "../../../store/limits.ts";
 

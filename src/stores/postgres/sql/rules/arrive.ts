@@ -1,6 +1,6 @@
 /**
- * Rule R4 (store/rules/arrive.ts): the end of a member goes along its edges and arrives at others, which it frees, or of
- * which it makes known that they never can be. One function for one member and for many that end in one call: what
+ * Rule R4 (store/rules/arrive.ts): the end of a member goes along its edges and arrives at others, which it frees, or
+ * of which it makes known that they never can be. One function for one member and for many that end in one call: what
  * arrives at one target is summed up, and each target is written once. Where the order of the ends matters,
  * arrive-in-order.ts has its part.
  *
@@ -29,14 +29,18 @@ const ends = terminalStates
   .map((state) => `coalesce(sum(times) FILTER (WHERE ended = ${stateCodes[state]}), 0)`)
   .join(", ");
 
-/** Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place. */
+/**
+ * Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place.
+ */
 const collect = (table: string, place: string, which: string, more = ""): string => `
     SELECT t_place || array_agg(place), t_id || array_agg(id), t_waits || array_agg(waits), t_freed || array_agg(freed), t_state || array_agg(state)
       INTO t_place, t_id, t_waits, t_freed, t_state
       FROM (SELECT ${place} AS place, id, waits, freed, state FROM @${table} WHERE id = ANY (${which})${more} ORDER BY id FOR UPDATE) t;`;
 const isBlocked = ` AND state = ${blocked}`;
 
-/** Where the edges of these members lead, and what comes there: the next p_max edges of each, and whether more are left. */
+/**
+ * Where the edges of these members lead, and what comes there: the next p_max edges of each, and whether more are left.
+ */
 const comings = (members: string, own: string): string => `
       SELECT ${own}, e.o, e.o > coalesce(m.passed, 0) + p_max AS is_rest, ${targetOf("m.flow", "e.edge")} AS id, CASE WHEN length(e.edge) = 2 THEN m.state END AS ended,
         ${bitAt("e.edge", 1, "m.state")} AS meets, ${bitAt("e.edge", 2, "m.state")} AS misses

@@ -1,6 +1,7 @@
 /**
- * Rule R3 (store/rules/finish.ts): the end of a job, however it came about; a member of a flow is kept as long as its flow. Who calls it frees the key that the job
- * holds; where p_next keeps its lane, it goes on holding the gate of its group.
+ * Rule R3 (store/rules/finish.ts): the end of a job, however it came about; a member of a flow is kept as long as its
+ * flow. Who calls it frees the key that the job holds; where p_next keeps its lane, it goes on holding the gate of its
+ * group.
  */
 import { keptForeverAt } from "../../../../store/rules/finish.ts";
 import { clearSql } from "../../columns.ts";

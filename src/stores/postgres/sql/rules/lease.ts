@@ -1,7 +1,8 @@
 /**
  * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: a ready job is handed to a worker. Variables: now,
- * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner, v_start (now, where all of them have
- * started; null, where v_last_rank and v_last_seq tell the last one that has, or v_started the seqs of those that have).
+ * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner, v_start (now, where all of
+ * them have started; null, where v_last_rank and v_last_seq tell the last one that has, or v_started the seqs of those
+ * that have).
  */
 import { stateCodes } from "../../../../model/job-state.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";

@@ -21,7 +21,9 @@ export const passedOf = (of = ""): string => `split_part(${of}waits, ',', 3)::in
 
 export const edgeCount = (of = ""): string => `coalesce(jsonb_array_length(${of}edges::jsonb), 0)`;
 
-/** The waits of a member that runs, which is no flow, with another number of edges passed: a tenth of a pattern's time. */
+/**
+ * The waits of a member that runs, which is no flow, with another number of edges passed: a tenth of a pattern's time.
+ */
 export const withPassedOfFour = (passed: string): string =>
   `concat_ws(',', split_part(waits, ',', 1), split_part(waits, ',', 2), ${passed}, split_part(waits, ',', 4))`;
 

@@ -1,0 +1,73 @@
+/**
+ * Lines of prose have at most 120 columns: those of the docs, whose tables and code cannot be wrapped and may be wider,
+ * and the comments of all sources. The formatter wraps code and leaves comments as they are.
+ */
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { parseSync } from "oxc-parser";
+import { expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "..", "..");
+const columnsMax = 120;
+
+function pages(): string[] {
+  const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
+  const all = [...readdirSync(root), ...inDocs.map((name) => join("docs", name))];
+  return all.filter((name) => name.endsWith(".md"));
+}
+
+/** The numbers of lines of prose that are too wide. */
+function tooWide(text: string): number[] {
+  let isCode = false;
+  const found: number[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    if (line.trimStart().startsWith("```")) isCode = !isCode;
+    else if (!isCode && !line.startsWith("|") && Array.from(line).length > columnsMax) found.push(index + 1);
+  }
+  return found;
+}
+
+test("prose of the docs is wrapped at 120 columns", () => {
+  const found = pages().flatMap((page) =>
+    tooWide(readFileSync(join(root, page), "utf8")).map((line) => `${page}:${line}`),
+  );
+  expect(found).toEqual([]);
+});
+
+test("a planted line is found, and neither a row of a table nor code", () => {
+  const long = "a".repeat(121);
+  expect(tooWide(`short\n${long}\n| ${long} |\n\`\`\`\n${long}\n\`\`\`\n- ${long}`)).toEqual([2, 7]);
+});
+
+function sources(): string[] {
+  const all = ["src", "test", "bench", "scripts"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
+  );
+  return all.filter((name) => /\.(ts|mjs)$/.test(name));
+}
+
+/** The numbers of lines of comments that are too wide. What looks like a comment in a string or a template is none. */
+function tooWideComments(path: string, source: string): number[] {
+  const lines = source.split("\n");
+  if (lines.every((line) => Array.from(line).length <= columnsMax)) return [];
+  return parseSync(path, source).comments.flatMap(({ start, end }) => {
+    const first = source.slice(0, start).split("\n").length;
+    const last = first + source.slice(start, end).split("\n").length - 1;
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index).filter(
+      (number) => Array.from(lines[number - 1] ?? "").length > columnsMax,
+    );
+  });
+}
+
+test("comments of the sources are wrapped at 120 columns", () => {
+  const found = sources().flatMap((path) =>
+    tooWideComments(path, readFileSync(join(root, path), "utf8")).map((line) => `${path}:${line}`),
+  );
+  expect(found).toEqual([]);
+});
+
+test("a planted comment is found, and neither a string nor what looks like a comment in a template", () => {
+  const long = "a".repeat(121);
+  const source = `// ${long}\nf("${long}");\nf(\`\n// ${long}\n\`);\n/**\n * ${long}\n */\nf(); // ${long}`;
+  expect(tooWideComments("planted.ts", source)).toEqual([1, 7, 9]);
+});
