@@ -7,7 +7,7 @@ import { conditionOf, nodesMax } from "../model/flow/graph.ts";
 import type { Condition } from "../model/flow/graph.ts";
 import { idOfPath, isItem, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
 import { liveMembers } from "../model/flow/outcome.ts";
-import { capOf } from "../model/flow/turns.ts";
+import { capOf } from "../model/flow/capped-map.ts";
 import { readWaits } from "../model/flow/waits.ts";
 import { isTerminal, liveStates } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
@@ -42,8 +42,8 @@ async function explainMember(engine: Engine, record: JobRecord): Promise<string>
     const on = conditionOf(parents[at] as string);
     return [`${wanted[on]} ${nameOf(parent)}`];
   });
-  const turn = awaited.length === 0 ? await explainTurn(engine, record) : null;
-  if (turn !== null) return turn;
+  const behindCap = awaited.length === 0 ? await explainCap(engine, record) : null;
+  if (behindCap !== null) return behindCap;
   const added =
     wants?.slack === 0 && need > awaited.length && need <= nodesMax ? await readAdded(engine, record) : [];
   if (awaited.length + added.length === 0 || wants === undefined)
@@ -71,11 +71,11 @@ async function readAdded(engine: Engine, { id, flow, meta }: JobRecord): Promise
 }
 
 /** Of an item of a map with a cap; null of any other. */
-async function explainTurn(engine: Engine, { id, flow }: JobRecord): Promise<string | null> {
+async function explainCap(engine: Engine, { id, flow }: JobRecord): Promise<string | null> {
   const map = flow === null || !isItem(id) ? null : await engine.reads.add(flow);
   const cap = map === null ? null : capOf(flowMetaOf(map).part);
   if (map === null || cap === null) return null;
-  return `It waits for its turn: ${JSON.stringify(pathOfId(map.id))} lets ${cap} of its items run at once, in the order of the list.`;
+  return `It waits behind the cap of its map: ${JSON.stringify(pathOfId(map.id))} lets ${cap} of its items run at once, in the order of the list.`;
 }
 
 async function explainFlow(engine: Engine, record: JobRecord): Promise<string> {
@@ -91,7 +91,7 @@ async function explainFlow(engine: Engine, record: JobRecord): Promise<string> {
   const moving = jobs.filter((job) => job.state !== "blocked").toSorted(byState);
   const total = waits.members?.total ?? live;
   const nodes = `${live} of its ${total} ${total === 1 ? "node" : "nodes"}`;
-  return `${asked}It waits for ${nodes}${moving.length === 0 ? "" : `; now it is the turn of ${listed(moving.map(nameOf), 0)}`}.`;
+  return `${asked}It waits for ${nodes}${moving.length === 0 ? "" : `; those that wait for no other are ${listed(moving.map(nameOf), 0)}`}.`;
 }
 
 const order: readonly JobState[] = ["running", "ready", "scheduled", "suspended"];

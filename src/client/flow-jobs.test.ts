@@ -170,7 +170,7 @@ describe("what people see", () => {
     );
     expect(await why("rescue")).toBe('It waits for the failure of "one" (running).');
     expect(await why("")).toBe(
-      'It waits for 5 of its 6 nodes; now it is the turn of "one" (running) and "two" (running).',
+      'It waits for 5 of its 6 nodes; those that wait for no other are "one" (running) and "two" (running).',
     );
     expect((await v.run(v.mill.explain(run.id)))?.state).toBe("running");
     steps.letGo();

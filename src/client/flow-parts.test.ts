@@ -36,14 +36,14 @@ describe("parts", () => {
     expect(await ended(run)).toBe("completed");
   });
 
-  test("what waits for its turn in a map says so, and its cancel makes room for nobody", async () => {
+  test("what waits behind the cap of a map says so, and its cancel makes room for nobody", async () => {
     const given = flow("map");
     given.map("pages", step, Array<string>(6).fill("hold"), { concurrency: 2, tolerate: 6 });
     const [run, steps] = await begin(given);
     await v.advance(1000);
     const third = `${run.id}.pages.2`;
     expect((await v.run(v.mill.explain(third)))?.why).toMatch(
-      /waits for its turn: "pages" lets 2 .* at once/,
+      /waits behind the cap of its map: "pages" lets 2 .* at once/,
     );
     await v.run(v.mill.jobs.cancel(third));
     await v.advance(1000);
@@ -58,7 +58,7 @@ describe("parts", () => {
     expect(await ended(run)).toBe("cancelled");
   });
 
-  test("what an item adds to its map takes no turn, and may come after an item that waits for its own", async () => {
+  test("what an item adds to its map does not count by its cap, and may come after an item that waits behind it", async () => {
     const given = flow("map");
     const grow = job<number>("grow", { retry: { attempts: 1 } });
     given.map("pages", grow, [0, 1, 2, 3], { concurrency: 1 });

@@ -1,5 +1,5 @@
 /**
- * The worker of deliveries in this process: it runs while the process has the turn of webhooks (duties/webhooks.ts).
+ * The worker of deliveries in this process: it runs while the process has the term of webhooks (duties/webhooks.ts).
  */
 import type { Engine } from "../engine/engine.ts";
 import { webhookQueue } from "../model/webhook.ts";
@@ -19,7 +19,7 @@ export function runWebhookWorker(
     worker = null;
     engine.repeated.say("warn", "the worker of webhooks could not start; it is tried again", { error });
   };
-  engine.webhookTurns.add((isOurs) => {
+  engine.webhookTerms.add((isOurs) => {
     if (isOurs && worker === null) {
       worker = work([deliveryHandler(engine)], { queues: { [webhookQueue]: slots }, shutdownGrace: "5s" });
       worker.catch(failed);

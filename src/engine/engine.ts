@@ -127,7 +127,7 @@ export class Engine {
   readonly attemptObservers: AttemptObserver[] = [];
 
   /** Called when this process begins or ends to be the one that delivers webhooks. */
-  readonly webhookTurns = new Set<(isOurs: boolean) => void>();
+  readonly webhookTerms = new Set<(isOurs: boolean) => void>();
 
   /** Called when a bell says that webhooks were changed. */
   readonly webhookChanges = new Set<() => void>();

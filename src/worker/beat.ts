@@ -337,7 +337,7 @@ export class Beat {
     void this.#countOthers();
   }
 
-  /** Whether there is anybody who may stand by (claim-turns.ts). */
+  /** Whether there is anybody who may stand by (claim-stand-by.ts). */
   async #countOthers(): Promise<void> {
     try {
       this.#see(await readNotices(this.#engine.store, true));

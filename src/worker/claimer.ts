@@ -22,7 +22,7 @@ import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import type { Beat } from "./beat.ts";
-import { ClaimTurns } from "./claim-turns.ts";
+import { ClaimStandBy } from "./claim-stand-by.ts";
 import { ClaimsBehind } from "./claims-behind.ts";
 import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
@@ -80,7 +80,7 @@ export class Claimer {
   readonly #routes: RouteMap;
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
-  readonly #turns: ClaimTurns;
+  readonly #standBy: ClaimStandBy;
   #leaveBeat: (() => void) | null = null;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
@@ -102,7 +102,7 @@ export class Claimer {
     this.behind = new ClaimsBehind(engine, options.routes);
     this.#backoff = new Backoff(engine.platform, backoffLengths);
     this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
-    this.#turns = new ClaimTurns(engine, (pool) => {
+    this.#standBy = new ClaimStandBy(engine, (pool) => {
       this.#routes.wake(pool);
       this.consider();
     });
@@ -125,7 +125,7 @@ export class Claimer {
     this.#leaveBeat?.();
     this.#opening?.timer.cancel();
     this.#backoff.cancel();
-    this.#turns.stop();
+    this.#standBy.stop();
     await this.#inFlight;
   }
 
@@ -154,7 +154,7 @@ export class Claimer {
       const pool = this.#routes.poolOf({ route });
       if (pool === undefined) learning.meet(route);
       else {
-        if (this.#turns.hinted(pool)) this.#routes.wake(pool, this.#routes.lanesOf({ route }));
+        if (this.#standBy.hinted(pool)) this.#routes.wake(pool, this.#routes.lanesOf({ route }));
         closedGates.suspect(pool);
       }
     }
@@ -165,7 +165,7 @@ export class Claimer {
   taken(routes: readonly number[]): void {
     for (const route of routes) {
       const pool = this.#routes.poolOf({ route });
-      if (pool !== undefined) this.#turns.taken(pool);
+      if (pool !== undefined) this.#standBy.taken(pool);
     }
   }
 
@@ -244,7 +244,7 @@ export class Claimer {
     const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
     const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
     for (const pool of new Set(asked.map((each) => each.pool))) {
-      this.#turns.claimed(pool, got.has(pool));
+      this.#standBy.claimed(pool, got.has(pool));
     }
     for (const { pool, kind, offer } of asked) {
       if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
@@ -269,7 +269,7 @@ export class Claimer {
       for (const told of this.#engine.clocksTold) told(answer.nextDueInMs, answer.now);
     }
     if (answer.jobs.length > 0) {
-      if (!isFull && !answer.more) this.#turns.tell([...new Set(answer.jobs.map(({ route }) => route))]);
+      if (!isFull && !answer.more) this.#standBy.tell([...new Set(answer.jobs.map(({ route }) => route))]);
       for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
       renewal.arm();
       slots.arrive(answer.jobs, sentUs);

@@ -44,7 +44,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     unwatch = null;
     readers.clear();
     found = null;
-    for (const told of engine.webhookTurns) told(false);
+    for (const told of engine.webhookTerms) told(false);
     return idlePass;
   };
 
@@ -71,7 +71,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     const isOurs = found.hooks.length > 0 && (await term.take());
     if (isOurs) {
       // A pass that an operator asks for makes deliveries, but whoever runs the command does not deliver them.
-      if (!isAsked) for (const told of engine.webhookTurns) told(true);
+      if (!isAsked) for (const told of engine.webhookTerms) told(true);
       unwatch ??= store.watch(() => (isStale = true));
     } else if (!isAsked || found.hooks.length === 0) {
       if (found.hooks.length === 0) await term.giveBack();

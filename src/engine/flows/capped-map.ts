@@ -1,6 +1,6 @@
 /**
- * A map with a cap: the next of its items are freed as others end. Whose turn it is says the model
- * (model/flow/turns.ts); here the items are looked at and freed.
+ * A map with a cap: the next of its items are freed as others end. Which of them may be free says the model
+ * (model/flow/capped-map.ts); here the items are looked at and freed.
  *
  *   an item ends ──► the map's need falls from 1 to 0 ──► owed work ──► rearm: need 1 again ──► freeNext
  *
@@ -17,14 +17,14 @@ import {
   afterLook,
   allLooks,
   capOf,
+  freeItem,
   isArmed,
   isHeld,
   itemsMax,
   nextLook,
   rearmMap,
-  takeTurn,
-} from "../../model/flow/turns.ts";
-import type { Turns } from "../../model/flow/turns.ts";
+} from "../../model/flow/capped-map.ts";
+import type { KnownItems } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import { isTerminal } from "../../model/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
@@ -32,7 +32,7 @@ import type { Engine } from "../engine.ts";
 import { changeAsRead, flowMetaOf } from "./members.ts";
 
 /** What this process knows of one round of a map. */
-interface Known extends Turns {
+interface Known extends KnownItems {
   readonly round: number;
 }
 
@@ -55,24 +55,24 @@ export async function freeNext(engine: Engine, map: JobRecord): Promise<void> {
   const before = knownOf(engine).get(id);
   const from = before?.round === round ? before : await firstLook(engine, id, items, round);
   const left = await readItems(engine, id, from.going);
-  let turns: Turns = { going: left.map(numberOf), next: from.next };
-  for (let look = nextLook(turns, cap, items); look !== null; look = nextLook(turns, cap, items)) {
+  let knows: KnownItems = { going: left.map(numberOf), next: from.next };
+  for (let look = nextLook(knows, cap, items); look !== null; look = nextLook(knows, cap, items)) {
     const more = await readItems(engine, id, look.items);
     left.push(...more);
-    turns = afterLook(turns, look, more.map(numberOf));
+    knows = afterLook(knows, look, more.map(numberOf));
   }
   // A replay that began meanwhile has brought back items that this look took for ended.
   const now = await engine.reads.add(id);
   if (now === null || now.state !== "blocked" || roundOf(now.attempts) !== round) return;
-  remember(engine, id, { round, ...turns });
-  const free = { states: ["blocked"], next: takeTurn } as const;
+  remember(engine, id, { round, ...knows });
+  const free = { states: ["blocked"], next: freeItem } as const;
   await Promise.all(left.filter(isHeld).map((item) => changeAsRead(engine, item, [free])));
 }
 
 const numberOf = ({ id }: JobRecord): number => numberOfItem(id);
 
 /** In the first round all that is free is among the first. Behind a replay any item may be. */
-async function firstLook(engine: Engine, id: string, items: number, round: number): Promise<Turns> {
+async function firstLook(engine: Engine, id: string, items: number, round: number): Promise<KnownItems> {
   const going: number[] = [];
   for (const look of round > 1 ? allLooks(items) : [])
     for (const item of await readItems(engine, id, look.items))

@@ -7,8 +7,8 @@ import { MillraceError } from "../../model/error.ts";
 import { idOfPath, isItem, numberOfItem, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { joinsSome, invalidFlow, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { Part, PlannedNode } from "../../model/flow/graph.ts";
-import { capOf, firstTurns } from "../../model/flow/turns.ts";
-import type { FirstTurns } from "../../model/flow/turns.ts";
+import { capOf, firstItems } from "../../model/flow/capped-map.ts";
+import type { FirstItems } from "../../model/flow/capped-map.ts";
 import type { Effects, JobRecord, LeasedJob, NewJob } from "../../store/records.ts";
 import type { AnyJob, Submission } from "../definition.ts";
 import type { Engine } from "../engine.ts";
@@ -93,7 +93,7 @@ async function readThere(
       if (wants !== undefined && wants.slack > 0) throw invalidFlow(joinsSome(path, later));
       if (capOf(own) !== null)
         throw invalidFlow(
-          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for its turn in a map.`,
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits behind the cap of its map.`,
         );
     }
   return new Set(byPath.keys());
@@ -105,20 +105,20 @@ interface Addition {
   readonly part: Part;
   readonly nodes: readonly BuiltNode[];
   readonly isThere: (path: string) => boolean;
-  /** Of a map with a cap: which of them wait for their turn, and how many ends more than these its need counts. */
-  readonly turns?: FirstTurns;
+  /** Of a map with a cap: which of them wait behind it, and how many ends more than these its need counts. */
+  readonly first?: FirstItems;
 }
 
 async function assemble(
   engine: Engine,
-  { root, path, part, nodes, isThere, turns }: Addition,
+  { root, path, part, nodes, isThere, first }: Addition,
 ): Promise<Growing> {
   if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
   const plan = planGraph(nodes, { path, part, isThere });
   checkRefs(nodes, plan.nodes);
   // The plan is in the order of what was built.
   const jobs = await planNodeJobs(engine, nodes);
-  for (const node of plan.nodes) if (turns?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
+  for (const node of plan.nodes) if (first?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
   const memberOf = membersOf(root, plan.nodes);
   const members = plan.nodes.map((node, at) => memberOf(node, nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = plan.nodes.filter(({ within }: PlannedNode) => within === path).length;
@@ -129,7 +129,7 @@ async function assemble(
       {
         id: idOfPath(root, path),
         // The need of a map with a cap is the next end, whoever is added.
-        need: turns?.need ?? (capOf(part) === null ? more.need - none.need : 0),
+        need: first?.need ?? (capOf(part) === null ? more.need - none.need : 0),
         slack: more.slack - none.slack,
         members: total,
       },
@@ -176,6 +176,6 @@ export async function planItems(
   const cap = capOf(part);
   return assemble(engine, {
     ...{ root, path, part, nodes, isThere: (other) => known.has(other) },
-    ...(cap === null ? {} : { turns: firstTurns(cap, nodes.length, isAgain) }),
+    ...(cap === null ? {} : { first: firstItems(cap, nodes.length, isAgain) }),
   });
 }

@@ -19,7 +19,7 @@ import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
 import { afterImpossible, decideFlow } from "../../model/flow/outcome.ts";
-import { capOf } from "../../model/flow/turns.ts";
+import { capOf } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import type { Waits } from "../../model/flow/waits.ts";
 import { isTerminal } from "../../model/job-state.ts";
@@ -112,15 +112,15 @@ async function decidePart(
     return null;
   if (
     capOf(part) !== null &&
-    !(await turnInMap(engine, record, { isOver: end !== null, isLost: cancelsRest }))
+    !(await goOnInMap(engine, record, { isOver: end !== null, isLost: cancelsRest }))
   )
     return null;
   if (cancelsRest) await cancelRest(engine, record, waits, part);
   return end === null ? "waited" : end.to;
 }
 
-/** Whose turn it is in a map with a cap. @returns false where the map has to be looked at again. */
-async function turnInMap(
+/** Frees the next items of a map with a cap. @returns false where the map has to be looked at again. */
+async function goOnInMap(
   engine: Engine,
   map: JobRecord,
   { isOver, isLost }: { readonly isOver: boolean; readonly isLost: boolean },

@@ -11,7 +11,7 @@ import { idOfPath, isItem, pathOfId } from "../../model/flow/flow-meta.ts";
 import { hasCancelledRest, liveMembers } from "../../model/flow/outcome.ts";
 import { planReplay } from "../../model/flow/replay.ts";
 import type { Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
-import { capOf, waitForTurn } from "../../model/flow/turns.ts";
+import { capOf, waitBehindCap } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import { isTerminal, terminalStates } from "../../model/job-state.ts";
 import { replayChange } from "../../model/operate.ts";
@@ -113,12 +113,12 @@ async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<R
   } catch (error) {
     if (!isMillraceError(error) || error.retryable || error.outcome === "unknown") throw error;
   }
-  return { parks: [], runs: [], steps: [], unfreed: [], capped: [], turns: [], waits: 0, added: {} };
+  return { parks: [], runs: [], steps: [], unfreed: [], capped: [], behindCap: [], waits: 0, added: {} };
 }
 
 /** Goes through a plan. */
 export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promise<string> {
-  const { parks, runs, steps, unfreed, capped, turns, added } = JSON.parse(body) as ReplayPlan;
+  const { parks, runs, steps, unfreed, capped, behindCap, added } = JSON.parse(body) as ReplayPlan;
   await Promise.all(parks.map((step) => take(engine, root, step, park)));
   await Promise.all(runs.map((run) => take(engine, root, run, hold)));
   // One behind the other: each counts those before it as they stand.
@@ -128,7 +128,7 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
         ? waitAgain(root, record, added[pathOfId(record.id)] ?? [])
         : reopen(record),
     );
-  await Promise.all(turns.map((path) => take(engine, root, [path, null], turnAgain)));
+  await Promise.all(behindCap.map((path) => take(engine, root, [path, null], stayBehindCap)));
   const isUnfreed = new Set(unfreed);
   const go = (record: JobRecord): OperatorChange => {
     const path = pathOfId(record.id);
@@ -136,7 +136,7 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
   };
   // The hold has made one rev more.
   await Promise.all(runs.map(([path, rev]) => take(engine, root, [path, rev + 1], go)));
-  // Whose turn it is, or whether all of it is over by now, is decided by a look at the map as by any other.
+  // Which items may be free, or whether all of it is over by now, is decided by a look at the map as by any other.
   if (capped.length > 0) await engine.store.putDocs(capped.map((path) => owedPut(idOfPath(root, path))));
   return "replayed";
 }
@@ -185,8 +185,8 @@ function reopen(record: JobRecord): OperatorChange {
 }
 
 /** One that has been freed meanwhile goes on. */
-function turnAgain({ state }: JobRecord): OperatorChange | null {
-  return state === "blocked" ? { states: ["blocked"], next: waitForTurn("passed-on") } : null;
+function stayBehindCap({ state }: JobRecord): OperatorChange | null {
+  return state === "blocked" ? { states: ["blocked"], next: waitBehindCap("passed-on") } : null;
 }
 
 /** Nothing ever meets this need, or misses it: it is let go at the end. */
@@ -220,7 +220,7 @@ function letGo(
 ): OperatorChange {
   const path = pathOfId(id);
   if (isItem(path) && capped.includes(path.slice(0, path.lastIndexOf("."))))
-    return { states: ["blocked"], next: waitForTurn("replayed") };
+    return { states: ["blocked"], next: waitBehindCap("replayed") };
   const decided = engine.readPolicy(policy, queue);
   const options = { due: { inMs: 0 }, resetsAttempts: true, strideMs: engine.settings.strideMs };
   return { states: ["blocked"], next: replayChange({ policy: decided, attempts }, options).next };

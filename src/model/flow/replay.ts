@@ -1,6 +1,6 @@
 /**
  * Which members of a flow come back by a replay, and in which order. What is blocked behind them is parked first,
- * because it would count a node that ends twice before its own turn comes; then those that are to run again are held
+ * because it would count a node that ends twice before its own step comes; then those that are to run again are held
  * back; then what waits for them waits again, each behind what it waits for; then they are let go. So nobody runs
  * before what it comes after, whatever happens in between, and whoever dies on the way leaves a plan that can be gone
  * through again.
@@ -49,10 +49,10 @@ export interface ReplayPlan {
    * Those of the runs that were cancelled or expired before they were freed: what they come after decides about them.
    */
   readonly unfreed: readonly string[];
-  /** Maps with a cap that nodes of these stand in: what runs again there waits for its turn. */
+  /** Maps with a cap that nodes of these stand in: what runs again there waits behind the cap. */
   readonly capped: readonly string[];
-  /** Items of theirs that wait for their turn now, and do so again behind those that come back. */
-  readonly turns: readonly string[];
+  /** Items of theirs that wait behind the cap now, and do so again behind those that come back. */
+  readonly behindCap: readonly string[];
   /** How many of the steps are nodes that wait again. */
   readonly waits: number;
   /**
@@ -86,7 +86,7 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
   );
   const steps = withParts(members, runs, blocks);
   const capped = new Set(steps.filter((path) => members.get(path)?.isCapped === true));
-  const turns = [...members.values()].filter(
+  const behindCap = [...members.values()].filter(
     ({ path, within, state }) => state === "blocked" && capped.has(within ?? "") && isItem(path),
   );
   const unfreed = asked.nodes === undefined ? [...runs].filter((path) => isUnfreed(members.get(path))) : [];
@@ -100,7 +100,7 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
     // Parking makes one rev more.
     steps: marked(steps).map(([path, rev]) => [path, parked.has(path) ? rev + 1 : rev] as const),
     capped: [...capped],
-    turns: turns.map(({ path }) => path),
+    behindCap: behindCap.map(({ path }) => path),
     waits: blocks.length,
     added: addedParents(members, new Set([...blocks, ...unfreed])),
   };

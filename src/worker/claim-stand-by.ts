@@ -24,7 +24,7 @@ const lateMax = 2;
 /** Jobs that trickle in fast are told of together. */
 const tellGapMs = 4;
 
-interface Turn {
+interface Standing {
   /** How often in a row a claim that a hint asked for brought nothing, because another had taken it. */
   late: number;
   /** Of the last hint: another process has taken what it told; or a claim has brought nothing. */
@@ -35,9 +35,9 @@ interface Turn {
   timer: Timer | null;
 }
 
-export class ClaimTurns {
+export class ClaimStandBy {
   readonly #engine: Engine;
-  readonly #turns = new Map<Pool, Turn>();
+  readonly #standings = new Map<Pool, Standing>();
   readonly #claim: (pool: Pool) => void;
   #toldUs = Number.NEGATIVE_INFINITY;
 
@@ -48,24 +48,24 @@ export class ClaimTurns {
   }
 
   stop(): void {
-    for (const turn of this.#turns.values()) turn.timer?.cancel();
-    this.#turns.clear();
+    for (const standing of this.#standings.values()) standing.timer?.cancel();
+    this.#standings.clear();
   }
 
   /** @returns whether the pool claims at once. */
   hinted(pool: Pool): boolean {
     const { store, platform } = this.#engine;
     if (store.tellTaken === undefined) return true;
-    const turn = this.#turnOf(pool);
-    turn.isTaken = turn.isEmpty = false;
-    if (turn.late < lateMax) {
-      turn.isAnswer = true;
+    const standing = this.#standingOf(pool);
+    standing.isTaken = standing.isEmpty = false;
+    if (standing.late < lateMax) {
+      standing.isAnswer = true;
       return true;
     }
     const waitMs = standBy.leastMs + platform.random() * standBy.spreadMs;
-    turn.timer ??= platform.setTimer(waitMs, () => {
-      turn.timer = null;
-      turn.isAnswer = true;
+    standing.timer ??= platform.setTimer(waitMs, () => {
+      standing.timer = null;
+      standing.isAnswer = true;
       this.#claim(pool);
     });
     return false;
@@ -73,29 +73,29 @@ export class ClaimTurns {
 
   /** Another process has claimed all that was ready there. */
   taken(pool: Pool): void {
-    const turn = this.#turns.get(pool);
-    if (turn === undefined) return;
-    this.#forget(turn);
-    turn.isTaken = true;
-    this.#count(turn);
+    const standing = this.#standings.get(pool);
+    if (standing === undefined) return;
+    this.#forget(standing);
+    standing.isTaken = true;
+    this.#count(standing);
   }
 
   /** A claim of the pool was answered. */
   claimed(pool: Pool, gotJobs: boolean): void {
-    const turn = this.#turns.get(pool);
-    if (turn === undefined) return;
-    if (gotJobs) turn.late = 0;
-    else if (turn.isAnswer) turn.isEmpty = true;
-    turn.isAnswer = false;
-    this.#forget(turn);
-    this.#count(turn);
+    const standing = this.#standings.get(pool);
+    if (standing === undefined) return;
+    if (gotJobs) standing.late = 0;
+    else if (standing.isAnswer) standing.isEmpty = true;
+    standing.isAnswer = false;
+    this.#forget(standing);
+    this.#count(standing);
   }
 
   /** "Taken" and the empty answer come in any order. */
-  #count(turn: Turn): void {
-    if (!turn.isTaken || !turn.isEmpty) return;
-    turn.late += 1;
-    turn.isTaken = turn.isEmpty = false;
+  #count(standing: Standing): void {
+    if (!standing.isTaken || !standing.isEmpty) return;
+    standing.late += 1;
+    standing.isTaken = standing.isEmpty = false;
   }
 
   /** All that was ready on these routes was claimed here: told only where others may stand by. */
@@ -108,17 +108,17 @@ export class ClaimTurns {
     store.tellTaken(routes);
   }
 
-  #turnOf(pool: Pool): Turn {
-    let turn = this.#turns.get(pool);
-    if (turn === undefined) {
-      turn = { late: 0, isTaken: false, isEmpty: false, isAnswer: false, timer: null };
-      this.#turns.set(pool, turn);
+  #standingOf(pool: Pool): Standing {
+    let standing = this.#standings.get(pool);
+    if (standing === undefined) {
+      standing = { late: 0, isTaken: false, isEmpty: false, isAnswer: false, timer: null };
+      this.#standings.set(pool, standing);
     }
-    return turn;
+    return standing;
   }
 
-  #forget(turn: Turn): void {
-    turn.timer?.cancel();
-    turn.timer = null;
+  #forget(standing: Standing): void {
+    standing.timer?.cancel();
+    standing.timer = null;
   }
 }

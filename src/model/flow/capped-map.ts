@@ -1,5 +1,5 @@
 /**
- * Whose turn it is in a map with a cap: of its items, numbered from 0, at most `concurrency` are free at once, and as
+ * Which items of a map with a cap may be free: of them, numbered from 0, at most `concurrency` are free at once, and as
  * soon as one has ended the next one in order is freed, whichever it was. The first ones are born free, the others
  * blocked with a need of 1 that no edge meets.
  *
@@ -24,7 +24,7 @@ export function itemsMax({ members }: Waits): number {
 }
 
 /** How new items begin, and how much more their map needs with them. */
-export interface FirstTurns {
+export interface FirstItems {
   readonly isHeld: (item: number) => boolean;
   readonly need: number;
 }
@@ -33,7 +33,7 @@ export interface FirstTurns {
  * As many of the new items as the cap says are born free, and the next end of an item is what the map needs. Behind a
  * replay others may be free already: all are born held, and the end of the member that adds them is owed anyway.
  */
-export function firstTurns(cap: number, count: number, isAgain: boolean): FirstTurns {
+export function firstItems(cap: number, count: number, isAgain: boolean): FirstItems {
   if (isAgain) return { isHeld: () => true, need: 0 };
   return { isHeld: (item) => item >= cap, need: count > cap ? 1 : count };
 }
@@ -42,7 +42,7 @@ const held = { need: 1, slack: 0 };
 /** Nothing misses it: whether too many items have failed is told by their counts. */
 const armed = { need: 1, slack: 1_000_000_000 };
 
-/** An item waits for its turn. What a replay has parked does not: the replay lets it go. */
+/** An item waits behind the cap. What a replay has parked does not: the replay lets it go. */
 export function isHeld({
   state,
   waits,
@@ -53,13 +53,13 @@ export function isHeld({
   return state === "blocked" && readWaits(waits ?? "").need === held.need;
 }
 
-/** An item waits for its turn, under a new rev. */
-export function waitForTurn(event: "replayed" | "passed-on"): Block {
+/** An item waits behind the cap, under a new rev. */
+export function waitBehindCap(event: "replayed" | "passed-on"): Block {
   return { to: "blocked", event, parents: [], waits: held };
 }
 
-/** An item has its turn. */
-export const takeTurn: Block = { to: "blocked", event: "freed", parents: [], waits: { need: 0, slack: 0 } };
+/** An item no longer waits behind the cap. */
+export const freeItem: Block = { to: "blocked", event: "freed", parents: [], waits: { need: 0, slack: 0 } };
 
 /** Whether the next end of an item leaves owed work for its map. */
 export function isArmed({ need }: Waits): boolean {
@@ -70,7 +70,7 @@ export function isArmed({ need }: Waits): boolean {
 export const rearmMap: Block = { to: "blocked", event: "passed-on", parents: [], waits: armed };
 
 /** What somebody knows of the items of a map; another process may know more. */
-export interface Turns {
+export interface KnownItems {
   /** Items that may be free, and had not ended when they were looked at. */
   readonly going: readonly number[];
   /** No item from this number on has been looked at. */
@@ -78,15 +78,15 @@ export interface Turns {
 }
 
 /** Items to look at, and from where the look behind it goes on. */
-export interface TurnsLook {
+export interface ItemsLook {
   readonly items: readonly number[];
   readonly next: number;
 }
 
 const lookMax = 500;
 
-/** What to look at before it is known whose turn it is; null once it is: all that are going, and nobody else. */
-export function nextLook({ going, next }: Turns, cap: number, items: number): TurnsLook | null {
+/** What to look at before it is known which items may be free; null once it is: all that are going, and nobody else. */
+export function nextLook({ going, next }: KnownItems, cap: number, items: number): ItemsLook | null {
   const missing = cap - going.length;
   if (missing <= 0 || next >= items) return null;
   const end = Math.min(items, next + Math.min(lookMax, missing));
@@ -95,12 +95,12 @@ export function nextLook({ going, next }: Turns, cap: number, items: number): Tu
 }
 
 /** With those items of a look that have not ended. */
-export function afterLook({ going }: Turns, { next }: TurnsLook, left: readonly number[]): Turns {
+export function afterLook({ going }: KnownItems, { next }: ItemsLook, left: readonly number[]): KnownItems {
   return { going: [...going, ...left], next };
 }
 
 /** All items, look by look: in a new round any of them may be free. */
-export function allLooks(items: number): readonly TurnsLook[] {
+export function allLooks(items: number): readonly ItemsLook[] {
   return range(0, Math.ceil(items / lookMax)).map((at) => {
     const next = Math.min(items, (at + 1) * lookMax);
     return { items: range(at * lookMax, next), next };

@@ -1,7 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { afterLook, allLooks, capOf, firstTurns, isHeld, nextLook, takeTurn, waitForTurn } from "./turns.ts";
-import type { Turns } from "./turns.ts";
+import {
+  afterLook,
+  allLooks,
+  capOf,
+  firstItems,
+  freeItem,
+  isHeld,
+  nextLook,
+  waitBehindCap,
+} from "./capped-map.ts";
+import type { KnownItems } from "./capped-map.ts";
 import { newWaits } from "./waits.ts";
 
 /** Items of a map as a store has them, and processes that each know as much of them as their last look told. */
@@ -9,13 +18,13 @@ class World {
   readonly cap: number;
   readonly isFree: boolean[];
   readonly hasEnded: boolean[];
-  readonly known: Turns[];
+  readonly known: KnownItems[];
   /** What the last look of a process found, and is not freed yet. */
   readonly decided: (readonly number[])[];
 
   constructor({ items, cap, processes }: { items: number; cap: number; processes: number }) {
     this.cap = cap;
-    const { isHeld: isBornHeld } = firstTurns(cap, items, false);
+    const { isHeld: isBornHeld } = firstItems(cap, items, false);
     this.isFree = Array.from({ length: items }, (_, item) => !isBornHeld(item));
     this.hasEnded = this.isFree.map(() => false);
     this.known = Array.from({ length: processes }, () => ({ going: [], next: 0 }));
@@ -25,14 +34,14 @@ class World {
   look(process: number): void {
     const lives = (item: number): boolean => this.hasEnded[item] === false;
     const { going, next } = this.known[process]!;
-    let turns: Turns = { going: going.filter(lives), next };
+    let knows: KnownItems = { going: going.filter(lives), next };
     for (;;) {
-      const look = nextLook(turns, this.cap, this.isFree.length);
+      const look = nextLook(knows, this.cap, this.isFree.length);
       if (look === null) break;
-      turns = afterLook(turns, look, look.items.filter(lives));
+      knows = afterLook(knows, look, look.items.filter(lives));
     }
-    this.known[process] = turns;
-    this.decided[process] = turns.going;
+    this.known[process] = knows;
+    this.decided[process] = knows.going;
   }
 
   free(process: number): void {
@@ -56,7 +65,7 @@ const story = fc.record({
   deeds: fc.array(deed, { maxLength: 120 }),
 });
 
-describe("the turns of a map with a cap", () => {
+describe("a map with a cap", () => {
   it("are never more than the cap, however old the look is by which a process frees", () => {
     fc.assert(
       fc.property(story, ({ deeds, ...given }) => {
@@ -107,17 +116,17 @@ describe("the turns of a map with a cap", () => {
   });
 
   it("of new items are free up to the cap; those that a replay adds all wait", () => {
-    expect(firstTurns(2, 3, false)).toMatchObject({ need: 1 });
-    expect(firstTurns(2, 2, false)).toMatchObject({ need: 2 });
-    expect([0, 1, 2].map(firstTurns(2, 3, false).isHeld)).toEqual([false, false, true]);
-    expect([0, 1, 2].map(firstTurns(2, 3, true).isHeld)).toEqual([true, true, true]);
+    expect(firstItems(2, 3, false)).toMatchObject({ need: 1 });
+    expect(firstItems(2, 2, false)).toMatchObject({ need: 2 });
+    expect([0, 1, 2].map(firstItems(2, 3, false).isHeld)).toEqual([false, false, true]);
+    expect([0, 1, 2].map(firstItems(2, 3, true).isHeld)).toEqual([true, true, true]);
   });
 
   it("are waited for by a need that no edge meets, and end with it", () => {
-    const waiting = newWaits(waitForTurn("replayed").waits!);
+    const waiting = newWaits(waitBehindCap("replayed").waits!);
     expect(isHeld({ state: "blocked", waits: waiting })).toBe(true);
     expect(isHeld({ state: "ready", waits: waiting })).toBe(false);
-    expect(isHeld({ state: "blocked", waits: newWaits(takeTurn.waits!) })).toBe(false);
+    expect(isHeld({ state: "blocked", waits: newWaits(freeItem.waits!) })).toBe(false);
   });
 
   it("are kept by maps that have a cap alone", () => {
