@@ -33,7 +33,7 @@
  *              turn to max(turn, T) + laneStep, T being the highest turn claimed in the queue so far; a lane that has
  *              no turn joins with T; at the end of a claim by turn the queue's empty lanes forget turns that are not
  *              above T
- *  R7 gate     a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight
+ *  R7 admit    a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight
  *              pass: closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is
  *              the sum of the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call.
  *              A job that leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate.

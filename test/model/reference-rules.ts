@@ -385,7 +385,7 @@ export class ReferenceRules {
   /**
    * R7: lets the job pass through all its gates, or names the gates that refuse it; isOwn: by the job's own cap alone.
    */
-  pass(job: Job): readonly (Passage & { readonly isOwn: boolean })[] {
+  admit(job: Job): readonly (Passage & { readonly isOwn: boolean })[] {
     const nowUs = this.now * 1000;
     const gates = [...this.gatesOf(job.route), ...this.keyGatesOf(job)];
     const refusing = gates.flatMap((passage) => {

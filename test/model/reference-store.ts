@@ -76,7 +76,7 @@ export class ReferenceStore {
     const isRefused = (job: Job): boolean => {
       const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
       if (gates.some(({ gate }) => shut.has(gate.key))) return true;
-      const refusing = this.#rules.pass(job);
+      const refusing = this.#rules.admit(job);
       for (const { gate, weight, isOwn } of refusing) {
         // The cap of a job's own refuses nobody else.
         if (isOwn) continue;

@@ -4,6 +4,7 @@
  * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
+import { admitLua } from "./lua/admit.ts";
 import { arriveLua } from "./lua/arrive.ts";
 import { asideLua } from "./lua/aside.ts";
 import { auditLanesLua } from "./lua/audit-lanes.ts";
@@ -42,7 +43,6 @@ import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
 import { parkedLua } from "./lua/parked.ts";
 import { passOnLua } from "./lua/pass-on.ts";
-import { permitsLua } from "./lua/permits.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { rulesLua } from "./lua/rules.ts";
@@ -90,7 +90,7 @@ export const libraryModules: readonly string[] = [
     freeManyLua,
     passOnLua,
     submitLua,
-    permitsLua,
+    admitLua,
     lookLua,
   ],
   ...[

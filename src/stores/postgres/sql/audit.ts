@@ -4,7 +4,7 @@
  */
 import { jobTables, ofAllTables } from "../columns.ts";
 import { auditLanes, auditPermits } from "./audit-lanes.ts";
-import { usesOf } from "./rules/gate.ts";
+import { usesOf } from "./rules/admit.ts";
 
 /**
  * In this order: records to set aside, clocks of the waiting and of the running, keys, orphans, gates, lanes, counts.

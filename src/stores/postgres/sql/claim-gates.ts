@@ -1,5 +1,5 @@
 /**
- * Gates at a claim (rule R7, sql/rules/gate.ts): fragments of claim_v1, for calls one of whose routes has a gate that
+ * Gates at a claim (rule R7, sql/rules/admit.ts): fragments of claim_v1, for calls one of whose routes has a gate that
  * was put. Each look at the heads of routes is preceded by a look at their gates and cut before the first job that a
  * gate refuses; what refused it is shut for the rest of the call, and the routes that need it leave the offer. So a
  * look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
@@ -13,7 +13,7 @@
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { timeNow } from "./call.ts";
-import { allGates, gateLock, opensAt, tatAfter, permitsLeft } from "./rules/gate.ts";
+import { allGates, gateLock, opensAt, tatAfter, permitsLeft } from "./rules/admit.ts";
 
 const { lockWaitMs } = storeLimits;
 

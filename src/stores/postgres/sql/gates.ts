@@ -1,12 +1,12 @@
 /**
- * Putting and reading gates (rule R7, sql/rules/gate.ts). Who puts one waits a moment for the claims that may be
+ * Putting and reading gates (rule R7, sql/rules/admit.ts). Who puts one waits a moment for the claims that may be
  * passing it, so that what it says holds from the answer on. A claim that is itself held up is not waited for: the put
  * is sent again, and then takes only the locks that are free (patiently in call.ts).
  *
  * A settle or a change by which jobs leave \`running\` tells the routes that share a capped gate with them.
  */
 import { waitBriefly } from "./whole.ts";
-import { allGates, gateLock, held } from "./rules/gate.ts";
+import { allGates, gateLock, held } from "./rules/admit.ts";
 import { keyStates, laneLock, touchKeysMax } from "./rules/lane.ts";
 
 const isNew = "SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)";

@@ -2,7 +2,7 @@
  * Which candidates of a claim of lanes pass their gates (claim-lanes.ts), one after the other where somebody may be
  * refused, and at which gate a lane waits from now on.
  */
-import { held } from "./rules/gate.ts";
+import { held } from "./rules/admit.ts";
 import { keyUses, manyKeyStates, timeLeft } from "./rules/lane.ts";
 
 /**

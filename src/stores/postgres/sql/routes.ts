@@ -3,7 +3,7 @@
  * none, two at once may both add it, readers take distinct ones and a fold leaves one: nobody waits or fails for the
  * first job of a name. What a route's gates are is kept beside it by gate, in gate_use.
  */
-import { usesOf } from "./rules/gate.ts";
+import { usesOf } from "./rules/admit.ts";
 
 export const routesSql = `
 -- Before anything else of a call is written. Another content under a number is refused. A serializable transaction only adds: its look would make a conflict with

@@ -18,7 +18,7 @@ import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd } from "../text.ts";
 import { setCommit, timeNow } from "./call.ts";
 import { waitingTimer } from "./rules/advance.ts";
-import { isDraining } from "./rules/gate.ts";
+import { isDraining } from "./rules/admit.ts";
 import { stateSql } from "./rules/place.ts";
 import { foldEvery } from "./rules/tell.ts";
 import { listedFields } from "./submit.ts";

@@ -15,7 +15,7 @@ import { columnList, initialSql, newRowSql, ofAllTables, typeOf } from "../colum
 import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd } from "../text.ts";
 import { inlineBytesMax, waitingTimer } from "./rules/advance.ts";
-import { isDraining } from "./rules/gate.ts";
+import { isDraining } from "./rules/admit.ts";
 import { heldUntil, isReplaceable } from "./rules/meet.ts";
 import { byIndex } from "./call.ts";
 import { stateSql } from "./rules/place.ts";

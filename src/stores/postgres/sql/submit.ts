@@ -16,7 +16,7 @@ import type { Expressions } from "../columns.ts";
 import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { waitingTimer } from "./rules/advance.ts";
-import { isDraining } from "./rules/gate.ts";
+import { isDraining } from "./rules/admit.ts";
 import { touchKeysMax } from "./rules/lane.ts";
 import { flowFields, isBornBlocked } from "./rules/member.ts";
 import { stateSql } from "./rules/place.ts";

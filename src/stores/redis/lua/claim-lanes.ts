@@ -78,7 +78,7 @@ local function shutGateOf(c, candidate)
 end
 
 -- Whether the first job of a lane passes all its gates. Where it does not, the lane is parked or speaks.
-local function admits(c, p, candidate)
+local function admitCandidate(c, p, candidate)
   if candidate.uses == NONE and not usesOf(c, candidate.route) then return true end
   local record, shut = c.lanes[candidate.lane], shutGateOf(c, candidate)
   if shut == true then p.closed[candidate.route] = true
@@ -197,7 +197,7 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt, out)
       if not candidate.isRead then readCandidates(c, { candidate }) end
       if candidate.isStray then leaveLine(c, p, candidate)
       elseif candidate.isRung then speakAt(c, p, c.lanes[candidate.lane], "", {})
-      elseif admits(c, p, candidate) then takeCandidate(c, p, candidate, starts, out) end
+      elseif admitCandidate(c, p, candidate) then takeCandidate(c, p, candidate, starts, out) end
     end
   end
   isMore = isMore or p.taken == wanted or p.refused >= REFUSED_MAX or c.isFull and nextCandidate(c, p) ~= nil

@@ -8,7 +8,7 @@
  *           routes
  *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, handles of all jobs by
  *           comma, their specs, and of all but those, where several in a row have the same: place of the first, how
- *           many, state; and in how many ms a gate opens that refused a job (permits.ts)
+ *           many, state; and in how many ms a gate opens that refused a job (admit.ts)
  */
 
 export const claimLua = String.raw`

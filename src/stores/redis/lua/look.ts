@@ -125,10 +125,10 @@ local function lookOffer(c, routes, wanted, isFull)
   return source.taken, nil, { source }
 end
 
--- The same for an offer some of whose routes have gates: as many as these let pass (permits.ts).
+-- The same for an offer some of whose routes have gates: as many as these let pass (admit.ts).
 local function lookGated(c, routes, wanted)
   c.refused, c.ranks, c.room = {}, {}, wanted
-  if #routes > 1 or c.hasRung then return takeMerged(c, routes, wanted, letsPass) end
+  if #routes > 1 or c.hasRung then return takeMerged(c, routes, wanted, admit) end
   local source = sourceOf(c, routes[1])
   local room = min(wanted, roomOf(c, source.route))
   if room > 0 then source.taken = look(c, source, room) end

@@ -1,13 +1,14 @@
 /**
- * What the gates of the offered routes let pass in one claim (R7). Permits are taken job by job in the order of the
- * claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at the end, for what was leased.
+ * Rule R7 (store/rules/admit.ts) over one claim: what the gates of the offered routes let pass. Permits are taken job
+ * by job in the order of the claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at the
+ * end, for what was leased.
  *
  *  c.permits     by gate: permits left, permits taken, whether it is shut
  *  c.refused   of one offer: routes whose next job was refused, behind how many, and when a gate of it opens by itself
  *  c.opensAt   the earliest of these in the call
  */
 
-export const permitsLua = String.raw`
+export const admitLua = String.raw`
 -- Answers whether an offered route has a gate. Before anything is taken, because what is held follows from the indexes.
 local function startPermits(c)
   local i, args, permits = c.i, c.args, nil
@@ -69,7 +70,7 @@ local function refuse(c, source, n)
 end
 
 -- For the head of a source in a merge (look.ts).
-local function letsPass(c, source, n)
+local function admit(c, source, n)
   c.ranks[n + 1] = source.scores[source.head]
   if roomOf(c, source.route) == 0 then
     refuse(c, source, n)

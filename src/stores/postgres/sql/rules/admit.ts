@@ -1,6 +1,6 @@
 /**
- * Rule R7 (model/gate.ts) as fragments over the row of a gate: how much of it is held, how many permits pass now, and
- * when its own clock lets so many pass.
+ * Rule R7, admit (model/gate.ts), as fragments over the row of a gate: how much of it is held, how many permits pass
+ * now, and when its own clock lets so many pass.
  *
  * Two claims with two snapshots would each give the last permit away. So a claim locks the gates of its routes before
  * it looks (advisory locks, sorted, until its commit), and what it looks at then holds what everybody before it has
