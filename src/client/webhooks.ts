@@ -6,13 +6,13 @@ import { deliveriesTo } from "../engine/webhooks/delivery.ts";
 import type { Delivery } from "../engine/webhooks/delivery.ts";
 import {
   changeWebhooks,
-  findPlaces,
+  findPositions,
   findWebhooks,
-  placePut,
+  positionPut,
   unknownWebhook,
   webhookKind,
 } from "../engine/webhooks/webhook-docs.ts";
-import type { HookPlace } from "../engine/webhooks/webhook-docs.ts";
+import type { HookPosition } from "../engine/webhooks/webhook-docs.ts";
 import { writeCursor } from "../model/event-cursor.ts";
 import type { EventName } from "../model/event.ts";
 import { checkName } from "../model/name.ts";
@@ -70,8 +70,8 @@ export class Webhooks {
     const { hook, secrets } = readWebhook(name, options);
     const added: Webhook = { ...hook, secrets: engine.settings.coder.encode(secrets, "secret") };
     deliveriesTo(engine, added);
-    // The place comes first: a hook without one would be told of everything that is kept.
-    await engine.store.putDocs([placePut(name, await this.#placeNow(), "absent")]);
+    // The position comes first: a hook without one would be told of everything that is kept.
+    await engine.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
     await changeWebhooks(engine, (hooks) => {
       const known = hooks.find((each) => each.name === name);
       if (known === undefined && hooks.length >= webhooksMax)
@@ -90,17 +90,17 @@ export class Webhooks {
       isFound = hooks.some((each) => each.name === name);
       return isFound ? hooks.filter((each) => each.name !== name) : null;
     });
-    await this.#engine.store.putDocs([placePut(name, null, "any")]);
+    await this.#engine.store.putDocs([positionPut(name, null, "any")]);
     return isFound;
   }
 
   async list(): Promise<readonly WebhookView[]> {
     const { hooks } = await findWebhooks(this.#engine);
-    const places = await findPlaces(
+    const positions = await findPositions(
       this.#engine,
       hooks.map(({ name }) => name),
     );
-    return hooks.map((hook) => this.#view(hook, places.get(hook.name)));
+    return hooks.map((hook) => this.#view(hook, positions.get(hook.name)));
   }
 
   /** Null for none. */
@@ -172,20 +172,20 @@ export class Webhooks {
     return view;
   }
 
-  async #placeNow(): Promise<HookPlace> {
+  async #positionNow(): Promise<HookPosition> {
     const { store } = this.#engine;
     const numbers = Array.from({ length: store.partitions ?? 1 }, (_, number) => number);
     const ends = await Promise.all(numbers.map((number) => readEnd(store, number)));
     return { cursor: writeCursor(ends.map((after) => ({ after, skip: 0 }))), gaps: 0 };
   }
 
-  #view(hook: Webhook, place: HookPlace | undefined): WebhookView {
+  #view(hook: Webhook, position: HookPosition | undefined): WebhookView {
     const { name, url, kinds, queue, jobName, tag, isOrdered, timeoutMs, retry, isPaused } = hook;
     return {
       ...{ name, url, secrets: this.#countSecrets(hook), kinds, queue, jobName, tag },
       ...{ ordered: isOrdered, timeoutMs, retry, paused: isPaused },
-      cursor: place?.cursor ?? null,
-      gaps: place?.gaps ?? 0,
+      cursor: position?.cursor ?? null,
+      gaps: position?.gaps ?? 0,
     };
   }
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { nowPlace, readCursor, startPlace, writeCursor } from "./event-cursor.ts";
+import { nowPosition, readCursor, startPosition, writeCursor } from "./event-cursor.ts";
 
 describe("a cursor of events", () => {
-  test("is a text from which the same places are read", () => {
-    const places = [{ after: 12, skip: 3 }, { after: 0, skip: 0 }, startPlace, nowPlace];
-    const text = writeCursor(places);
+  test("is a text from which the same positions are read", () => {
+    const positions = [{ after: 12, skip: 3 }, { after: 0, skip: 0 }, startPosition, nowPosition];
+    const text = writeCursor(positions);
     expect(text).toBe("e1-12.3-0-s-n");
-    expect(readCursor(text, 4)).toEqual(places);
+    expect(readCursor(text, 4)).toEqual(positions);
   });
 
   test.each([

@@ -2,11 +2,11 @@
  * The events of a store in this process: one reader of what is new (live-feed.ts), and one subscription for each who
  * listens. Ends them all when Millrace closes.
  */
-import type { FeedPlace } from "../../model/event-cursor.ts";
-import { nowPlace, readCursor, startPlace } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/event-cursor.ts";
+import { nowPosition, readCursor, startPosition } from "../../model/event-cursor.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Engine } from "../engine.ts";
-import { checkPlace, readEnd } from "./feed-pages.ts";
+import { checkPosition, readEnd } from "./feed-pages.ts";
 import { EventJobs } from "./event-jobs.ts";
 import { LiveFeed } from "./live-feed.ts";
 import type { EventFilter } from "./show-events.ts";
@@ -49,29 +49,29 @@ export class Events {
     for (const subscription of [...this.#open]) subscription.end();
   }
 
-  #begin(from: string): Promise<readonly FeedPlace[]> {
+  #begin(from: string): Promise<readonly FeedPosition[]> {
     const { store } = this.#engine;
     const { partitions } = this.#live;
     const numbers = Array.from({ length: partitions }, (_, number) => number);
-    if (from === "start") return Promise.resolve(numbers.map(() => startPlace));
-    if (from === "now") return Promise.all(numbers.map((number) => this.#placeNow(number)));
-    const places = readCursor(from, partitions);
-    const check = async (place: FeedPlace, number: number): Promise<FeedPlace> => {
-      await checkPlace(store, number, place).catch((error: unknown) => {
+    if (from === "start") return Promise.resolve(numbers.map(() => startPosition));
+    if (from === "now") return Promise.all(numbers.map((number) => this.#positionNow(number)));
+    const positions = readCursor(from, partitions);
+    const check = async (position: FeedPosition, number: number): Promise<FeedPosition> => {
+      await checkPosition(store, number, position).catch((error: unknown) => {
         // A partition that is away is checked by whoever reads it.
         if (isMillraceError(error, "invalid-cursor")) throw error;
       });
-      return place;
+      return position;
     };
-    return Promise.all(places.map(check));
+    return Promise.all(positions.map(check));
   }
 
   /** Of a partition that is away: where it ends when it is back. */
-  async #placeNow(partition: number): Promise<FeedPlace> {
+  async #positionNow(partition: number): Promise<FeedPosition> {
     try {
       return { after: await readEnd(this.#engine.store, partition), skip: 0 };
     } catch {
-      return nowPlace;
+      return nowPosition;
     }
   }
 }

@@ -3,7 +3,7 @@
  * that fails holds up nobody: it is passed over and tried again with the next round.
  */
 import { isMillraceError } from "../../model/error.ts";
-import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/event-cursor.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { FeedPages } from "./feed-pages.ts";
 import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
@@ -32,11 +32,11 @@ export class FeedMerge {
   constructor(
     live: Pick<LiveFeed, "store" | "names">,
     platform: Pick<Platform, "defer">,
-    { places, kinds }: { readonly places: readonly FeedPlace[]; readonly kinds: FeedKinds },
+    { positions, kinds }: { readonly positions: readonly FeedPosition[]; readonly kinds: FeedKinds },
   ) {
     this.#platform = platform;
-    this.#parts = places.map((place, partition) => ({
-      pages: new FeedPages(live, { partition, place, kinds: () => kinds }),
+    this.#parts = positions.map((position, partition) => ({
+      pages: new FeedPages(live, { partition, position, kinds: () => kinds }),
       records: [],
       next: 0,
       isEnd: false,
@@ -44,8 +44,8 @@ export class FeedMerge {
   }
 
   /** Where each partition was read to; records that were not given yet are counted as read. */
-  get places(): readonly FeedPlace[] {
-    return this.#parts.map(({ pages }) => pages.place);
+  get positions(): readonly FeedPosition[] {
+    return this.#parts.map(({ pages }) => pages.position);
   }
 
   /** The next record. At the end, the partitions are read again with the next call. */

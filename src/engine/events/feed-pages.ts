@@ -2,8 +2,8 @@
  * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered one by one, so a
  * page that does not begin right behind the last record says that what lay between may have been pruned.
  */
-import { nowPlace, startPlace } from "../../model/event-cursor.ts";
-import type { FeedPlace } from "../../model/event-cursor.ts";
+import { nowPosition, startPosition } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/event-cursor.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { EventKind } from "../../model/event-kind.ts";
 import type { FeedBundle } from "../../store/records.ts";
@@ -32,13 +32,13 @@ export async function readEnd(store: FeedStore, partition: number): Promise<numb
 }
 
 /**
- * Checks a place that somebody brought along. Throws `invalid-cursor` where the feed ends before it: the cursor is of
- * another store, or the store was emptied or lost writes.
+ * Checks a position that somebody brought along. Throws `invalid-cursor` where the feed ends before it: the cursor is
+ * of another store, or the store was emptied or lost writes.
  */
-export async function checkPlace(
+export async function checkPosition(
   store: FeedStore,
   partition: number,
-  { after, skip }: FeedPlace,
+  { after, skip }: FeedPosition,
 ): Promise<void> {
   if (after <= 0 && skip === 0) return;
   const end = await readEnd(store, partition);
@@ -57,7 +57,7 @@ export type FeedKinds = readonly EventKind[] | undefined;
 
 interface PagesOptions {
   readonly partition: number;
-  readonly place: FeedPlace;
+  readonly position: FeedPosition;
   readonly kinds: () => FeedKinds;
 }
 
@@ -72,31 +72,31 @@ export class FeedPages {
   readonly #store: FeedStore;
   readonly #names: RouteNames;
   readonly #kinds: PagesOptions["kinds"];
-  #place: FeedPlace;
+  #position: FeedPosition;
   #max = pageRecords.first;
 
   constructor(
     { store, names }: { readonly store: FeedStore; readonly names: RouteNames },
-    { partition, place, kinds }: PagesOptions,
+    { partition, position, kinds }: PagesOptions,
   ) {
     this.#kinds = kinds;
     this.#store = store;
     this.#names = names;
     this.partition = partition;
-    this.#place = place;
+    this.#position = position;
   }
 
   /** Behind the last record that was read. */
-  get place(): FeedPlace {
-    return this.#place;
+  get position(): FeedPosition {
+    return this.#position;
   }
 
   /** The next records; none at the end of the feed. */
   async next(): Promise<FeedPage> {
     const { partition } = this;
-    const { after } = this.#place;
-    if (after === nowPlace.after) {
-      this.#place = { after: await readEnd(this.#store, partition), skip: 0 };
+    const { after } = this.#position;
+    if (after === nowPosition.after) {
+      this.#position = { after: await readEnd(this.#store, partition), skip: 0 };
       return { records: [], isEnd: true };
     }
     const max = this.#max;
@@ -108,10 +108,10 @@ export class FeedPages {
     });
     const [first, last] = [records[0], records.at(-1)];
     if (first === undefined || last === undefined) return { records, isEnd: true };
-    if (after !== startPlace.after && first.number !== after + 1) await this.#checkKept(after);
+    if (after !== startPosition.after && first.number !== after + 1) await this.#checkKept(after);
     // A page counts as read once all of it can be told.
     await this.#names.learn(records);
-    this.#place = { after: last.number, skip: 0 };
+    this.#position = { after: last.number, skip: 0 };
     const events = records.reduce((sum, record) => sum + record.count, 0);
     const fitting = Math.floor((pageEvents * records.length) / Math.max(1, events));
     this.#max = Math.min(Math.max(fitting, pageRecords.min), pageRecords.max);
@@ -119,17 +119,17 @@ export class FeedPages {
   }
 
   /**
-   * A number may be missing because its record could not be written (Redis, out of memory). Behind a place that is
+   * A number may be missing because its record could not be written (Redis, out of memory). Behind a position that is
    * still kept nothing was pruned.
    */
   async #checkKept(after: number): Promise<void> {
     const { partition } = this;
     const [oldest] = (await this.#store.readFeed({ partition, after: 0, max: 1 })).records;
-    if (oldest === undefined || oldest.number > after) throw prunedPlace();
+    if (oldest === undefined || oldest.number > after) throw prunedPosition();
   }
 }
 
-function prunedPlace(): MillraceError {
+function prunedPosition(): MillraceError {
   return new MillraceError(
     "cursor-expired",
     'What was told behind this cursor is no longer kept; go on from "start" for what is, or from "now".',

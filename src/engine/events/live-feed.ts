@@ -10,10 +10,10 @@
  * In a flood it reads at a pace of its own and lets the hints go: to be woken for every commit of somebody else costs
  * more than to read what it told.
  *
- * Always true: a follower gets every record behind the place that it came with, once and in order of its partition.
+ * Always true: a follower gets every record behind the position that it came with, once and in order of its partition.
  */
 import { isMillraceError } from "../../model/error.ts";
-import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/event-cursor.ts";
 import type { EventKind } from "../../model/event-kind.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import { Backoff } from "../../platform/backoff.ts";
@@ -112,16 +112,16 @@ export class LiveFeed {
   }
 
   /**
-   * Hands the follower all records behind these places. @returns false where the live feed is ahead of one of them: the
-   * follower reads on by itself and tries again.
+   * Hands the follower all records behind these positions. @returns false where the live feed is ahead of one of them:
+   * the follower reads on by itself and tries again.
    */
-  follow(follower: Follower, places: readonly FeedPlace[]): boolean {
-    if (this.#following.size === 0) this.#begin(places);
+  follow(follower: Follower, positions: readonly FeedPosition[]): boolean {
+    if (this.#following.size === 0) this.#begin(positions);
     // What is on its way was asked for without it.
     else if (this.#isReading && !this.#isRead(follower)) return false;
-    else if (this.#pages.some((pages, number) => (places[number]?.after ?? 0) < pages.place.after))
+    else if (this.#pages.some((pages, number) => (positions[number]?.after ?? 0) < pages.position.after))
       return false;
-    this.#following.set(follower, { follower, after: places.map(({ after }) => after) });
+    this.#following.set(follower, { follower, after: positions.map(({ after }) => after) });
     this.#kinds = kindsOf(this.#following.keys());
     this.#lookLater();
     return true;
@@ -138,9 +138,9 @@ export class LiveFeed {
     return read === undefined || (kinds !== undefined && kinds.every((kind) => read.includes(kind)));
   }
 
-  #begin(places: readonly FeedPlace[]): void {
+  #begin(positions: readonly FeedPosition[]): void {
     const kinds = (): FeedKinds => this.#kinds;
-    this.#pages = places.map((place, partition) => new FeedPages(this, { partition, place, kinds }));
+    this.#pages = positions.map((position, partition) => new FeedPages(this, { partition, position, kinds }));
     this.#watch();
     this.#read();
   }
@@ -151,7 +151,7 @@ export class LiveFeed {
       else if (this.#partitions === 1) this.#stale.add(0);
       this.#read();
     });
-    // What was told between the last read, or that of the places, and the watch has no hint.
+    // What was told between the last read, or that of the positions, and the watch has no hint.
     this.#allStale();
   }
 
@@ -251,7 +251,7 @@ export class LiveFeed {
     if (!isEnd) this.#stale.add(number);
     const isQuiet = records.length === 0 && this.#unchecked.delete(number);
     // A feed that ends before the last record that was read is another feed.
-    if (isQuiet && (await readEnd(this.store, number)) < reader.place.after) throw beyondEnd();
+    if (isQuiet && (await readEnd(this.store, number)) < reader.position.after) throw beyondEnd();
     return { records, isEnd };
   }
 

@@ -2,8 +2,8 @@
  * Events as people get them, out of the records of the feed: filtered, with the names of their routes, each with the
  * cursor behind it. Permit jobs are nobody's business and are left out.
  */
-import { nowPlace, startPlace, writePlace, writeCursor } from "../../model/event-cursor.ts";
-import type { FeedPlace } from "../../model/event-cursor.ts";
+import { nowPosition, startPosition, writePosition, writeCursor } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/event-cursor.ts";
 import { eventOfFlow, eventOfJob, firstEventOf, flowEventOf, secondEventOf } from "../../model/event.ts";
 import type { EventName, MillraceEvent } from "../../model/event.ts";
 import type { EventKind } from "../../model/event-kind.ts";
@@ -28,32 +28,32 @@ export interface EventFilter {
   readonly tag?: string;
 }
 
-/** Where a listener stands: a place in each partition, moved on record by record. */
-export class Places {
-  readonly #places: FeedPlace[];
+/** Where a listener stands: a position in each partition, moved on record by record. */
+export class Positions {
+  readonly #positions: FeedPosition[];
 
-  constructor(places: readonly FeedPlace[]) {
-    this.#places = [...places];
+  constructor(positions: readonly FeedPosition[]) {
+    this.#positions = [...positions];
   }
 
-  get all(): readonly FeedPlace[] {
-    return this.#places;
+  get all(): readonly FeedPosition[] {
+    return this.#positions;
   }
 
   get cursor(): string {
-    return writeCursor(this.#places);
+    return writeCursor(this.#positions);
   }
 
   /** How many events of this record were given before. */
   givenOf({ partition, number }: PartitionRecord): number {
-    const { after, skip } = this.#places[partition] as FeedPlace;
-    return after + 1 === number || after === startPlace.after || after === nowPlace.after ? skip : 0;
+    const { after, skip } = this.#positions[partition] as FeedPosition;
+    return after + 1 === number || after === startPosition.after || after === nowPosition.after ? skip : 0;
   }
 
-  /** The cursor at an event of the record: what stands before and behind the place in its partition. */
+  /** The cursor at an event of the record: what stands before and behind the position in its partition. */
   around({ partition }: PartitionRecord): readonly [before: string, behind: string] {
-    if (this.#places.length === 1) return ["e1-", ""];
-    const texts = this.#places.map(writePlace);
+    if (this.#positions.length === 1) return ["e1-", ""];
+    const texts = this.#positions.map(writePosition);
     const behind = texts.slice(partition + 1).map((text) => `-${text}`);
     return [
       `e1-${texts
@@ -65,7 +65,7 @@ export class Places {
   }
 
   read({ partition, number }: PartitionRecord): void {
-    this.#places[partition] = { after: number, skip: 0 };
+    this.#positions[partition] = { after: number, skip: 0 };
   }
 }
 
@@ -152,7 +152,7 @@ const unnamed: RouteName = { queue: "", name: "" };
 interface ShowOptions {
   readonly filter: EventFilter;
   readonly names: RouteNames;
-  readonly places: Places;
+  readonly positions: Positions;
 }
 
 /** The counts of a cursor as text: a number that is written anew for each event costs more than the event itself. */
@@ -160,8 +160,8 @@ const countTexts = Array.from({ length: 2 * storeLimits.callItemsMax + 1 }, (_, 
 
 /**
  * The events of a record behind those that were given before, made one by one as they are taken: made all at once, they
- * outlive the collector's first rounds, which costs a listener more than making them. Moves the places behind the
- * record. Each event of the feed has two places in a cursor, because it may be told as two.
+ * outlive the collector's first rounds, which costs a listener more than making them. Moves the positions behind the
+ * record. Each event of the feed has two positions in a cursor, because it may be told as two.
  */
 export class ShownRecord {
   readonly #bundles: readonly FeedBundle[];
@@ -169,9 +169,9 @@ export class ShownRecord {
   readonly #names: RouteNames;
   readonly #routes: WantedRoutes;
   readonly #at: Date;
-  /** Places in the record that were given before. */
+  /** Positions in the record that were given before. */
   readonly #given: number;
-  /** A cursor inside of the record: what stands before the count of places, and behind it. */
+  /** A cursor inside of the record: what stands before the count of positions, and behind it. */
   readonly #before: string;
   readonly #behind: string;
   readonly #last: number;
@@ -190,19 +190,19 @@ export class ShownRecord {
   /** The first event of two was given, and the second one is the next. */
   #isSecondNext = false;
 
-  constructor(record: PartitionRecord, { filter, names, places }: ShowOptions) {
-    const [before, behind] = places.around(record);
+  constructor(record: PartitionRecord, { filter, names, positions }: ShowOptions) {
+    const [before, behind] = positions.around(record);
     this.#bundles = record.bundles;
     this.#filter = filter;
     this.#names = names;
     this.#routes = new WantedRoutes(filter, names);
     this.#at = new Date(record.at);
-    this.#given = places.givenOf(record);
+    this.#given = positions.givenOf(record);
     this.#before = `${before}${record.number - 1}.`;
     this.#behind = behind;
     this.#last = 2 * record.count;
     this.#lastCursor = before + String(record.number) + behind;
-    places.read(record);
+    positions.read(record);
   }
 
   /** The next event; null behind the last one. */

@@ -5,9 +5,9 @@
  *   behind ──nothing left to read──► live          live ──more waits for it than its bound──► behind
  *
  * Always true: it holds a bounded number of events, whatever it does not take; and its events are without a gap and
- * without doubles over both ways, because each record is taken once, behind the place of the one before.
+ * without doubles over both ways, because each record is taken once, behind the position of the one before.
  */
-import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/event-cursor.ts";
 import { feedKindsOf } from "../../model/event.ts";
 import type { MillraceEvent } from "../../model/event.ts";
 import { Backoff } from "../../platform/backoff.ts";
@@ -18,7 +18,7 @@ import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
 import { lacksJob } from "./event-jobs.ts";
 import type { EventJobs } from "./event-jobs.ts";
 import type { LiveFeed } from "./live-feed.ts";
-import { mayHaveWanted, Places, ShownRecord } from "./show-events.ts";
+import { mayHaveWanted, Positions, ShownRecord } from "./show-events.ts";
 import type { EventFilter } from "./show-events.ts";
 
 /** So many events may wait for a listener that follows; one that is further behind reads by itself. */
@@ -34,7 +34,7 @@ interface Surroundings {
 export interface SubscriptionOptions {
   readonly filter: EventFilter;
   /** Where it begins. */
-  readonly begin: Promise<readonly FeedPlace[]>;
+  readonly begin: Promise<readonly FeedPosition[]>;
   readonly keepsAlive: boolean;
   /** Called once, when nothing more will be given. */
   readonly ended: () => void;
@@ -47,10 +47,10 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   readonly kinds: FeedKinds;
   readonly #around: Surroundings;
   readonly #filter: EventFilter;
-  readonly #begin: Promise<readonly FeedPlace[]>;
+  readonly #begin: Promise<readonly FeedPosition[]>;
   readonly #ended: () => void;
   readonly #backoff: Backoff;
-  #places: Places | null = null;
+  #positions: Positions | null = null;
   /** While it is behind. */
   #merge: FeedMerge | null = null;
   #isFollowing = false;
@@ -154,11 +154,11 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   }
 
   async #takeRecord(): Promise<void> {
-    const places = (this.#places ??= new Places(await this.#begin));
-    const record = await this.#nextRecord(places);
+    const positions = (this.#positions ??= new Positions(await this.#begin));
+    const record = await this.#nextRecord(positions);
     if (record === null || this.#isOver) return;
     const { names } = this.#around.live;
-    this.#record = new ShownRecord(record, { filter: this.#filter, names, places });
+    this.#record = new ShownRecord(record, { filter: this.#filter, names, positions });
   }
 
   /**
@@ -175,7 +175,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   }
 
   /** The next record, or null where it has to look again. */
-  async #nextRecord(places: Places): Promise<PartitionRecord | null> {
+  async #nextRecord(positions: Positions): Promise<PartitionRecord | null> {
     if (this.#failure !== null) throw this.#failure.error;
     const waiting = this.#waiting.shift();
     if (waiting !== undefined) {
@@ -187,12 +187,15 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
       this.#wake = null;
       return null;
     }
-    return this.#readBehind(places);
+    return this.#readBehind(positions);
   }
 
-  async #readBehind(places: Places): Promise<PartitionRecord | null> {
+  async #readBehind(positions: Positions): Promise<PartitionRecord | null> {
     const { live, platform } = this.#around;
-    const merge = (this.#merge ??= new FeedMerge(live, platform, { places: places.all, kinds: this.kinds }));
+    const merge = (this.#merge ??= new FeedMerge(live, platform, {
+      positions: positions.all,
+      kinds: this.kinds,
+    }));
     const merged = await merge.next();
     if (merged.kind === "record") {
       this.#backoff.succeeded();
@@ -203,8 +206,8 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
       return null;
     }
     // All that was read is given: this is where it stands.
-    this.#places = new Places(merge.places);
-    if (this.#isOver || !live.follow(this, merge.places)) return null;
+    this.#positions = new Positions(merge.positions);
+    if (this.#isOver || !live.follow(this, merge.positions)) return null;
     this.#isFollowing = true;
     this.#merge = null;
     return null;
@@ -239,7 +242,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   /** A new record of the live feed. */
   took(record: PartitionRecord): void {
     const isForNobody = !mayHaveWanted(record, this.#filter, this.#around.live.names);
-    if (isForNobody && this.#waiting.length === 0) return this.#places?.read(record);
+    if (isForNobody && this.#waiting.length === 0) return this.#positions?.read(record);
     this.#waitingEvents += takenOf(record);
     if (this.#waitingEvents > waitingMax && this.#waiting.length > 0) return this.#leave();
     this.#waiting.push(record);
@@ -252,7 +255,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     this.#wake?.();
   }
 
-  /** What waits is let go: it is read again from the place behind the last record that was taken. */
+  /** What waits is let go: it is read again from the position behind the last record that was taken. */
   #leave(): void {
     if (this.#isFollowing) this.#around.live.leave(this);
     this.#isFollowing = false;

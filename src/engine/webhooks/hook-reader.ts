@@ -1,14 +1,14 @@
 /**
- * Reads the feed for one hook and makes its deliveries. A batch of deliveries and the place behind them are one submit,
- * under the versions of the place and of the hooks: a process that dies before it has done nothing, and of two
- * processes that read at once one writes. So each event makes one delivery, whoever is killed.
+ * Reads the feed for one hook and makes its deliveries. A batch of deliveries and the position behind them are one
+ * submit, under the versions of the position and of the hooks: a process that dies before it has done nothing, and of
+ * two processes that read at once one writes. So each event makes one delivery, whoever is killed.
  *
- *  place ─► records ─► events that the hook wants ─► submit (deliveries + new place, checked) ─► place
+ *  position ─► records ─► events that the hook wants ─► submit (deliveries + new position, checked) ─► position
  *
  * Events of deliveries themselves are nobody's: a hook that fails must not feed itself.
  */
 import { isMillraceError } from "../../model/error.ts";
-import { readCursor, startPlace, writeCursor } from "../../model/event-cursor.ts";
+import { readCursor, startPosition, writeCursor } from "../../model/event-cursor.ts";
 import { feedKindsOf } from "../../model/event.ts";
 import type { MillraceEvent } from "../../model/event.ts";
 import { webhookQueue } from "../../model/webhook.ts";
@@ -16,15 +16,15 @@ import type { Webhook } from "../../model/webhook.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { FeedMerge } from "../events/feed-merge.ts";
-import { checkPlace } from "../events/feed-pages.ts";
+import { checkPosition } from "../events/feed-pages.ts";
 import { lacksJob } from "../events/event-jobs.ts";
 import type { EventJobs } from "../events/event-jobs.ts";
 import type { RouteNames } from "../events/route-names.ts";
-import { Places, showEvents } from "../events/show-events.ts";
+import { Positions, showEvents } from "../events/show-events.ts";
 import type { EventFilter } from "../events/show-events.ts";
 import { refusalError } from "../submit.ts";
 import { deliveriesTo } from "./delivery.ts";
-import { findPlaces, placePut } from "./webhook-docs.ts";
+import { findPositions, positionPut } from "./webhook-docs.ts";
 
 /** Of all hooks of a process. */
 export interface SharedByReaders {
@@ -41,12 +41,12 @@ export interface ReadStep {
 }
 
 const batchRecords = 5000;
-/** A place without deliveries is written so often: the records behind it may be pruned. */
+/** A position without deliveries is written so often: the records behind it may be pruned. */
 const savedEveryMs = 10_000;
 
 interface Reading {
   readonly merge: FeedMerge;
-  readonly places: Places;
+  readonly positions: Positions;
   version: number;
   gaps: number;
   /** The cursor in the store, and when it was written. */
@@ -100,19 +100,19 @@ export class HookReader {
   async #begin(): Promise<Reading> {
     const { store, platform } = this.#engine;
     const { partitions = 1 } = store;
-    const found = (await findPlaces(this.#engine, [this.hook.name])).get(this.hook.name);
+    const found = (await findPositions(this.#engine, [this.hook.name])).get(this.hook.name);
     const { cursor, gaps, version } = found ?? { cursor: startCursor(partitions), gaps: 0, version: 0 };
-    const places = readCursor(cursor, partitions);
-    for (const [number, place] of places.entries()) await checkPlace(store, number, place);
+    const positions = readCursor(cursor, partitions);
+    for (const [number, position] of positions.entries()) await checkPosition(store, number, position);
     const { kinds: wanted } = this.#filter;
     const kinds = wanted === undefined ? undefined : feedKindsOf(wanted);
-    const merge = new FeedMerge({ store, names: this.#shared.names }, platform, { places, kinds });
+    const merge = new FeedMerge({ store, names: this.#shared.names }, platform, { positions, kinds });
     const savedUs = platform.monotonicUs();
-    return { merge, places: new Places(places), version, gaps, saved: cursor, savedUs };
+    return { merge, positions: new Positions(positions), version, gaps, saved: cursor, savedUs };
   }
 
   async #read(
-    { merge, places }: Reading,
+    { merge, positions }: Reading,
     batchMax: number,
   ): Promise<{ readonly events: readonly MillraceEvent[]; readonly hasMore: boolean }> {
     const { names, jobs } = this.#shared;
@@ -121,7 +121,7 @@ export class HookReader {
       const merged = await merge.next();
       if (merged.kind === "failure") throw merged.error;
       if (merged.kind === "end") return { events, hasMore: false };
-      const shown = showEvents(merged.record, { filter: this.#filter, names, places });
+      const shown = showEvents(merged.record, { filter: this.#filter, names, positions });
       const own = shown.filter(({ queue }) => queue !== webhookQueue);
       const isLacking = own.some((event) => lacksJob(event, this.#filter));
       events.push(...(isLacking ? await jobs.complete(own, this.#filter) : own));
@@ -134,11 +134,11 @@ export class HookReader {
     events: readonly MillraceEvent[],
     checks: readonly DocCheck[],
   ): Promise<void> {
-    const { places, gaps, version } = reading;
-    const { cursor } = places;
+    const { positions, gaps, version } = reading;
+    const { cursor } = positions;
     const answer = await this.#engine.submit({
       jobs: events.map(this.#toDelivery),
-      docs: [placePut(this.hook.name, { cursor, gaps }, guardOf(version))],
+      docs: [positionPut(this.hook.name, { cursor, gaps }, guardOf(version))],
       checks,
     });
     if (answer.kind === "ok") return this.#saved(reading, cursor, version + 1);
@@ -149,11 +149,11 @@ export class HookReader {
 
   async #save(reading: Reading): Promise<void> {
     const { platform, store } = this.#engine;
-    const { places, gaps, version, saved, savedUs } = reading;
-    const { cursor } = places;
+    const { positions, gaps, version, saved, savedUs } = reading;
+    const { cursor } = positions;
     const isDue = platform.monotonicUs() - savedUs >= savedEveryMs * 1000;
     if (cursor === saved || !isDue) return;
-    const [answer] = await store.putDocs([placePut(this.hook.name, { cursor, gaps }, guardOf(version))]);
+    const [answer] = await store.putDocs([positionPut(this.hook.name, { cursor, gaps }, guardOf(version))]);
     if (answer?.kind === "ok") this.#saved(reading, cursor, answer.version);
     else this.#reading = null;
   }
@@ -167,12 +167,12 @@ export class HookReader {
     const { store, log } = this.#engine;
     const { name } = this.hook;
     log.error("events went by that a webhook has not been told of", { webhook: name, error });
-    const found = (await findPlaces(this.#engine, [name])).get(name);
-    const place = { cursor: startCursor(store.partitions ?? 1), gaps: (found?.gaps ?? 0) + 1 };
-    await store.putDocs([placePut(name, place, guardOf(found?.version ?? 0))]);
+    const found = (await findPositions(this.#engine, [name])).get(name);
+    const position = { cursor: startCursor(store.partitions ?? 1), gaps: (found?.gaps ?? 0) + 1 };
+    await store.putDocs([positionPut(name, position, guardOf(found?.version ?? 0))]);
   }
 }
 
 const startCursor = (partitions: number): string =>
-  writeCursor(Array.from({ length: partitions }, () => startPlace));
+  writeCursor(Array.from({ length: partitions }, () => startPosition));
 const guardOf = (version: number) => (version === 0 ? ("absent" as const) : { version });

@@ -1,6 +1,6 @@
 /**
- * The documents of webhooks: one of all hooks, and for each hook how far the feed is read for it (its **place**). All
- * of them, and the deliveries, lie in one partition (model/webhook.ts).
+ * The documents of webhooks: one of all hooks, and for each hook how far the feed is read for it (its **position**).
+ * All of them, and the deliveries, lie in one partition (model/webhook.ts).
  */
 import { MillraceError } from "../../model/error.ts";
 import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/webhook.ts";
@@ -10,7 +10,7 @@ import type { Engine } from "../engine.ts";
 import { ringWebhooks } from "../worker-bell.ts";
 
 export const webhookKind = "webhook";
-const placeKind = "webhook-place";
+const positionKind = "webhook-position";
 const triesMax = 100;
 
 export interface FoundWebhooks {
@@ -20,7 +20,7 @@ export interface FoundWebhooks {
 }
 
 /** How far the feed is read for a hook. */
-export interface HookPlace {
+export interface HookPosition {
   /** A cursor of events. */
   readonly cursor: string;
   /** How often events went by that were no longer kept when it was their turn. */
@@ -55,22 +55,27 @@ export async function changeWebhooks(
   throw new MillraceError("version-conflict", "The webhooks change all the time; try again.");
 }
 
-export async function findPlaces(
+export async function findPositions(
   { store }: Engine,
   names: readonly string[],
-): Promise<ReadonlyMap<string, HookPlace & { readonly version: number }>> {
-  const { docs } = await store.readDocs({ kind: placeKind, ids: names.map(hookId) });
+): Promise<ReadonlyMap<string, HookPosition & { readonly version: number }>> {
+  const { docs } = await store.readDocs({ kind: positionKind, ids: names.map(hookId) });
   return new Map(
     docs.map(({ id, version, body }) => [
       id.slice(webhooksId.length),
-      { version, ...(JSON.parse(body) as HookPlace) },
+      { version, ...(JSON.parse(body) as HookPosition) },
     ]),
   );
 }
 
-/** @param place null deletes it. */
-export function placePut(name: string, place: HookPlace | null, guard: DocGuard): DocPut {
-  return { kind: placeKind, id: hookId(name), body: place === null ? null : JSON.stringify(place), guard };
+/** @param position null deletes it. */
+export function positionPut(name: string, position: HookPosition | null, guard: DocGuard): DocPut {
+  return {
+    kind: positionKind,
+    id: hookId(name),
+    body: position === null ? null : JSON.stringify(position),
+    guard,
+  };
 }
 
 export function unknownWebhook(name: string): MillraceError {
