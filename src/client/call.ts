@@ -82,7 +82,7 @@ export class Calls {
     const unit = engine.placed(unitOf([planned], [submission]));
     const { id } = unit.jobs[0] as NewJob;
     const submitted = engine.submit(unit).then((answer): Submitted => {
-      if (answer.kind === "refused") throw refusalError(answer);
+      if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
       return { id: answer.ids[0] as string, isNew: answer.hows[0] === "created" };
     });
     try {

@@ -1,4 +1,5 @@
 /** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
+import { reasonText } from "../model/after-run.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
@@ -73,7 +74,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     return explain(
       state === "completed"
         ? "It has completed."
-        : `It ended as ${state}: ${record.reason ?? "no reason"}.${heldGroup(record)}`,
+        : `It ended as ${state}: ${reasonText(record)}.${heldGroup(record)}`,
     );
   const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
   const nth = `${behind <= 0 ? "" : ` Attempt ${behind} is behind it.`}${handedBack(record)}${throttled(record)}`;

@@ -40,6 +40,16 @@ describe("a flow is refused", () => {
       "invalid-flow",
       (f) => (f.add("a", step, "", { after: "b" }), f.add("b", step, "", { after: "a" })),
     ],
+    ["with a name that is a bigint", "invalid-name", (f) => f.add(5n as never, step, "")],
+    ["with a map whose name is a symbol", "invalid-name", (f) => f.map(Symbol("m") as never, step, [""])],
+    ["with a race whose name is a bigint", "invalid-name", (f) => f.race(5n as never, [step.with("")])],
+    ["with a group whose name is a bigint", "invalid-name", (f) => f.group(5n as never, [step.with("")])],
+    [
+      "with a chain whose name is a symbol",
+      "invalid-name",
+      (f) => f.chain(Symbol("c") as never, [step.with("")]),
+    ],
+    ["with a flow inside whose name is a bigint", "invalid-name", (f) => f.sub(5n as never, flow("inner"))],
     ["with a name twice", "invalid-flow", (f) => (f.add("a", step, ""), f.add("a", step, ""))],
     ["with an edge to nobody", "invalid-flow", (f) => f.add("a", step, "", { after: "ghost" })],
     [

@@ -290,4 +290,26 @@ describe("verbs of jobs", () => {
     });
     steps.letGo();
   });
+
+  test("a part of a flow is no flow, whatever is asked of it as one", async () => {
+    const given = flow("parted");
+    given.group("pair", [step.with("a"), step.with("b")]);
+    const [run, steps] = await begin(given);
+    steps.letGo();
+    await v.run(run.result());
+    const id = `${run.id}.pair`;
+    const part = v.mill.flows.run(id);
+    const asks: (() => Promise<unknown>)[] = [
+      () => part.result(),
+      () => part.nodes(),
+      () => part.cancel(),
+      () => part.replay(),
+    ];
+    for (const ask of [...asks, () => part.view()])
+      await expect(v.run(ask())).rejects.toMatchObject({ code: "flow-not-found" });
+    await expect(v.run(v.mill.handle(id).result())).rejects.toMatchObject({
+      code: "other-job",
+      message: expect.stringContaining("is a part of a flow"),
+    });
+  });
 });

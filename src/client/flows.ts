@@ -139,7 +139,7 @@ export class Flows {
       ...(tags === undefined ? {} : { tags }),
     });
     const answer = await send({ jobs: planned.jobs });
-    if (answer.kind === "refused") throw refusalError(answer);
+    if (answer.kind === "refused") throw refusalError(answer, planned.jobs);
     return this.run(planned.id);
   }
 

@@ -152,7 +152,7 @@ export class Millrace implements Enqueuer {
     const jobs = [planned];
     const unit = options?.repeatOf === undefined ? { jobs } : { jobs, isRepeat: true };
     const answer = await this.#engine.submit(unit, call);
-    if (answer.kind === "refused") throw refusalError(answer);
+    if (answer.kind === "refused") throw refusalError(answer, jobs);
     const [id, how] = [answer.ids[0] as string, answer.hows[0] as SubmitHow];
     return new JobHandle(this.#handles, id, planned.name, how);
   }
@@ -366,7 +366,7 @@ export class Millrace implements Enqueuer {
   }
 
   readonly #toHandles: ToHandles = ({ jobs }, answer, isInTransaction) => {
-    if (answer.kind === "refused") throw refusalError(answer);
+    if (answer.kind === "refused") throw refusalError(answer, jobs);
     const { ids, hows } = answer;
     const around = isInTransaction ? { ...this.#handles, isInTransaction } : this.#handles;
     return ids.map((id, at) => new JobHandle(around, id, jobs[at]?.name ?? null, hows[at] ?? null));

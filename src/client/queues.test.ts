@@ -96,7 +96,10 @@ describe("a draining queue", () => {
     const handle = await v.run(v.mill.enqueue(mail, 1));
     expect(await v.run(v.mill.queues.drain("email"))).toEqual({ ...open, draining: true });
     const refused = v.mill.enqueue(mail, 2);
-    await expect(v.run(refused)).rejects.toThrow(coded("draining"));
+    await expect(v.run(refused)).rejects.toMatchObject({
+      code: "draining",
+      message: expect.stringContaining('The queue "email" takes no new jobs'),
+    });
     await v.run(v.mill.work([handler(mail, async () => undefined)]));
     await v.run(handle.result());
     expect(await v.run(v.mill.queues.undrain("email"))).toEqual(open);

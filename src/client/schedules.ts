@@ -107,12 +107,13 @@ export class Schedules {
       const { doc, state, template } = await mustFind(engine, name);
       const id = engine.mintId(partitionOfDoc(engine, doc.id));
       const { now } = await engine.store.describe();
+      const jobs = [jobOfTemplate(template, { id, schedule: name, tick: null })];
       const answer = await engine.submit({
-        jobs: [jobOfTemplate(template, { id, schedule: name, tick: null })],
+        jobs,
         docs: [schedulePut(doc, afterRunNow(state, id), now)],
       });
       if (answer.kind === "ok") return id;
-      if (answer.reason !== "doc-changed") throw refusalError(answer);
+      if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
       // A repeat after a lost reply is refused by the version that its first try has raised.
       if ((await engine.reads.add(id)) !== null) return id;
     }

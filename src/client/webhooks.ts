@@ -126,11 +126,12 @@ export class Webhooks {
     const hook = hooks.find((each) => each.name === name);
     if (hook === undefined) throw unknownWebhook(name);
     const { now } = await engine.store.describe();
+    const jobs = [deliveriesTo(engine, hook)({ kind: "test", at: new Date(now) })];
     const answer = await engine.submit({
-      jobs: [deliveriesTo(engine, hook)({ kind: "test", at: new Date(now) })],
+      jobs,
       checks: [{ kind: webhookKind, id: webhooksId, version }],
     });
-    if (answer.kind === "refused") throw refusalError(answer);
+    if (answer.kind === "refused") throw refusalError(answer, jobs);
     return answer.ids[0] as string;
   }
 

@@ -192,13 +192,13 @@ export class Results {
   }
 }
 
-/** A flow has no result of its own, and a job has no nodes. */
-function checkKind({ id, queue }: JobRecord, isForFlow: boolean): void {
-  const isFlow = queue === flowQueue;
-  if (isForFlow === isFlow) return;
-  if (!isFlow) throw new MillraceError("flow-not-found", `${JSON.stringify(id)} is a job and no flow.`);
-  throw new MillraceError(
-    "other-job",
-    `${JSON.stringify(id)} is a flow: wait for it with mill.flows.run(id).result().`,
-  );
+/** A flow has no result of its own, and a job has no nodes. The results of a part are kept for the nodes behind it. */
+function checkKind({ id, queue, flow }: JobRecord, isForFlow: boolean): void {
+  const isPart = queue === flowQueue && flow !== null;
+  const isFlow = queue === flowQueue && flow === null;
+  if (isForFlow ? isFlow : queue !== flowQueue) return;
+  const title = `${JSON.stringify(id)} is ${isPart ? "a part of a flow" : isFlow ? "a flow" : "a job"}`;
+  if (isForFlow) throw new MillraceError("flow-not-found", `${title} and no flow.`);
+  const what = isPart ? "wait for the flow" : "wait for it";
+  throw new MillraceError("other-job", `${title}: ${what} with mill.flows.run(id).result().`);
 }

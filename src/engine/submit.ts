@@ -16,6 +16,7 @@ import { rankingOf } from "../model/rank.ts";
 import type { Ranking } from "../model/rank.ts";
 import { scopedKey } from "../model/unique-key.ts";
 import type { Unique, UniquePlan } from "../model/unique-key.ts";
+import { quoteNames } from "../model/name.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import { passThrough } from "./enqueue-middleware.ts";
@@ -307,7 +308,10 @@ export function unitOf(
 }
 
 /** A refused unit as the caller's error. */
-export function refusalError(answer: Extract<SubmitAnswer, { kind: "refused" }>): MillraceError {
+export function refusalError(
+  answer: Extract<SubmitAnswer, { kind: "refused" }>,
+  jobs: readonly Pick<NewJob, "id" | "queue">[],
+): MillraceError {
   switch (answer.reason) {
     case "id-differs":
       return new MillraceError(
@@ -322,7 +326,7 @@ export function refusalError(answer: Extract<SubmitAnswer, { kind: "refused" }>)
     case "draining":
       return new MillraceError(
         "draining",
-        `The queue of the job ${JSON.stringify(answer.id)} takes no new jobs: somebody drains it.`,
+        `${queueTitle(answer.id, jobs)} takes no new jobs: somebody drains it.`,
       );
     case "flow-closed":
       return new MillraceError(
@@ -335,4 +339,11 @@ export function refusalError(answer: Extract<SubmitAnswer, { kind: "refused" }>)
         `The unique key of the node ${JSON.stringify(answer.id)} is held by another job, so nothing of the flow was made.`,
       );
   }
+}
+
+/** A job may have got another id where it was placed; then one of the unit's queues is meant. */
+function queueTitle(id: string, jobs: readonly Pick<NewJob, "id" | "queue">[]): string {
+  const refused = jobs.find((job) => job.id === id);
+  const queues = [...new Set((refused === undefined ? jobs : [refused]).map(({ queue }) => queue))];
+  return `${queues.length === 1 ? "The queue" : "One of the queues"} ${quoteNames(queues)}`;
 }

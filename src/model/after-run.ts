@@ -26,7 +26,7 @@ import { durationText } from "./duration.ts";
 import type { EventKind } from "./event-kind.ts";
 import { keepMsOf, keepResultMsOf } from "./job-policy.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
-import type { TerminalState } from "./job-state.ts";
+import type { JobState, TerminalState } from "./job-state.ts";
 import { rankingOf } from "./rank.ts";
 import { backoffDelayMs, isRetryable } from "./retry-policy.ts";
 import type { BackoffSources } from "./retry-policy.ts";
@@ -44,6 +44,21 @@ export type EndReason =
   | "no-handler"
   | "deadline"
   | "time-to-live";
+
+/** Of a lost lease nobody but its worker can tell why, and a worker that has crashed does not. */
+export const lostLeases =
+  "its lease was lost too often: its worker crashed, was stopped or cut off, or its event loop stood still";
+
+/** The reason of an end for people, who would take a crash loop for crashes alone. */
+export function reasonText({
+  state,
+  reason,
+}: {
+  readonly state: JobState;
+  readonly reason: string | null;
+}): string {
+  return state === "failed" && reason === "crash-loop" ? `${reason}, ${lostLeases}` : (reason ?? "no reason");
+}
 
 /**
  * How often a job may be reclaimed without having reported a start before each such crash counts as an attempt. Jobs

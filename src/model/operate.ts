@@ -18,6 +18,10 @@ export interface OperatorChange {
   readonly attempts?: string;
 }
 
+export interface ReplayChange extends OperatorChange {
+  readonly next: Schedule;
+}
+
 interface CancellableJob {
   readonly policy: DecidedPolicy;
   readonly attempts: string | null;
@@ -92,7 +96,7 @@ interface ReplayOptions {
 export function replayChange(
   { policy, attempts }: Pick<CancellableJob, "policy" | "attempts">,
   options: ReplayOptions,
-): OperatorChange {
+): ReplayChange {
   const next: Schedule = {
     to: "scheduled",
     event: "replayed",

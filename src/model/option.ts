@@ -31,6 +31,11 @@ export function checkWhole(value: unknown, what: string, min: number, max: numbe
   throw invalidOption(`${what} must be a whole number from ${min} to ${max}.`);
 }
 
+export function checkNumber(value: unknown, what: string): number {
+  if (typeof value === "number") return value;
+  throw invalidOption(`${what} must be a number.`);
+}
+
 export function checkBoolean(value: unknown, what: string): boolean {
   if (typeof value === "boolean") return value;
   throw invalidOption(`${what} must be true or false.`);

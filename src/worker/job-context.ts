@@ -17,6 +17,7 @@ import { kvKind } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planGrowth } from "../engine/flows/grow-flow.ts";
 import { describeError, roundOf } from "../model/attempt-log.ts";
+import { checkNumber } from "../model/option.ts";
 import type { LeaseRef } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { completed } from "./attempt-end.ts";
@@ -188,8 +189,9 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** How far it is: a number from 0 to 1, with a message and data if you like. Only the newest is kept. */
   get progress(): (value: number, message?: string, data?: unknown) => void {
     return (value, message, data) => {
+      checkNumber(value, "progress");
       const shown = { value, message, data: redact(data, this.#attempt.policy.redact) };
-      this.#record({ progress: this.#encode(shown, { value: Number(value), message: String(message) }) });
+      this.#record({ progress: this.#encode(shown, { value, message: String(message) }) });
     };
   }
 

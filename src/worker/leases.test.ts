@@ -91,6 +91,10 @@ describe("leases", () => {
     const view = await v.run(v.mill.jobs.get(handle.id));
     expect(view).toMatchObject({ state: "failed", reason: "crash-loop", attempt: 2 });
     expect(view?.failures).toHaveLength(7);
+    expect((await v.run(v.mill.explain(handle.id)))?.why).toBe(
+      "It ended as failed: crash-loop, its lease was lost too often: its worker crashed, was stopped or cut off, " +
+        "or its event loop stood still.",
+    );
   });
 
   test("a claim whose reply was lost is found again: its jobs run and no attempt is burnt", async () => {

@@ -291,7 +291,7 @@ export class PermitDesk {
     const unit = this.#engine.placed({ jobs: [permitJob] });
     if (key !== null) for (const { id } of unit.jobs) this.#enterOwn(id);
     const answer = await this.#engine.submit(unit);
-    if (answer.kind === "refused") throw refusalError(answer);
+    if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     return answer.ids[0] as string;
   }
 

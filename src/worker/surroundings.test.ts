@@ -56,6 +56,23 @@ describe("a job is not hurt by", () => {
     expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ progress: { value: 1 } });
   });
 
+  test("progress that is no number: the call is refused by a code", async () => {
+    const refused: unknown[] = [];
+    const run = handler(plain, async ({ progress }) => {
+      for (const value of [Symbol("half"), 5n, "half", undefined])
+        try {
+          progress(value as never);
+        } catch (error) {
+          refused.push((error as { code?: unknown }).code);
+        }
+      return 1;
+    });
+    await v.run(v.mill.work([run]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    expect(await v.run(handle.result())).toBe(1);
+    expect(refused).toEqual(Array.from({ length: 4 }, () => "invalid-option"));
+  });
+
   test("an enqueue of its own that is refused: that is a failed attempt like any other", async () => {
     const typed = job("typed-child", { input: z.object({ a: z.string() }) });
     await v.run(

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import type { AnySubmission } from "../../src/engine/definition.ts";
-import { handler, isMillraceError, job, limit, Snooze } from "../../src/index.ts";
+import { flow, handler, isMillraceError, job, limit, Snooze } from "../../src/index.ts";
 import type { Handler, JobContext } from "../../src/index.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
@@ -78,6 +78,56 @@ describe.each(places)("on %s", (_title, place) => {
       const counts = Object.values(await mill.jobs.counts());
       return counts.every(({ ready = 0, running = 0, scheduled = 0 }) => ready + running + scheduled === 0);
     });
+
+  test(
+    "a node that failed and holds its group is the first of it again when its flow is replayed",
+    async () => {
+      const mill = await processes()();
+      const group = { key: ({ key }: Work) => key, concurrency: 1, holdsOnFailure: true };
+      const step = job<Work>("step", { group, retry: { attempts: 1 } });
+      const ran: number[] = [];
+      const run = ({ input: { n } }: JobContext<Work>): void => {
+        ran.push(n);
+        if (ran.length === 1) throw new Error("once");
+      };
+      await mill.work([handler(step, run)], { concurrency: 4 });
+      const orders = flow("orders");
+      orders.add("first", step, { key: "acc", n: 1 });
+      const submitted = await mill.submit(orders);
+      await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
+      const behind = await mill.enqueue(step, { key: "acc", n: 2 });
+      expect(await submitted.replay()).toEqual({ runs: 1, waits: 0 });
+      await behind.result({ timeout });
+      await submitted.result({ timeout });
+      expect(ran).toEqual([1, 1, 2]);
+      expect((await mill.jobs.list({ holdsGroup: true })).jobs).toEqual([]);
+    },
+    testMs,
+  );
+
+  test(
+    "a node that failed and holds its group gives it up where it is to wait for another of the group",
+    async () => {
+      const mill = await processes()();
+      const group = { key: ({ key }: Work) => key, concurrency: 1, holdsOnFailure: true };
+      const step = job<Work>("step", { group, retry: { attempts: 1 } });
+      const ran: number[] = [];
+      const run = ({ input: { n } }: JobContext<Work>): void => {
+        ran.push(n);
+        if (ran.length === 2) throw new Error("once");
+      };
+      await mill.work([handler(step, run)], { concurrency: 4 });
+      const orders = flow("orders");
+      const first = orders.add("first", step, { key: "acc", n: 1 });
+      orders.add("second", step, { key: "acc", n: 2 }, { after: first });
+      const submitted = await mill.submit(orders);
+      await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
+      expect(await submitted.replay({ nodes: "first", withRest: true })).toEqual({ runs: 1, waits: 1 });
+      await submitted.result({ timeout });
+      expect(ran).toEqual([1, 2, 1, 2]);
+    },
+    testMs,
+  );
 
   test(
     "one of a key runs at a time and in order, over names and processes, through retries, snoozes and cancels",

@@ -2,6 +2,7 @@
  * `millrace show`: everything about one job, its life as a timeline, or the graph of one flow. Fields that the
  * definition of a job redacts stay redacted.
  */
+import { reasonText } from "../../model/after-run.ts";
 import type { FlowNodeView, FlowView } from "../../client/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobView } from "../../client/job-view.ts";
@@ -136,7 +137,7 @@ function timeline(job: JobView, logs: Logs, wantsStacks: boolean, now: number): 
   if (job.endedAt !== null)
     moments.push({
       at: job.endedAt,
-      lines: [`${job.state}${job.reason === null ? "" : `: ${escapeText(job.reason)}`}`],
+      lines: [`${job.state}${job.reason === null ? "" : `: ${escapeText(reasonText(job))}`}`],
     });
   return moments
     .toSorted((left, right) => left.at.getTime() - right.at.getTime())

@@ -1,10 +1,10 @@
 /**
  * Reclaim: a lease that has run out by the store's clock is taken from its worker, which is gone, paused or cut off.
- * The job comes back with backoff, or ends in failed when it keeps killing its workers.
+ * The job comes back with backoff, or ends in failed when it has lost too many leases.
  *
  * A lease of a live worker of this very process is left to that worker: it renews late rather than losing its work.
  */
-import { afterCrash } from "../../model/after-run.ts";
+import { afterCrash, lostLeases } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";
 import type { LeaseBook } from "../lease-book.ts";
 import { modelSources } from "../model-sources.ts";
@@ -21,8 +21,7 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
       const fields = { id, attempt, worker: owner, lateMs };
       if (engine.readPolicy(policy).isPermit)
         engine.log.warn("lease expired, a permit that somebody held is free again", fields);
-      else if (state === "failed")
-        engine.log.error("job failed for good: crash-loop, its lease ran out too often", fields);
+      else if (state === "failed") engine.log.error(`job failed for good: crash-loop, ${lostLeases}`, fields);
       else engine.log.warn("lease expired, job reclaimed", fields);
     },
     decide(job, now) {

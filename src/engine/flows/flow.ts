@@ -98,7 +98,7 @@ export class Flow {
     input: WithRefs<NoInfer<In>>,
     options: NodeOptions<NoInfer<In>> = {},
   ): FlowNode<Result> {
-    const what = `${this.#title}: add ${JSON.stringify(name)}`;
+    const what = this.#titleOf("add", name);
     checkDefinition(job, what);
     const given = checkOptions(options, what, nodeKeys) as NodeOptions<In>;
     const { cancelRest = false } = given;
@@ -106,9 +106,8 @@ export class Flow {
       given.before === undefined
         ? none
         : listOf(given.before).map((node) => pathOf(node, `${what}: before`, this));
-    const path = checkNodeName(name, `${what}: name`);
     this.#addJob({
-      path,
+      path: name,
       within: "",
       job: job as AnyJob,
       input,
@@ -116,7 +115,7 @@ export class Flow {
       cancelsRest: checkBoolean(cancelRest, `${what}: cancelRest`),
       before,
     });
-    return new MadeNode<Result>(this, path);
+    return new MadeNode<Result>(this, name);
   }
 
   /** Adds a job for each item of a list, which may be the result of another node. */
@@ -126,7 +125,7 @@ export class Flow {
     items: readonly WithRefs<NoInfer<In>>[] | Ref<readonly NoInfer<In>[]>,
     options: MapOptions<NoInfer<In>> = {},
   ): FlowPart<Result> {
-    const what = `${this.#title}: map ${JSON.stringify(name)}`;
+    const what = this.#titleOf("map", name);
     checkDefinition(job, what);
     const given = checkOptions(options, what, [
       ...memberKeys,
@@ -165,7 +164,7 @@ export class Flow {
     jobs: Many,
     options: RaceOptions = {},
   ): FlowPart<ResultsOf<Many>> {
-    const what = `${this.#title}: race ${JSON.stringify(name)}`;
+    const what = this.#titleOf("race", name);
     const given = checkOptions(options, what, [...afterKeys, "first", "cancelRest"]) as RaceOptions;
     const { first = 1, cancelRest = true } = given;
     const part: Part = {
@@ -182,7 +181,7 @@ export class Flow {
     jobs: Many,
     options: GroupOfOptions = {},
   ): FlowPart<ResultsOf<Many>> {
-    const what = `${this.#title}: group ${JSON.stringify(name)}`;
+    const what = this.#titleOf("group", name);
     const given = checkOptions(options, what, [...afterKeys, "tolerate"]) as GroupOfOptions;
     const tolerate = checkWhole(given.tolerate ?? 0, `${what}: tolerate`, 0, 1_000_000);
     return this.#addMany(name, { kind: "group", tolerate }, jobs, given, what);
@@ -208,7 +207,7 @@ export class Flow {
     jobs: Many,
     options: AfterOptions = {},
   ): FlowNode<LastResult<Many>> {
-    const what = `${this.#title}: chain ${JSON.stringify(name)}`;
+    const what = this.#titleOf("chain", name);
     checkSubmissions(jobs, what);
     const first = checkOptions(options, what, afterKeys) as AfterOptions;
     let last: FlowNode | null = null;
@@ -228,13 +227,18 @@ export class Flow {
     other: Flow,
     options: SubFlowOptions = {},
   ): FlowNode<Result> {
-    const what = `${this.#title}: sub ${JSON.stringify(name)}`;
+    const what = this.#titleOf("sub", name);
     if (!(other instanceof Flow)) throw invalidOption(`${what}: give what flow(...) returned.`);
     if (other === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
     const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
     const path = this.#addPart(name, { kind: "flow", onFailure: other.onFailure ?? "isolate" }, given, what);
     for (const node of nodesInside(path, other.nodes)) this.nodes.push(node);
     return new MadeNode<Result>(this, path);
+  }
+
+  /** How errors name what is added. Its own name is checked here: not every value can be shown. */
+  #titleOf(verb: string, name: string): string {
+    return `${this.#title}: ${verb} ${JSON.stringify(checkNodeName(name, `${this.#title}: ${verb}: name`))}`;
   }
 
   #addMany<Item>(
@@ -253,8 +257,7 @@ export class Flow {
     return new MadePart(this, path);
   }
 
-  #addPart(name: string, part: Part, options: AfterOptions, what: string): string {
-    const path = checkNodeName(name, `${what}: name`);
+  #addPart(path: string, part: Part, options: AfterOptions, what: string): string {
     const { after, join } = readAfter(options, what, this);
     this.nodes.push({ path, within: "", part, after, join, cancelsRest: false, submission: null, refs: [] });
     return path;

@@ -18,9 +18,10 @@ import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay.
 
 export const cancelKind = "flow-cancel";
 
+/** A part is no flow: it is cancelled and its nodes are replayed by their own ids. */
 export async function readFlow(engine: Engine, id: string): Promise<JobRecord> {
   const record = await engine.reads.add(id);
-  if (record === null || record.queue !== flowQueue)
+  if (record === null || record.queue !== flowQueue || record.flow !== null)
     throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
   return record;
 }

@@ -15,7 +15,7 @@ import { capOf, waitBehindCap } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/waits.ts";
 import { isTerminal, terminalStates } from "../../model/job-state.ts";
 import { replayChange } from "../../model/operate.ts";
-import type { OperatorChange } from "../../model/operate.ts";
+import type { OperatorChange, ReplayChange } from "../../model/operate.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
 import { owedPut } from "../../store/rules/arrive.ts";
 import { hasPassedOn } from "../../store/rules/member.ts";
@@ -120,7 +120,7 @@ async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<R
 export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promise<string> {
   const { parks, runs, steps, unfreed, capped, behindCap, added } = JSON.parse(body) as ReplayPlan;
   await Promise.all(parks.map((step) => take(engine, root, step, park)));
-  await Promise.all(runs.map((run) => take(engine, root, run, hold)));
+  await Promise.all(runs.map((run) => take(engine, root, run, (record) => hold(engine, record, capped))));
   // One behind the other: each counts those before it as they stand.
   for (const step of steps)
     await take(engine, root, step, (record) =>
@@ -196,9 +196,17 @@ function park(): OperatorChange {
   return { states: ["blocked"], next: { ...again, parents: [], waits: never } };
 }
 
-function hold({ attempts }: JobRecord): OperatorChange {
+/** Far longer than anybody takes to go through a plan. */
+const heldMs = 365 * 24 * 60 * 60 * 1000;
+
+/**
+ * A node is held back until the plan is through. One that holds its group is scheduled, which keeps its place there, and not
+ * blocked: that gives the group up, as a node must that is to wait for others, which may be of the same group.
+ */
+function hold(engine: Engine, record: JobRecord, capped: readonly string[]): OperatorChange {
+  if (record.keepsLane === 1 && !isBehindCap(record, capped)) return replayAfter(engine, record, heldMs);
   const next: Block = { ...again, parents: [], waits: never, attempt: 0 };
-  return { states: terminalStates, next, attempts: noteNewRound(attempts) };
+  return { states: terminalStates, next, attempts: noteNewRound(record.attempts) };
 }
 
 function waitAgain(root: string, record: JobRecord, added: readonly string[]): OperatorChange {
@@ -213,15 +221,22 @@ function waitAgain(root: string, record: JobRecord, added: readonly string[]): O
   return { states: [...terminalStates, "blocked"], next, ...log };
 }
 
-function letGo(
-  engine: Engine,
-  { id, policy, queue, attempts }: JobRecord,
-  capped: readonly string[],
-): OperatorChange {
-  const path = pathOfId(id);
-  if (isItem(path) && capped.includes(path.slice(0, path.lastIndexOf("."))))
-    return { states: ["blocked"], next: waitBehindCap("replayed") };
+function letGo(engine: Engine, record: JobRecord, capped: readonly string[]): OperatorChange {
+  if (isBehindCap(record, capped)) return { states: ["blocked"], next: waitBehindCap("replayed") };
+  const { next } = replayAfter(engine, record, 0);
+  return record.state === "scheduled"
+    ? { states: ["scheduled"], next: { ...next, keepsLane: true } }
+    : { states: ["blocked"], next };
+}
+
+function replayAfter(engine: Engine, { policy, queue, attempts }: JobRecord, inMs: number): ReplayChange {
   const decided = engine.readPolicy(policy, queue);
-  const options = { due: { inMs: 0 }, resetsAttempts: true, strideMs: engine.settings.strideMs };
-  return { states: ["blocked"], next: replayChange({ policy: decided, attempts }, options).next };
+  const options = { due: { inMs }, resetsAttempts: true, strideMs: engine.settings.strideMs };
+  return replayChange({ policy: decided, attempts }, options);
+}
+
+/** Whether this is an item of a map that lets so many run at once. */
+function isBehindCap({ id }: JobRecord, capped: readonly string[]): boolean {
+  const path = pathOfId(id);
+  return isItem(path) && capped.includes(path.slice(0, path.lastIndexOf(".")));
 }

@@ -101,7 +101,7 @@ export class Publishing {
       const answer = await submit({ jobs, checks: [{ kind: topicKind, id: name, version }] });
       if (answer.kind === "ok")
         return { subscriptions: subscriptions.map((each) => each.name), jobs, answer };
-      if (answer.reason !== "doc-changed") throw refusalError(answer);
+      if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
     }
     throw contendedTopic(name);
   }

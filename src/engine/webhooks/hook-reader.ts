@@ -136,15 +136,16 @@ export class HookReader {
   ): Promise<void> {
     const { positions, gaps, version } = reading;
     const { cursor } = positions;
+    const jobs = events.map(this.#toDelivery);
     const answer = await this.#engine.submit({
-      jobs: events.map(this.#toDelivery),
+      jobs,
       docs: [positionPut(this.hook.name, { cursor, gaps }, guardOf(version))],
       checks,
     });
     if (answer.kind === "ok") return this.#saved(reading, cursor, version + 1);
     // Whoever goes on begins at what is written.
     if (answer.reason === "doc-changed") this.#reading = null;
-    else throw refusalError(answer);
+    else throw refusalError(answer, jobs);
   }
 
   async #save(reading: Reading): Promise<void> {

@@ -9,6 +9,7 @@ import { MillraceError, notYetSupported } from "../../model/error.ts";
 import { placeOfId } from "../../model/flow/flow-meta.ts";
 import { createIdMinter } from "../../model/job-id.ts";
 import { checkName } from "../../model/name.ts";
+import { checkNumber } from "../../model/option.ts";
 import { createPlacement } from "../../model/placement.ts";
 import { describeError } from "../../model/attempt-log.ts";
 import { readEnqueueOptions } from "../../engine/job-options.ts";
@@ -148,6 +149,7 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
 
   get progress(): JobContext["progress"] {
     return (value, message, data) => {
+      checkNumber(value, "progress");
       const text = message === undefined ? {} : { message };
       this.#say({ type: "progress", run: this.#run, value, ...text }, "data", data);
     };
