@@ -10,6 +10,7 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
+import { sayJson } from "../cli/run-millrace.ts";
 import { millOn } from "../support/mill-on.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
@@ -110,6 +111,7 @@ test("a process that opens meanwhile works on the other partitions, and those of
   const { jobs, missing } = await late.jobs.list({ limit: 100 });
   expect(missing).toEqual(silent);
   expect(jobs).toHaveLength(partitions - silent.length);
+  expect(await sayJson(["list", "--store", cluster.url])).toMatchObject({ missing: silent });
   const done = new Set<string>();
   await late.work([handler(tick, async (run) => void done.add(run.id))]);
   await until("the jobs of the others have run", () => done.size === partitions - silent.length);
