@@ -34,10 +34,18 @@ export async function openMillraceOn(
   try {
     if (engine.retention.isUndeclared) await engine.retention.learn();
   } catch (error) {
-    await store.close();
-    throw error;
+    // The worker and the retention duty go on trying, and nothing is pruned before.
+    if (!(await isPartMissing(store))) {
+      await store.close();
+      throw error;
+    }
   }
   return new Millrace(engine, duties);
+}
+
+async function isPartMissing(store: Store): Promise<boolean> {
+  await store.describe().catch(() => undefined);
+  return (store.missing?.() ?? []).length > 0;
 }
 
 const later = ["s3", "gs", "az", "file", "http", "https"];

@@ -65,7 +65,7 @@ describe("a watch", () => {
 
   test("notes how far the feed has come four times a minute; of several in one process each so much more rarely", async () => {
     for (const watches of [1, 16]) {
-      const { watch, feed, advanceMs } = aShared({ watches });
+      const { watch, feed, advanceMs } = aShared({ watches: () => watches });
       watch.add(() => undefined);
       await advanceMs(1000);
       feed.reads = 0;

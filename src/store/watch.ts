@@ -75,7 +75,7 @@ export interface WatchOptions {
    * How many watches this process has on partitions of one store: each makes its notes so much more rarely that
    * together they ask no more than one would.
    */
-  readonly watches?: number;
+  readonly watches?: () => number;
 }
 
 export interface Watch {
@@ -86,7 +86,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, readRoute, deafLookMs = slowMs.deaf, watches = 1 } = options;
+  const { timers, readFeed, listen, readRoute, deafLookMs = slowMs.deaf, watches = () => 1 } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -122,7 +122,7 @@ export function openWatch(options: WatchOptions): Watch {
     if (isOwed && !isFailed) void look();
     else
       slow = timers.setTimer(
-        isListening() && !isOwed ? slowMs.note * watches : deafLookMs,
+        isListening() && !isOwed ? slowMs.note * watches() : deafLookMs,
         () => void look(),
         false,
       );

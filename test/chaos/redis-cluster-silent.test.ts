@@ -10,6 +10,7 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
+import { sayJson } from "../cli/run-millrace.ts";
 import { millOn } from "../support/mill-on.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
@@ -90,4 +91,31 @@ test("jobs of the other partitions start within half a second at the median of t
   victim.server.process.kill("SIGCONT");
   await there;
   await until("the job of the silent one has run", () => done.size === n);
+}, 180_000);
+
+test("a process that opens meanwhile works on the other partitions, and those of the silent one come in", async () => {
+  const id = (number: number): string => {
+    for (let n = 0; ; n++) if (placement.ofId(`job-${n}`) === number) return `job-${n}`;
+  };
+  const producer = await openMill();
+  for (let number = 0; number < partitions; number++)
+    await producer.enqueue(tick, { dueAt: 0 }, { id: id(number) });
+  const owners = await Promise.all(
+    Array.from({ length: partitions }, (_, number) => cluster.ownerOf(slotOf(`{millrace:${number}}`))),
+  );
+  // The one with partition 0, which would say how many there are.
+  const silent = [...owners.keys()].filter((number) => owners[number] === owners[0]);
+  owners[0]!.server.process.kill("SIGSTOP");
+
+  const late = await openMill();
+  const { jobs, missing } = await late.jobs.list({ limit: 100 });
+  expect(missing).toEqual(silent);
+  expect(jobs).toHaveLength(partitions - silent.length);
+  expect(await sayJson(["list", "--store", cluster.url])).toMatchObject({ missing: silent });
+  const done = new Set<string>();
+  await late.work([handler(tick, async (run) => void done.add(run.id))]);
+  await until("the jobs of the others have run", () => done.size === partitions - silent.length);
+
+  owners[0]!.server.process.kill("SIGCONT");
+  await until("all have run", () => done.size === partitions);
 }, 180_000);

@@ -5,6 +5,7 @@
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readLeftAlone, readSetAside } from "../../client/quarantined.ts";
+import { unlessMissing } from "../../client/unless-missing.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { withoutHidden } from "../../model/hidden-queue.ts";
@@ -49,8 +50,8 @@ export const doctor: Command = {
         ...indexFindings(repaired),
         ...(await asideFindings(store)),
         ...(await overdueFindings(store, described.now)),
-        ...(await quarantineFindings(store)),
-        ...(await fleetFindings(store, described.now)),
+        ...(await unlessMissing(store, () => quarantineFindings(store), [])),
+        ...(await unlessMissing(store, () => fleetFindings(store, described.now), [])),
       ];
       const { kind, durability, acknowledged, schemaVersion, epoch, partitions, capabilities } = described;
       const report = {

@@ -86,6 +86,16 @@ export class Health {
     call.then(over, over);
   }
 
+  /** The partition was not there when the store was opened. */
+  opensLate(opening: Promise<unknown>): void {
+    this.fellSilent();
+    this.awaits(opening);
+    opening.then(
+      () => this.answered("describe"),
+      (error: unknown) => this.failed("describe", error),
+    );
+  }
+
   /** What is wrong with it now; null for nothing. */
   get trouble(): { readonly failures: number; readonly error: unknown } | null {
     const nowMs = this.#nowMs();

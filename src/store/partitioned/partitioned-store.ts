@@ -41,6 +41,8 @@ interface PartitionedOptions {
   readonly platform: Timekeeper;
   /** Tests choose the partitions themselves. */
   readonly placement?: Placement;
+  /** How the opening ends of those that did not answer it in time. They are away until then. */
+  readonly late?: ReadonlyMap<number, Promise<unknown>>;
 }
 
 /** How long after the first watch hints may still be missed, because not all partitions are listened to yet. */
@@ -57,6 +59,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     const outlook = new Outlook();
     return { number, store, outlook, health: new Health(nowMs, () => returned(outlook)) };
   });
+  for (const [number, opening] of options.late ?? []) partitions[number]?.health.opensLate(opening);
   const watchers = new Set<(hint: Hint) => void>();
   let unwatches: Unwatch[] = [];
   let watchedMs = 0;

@@ -82,6 +82,7 @@ export async function auditIndexes(
     const next = answer.cursor === null ? (isLast ? null : `${number + 1}:`) : `${number}:${answer.cursor}`;
     return { ...answer, checkedIn: { [number]: answer.checked }, cursor: next };
   }
-  throwFirst(reached);
+  // Further on in a walk others have answered: it ends without those that are left.
+  if (cursor === null) throwFirst(reached);
   return { checked: 0, repaired: {}, cursor: null };
 }

@@ -42,6 +42,8 @@ export interface Connection {
    * Answers how many partitions the store has.
    */
   enter(): Promise<number>;
+  /** How many partitions the store has; 1 before it is entered. */
+  readonly partitions: () => number;
   close(): Promise<void>;
 }
 
@@ -64,8 +66,8 @@ export interface ConnectionOptions extends SharedOptions {
   readonly client: RedisClient;
   /** The hash tag that all keys begin with. */
   readonly tag: string;
-  /** How many partitions the store must have, as an argument of lua/enter.ts. */
-  readonly partitions: string;
+  /** How many partitions the store must have, as an argument of lua/enter.ts; read until it is entered. */
+  readonly partitions: () => string;
   /** Made for every connection before a call travels on it: it may lead to another server than the last one. */
   readonly check: (ask: Connection["ask"]) => Promise<Pick<ServerFacts, "waitsForFile">>;
 }
@@ -88,7 +90,9 @@ export function openConnection(options: ConnectionOptions): Connection {
   let isClosed = false;
   let inFlight = 0;
   let epoch = 0;
-  let partitions = options.partitions;
+  let partitions: string | null = null;
+  /** Before that nothing is asked of the partition: nobody knows whether it is of this layout, and of this store. */
+  let isEntered = false;
   let waitsForFile = false;
   let onIdle: (() => void) | null = null;
   let trouble: Error | null = null;
@@ -199,7 +203,12 @@ export function openConnection(options: ConnectionOptions): Connection {
     for (let round = 1; ; round++) {
       try {
         await whenChecked();
-        const given = [String(epoch), String(layoutVersion), valueText(now()), partitions];
+        const given = [
+          String(epoch),
+          String(layoutVersion),
+          valueText(now()),
+          partitions ?? options.partitions(),
+        ];
         const answer = await send("FCALL", ["mr1_enter", "1", tag, ...given], false);
         const [raised, made] = answer as [string, string];
         epoch = Number(raised);
@@ -212,10 +221,19 @@ export function openConnection(options: ConnectionOptions): Connection {
     }
   });
 
+  /** The first entry, made by the opening; by whichever call comes next where that failed. */
+  const begin = oneAtATime(async () => {
+    await whenChecked();
+    await load();
+    await enter();
+    isEntered = true;
+  });
+
   const run = async (name: string, args: readonly string[], isWrite: boolean): Promise<unknown> => {
     for (let round = 1; ; round++) {
       const time = valueText(now());
       try {
+        if (!isEntered) await begin();
         if (client.status !== "ready" || checked !== connections) await whenChecked();
         return await send("FCALL", [name, "1", tag, time, sender, ...args], isWrite);
       } catch (error) {
@@ -249,11 +267,10 @@ export function openConnection(options: ConnectionOptions): Connection {
     ask: (command, args) => counted(() => send(command, args, false)),
     enter: () =>
       counted(async () => {
-        await whenChecked();
-        await load();
-        await enter();
+        await begin();
         return Number(partitions);
       }),
+    partitions: () => Number(partitions ?? 1),
     async close() {
       if (isClosed) return;
       isClosed = true;

@@ -93,6 +93,11 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string, isHalfWay?: true]
     "route-collision",
     "holds another queue and name under the route number of a job in this call, by chance; nothing of it was written. Rename one of them",
   ],
+  [
+    /^MRABSENT/,
+    "store-unavailable",
+    "has nothing of this store here, and nothing is made while partition 0 cannot be entered, which is made first",
+  ],
   [/^MRNEWER/, "schema-newer", "holds a store of a newer Millrace under this prefix; upgrade this one"],
 ];
 
@@ -117,6 +122,17 @@ export const isDatabaseRefused = says(/DB index is out of range|SELECT is not al
 export const isReadOnly = says(/^READONLY/);
 /** The call's time was over before its reply came. */
 export const isSilence = says(/^Command timed out/);
+
+/** A key of another type, or one that holds what no function of ours can read. */
+export function isDamage(error: unknown): boolean {
+  return says(/WRONGTYPE|user_function/)(error instanceof MillraceError ? error.cause : error);
+}
+
+/** Whether a partition that could not be entered for this may come in later; all else means a wrong set-up. */
+export function mayHeal(error: unknown): boolean {
+  if (isDamage(error)) return true;
+  return error instanceof MillraceError && error.retryable && !says(/^MRABSENT/)(error.cause);
+}
 
 function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

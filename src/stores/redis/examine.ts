@@ -4,10 +4,11 @@
  * reads: loads no library and enters nothing, so it also looks at a server that has no store yet. What a user may not
  * ask is left unknown.
  */
-import { MillraceError } from "../../model/error.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { openConnection } from "./connection.ts";
 import type { Connection } from "./connection.ts";
+import { clusterPartitions } from "./open-several.ts";
 import { readKeys } from "./examine-keys.ts";
 import type { PartitionCondition } from "./examine-keys.ts";
 import { layoutVersion } from "./library.ts";
@@ -48,23 +49,37 @@ export interface ExamineOptions {
 
 const callTimeoutMs = 30_000;
 
+/** Those that answer. */
 export function examineRedis(options: ExamineOptions): Promise<RedisCondition> {
   return look(options, async (servers, prefix) => {
     const conditions: ServerCondition[] = [];
-    for (const { address, ask } of servers) conditions.push(await examineServer(address, ask, prefix));
+    let trouble: unknown = null;
+    for (const { address, ask } of servers)
+      await examineServer(address, ask, prefix).then(
+        (condition) => conditions.push(condition),
+        (error: unknown) => (trouble = ifAway(error)),
+      );
+    if (conditions.length === 0) throw trouble;
     return { prefix, servers: conditions };
   });
 }
 
-/** From 0 where the prefix has no store. Throws for a store of a newer layout and for keys of another program. */
+/**
+ * From 0 where the prefix has no store. Throws for a store of a newer layout and for keys of another program. On a
+ * cluster any of its partitions will do: the server of the first may be away.
+ */
 export function readRedisVersion(options: ExamineOptions): Promise<{ from: number; to: number }> {
   return look(options, async (servers, prefix) => {
+    let trouble: unknown = null;
     for (const { ask } of servers) {
-      const fields = ["kind", "version"];
-      const answer = await ask("HMGET", [`${tagOf(prefix, 0)}:meta`, ...fields]).catch(elsewhere);
-      if (answer === null) continue;
-      const [kind, version] = answer as (string | null)[];
-      if (kind === null && version === null) continue;
+      const found = await readMeta(ask, prefix, servers.length > 1 ? clusterPartitions : 1).catch(
+        (error: unknown) => {
+          trouble = ifAway(error);
+          return null;
+        },
+      );
+      if (found === null) continue;
+      const [kind, version] = found;
       const from = Number(version);
       if (kind !== "millrace" || !Number.isInteger(from) || from < 1) {
         const sentence = `The prefix ${prefix} has keys of another program. Choose another prefix.`;
@@ -74,8 +89,31 @@ export function readRedisVersion(options: ExamineOptions): Promise<{ from: numbe
       const sentence = `The prefix ${prefix} holds a store of a newer Millrace (layout ${from}, this one knows ${layoutVersion}). Upgrade this process.`;
       throw new MillraceError("schema-newer", sentence);
     }
+    if (trouble !== null) throw trouble;
     return { from: 0, to: layoutVersion };
   });
+}
+
+/** Of the first partition that is there, on this server. */
+async function readMeta(
+  ask: Connection["ask"],
+  prefix: string,
+  partitions: number,
+): Promise<readonly (string | null)[] | null> {
+  for (let number = 0; number < partitions; number++) {
+    const meta = `${tagOf(prefix, number)}:meta`;
+    const answer = (await ask("HMGET", [meta, "kind", "version"]).catch(elsewhere)) as
+      | (string | null)[]
+      | null;
+    if (answer?.some((field) => field !== null) === true) return answer;
+  }
+  return null;
+}
+
+/** A server of a cluster that is away keeps nobody from the others. */
+function ifAway(error: unknown): unknown {
+  if (isMillraceError(error, "store-unavailable")) return error;
+  throw error;
 }
 
 /** A server of a cluster that does not have the key says who does. */
@@ -99,7 +137,7 @@ async function look<Answer>(
   const opened: Connection[] = [];
   const open = (address: string): Asked => {
     const check = async (): Promise<{ waitsForFile: boolean }> => ({ waitsForFile: false });
-    const nothing = { tag: "", sender: "", now: () => null, replicas: 0, partitions: "", check };
+    const nothing = { tag: "", sender: "", now: () => null, replicas: 0, partitions: () => "", check };
     const client = servers.connect(address);
     const connection = openConnection({ client, platform, where, callTimeoutMs, ...nothing });
     opened.push(connection);

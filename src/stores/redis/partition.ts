@@ -72,18 +72,19 @@ export interface PartitionOptions extends SharedOptions {
 export interface Opening {
   readonly number: number;
   /** How many there must be; in words of lua/enter.ts. */
-  readonly wanted: string;
+  readonly wanted: () => string;
   readonly client: RedisClient;
   readonly connectListener: () => RedisClient;
 }
 
-export interface OpenPartition {
+export interface PreparedPartition {
+  /** Enters by itself with the first call where that was not done, or failed. */
   readonly store: Store;
-  /** How many partitions the whole store has. */
-  readonly partitions: number;
+  /** Answers how many partitions the whole store has. */
+  readonly enter: () => Promise<number>;
 }
 
-export async function openPartition(options: PartitionOptions, opening: Opening): Promise<OpenPartition> {
+export function preparePartition(options: PartitionOptions, opening: Opening): PreparedPartition {
   const { platform, callTimeoutMs, sender, wishes } = options;
   const { client, wanted } = opening;
   const tag = tagOf(options.prefix, opening.number);
@@ -91,15 +92,11 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
   const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
     (facts = await checkServer(ask, wishes));
   const connection = openConnection({ ...options, client, tag, check, partitions: wanted });
-  const partitions = await connection.enter().catch(async (error: unknown) => {
-    await connection.close();
-    throw error;
-  });
 
   const own = `${sender}${fieldEnd}`;
   const watch = openWatch({
     timers: platform,
-    watches: partitions,
+    watches: () => connection.partitions(),
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
     readRoute,
     listen: ({ heard, changed }) =>
@@ -154,7 +151,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
       return closing;
     },
   };
-  return { store, partitions };
+  return { store, enter: () => connection.enter() };
 }
 
 /** All keys of a partition begin with it, so that they live in one slot of a cluster. */

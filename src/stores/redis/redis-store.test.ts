@@ -57,16 +57,6 @@ describe("opening", () => {
     expect(await redis.admin.hgetall("{newer:0}:meta")).toEqual({ kind: "millrace", version: "99" });
   });
 
-  test("says which of several partitions cannot be opened", async () => {
-    await (await open({ partitions: 3 })).close();
-    await redis.admin.del(`{${redis.prefix}:2}:lease`);
-    await redis.admin.set(`{${redis.prefix}:2}:lease`, "another program's");
-    await expect(open({ partitions: 3 })).rejects.toMatchObject({
-      code: "not-a-store",
-      message: expect.stringMatching(/^Partition 2 of 3 cannot be opened\. /),
-    });
-  });
-
   test("refuses a prefix with braces, a URL of another kind and a client that is none", async () => {
     await expect(open({ prefix: "a{b" })).rejects.toMatchObject({ code: "invalid-option" });
     await expect(open({ url: "http://127.0.0.1" })).rejects.toMatchObject({ code: "unknown-store" });

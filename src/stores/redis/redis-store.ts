@@ -6,17 +6,16 @@
  *  one partition       partition.ts ─► connection
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
  */
-import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
 import { partitionsMax } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { partitionedStore } from "../../store/partitioned/partitioned-store.ts";
 import type { Store } from "../../store/store.ts";
-import { ClusterNodes } from "./cluster-nodes.ts";
-import { slotOf } from "./cluster-slot.ts";
-import { openPartition, tagOf } from "./partition.ts";
-import type { OpenPartition, Opening, PartitionOptions } from "./partition.ts";
+import { isDamage } from "./errors.ts";
+import { openSeveral } from "./open-several.ts";
+import { preparePartition } from "./partition.ts";
+import type { PartitionOptions } from "./partition.ts";
 import { findServers } from "./redis-servers.ts";
 import type { RedisServers } from "./redis-servers.ts";
 
@@ -48,8 +47,6 @@ export const defaultPrefix = "millrace";
 const defaultCallTimeoutMs = 30_000;
 const callTimeoutMaxMs = 600_000;
 const replicasMax = 100;
-/** Slots with large hashes move badly, and few of them spread badly over servers. */
-const clusterPartitions = 16;
 
 export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const { platform, clock = "server", allowEviction = false } = options;
@@ -70,72 +67,41 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     // Never behind the last time given, whatever the machine's clock does.
     now: () => (clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()))),
   };
-  const wanted = given === null ? `?${isCluster ? clusterPartitions : 1}` : String(given);
   if (!isCluster && (given ?? 1) === 1) {
-    const only = await openAlone(shared, servers, wanted);
-    if (only.partitions === 1) return only.store;
-    await only.store.close();
+    const only = await openAlone(shared, servers, given);
+    if (only !== null) return only;
   }
-  const stores = await openSeveral(shared, servers, wanted);
+  const { stores, late } = await openSeveral(shared, servers, given);
   const [first] = stores as [Store];
   if (stores.length === 1) return first;
   const { placement } = options;
-  return partitionedStore(stores, { platform, ...(placement === undefined ? {} : { placement }) });
+  return partitionedStore(stores, { platform, late, ...(placement === undefined ? {} : { placement }) });
 }
 
-function openAlone(
+/** Null for a store of several partitions, whose first one cannot be entered. */
+async function openAlone(
   shared: PartitionOptions,
   { seeds, connect }: RedisServers,
-  wanted: string,
-): Promise<OpenPartition> {
+  given: number | null,
+): Promise<Store | null> {
   const open = (): ReturnType<typeof connect> => connect(seeds[0] as string);
-  return openPartition(shared, { number: 0, wanted, client: open(), connectListener: open });
-}
-
-async function openSeveral(
-  shared: PartitionOptions,
-  servers: RedisServers,
-  wanted: string,
-): Promise<readonly Store[]> {
-  const { platform, prefix } = shared;
-  const { seeds, connect, isCluster } = servers;
-  const nodes = new ClusterNodes({ platform, seeds, connect, kind: isCluster ? "cluster" : "alone" });
-  let listening: ClusterNodes | null = null;
-  const connectListener = (): ReturnType<typeof connect> => {
-    const kind = isCluster ? "any" : "alone";
-    listening ??= new ClusterNodes({ platform, seeds, connect, kind, addresses: () => nodes.addresses });
-    return listening.view(null);
-  };
-  const opening = (number: number, count: string): Opening => ({
-    number,
-    wanted: count,
-    client: nodes.view(slotOf(tagOf(prefix, number))),
-    connectListener,
+  const wanted = (): string => (given === null ? "?1" : "1");
+  const { store, enter } = preparePartition(shared, {
+    number: 0,
+    wanted,
+    client: open(),
+    connectListener: open,
   });
-  const { store: first, partitions } = await openPartition(shared, opening(0, wanted));
-  const others = await Promise.allSettled(
-    Array.from({ length: partitions - 1 }, (_, index) =>
-      openPartition(shared, opening(index + 1, String(partitions))),
-    ),
-  );
-  const stores = [
-    first,
-    ...others.flatMap((each) => (each.status === "fulfilled" ? [each.value.store] : [])),
-  ];
-  const failedAt = others.findIndex((each) => each.status === "rejected");
-  if (failedAt >= 0) {
-    await Promise.all(stores.map((store) => store.close()));
-    throw inPartition((others[failedAt] as PromiseRejectedResult).reason, failedAt + 1, partitions);
+  try {
+    if ((await enter()) === 1) return store;
+  } catch (error) {
+    if (given !== null || !isDamage(error)) {
+      await store.close();
+      throw error;
+    }
   }
-  return stores;
-}
-
-/** The same error, saying which of several partitions it is about. */
-function inPartition(error: unknown, number: number, partitions: number): unknown {
-  if (!isMillraceError(error)) return error;
-  const { code, message, outcome, cause } = error;
-  const sentence = `Partition ${number} of ${partitions} cannot be opened. ${message}`;
-  return new MillraceError(code, sentence, { outcome, ...(cause === undefined ? {} : { cause }) });
+  await store.close();
+  return null;
 }
 
 function readPartitions(given: number | string | null | undefined): number | null {

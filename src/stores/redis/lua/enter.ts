@@ -10,9 +10,9 @@
  *  fence    epoch * 2^32 + (ms mod 2^27) * 16: the floor of all fences under this entry. epoch >= ms / 2^27, ms since
  *           2026
  *  enter    highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions: n, or
- *           ?n where any will do and n if nobody has said yet
+ *           ?n where any will do and n if nobody has said yet, !n where nothing is made that is not there, !0 for any
  *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout),
- *           MRPARTITIONS (made with another number)
+ *           MRPARTITIONS (made with another number), MRABSENT (nothing there, and none is to be made)
  *  now      -> time, epoch, by how much the store's clock is ahead of the server's
  */
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
@@ -91,9 +91,10 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
   local m = call("HMGET", k.meta, "version", "token", "epoch", "partitions")
   if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
-  local mark, wanted = match(args[4], "^(%??)(%d+)$")
+  local mark, wanted = match(args[4], "^([?!]?)(%d+)$")
+  if mark == "!" and not m[4] then return redis.error_reply("MRABSENT") end
   local partitions = m[4] or wanted
-  if mark == "" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
+  if mark ~= "?" and wanted ~= "0" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
   proveRights(tag, k)
   local server = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid") .. "-"
   local epoch = tonumber(m[3] or 0)
