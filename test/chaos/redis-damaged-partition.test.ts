@@ -1,6 +1,6 @@
 /**
- * One of four partitions has a key of another program, whichever: new processes open the store all the same, those of the
- * command line and workers with settings that they write into the store.
+ * One of four partitions has a key of another program, whichever: new processes open the store all the same, those of
+ * the command line and workers with settings that they write into the store.
  */
 import { expect, test } from "vitest";
 import { openMillrace } from "../../src/open.ts";

@@ -200,8 +200,8 @@ function park(): OperatorChange {
 const heldMs = 365 * 24 * 60 * 60 * 1000;
 
 /**
- * A node is held back until the plan is through. One that holds its group is scheduled, which keeps its place there, and not
- * blocked: that gives the group up, as a node must that is to wait for others, which may be of the same group.
+ * A node is held back until the plan is through. One that holds its group is scheduled, which keeps it first there, and
+ * not blocked: that gives the group up, as a node must that is to wait for others, which may be of the same group.
  */
 function hold(engine: Engine, record: JobRecord, capped: readonly string[]): OperatorChange {
   if (record.keepsLane === 1 && !isBehindCap(record, capped)) return replayAfter(engine, record, heldMs);
