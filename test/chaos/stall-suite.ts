@@ -3,6 +3,8 @@
  * it the workers are back at nine tenths of what they did before, and no renewal was sent while another one was open.
  * MILLRACE_STALL_MS makes the stalls longer (30000, say), MILLRACE_STALL_LEASE the leases (15s, say).
  */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { job } from "../../src/engine/definition.ts";
@@ -29,6 +31,13 @@ export interface StallSubject {
   readonly store: Store;
   /** Holds the store up for `stallMs`. */
   readonly stall: () => Promise<void>;
+}
+
+/** The worker's process, which is this one, stands still. The shell that stops it lets it go on, however it ends. */
+export async function stopWorkers(): Promise<void> {
+  const { pid } = process;
+  const script = `trap 'kill -CONT ${pid}' EXIT; kill -STOP ${pid}; sleep ${stallMs / 1000}`;
+  await once(spawn("sh", ["-c", script], { stdio: "ignore" }), "exit");
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Stalls of SQLite (a stranger holds the file's write lock) and of Redis (its server stands still; a stranger pauses
- * it).
+ * Stalls of SQLite (a stranger holds the file's write lock) and of Redis (its server stands still), and of workers on
+ * both.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { nodePlatform as platform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
-import { runStallSuite, stallMs } from "./stall-suite.ts";
+import { runStallSuite, stallMs, stopWorkers } from "./stall-suite.ts";
 import type { StallSubject } from "./stall-suite.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-stall-"));
@@ -24,28 +24,24 @@ const onRedis = (stall: () => Promise<void>) => async (): Promise<StallSubject> 
   stall,
 });
 
+const onSqlite = (stall: (path: string) => Promise<void>) => async (): Promise<StallSubject> => {
+  const path = join(mkdtempSync(join(folder, "file-")), "jobs.db");
+  return { store: await openSqliteStore({ path, platform }), stall: () => stall(path) };
+};
+
 runStallSuite({
-  "a write lock of another program on the SQLite file": async () => {
-    const path = join(folder, "jobs.db");
-    const store = await openSqliteStore({ path, platform });
-    return {
-      store,
-      async stall() {
-        const stranger = new DatabaseSync(path);
-        stranger.exec("PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE");
-        await sleep(stallMs);
-        stranger.exec("COMMIT");
-        stranger.close();
-      },
-    };
-  },
+  "a write lock of another program on the SQLite file": onSqlite(async (path) => {
+    const stranger = new DatabaseSync(path);
+    stranger.exec("PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE");
+    await sleep(stallMs);
+    stranger.exec("COMMIT");
+    stranger.close();
+  }),
+  "a process with workers on SQLite that stood still": onSqlite(stopWorkers),
   "a Redis server that stood still": onRedis(async () => {
     redis.server.process.kill("SIGSTOP");
     await sleep(stallMs);
     redis.server.process.kill("SIGCONT");
   }),
-  "a CLIENT PAUSE of Redis": onRedis(async () => {
-    await redis.admin.call("CLIENT", "PAUSE", String(stallMs), "ALL");
-    await sleep(stallMs);
-  }),
+  "a process with workers on Redis that stood still": onRedis(stopWorkers),
 });
