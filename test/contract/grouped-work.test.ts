@@ -78,19 +78,24 @@ describe.each(places)("on %s", (_title, place) => {
       const counts = Object.values(await mill.jobs.counts());
       return counts.every(({ ready = 0, running = 0, scheduled = 0 }) => ready + running + scheduled === 0);
     });
+  /** Jobs of a group of one that hold it when they have failed, as the n-th run does. */
+  const holdingSteps = async (failingRun: number) => {
+    const mill = await processes()();
+    const group = { key: ({ key }: Work) => key, concurrency: 1, holdsOnFailure: true };
+    const step = job<Work>("step", { group, retry: { attempts: 1 } });
+    const ran: number[] = [];
+    const run = ({ input: { n } }: JobContext<Work>): void => {
+      ran.push(n);
+      if (ran.length === failingRun) throw new Error("once");
+    };
+    await mill.work([handler(step, run)], { concurrency: 4 });
+    return { mill, step, ran };
+  };
 
   test(
     "a node that failed and holds its group is the first of it again when its flow is replayed",
     async () => {
-      const mill = await processes()();
-      const group = { key: ({ key }: Work) => key, concurrency: 1, holdsOnFailure: true };
-      const step = job<Work>("step", { group, retry: { attempts: 1 } });
-      const ran: number[] = [];
-      const run = ({ input: { n } }: JobContext<Work>): void => {
-        ran.push(n);
-        if (ran.length === 1) throw new Error("once");
-      };
-      await mill.work([handler(step, run)], { concurrency: 4 });
+      const { mill, step, ran } = await holdingSteps(1);
       const orders = flow("orders");
       orders.add("first", step, { key: "acc", n: 1 });
       const submitted = await mill.submit(orders);
@@ -108,15 +113,7 @@ describe.each(places)("on %s", (_title, place) => {
   test(
     "a node that failed and holds its group gives it up where it is to wait for another of the group",
     async () => {
-      const mill = await processes()();
-      const group = { key: ({ key }: Work) => key, concurrency: 1, holdsOnFailure: true };
-      const step = job<Work>("step", { group, retry: { attempts: 1 } });
-      const ran: number[] = [];
-      const run = ({ input: { n } }: JobContext<Work>): void => {
-        ran.push(n);
-        if (ran.length === 2) throw new Error("once");
-      };
-      await mill.work([handler(step, run)], { concurrency: 4 });
+      const { mill, step, ran } = await holdingSteps(2);
       const orders = flow("orders");
       const first = orders.add("first", step, { key: "acc", n: 1 });
       orders.add("second", step, { key: "acc", n: 2 }, { after: first });
