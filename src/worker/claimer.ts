@@ -7,9 +7,10 @@
  *    ▲                                                                    └──failed, given up──► backing off ──┐
  *    └─────────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
- * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs
- * are run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs; the renewal looks
- * for them. Where a gate held jobs back that opens by its own clock, the next claim goes out when it does.
+ * On a store that works beside this process the next claim goes out as soon as one has come in that left a pool hungry,
+ * before its jobs are run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs;
+ * the renewal looks for them. Where a gate held jobs back that opens by its own clock, the next claim goes out when it
+ * does.
  */
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";
@@ -138,11 +139,7 @@ export class Claimer {
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
   consider(): void {
     if (this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
-    if (this.#isScheduled) {
-      if (this.behind.leavesEarly()) this.#engine.turn.endNow();
-      return;
-    }
-    if (!this.#hasAppetite(noneArriving)) return;
+    if (this.#isScheduled || !this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
     this.#engine.turn.atEnd(this.#claimNow);
   }
@@ -204,7 +201,7 @@ export class Claimer {
   }
 
   async #claim(arriving: ReadonlyMap<Pool, number>): Promise<void> {
-    const { owner, leaseMs, renewal, slots, closedGates } = this.#options;
+    const { owner, leaseMs, renewal, slots, settling, closedGates } = this.#options;
     const asked: Asked[] = [];
     let left: number = storeLimits.claimJobsMax;
     for (const pool of this.#poolsInTurn()) {
@@ -243,23 +240,26 @@ export class Claimer {
     // come to.
     const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
     const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
-    for (const pool of new Set(asked.map((each) => each.pool))) {
-      this.#standBy.claimed(pool, got.has(pool));
-    }
+    const filled = new Set<Pool>();
     for (const { pool, kind, offer } of asked) {
-      if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
-      else {
+      if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) {
+        this.#routes.keepHungry(pool, kind.order);
+        filled.add(pool);
+      } else {
         kind.isHungry ||= !kind.hasOfferedAll;
         pool.isHungry ||= kind.isHungry;
         closedGates.suspect(pool);
       }
     }
+    for (const pool of new Set(asked.map((each) => each.pool))) {
+      this.#standBy.claimed(pool, got.has(pool));
+      if (!filled.has(pool)) this.behind.cameShort(pool, got.get(pool) ?? 0, settling.count);
+    }
     if (answer.opensInMs !== undefined) this.#wakeIn(answer.opensInMs);
     if (answer.mustLook === true) renewal.findLost();
-    // A claim that brought less goes again behind the settles of its jobs, with what they free.
-    const goesAhead =
-      this.#engine.store.claimsAhead === true && (isFull || isCut || !this.behind.seesSettles);
-    if (goesAhead && !this.#isStopped && this.#hasAppetite(got)) {
+    // A pool that got less is sated: what its jobs free is claimed behind their settles.
+    const goesAhead = this.#engine.store.claimsAhead === true && !this.#isStopped;
+    if (goesAhead && this.#hasAppetite(got)) {
       this.#send(got);
       // The driver hands its connection out behind all that is to be done in this turn, the jobs of this claim too.
       await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));

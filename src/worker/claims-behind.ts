@@ -2,14 +2,18 @@
  * Claims right behind the settles of their turn: what a settle frees is claimed by the call behind it, without waiting
  * for its hint. It frees members of a flow, and the permits of limits and groups.
  *
- * Where permits are short, all jobs that they let through are claimed, run and settled before others can be claimed,
- * and the store and this process would wait for each other. So the claim and the settles of half of them leave early,
- * and the other half is run meanwhile.
+ * Where permits are short, all jobs that they let through would be claimed, run and settled before others can be
+ * claimed, and a store beside this process would wait for it and it for the store. So each claim asks for half of them,
+ * a lot: one lot is settled and the next claimed while the other is run.
+ *
+ *   this process  ──run A──────run B──────run A──────run B──────►
+ *   the store     ──settle, claim B──settle, claim A──settle, claim B──►
  *
  * On a store where a claim may be done before the settles ahead of it, the hint of the settle asks for the claim.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { LeasedJob } from "../store/records.ts";
+import { worthAClaim } from "./pool.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteMap } from "./route-map.ts";
 
@@ -18,14 +22,17 @@ export class ClaimsBehind {
   readonly #routes: RouteMap;
   /** Whether a claim is done behind the settles that were sent ahead of it. */
   readonly seesSettles: boolean;
-  /** Permits have come back since part of a turn left early. */
-  #hasPermits = false;
+  /** Whether the store settles and claims while this process runs jobs: only then are lots worth their claims. */
+  readonly #makesLots: boolean;
+  /** Pools whose jobs give permits back as they end. */
+  readonly #givers = new Set<Pool>();
 
   constructor(engine: Engine, routes: RouteMap) {
     this.#engine = engine;
     this.#routes = routes;
-    const { claimsOvertake, partitions = 1 } = engine.store;
+    const { claimsAhead, claimsOvertake, partitions = 1 } = engine.store;
     this.seesSettles = claimsOvertake !== true && partitions === 1;
+    this.#makesLots = this.seesSettles && claimsAhead === true;
   }
 
   /** A member of a flow has ended in this turn: that may free others, on any route. */
@@ -39,15 +46,21 @@ export class ClaimsBehind {
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
     if (!this.seesSettles || this.#engine.fleet.others > 0) return;
-    this.#routes.wake(pool, this.#routes.lanesOf(job));
-    this.#hasPermits = true;
+    this.#routes.keepHungry(pool, this.#routes.lanesOf(job));
+    if (this.#makesLots) this.#givers.add(pool);
   }
 
-  /** Whether what waits for the end of the turn is to leave now; true once for each half. */
-  leavesEarly(): boolean {
-    if (!this.#hasPermits || this.#engine.store.claimsAhead !== true) return false;
-    if (!this.#routes.pools.some(({ isHungry, isHalfDone }) => isHungry && isHalfDone)) return false;
-    this.#hasPermits = false;
-    return true;
+  /**
+   * A claim has brought less for this pool than it asked for. Where its jobs give permits back, these are short: they
+   * let through what is here and what is being settled, or fewer, where the store has answered settles of which this
+   * process is still to hear. How many jobs the slots of a batch handler have is not known, so it makes no lots.
+   */
+  cameShort(pool: Pool, got: number, settling: number): void {
+    const held = got + pool.waiting + pool.busySlots + settling;
+    if (held === 0) this.#givers.delete(pool);
+    if (!this.#givers.has(pool) || pool.jobsPerSlot > 1) return;
+    pool.permitsLet(held);
+    // The other lot is being settled: it can be claimed again before this one is run.
+    if (got > 0 && settling >= worthAClaim) this.#routes.keepHungry(pool);
   }
 }

@@ -63,4 +63,19 @@ describe("a pool", () => {
     pool.claimed(roundTripUs, roundTripUs);
     expect(pool.wanted(roundTripUs, 0)).toBe(2 + 4);
   });
+
+  test("asks for half of what permits let through, for no more than they leave, and for all once that is not known", () => {
+    const pool = newPool();
+    takeTurns(pool, 10, roundTripUs);
+    pool.permitsLet(200);
+    expect(pool.wanted(roundTripUs, 0)).toBe(100);
+    pool.busySlots = 90;
+    expect(pool.wanted(roundTripUs, 100)).toBe(0);
+    expect(pool.wanted(roundTripUs, 20)).toBe(90);
+    pool.busySlots = 0;
+    pool.permitsLet(30);
+    expect(pool.wanted(roundTripUs, 0)).toBe(30);
+    pool.permitsLet(Number.POSITIVE_INFINITY);
+    expect(pool.wanted(roundTripUs, 0)).toBe(claimed);
+  });
 });

@@ -26,8 +26,8 @@ const roundTripsAhead = 2;
 /** No more is claimed ahead than so many times what finished last: whoever comes between waits behind all of it. */
 const growth = 2;
 
-/** So many settles are worth a call of their own. */
-const worthACall = 50;
+/** So many jobs are worth a claim of their own. */
+export const worthAClaim = 50;
 
 const compactAt = 1024;
 
@@ -56,6 +56,8 @@ export class Pool {
   /** Between the last two claims, or half of what it was before. */
   #finishedLast = 0;
   #isTimed = false;
+  /** Permits are short: they let so many of its jobs through at once, as far as is known. */
+  #letThrough = Number.POSITIVE_INFINITY;
 
   constructor(options: PoolOptions) {
     this.queue = options.queue;
@@ -126,11 +128,6 @@ export class Pool {
     this.#finishedSinceClaim += count;
   }
 
-  /** Half of what it had behind the last claim has finished, and that is worth a call. */
-  get isHalfDone(): boolean {
-    return this.#finishedSinceClaim >= Math.max(worthACall, this.waiting + this.busySlots);
-  }
-
   get isEmpty(): boolean {
     return this.busySlots === 0 && this.waiting === 0;
   }
@@ -141,6 +138,11 @@ export class Pool {
     this.#busyFromUs = -1;
   }
 
+  /** Permits let no more than so many of its jobs through at once; Infinity where nothing says that they are short. */
+  permitsLet(jobs: number): void {
+    this.#letThrough = jobs;
+  }
+
   /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
   wanted(roundTripUs: number, arriving: number): number {
     if (this.slots === 0) return 0;
@@ -148,11 +150,17 @@ export class Pool {
     const lasting = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
     const ahead = this.#isTimed ? Math.min(lasting, Math.ceil(this.#finishedLast * growth)) : lasting;
     // A claim that goes out ahead may bring as much as the one that is coming in.
-    const target = Math.min(free + ahead, storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1));
+    const target = Math.min(
+      free + ahead,
+      storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1),
+      this.#letThrough - this.busySlots,
+    );
     const held = this.waiting + arriving;
     const missing = target - held;
     // Small claims cost as much as large ones: with jobs in hand, wait until half of the target is missing.
-    return held > 0 && missing * 2 < target ? 0 : Math.max(0, missing);
+    if (held > 0 && missing * 2 < target) return 0;
+    const lot = Math.max(worthAClaim, Math.ceil(this.#letThrough / 2));
+    return Math.max(0, Math.min(missing, lot));
   }
 
   /** How many of the jobs that the next claim brings find a free slot. */

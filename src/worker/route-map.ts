@@ -109,8 +109,17 @@ export class RouteMap {
     return this.#served(route)?.route.lanes ?? null;
   }
 
-  /** There may be jobs on any route of this pool, or of those with this lane order. */
+  /**
+   * There may be jobs that no claim has seen on any route of this pool, or on those with this lane order, or permits
+   * for them that are new.
+   */
   wake(pool: Pool, lanes?: LaneOrder | null): void {
+    pool.permitsLet(Number.POSITIVE_INFINITY);
+    this.keepHungry(pool, lanes);
+  }
+
+  /** The same of jobs that wait as they did, of which the next can be claimed. */
+  keepHungry(pool: Pool, lanes?: LaneOrder | null): void {
     pool.isHungry = true;
     if (lanes === undefined) this.#of(pool).wake();
     else this.#of(pool).kindOf(lanes).wake();
