@@ -138,6 +138,43 @@ test("parents that end at once on several connections free each join once and ar
   expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
 }, 60_000);
 
+test("targets that are alike are freed together, each once, while others write them anew or cancel them", async () => {
+  const [store] = stores as [Store];
+  const [parents, fan] = [40, 24];
+  const targetsOf = (at: number): string[] => Array.from({ length: fan }, (_, each) => `p${at}-${each}`);
+  const jobs = Array.from({ length: parents }, (_, at) => [
+    aMember(`p${at}`, { to: targetsOf(at).map((name) => edgeTo(name)) }),
+    ...targetsOf(at).map((name) => aMember(name, { need: 1 })),
+  ]).flat();
+  await store.submit([{ jobs: [aFlow(jobs.length), ...jobs] }]);
+  const { jobs: claimed } = await store.claim(aClaim({ max: parents, leaseMs: 60_000 }));
+  const cancelled = new Set<string>();
+  const meddle = async (each: Store, step: number): Promise<void> => {
+    for (let round = 0; round < 60; round++) {
+      const ids = [1, 2, 3].map((far) => `F.p${(round * step) % parents}-${(round * far + step) % fan}`);
+      const edit = { to: "same", event: "edited", edit: { meta: "{}" } } as const;
+      await change(
+        each,
+        [...new Set(ids)].map((id) => aChange(id, ["blocked"], edit)),
+      );
+      const [answer] = await change(each, [aChange(ids[0]!, ["blocked"], finish("cancelled"))]);
+      if (answer?.kind === "ok") cancelled.add(ids[0]!);
+    }
+  };
+  const end = async (each: Store, of: number): Promise<void> => {
+    for (const job of claimed.filter((_, at) => at % 2 === of)) await settle(each, [aSettle(job, finish())]);
+  };
+  await Promise.all([end(stores[0]!, 0), end(stores[1]!, 1), meddle(stores[2]!, 7), meddle(stores[3]!, 11)]);
+
+  const freed = (await readWholeFeed(store, 100)).flatMap(({ events }) =>
+    events.filter(({ kind }) => kind === "freed").map(({ id }) => id),
+  );
+  const all = Array.from({ length: parents }, (_, at) => targetsOf(at).map((name) => `F.${name}`)).flat();
+  expect(freed.toSorted()).toEqual(all.filter((id) => !cancelled.has(id)).toSorted());
+  expect(cancelled.size).toBeGreaterThan(0);
+  expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+}, 60_000);
+
 test("a join that is blocked anew while its parents end misses none of them", async () => {
   const [one, other] = stores as [Store, Store];
   const names = Array.from({ length: 30 }, (_, at) => `p${at}`);
