@@ -269,6 +269,8 @@ export interface PromoteAnswer {
   readonly more: boolean;
   /** As in the answer to a claim. */
   readonly nextDueInMs: number | null;
+  /** The next clock behind those that have rung; left out by a store that knows only the earliest. */
+  readonly hiddenInMs?: number;
 }
 
 export interface ReadDueRequest {

@@ -219,6 +219,34 @@ describe("duties", () => {
     }
   });
 
+  test("tell the next clock of the others behind one that has rung and cannot be answered", async () => {
+    Object.assign(sick, { fails: broken, failing: ["promoteDue"] });
+    await store.submit([
+      { jobs: [aJob({ id: "p1-a", due: { inMs: 10 } })] },
+      { jobs: [aJob({ id: "p0-a", due: { inMs: 400 } })] },
+    ]);
+    await passMs(100);
+    expect(await within(300, store.promoteDue({ max: 10 }))).toMatchObject({
+      nextDueInMs: 0,
+      hiddenInMs: 300,
+    });
+  });
+
+  test("wait for no silent partition where it alone was worth asking, so that the others' clocks are heard", async () => {
+    // From here on hints are trusted.
+    await passMs(10_000);
+    // One look at all, then at the first: the second, which is the sick one, has not been looked at for longest.
+    for (let n = 0; n < 2; n++) {
+      await promote();
+      await passMs(1);
+    }
+    await store.submit([{ jobs: [aJob({ id: "p0-a", due: { inMs: 400 } })] }]);
+    sick.fallSilent();
+    expect(await promote()).toBe(0);
+    await passMs(400);
+    expect(await promote(10)).toBe(1);
+  });
+
   test("count what a silent partition promoted once it answers", async () => {
     await store.submit([{ jobs: [aJob({ id: "p1-a", due: { inMs: 5 } })] }]);
     await passMs(10);
