@@ -1,6 +1,6 @@
 /** One of four partitions fails or falls silent: the others go on, nothing is lost with it, and it is told of. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { aClaim, aDoc, aJob, aRoute } from "../../../test/support/builders.ts";
+import { aClaim, aDoc, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
 import { failingPart } from "../../../test/support/failing-part.ts";
 import type { FailingPart } from "../../../test/support/failing-part.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
@@ -195,6 +195,23 @@ describe("leases", () => {
     sick.speak();
     await passMs(10);
     expect((await within(10, store.extendIfLeased(extend(jobs, false)))).answers).toEqual(["ok", "ok", "ok"]);
+  });
+});
+
+describe("gates", () => {
+  test("of a silent partition are not waited for by those who can do without", async () => {
+    await store.putGates([aGate("q:mail")]);
+    parts[0]?.fallSilent();
+    const read = (limitMs: number): Promise<unknown> =>
+      within(
+        limitMs,
+        store.readGates({ keys: ["q:mail"], mayFail: true }).catch((error: unknown) => error),
+      );
+    for (const limitMs of [6000, 10])
+      expect(await read(limitMs)).toMatchObject({ code: "store-unavailable" });
+    parts[0]?.speak();
+    await passMs(10);
+    expect(await read(10)).toMatchObject({ gates: [{ key: "q:mail" }] });
   });
 });
 
