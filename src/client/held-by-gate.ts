@@ -47,7 +47,7 @@ export async function readRefusing(
   const keys = [...new Set(uses.flat().map(({ key }) => key))];
   if (keys.length === 0) return uses.map(() => null);
   const nobody = { gates: [], cursor: null, now: 0 };
-  const { gates, now } = await unlessMissing(store, () => store.readGates({ keys }), nobody);
+  const { gates, now } = await unlessMissing(store, () => store.readGates({ keys, mayFail: true }), nobody);
   const byKey = new Map(gates.map((gate) => [gate.key, gate]));
   return uses.map((asked) => {
     const known = asked.flatMap(({ key, weight, cap }) => {

@@ -60,7 +60,7 @@ export class QueuePolicies {
     const asked = [...new Set(queues)];
     if (asked.length === 0) return;
     try {
-      const { gates } = await this.#around.store.readGates({ keys: asked.map(queueGateKey) });
+      const { gates } = await this.#around.store.readGates({ keys: asked.map(queueGateKey), mayFail: true });
       const bodies = new Map(gates.map(({ key, body }) => [gateName(key), body]));
       const news = asked.filter((queue) =>
         this.#heed(queue, readBody(bodies.get(queue) ?? null).queue ?? none),

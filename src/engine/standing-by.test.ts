@@ -112,6 +112,22 @@ describe("a clock that rings", () => {
     expect(passes).toEqual([{ by: 1, atMs: ringsMs }]);
   });
 
+  test("is answered at once also behind one that nobody can answer, where the store tells both", async () => {
+    const inner = store;
+    const ringsMs = 621;
+    store = {
+      ...inner,
+      async promoteDue(request) {
+        const answer = await inner.promoteDue(request);
+        const hiddenInMs = ringsMs - nowMs();
+        return hiddenInMs > 0 ? { ...answer, nextDueInMs: 0, hiddenInMs } : answer;
+      },
+    };
+    await startProcess();
+    await letRing();
+    expect(passes.map(({ atMs }) => atMs)).toContain(ringsMs);
+  });
+
   test("that promoting does not serve is answered by the duties of one process", async () => {
     for (let count = 1; count <= 3; count++) await startProcess();
     const mill = mills[2] as Millrace;

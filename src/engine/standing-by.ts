@@ -27,9 +27,10 @@ const standBy = { leastMs: 250, spreadMs: 50 };
 /** The least time to stand by behind a claim that has met a clock that has rung. */
 const standByMetMs = 30;
 /**
- * A clock that has rung hides the next one from the clock duty, because the store tells only the earliest. The duty
- * that answers the clock wakes the clock duty again; where none can (a quarantined job, a duty switched off
- * everywhere), the holder looks this often, and it bounds how late a due job becomes ready.
+ * A clock that has rung hides the next one of its partition from the clock duty, because a store tells only the
+ * earliest. The duty that answers the clock wakes the clock duty again; where none can (a quarantined job, a partition
+ * whose promotions fail, a duty switched off everywhere), the holder looks this often, and it bounds how late a due job
+ * of that partition becomes ready.
  */
 const hiddenRingMs = 250;
 /**
@@ -139,7 +140,7 @@ export class StandingBy {
     if (this.#isHolder ? rangForMs >= 0 : isHolderLate) this.#take();
     if (pass.hasMore || typeof pass.nextInMs !== "number") return pass;
     if (!isUnanswered) this.heardClock(pass.nextInMs);
-    else if (this.#isHolder) this.heardClock(hiddenRingMs);
+    else if (this.#isHolder) this.heardClock(Math.min(hiddenRingMs, pass.hiddenInMs ?? hiddenRingMs));
     else if (!this.#hasStoodBy) this.heardClock(0);
     return pass;
   }

@@ -130,8 +130,9 @@ export type GatePutAnswer =
   | { readonly kind: "ok"; readonly version: number }
   | { readonly kind: "changed"; readonly version: number };
 
+/** `mayFail`: the caller can do without; a partition that is away, or falls silent, fails it and is not waited for. */
 export type ReadGatesRequest =
-  | { readonly keys: readonly string[] }
+  | { readonly keys: readonly string[]; readonly mayFail?: boolean }
   | { readonly prefix: string; readonly after: string | null; readonly max: number };
 
 export interface ReadGatesAnswer {
@@ -269,6 +270,8 @@ export interface PromoteAnswer {
   readonly more: boolean;
   /** As in the answer to a claim. */
   readonly nextDueInMs: number | null;
+  /** The next clock behind those that have rung; left out by a store that knows only the earliest. */
+  readonly hiddenInMs?: number;
 }
 
 export interface ReadDueRequest {

@@ -24,6 +24,8 @@ export interface DutyPass {
    * look.
    */
   readonly nextInMs?: number | null;
+  /** Where that clock has rung already: the next one behind it, if the store knows. */
+  readonly hiddenInMs?: number;
 }
 
 export interface Duty {

@@ -13,7 +13,8 @@ export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "clock",
     sleepMaxMs: tuning.sleepMaxMs,
     async pass() {
-      const { count, countIn, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
+      const answer = await engine.store.promoteDue({ max: tuning.batchMax });
+      const { count, countIn, more, nextDueInMs, hiddenInMs } = answer;
       return {
         processed: count,
         ...(countIn === undefined ? {} : { processedIn: countIn }),
@@ -21,6 +22,7 @@ export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
         outcomes: { promoted: count },
         hasMore: more,
         nextInMs: nextDueInMs,
+        ...(hiddenInMs === undefined ? {} : { hiddenInMs }),
       };
     },
   };

@@ -2,14 +2,16 @@
  * Reading gates over partitions. Of a queue's cap and rate each partition has a share, so that together they are never
  * exceeded, and what is shown is all of it. A key may be held in two partitions (gate-places.ts), which are added up.
  */
+import { MillraceError } from "../../model/error.ts";
 import { isQueueGate } from "../../model/gate.ts";
 import { isKeyedGate } from "../../model/lane.ts";
 import type { Placement } from "../../model/placement.ts";
 import type { ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
 import type { Gate } from "../records.ts";
+import type { Store } from "../store.ts";
 import { placesOf } from "./gate-places.ts";
 import { byteOrder } from "./look.ts";
-import { askAll } from "./partition.ts";
+import { askAll, presentOnes, reach } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
 export async function readGates(
@@ -18,16 +20,36 @@ export async function readGates(
   request: ReadGatesRequest,
 ): Promise<ReadGatesAnswer> {
   const home = calls.partitions[placement.ofGates] as Partition;
+  const isPatient = !("keys" in request) || request.mayFail !== true;
+  const readIn: ReadIn = (partition, asked) =>
+    isPatient ? partition.store.readGates(asked) : readHastily(calls, partition, asked);
   const readAt = async (asked: ReadGatesRequest): Promise<ReadGatesAnswer> =>
-    withShares(calls, await home.store.readGates(asked));
+    withShares(calls, await readIn(home, asked));
   const keyed = "keys" in request ? request.keys.filter(isKeyedGate) : [];
   if (!("keys" in request) || keyed.length === 0) return readAt(request);
   const [answer, ofKeys] = await Promise.all([
     readAt({ keys: request.keys.filter((key) => !isKeyedGate(key)) }),
-    readKeyed(calls.partitions, placement, keyed),
+    readKeyed({ partitions: calls.partitions, readIn }, placement, keyed),
   ]);
   const gates = [...answer.gates, ...ofKeys].toSorted((one, other) => byteOrder(one.key, other.key));
   return { ...answer, gates };
+}
+
+type ReadIn = (partition: Partition, request: ReadGatesRequest) => Promise<ReadGatesAnswer>;
+
+async function readHastily(
+  { patience }: PartitionedCalls,
+  partition: Partition,
+  request: ReadGatesRequest,
+): Promise<ReadGatesAnswer> {
+  const call = (store: Store): Promise<ReadGatesAnswer> => store.readGates(request);
+  const reached =
+    presentOnes([partition]).length === 0
+      ? null
+      : await reach(partition, { name: "readGates", call, patience: patience.long });
+  if (reached?.kind === "answered") return reached.answer;
+  if (reached?.kind === "failed") throw reached.error;
+  throw new MillraceError("store-unavailable", `Partition ${partition.number} does not answer.`);
 }
 
 /** The parts of a queue's gate as one. */
@@ -48,7 +70,7 @@ async function withShares(calls: PartitionedCalls, answer: ReadGatesAnswer): Pro
 }
 
 async function readKeyed(
-  partitions: readonly Partition[],
+  { partitions, readIn }: { readonly partitions: readonly Partition[]; readonly readIn: ReadIn },
   placement: Placement,
   keys: readonly string[],
 ): Promise<readonly Gate[]> {
@@ -59,7 +81,7 @@ async function readKeyed(
   const answers = await Promise.all(
     [...asked].map(async ([partition, own]) => ({
       partition,
-      gates: (await partition.store.readGates({ keys: own })).gates,
+      gates: (await readIn(partition, { keys: own })).gates,
     })),
   );
   return keys.flatMap((key) => {

@@ -4,6 +4,7 @@
  * call.
  */
 import type { PromoteAnswer } from "../operations.ts";
+import { earlier } from "../rules/timer.ts";
 import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
@@ -35,7 +36,10 @@ export class Promotion {
   async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
     const { partitions, nowMs } = this.#calls;
     const asked = this.#worthAsking();
-    const ends = await orLater(await Promise.all(asked.map((partition) => this.#askOne(partition, max))));
+    const reached = await Promise.all(asked.map((partition) => this.#askOne(partition, max)));
+    const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
+    // While others can be asked nobody waits for those that were: their clocks ring meanwhile.
+    const ends = present.length > 0 ? reached : await orLater(reached);
     const countIn = this.#lateIn;
     this.#lateIn = {};
     let more = false;
@@ -50,15 +54,16 @@ export class Promotion {
         });
     }
     const count = Object.values(countIn).reduce((sum, own) => sum + own, 0);
-    const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
     if (present.length === 0 && !ends.some(({ kind }) => kind === "answered")) throwFirst(ends);
     const next = nextInMs();
+    const hidden = earliestBehind(present, nowMs());
     return {
       count,
       countIn,
       // A clock that rang while others were asked: only a look tells whether it is a due job's.
       more: more || present.some(({ outlook }) => outlook.hasRungUnseen(nowMs())),
       nextDueInMs: present.length === partitions.length ? next : Math.min(next ?? lookAgainMs, lookAgainMs),
+      ...(hidden === null ? {} : { hiddenInMs: hidden }),
     };
   }
 
@@ -97,4 +102,14 @@ export class Promotion {
 
 function addTo(counts: Record<number, number>, number: number, count: number): void {
   if (count > 0) counts[number] = (counts[number] ?? 0) + count;
+}
+
+/** The first clock that has not rung, so that one partition's that nobody can answer hides no other partition's. */
+function earliestBehind(partitions: readonly Partition[], atMs: number): number | null {
+  let first: number | null = null;
+  for (const { outlook } of partitions) {
+    const inMs = outlook.nextInMs(atMs);
+    if (inMs !== null && inMs > 0) first = earlier(first, inMs);
+  }
+  return first;
 }

@@ -1,6 +1,6 @@
 /** One of four partitions fails or falls silent: the others go on, nothing is lost with it, and it is told of. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { aClaim, aDoc, aJob, aRoute } from "../../../test/support/builders.ts";
+import { aClaim, aDoc, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
 import { failingPart } from "../../../test/support/failing-part.ts";
 import type { FailingPart } from "../../../test/support/failing-part.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
@@ -198,6 +198,23 @@ describe("leases", () => {
   });
 });
 
+describe("gates", () => {
+  test("of a silent partition are not waited for by those who can do without", async () => {
+    await store.putGates([aGate("q:mail")]);
+    parts[0]?.fallSilent();
+    const read = (limitMs: number): Promise<unknown> =>
+      within(
+        limitMs,
+        store.readGates({ keys: ["q:mail"], mayFail: true }).catch((error: unknown) => error),
+      );
+    for (const limitMs of [6000, 10])
+      expect(await read(limitMs)).toMatchObject({ code: "store-unavailable" });
+    parts[0]?.speak();
+    await passMs(10);
+    expect(await read(10)).toMatchObject({ gates: [{ key: "q:mail" }] });
+  });
+});
+
 describe("duties", () => {
   const promote = async (limitMs = 300): Promise<number> =>
     (await within(limitMs, store.promoteDue({ max: 10 }))).count;
@@ -217,6 +234,34 @@ describe("duties", () => {
       await passMs(60_000);
       await promote();
     }
+  });
+
+  test("tell the next clock of the others behind one that has rung and cannot be answered", async () => {
+    Object.assign(sick, { fails: broken, failing: ["promoteDue"] });
+    await store.submit([
+      { jobs: [aJob({ id: "p1-a", due: { inMs: 10 } })] },
+      { jobs: [aJob({ id: "p0-a", due: { inMs: 400 } })] },
+    ]);
+    await passMs(100);
+    expect(await within(300, store.promoteDue({ max: 10 }))).toMatchObject({
+      nextDueInMs: 0,
+      hiddenInMs: 300,
+    });
+  });
+
+  test("wait for no silent partition where it alone was worth asking, so that the others' clocks are heard", async () => {
+    // From here on hints are trusted.
+    await passMs(10_000);
+    // One look at all, then at the first: the second, which is the sick one, has not been looked at for longest.
+    for (let n = 0; n < 2; n++) {
+      await promote();
+      await passMs(1);
+    }
+    await store.submit([{ jobs: [aJob({ id: "p0-a", due: { inMs: 400 } })] }]);
+    sick.fallSilent();
+    expect(await promote()).toBe(0);
+    await passMs(400);
+    expect(await promote(10)).toBe(1);
   });
 
   test("count what a silent partition promoted once it answers", async () => {

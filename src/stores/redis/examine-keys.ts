@@ -33,7 +33,8 @@ export interface PartitionCondition {
 const scanMax = 2000;
 const scanCount = 1000;
 const lookedIntoMax = 500;
-const membersMax = 100;
+const membersMax = 1000;
+const membersPerRead = 100;
 const lengths: Readonly<Record<string, string>> = {
   hash: "HLEN",
   zset: "ZCARD",
@@ -83,9 +84,12 @@ async function examinePartition(
   const kinds: KeyCondition[] = [];
   for (const [kind, keys] of [...found].toSorted(([one], [other]) => (one < other ? -1 : 1)))
     kinds.push(await examineKind(ask, kind, [...keys]));
-  const traced = async (key: string): Promise<string[]> => [key.slice(`${tag}:trail:`.length)];
-  const tagged = async (key: string): Promise<string[]> =>
-    ((await ask("ZRANGE", [key, "0", String(membersMax - 1)]).catch(ifUsable)) ?? []) as string[];
+  const traced = async (key: string, from: number): Promise<string[]> =>
+    from === 0 ? [key.slice(`${tag}:trail:`.length)] : [];
+  const tagged = async (key: string, from: number): Promise<string[]> => {
+    const range = [String(from), String(from + membersPerRead - 1)];
+    return ((await ask("ZRANGE", [key, ...range]).catch(ifUsable)) ?? []) as string[];
+  };
   const orphans = [
     ...(await orphansOf(ask, tag, found.get("trail") ?? [], traced)),
     ...(await orphansOf(ask, tag, found.get("tag") ?? [], tagged)),
@@ -118,19 +122,25 @@ function ifUsable(error: unknown): null {
   return isMillraceError(error, "not-a-store") ? null : ifTold(error);
 }
 
-/** Of these keys, those that belong to a job which is gone. */
+/** Of these keys, those that belong only to jobs which are gone: they may be unlinked. */
 async function orphansOf(
   ask: Ask,
   tag: string,
   keys: Iterable<string>,
-  handlesOf: (key: string) => Promise<string[]>,
+  handlesOf: (key: string, from: number) => Promise<string[]>,
 ): Promise<string[]> {
+  const isGone = async (handle: string): Promise<boolean> =>
+    (await ask("HEXISTS", [`${tag}:spec`, handle]).catch(ifUsable)) === 0;
+  const isOrphan = async (key: string): Promise<boolean> => {
+    for (let from = 0; from < membersMax; from += membersPerRead) {
+      const handles = await handlesOf(key, from);
+      if (handles.length === 0) return from > 0;
+      const gone = await Promise.all(handles.map(isGone));
+      if (gone.includes(false)) return false;
+    }
+    return false;
+  };
   const orphans: string[] = [];
-  for (const key of [...keys].slice(0, lookedIntoMax)) {
-    const handles = await handlesOf(key);
-    const isThere = (handle: string) => ask("HEXISTS", [`${tag}:spec`, handle]).catch(ifUsable);
-    const there = await Promise.all(handles.map(isThere));
-    if (there.some((count) => count !== 1)) orphans.push(key);
-  }
+  for (const key of [...keys].slice(0, lookedIntoMax)) if (await isOrphan(key)) orphans.push(key);
   return orphans;
 }

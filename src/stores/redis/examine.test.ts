@@ -60,6 +60,19 @@ test("log lines and tags of jobs that are gone are found", async () => {
   expect(servers[0]?.partitions[0]?.orphans).toEqual([`${tag}:trail:b99`, `${tag}:tag:gone`]);
 });
 
+test("a tag that a living job has too is no key to unlink, wherever the job stands among those that are gone", async () => {
+  const options = next();
+  const store = await redis.open({ ...options, prefix });
+  await store.submit([{ jobs: [aJob({ id: "a", tags: ["t"] })] }]);
+  const key = `{${prefix}:0}:tag:t`;
+  const orphans = async (): Promise<unknown> =>
+    (await examineRedis(options)).servers[0]?.partitions[0]?.orphans;
+  await redis.admin.zadd(key, ...Array.from({ length: 150 }, (_, at) => [-1 - at, `x${at}`]).flat());
+  expect(await orphans()).toEqual([]);
+  await redis.admin.zremrangebyscore(key, 0, "+inf");
+  expect(await orphans()).toEqual([key]);
+});
+
 test("a store of a newer layout, keys of another program, a wrong password and no server are told apart", async () => {
   const options = next();
   await redis.admin.hset(`{${prefix}:0}:meta`, "kind", "millrace", "version", "99");
