@@ -17,6 +17,11 @@ export class Turn {
     if (this.#flushes.push(flush) === 1) this.#platform.defer(this.#run);
   }
 
+  /** Runs now what waits for the end of this turn. */
+  endNow(): void {
+    this.#run();
+  }
+
   readonly #run = (): void => {
     const flushes = this.#flushes;
     this.#flushes = [];

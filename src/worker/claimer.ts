@@ -260,6 +260,7 @@ export class Claimer {
     // A pool that got less is sated: what its jobs free is claimed behind their settles.
     const goesAhead = this.#engine.store.claimsAhead === true && !this.#isStopped;
     if (goesAhead && this.#hasAppetite(got)) {
+      this.behind.goesAhead();
       this.#send(got);
       // The driver hands its connection out behind all that is to be done in this turn, the jobs of this claim too.
       await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));

@@ -26,6 +26,8 @@ export class ClaimsBehind {
   readonly #makesLots: boolean;
   /** Pools whose jobs give permits back as they end. */
   readonly #givers = new Set<Pool>();
+  /** Jobs that held permits have ended since a claim went ahead: their settles may wait for the end of the turn. */
+  #hasEnded = false;
 
   constructor(engine: Engine, routes: RouteMap) {
     this.#engine = engine;
@@ -48,6 +50,16 @@ export class ClaimsBehind {
     if (!this.seesSettles || this.#engine.fleet.others > 0) return;
     this.#routes.keepHungry(pool, this.#routes.lanesOf(job));
     if (this.#makesLots) this.#givers.add(pool);
+    this.#hasEnded = true;
+  }
+
+  /**
+   * A claim is to go ahead. Settles that give permits back and wait for the end of this turn leave before it: it would
+   * meet the permits of a whole lot that are still held, and come back with nothing.
+   */
+  goesAhead(): void {
+    if (this.#hasEnded) this.#engine.turn.endNow();
+    this.#hasEnded = false;
   }
 
   /**

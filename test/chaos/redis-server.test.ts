@@ -172,8 +172,8 @@ test("calls that wait for a connection leave nothing behind on the one that is g
 describe("users and passwords", () => {
   const urlOf = (user: string): string => redis.server.url.replace("//", `//${user}@`);
   const rights = [
-    ...["~*", "&*", "+@hash", "+@sortedset", "+@list", "+@stream", "+@pubsub", "+@connection", "+exists"],
-    ...["+unlink", "+type", "+time", "+info", "+fcall", "+function|load", "+config|get"],
+    ...["~*", "&*", "+@hash", "+@set", "+@sortedset", "+@list", "+@stream", "+@pubsub", "+@connection"],
+    ...["+exists", "+unlink", "+type", "+time", "+info", "+fcall", "+function|load", "+config|get"],
   ];
 
   test("a password that is changed under an open store is named, and the store goes on when the old one is back", async () => {

@@ -18,6 +18,8 @@ async function readKey(client: Redis, key: string): Promise<unknown> {
     }
     case "zset":
       return client.zrange(key, 0, "-1", "WITHSCORES");
+    case "set":
+      return (await client.smembers(key)).toSorted();
     case "list":
       return client.lrange(key, 0, -1);
     default:

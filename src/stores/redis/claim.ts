@@ -4,8 +4,8 @@ import type { ClaimAnswer, ClaimDocs, ClaimRequest } from "../../store/operation
 import type { LeasedJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
+import { claimedReader } from "./claimed-reader.ts";
 import { docsInTurn } from "./docs.ts";
-import { claimedReader } from "./record.ts";
 import { routeText } from "./route-text.ts";
 import { packText, readNumber, rowsOf } from "./text.ts";
 

@@ -8,7 +8,6 @@ import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { JobRecord, LeasedJob } from "../../store/records.ts";
-import { keyUsesOf } from "../../store/rules/lane.ts";
 import {
   asInSpec,
   initialText,
@@ -156,48 +155,6 @@ export function leasedJobOf(texts: JobTexts): LeasedJob {
     claimedAt,
     deadlineAt: null,
   };
-}
-
-const laneGatesField = fieldReader("laneGates");
-
-/**
- * Jobs as a claim tells them, one after the other. Plain jobs that were made in one call and members of a flow that
- * were made alike have the same between their ids and their inputs, and the same state: what such a job says is read
- * once.
- */
-export function claimedReader(): (texts: JobTexts) => LeasedJob {
-  let last: Readonly<Record<"flags" | "shared" | "state", string>> & { readonly job: LeasedJob } = none;
-  return (texts) => {
-    const { handle, spec, state } = texts;
-    const { flags, shared } = last;
-    const idEnd = spec.indexOf(fieldEnd, flags.length);
-    if (state === last.state && spec.startsWith(flags) && spec.startsWith(shared, idEnd)) {
-      const id = unpackText(spec.slice(flags.length, idEnd));
-      const input = unpackText(spec.slice(idEnd + shared.length));
-      return { ...last.job, id, seq: seqOf(handle), input };
-    }
-    const job = spec.startsWith(fieldEnd) ? leasedJobOf(texts) : claimedJobOf(texts);
-    last = { ...aroundIdAndInput(spec), state, job };
-    return job;
-  };
-}
-
-/** Of no job. */
-const none = { flags: fieldEnd, shared: fieldEnd, state: "", job: {} as LeasedJob };
-
-/** Of a spec what stands before its id, and between that and its input. */
-function aroundIdAndInput(spec: string): { readonly flags: string; readonly shared: string } {
-  const idAt = spec.indexOf(fieldEnd) + 1;
-  const input = spec.lastIndexOf(fieldEnd) + 1;
-  return { flags: spec.slice(0, idAt), shared: spec.slice(spec.indexOf(fieldEnd, idAt), input) };
-}
-
-/** The same of any job: with the gates of its keys. A short spec has none. */
-function claimedJobOf(texts: JobTexts): LeasedJob {
-  const job = leasedJobOf(texts);
-  const laneGates = laneGatesField.read(specText(texts.spec.split(fieldEnd), laneGatesField));
-  const uses = keyUsesOf({ laneGates: laneGates as JobRow["laneGates"] });
-  return uses.length === 0 ? job : { ...job, keyGates: uses.map(({ key }) => key) };
 }
 
 export const readDueRow = rowReader(dueFields);

@@ -97,6 +97,7 @@ describe("opening", () => {
       "~*",
       "&*",
       "+@hash",
+      "+@set",
       "+@sortedset",
       "+@list",
       "+unlink",

@@ -230,13 +230,14 @@ describe("the same jobs by either road leave the same keys", () => {
     );
   });
 
-  test("at ends of many that are alike, some of which started late, with logs, results, and one of them twice", async () => {
+  /** Ends 40 jobs together: some started late, some have logs or results, and two are told twice. How many were told so. */
+  async function endMany(
+    jobs: readonly NewJob[],
+    lane: { readonly laneKey?: string },
+  ): Promise<Record<string, number>> {
     const both = await openBoth();
-    await submitAll(
-      both,
-      Array.from({ length: 40 }, (_, at) => aJob({ id: `j${at}`, input: String(at) })),
-    );
-    const offers = [{ routes: [aRoute({ queue: "mail", name: "send" })], max: 40, starts: 15 }];
+    await submitAll(both, jobs);
+    const offers = [{ routes: [aRoute({ queue: "mail", name: "send", ...lane })], max: 40, starts: 15 }];
     const { jobs: leased } = await both.same((store) => store.claim(aClaim({ offers })));
     expect(leased).toHaveLength(40);
     const settles = leased.map((job, at) => {
@@ -247,8 +248,27 @@ describe("the same jobs by either road leave the same keys", () => {
     });
     const twice = [...settles.slice(0, 12), ...settles.slice(10)];
     const answers = await both.same((store) => store.settleIfLeased(twice));
-    expect(answers.filter(({ kind }) => kind === "already")).toHaveLength(2);
-    expect(answers.filter(({ kind }) => kind === "ok")).toHaveLength(40);
+    expect(await both.same((store) => auditAll(store))).toEqual({});
+    const told: Record<string, number> = {};
+    for (const { kind } of answers) told[kind] = (told[kind] ?? 0) + 1;
+    return told;
+  }
+
+  test("at ends of many that are alike, some of which started late, with logs, results, and one of them twice", async () => {
+    const jobs = Array.from({ length: 40 }, (_, at) => aJob({ id: `j${at}`, input: String(at) }));
+    expect(await endMany(jobs, {})).toEqual({ ok: 40, already: 2 });
+  });
+
+  test("at ends of many that are alike but for their keys, with one gate or several, of one permit or more", async () => {
+    const gatesOf = (at: number): string[] => {
+      if (at % 10 === 6) return [use(`g:mail\tk${at}`, 1), use(`l:other\tk${at}`, null)];
+      if (at % 10 === 8) return [writeKeyUse({ key: `g:mail\tk${at}`, weight: 2, cap: 3 })];
+      return [at < 30 ? use(`g:mail\tk${at}`, 1) : use("l:other\tshared", null)];
+    };
+    const jobs = Array.from({ length: 40 }, (_, at) =>
+      aJob({ id: `j${at}`, input: String(at), laneKey: `lane ${at}`, laneGates: gatesOf(at) }),
+    );
+    expect(await endMany(jobs, { laneKey: "any" })).toEqual({ ok: 40, already: 2 });
   });
 
   test("alone in its turn or handed over to the claim behind it, as far as one job has a road of its own", async () => {

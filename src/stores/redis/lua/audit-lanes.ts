@@ -159,7 +159,7 @@ end
 
 serveAudit("uses", function(c)
   local keys, counted, repaired = call("HKEYS", c.k.use), { held = {} }, 0
-  for _, key in ipairs(call("HKEYS", c.k.one)) do keys[#keys + 1] = key end
+  for _, key in ipairs(call("SMEMBERS", c.k.one)) do keys[#keys + 1] = key end
   if #keys <= 2 and not hasLanes(c) then return 0, 0, "" end
   local checked = countHeld(c, c.k.lease, counted) + countHeld(c, c.k.keeping, counted)
   for _, key in ipairs(keys) do

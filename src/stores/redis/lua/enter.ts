@@ -44,7 +44,8 @@ end
 -- depends on it.
 local function proveRights(tag, k)
   local probe = tag .. ":probe"
-  for _, write in ipairs({ { "HSET", "a", "b" }, { "ZADD", 1, "a" }, { "RPUSH", "a" }, { "XADD", "1-1", "a", "b" } }) do
+  local writes = { { "HSET", "a", "b" }, { "ZADD", 1, "a" }, { "SADD", "a" }, { "RPUSH", "a" }, { "XADD", "1-1", "a", "b" } }
+  for _, write in ipairs(writes) do
     call(write[1], probe, unpack(write, 2))
     call("UNLINK", probe)
   end
@@ -120,12 +121,12 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
     alive[token] = life
     lives[tag] = alive
   end
-  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by
+  -- Short sorted sets, sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by
   -- 100. One long entry, which no clock ever reaches, keeps these as trees from the beginning.
   call("ZADD", k.lease, "+inf", LONG_ENTRY)
   call("HSET", k.page, "-", LONG_ENTRY)
   call("HSET", k.use, LONG_ENTRY, "0")
-  call("HSET", k.one, LONG_ENTRY, "")
+  call("SADD", k.one, LONG_ENTRY)
   return { num(epoch), partitions }
 end })
 

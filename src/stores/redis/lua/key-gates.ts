@@ -2,7 +2,7 @@
  * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
  * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
- *  one     hash   gates of which one is held and no token time is kept, which is most of them: so an end that gives it
+ *  one     set    gates of which one is held and no token time is kept, which is most of them: so an end that gives it
  *                 back need not read it
  *  use     hash   of all others: gate -> held [US token time]
  *  c.keyed        these, with their bounds, as far as the call has looked at them
@@ -72,10 +72,11 @@ local function loadKeyGates(c, keys)
       view[key] = false
     end
   end
-  local texts, ones = fetch("HMGET", c.k.use, wanted), fetch("HMGET", c.k.one, wanted)
+  local texts, ones = fetch("HMGET", c.k.use, wanted), fetch("SMISMEMBER", c.k.one, wanted)
   for i, key in ipairs(wanted) do
-    local g = newKeyGate(c, key, texts[i] or ones[i] and ONE or "")
-    g.isOne, g.isInUse, view[key] = ones[i] and true, texts[i] and true, g
+    local isOne = ones[i] == 1
+    local g = newKeyGate(c, key, texts[i] or isOne and ONE or "")
+    g.isOne, g.isInUse, view[key] = isOne, texts[i] and true, g
   end
 end
 
@@ -106,31 +107,32 @@ local function writeKeyGates(c)
     if text ~= g.text then
       local isOne, isInUse = text == ONE, text ~= ONE and text ~= ""
       if isInUse then add2(set, key, text) elseif g.isInUse then gone[#gone + 1] = key end
-      if isOne then add2(ones, key, "") elseif g.isOne then noOnes[#noOnes + 1] = key end
+      if isOne then ones[#ones + 1] = key elseif g.isOne then noOnes[#noOnes + 1] = key end
       g.text, g.isOne, g.isInUse = text, isOne, isInUse
     end
   end
   many("HDEL", c.k.use, gone)
-  many("HDEL", c.k.one, noOnes)
+  many("SREM", c.k.one, noOnes)
   many("HSET", c.k.use, set)
-  many("HSET", c.k.one, ones)
+  many("SADD", c.k.one, ones)
 end
 
--- What is held of the gates of these keys, of which nothing else is kept.
-local function writeHeld(c, keys, held)
+-- What is held of the gates of these keys, of which nothing else is kept. areOnes: one of each.
+local function writeHeld(c, keys, held, areOnes)
+  if areOnes and not c.keyed then return many("SADD", c.k.one, keys) end
   local set, ones, noOnes, keyed = {}, {}, {}, c.keyed or NONE
   for i = 1, #keys do
     local key = keys[i]
     local by, g = held[key], keyed[key]
-    if by == 1 then add2(ones, key, "")
+    if by == 1 then ones[#ones + 1] = key
     else
       add2(set, key, num(by))
       noOnes[#noOnes + 1] = key
     end
     if g then g.held, g.text, g.isOne, g.isInUse = by, num(by), by == 1, by ~= 1 end
   end
-  many("HDEL", c.k.one, noOnes)
+  many("SREM", c.k.one, noOnes)
   many("HSET", c.k.use, set)
-  many("HSET", c.k.one, ones)
+  many("SADD", c.k.one, ones)
 end
 `;

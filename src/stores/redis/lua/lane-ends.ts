@@ -57,22 +57,23 @@ end
 -- areDropped: keys of which one was held are free already.
 local function returnHeld(c, work, keys, freed, areDropped)
   local set, gone, ones, noOnes, returned, keyed = {}, {}, {}, {}, {}, c.keyed or NONE
-  local texts, isOne = fetch("HMGET", c.k.use, keys), areDropped and NONE or fetch("HMGET", c.k.one, keys)
+  local texts, isOne = fetch("HMGET", c.k.use, keys), areDropped and NONE or fetch("SMISMEMBER", c.k.one, keys)
   for i = 1, #keys do
     local key, text = keys[i], texts[i]
-    local by, held = freed[key], not keyed[key] and (isOne[i] and 1 or text and tonumber(text))
+    local by, wasOne = freed[key], isOne[i] == 1
+    local held = not keyed[key] and (wasOne and 1 or text and tonumber(text))
     if held then
       local left = held - by
       if left > 1 then add2(set, key, num(left)) elseif text then gone[#gone + 1] = key end
-      if left == 1 then add2(ones, key, "") elseif isOne[i] then noOnes[#noOnes + 1] = key end
+      if left == 1 then ones[#ones + 1] = key elseif wasOne then noOnes[#noOnes + 1] = key end
     end
     if held or areDropped and not text then returned[#returned + 1] = key
     else work.held[key] = (work.held[key] or 0) - by end
   end
   many("HDEL", c.k.use, gone)
-  many("HDEL", c.k.one, noOnes)
+  many("SREM", c.k.one, noOnes)
   many("HSET", c.k.use, set)
-  many("HSET", c.k.one, ones)
+  many("SADD", c.k.one, ones)
   noteWakes(c, work, returned)
 end
 
@@ -81,7 +82,7 @@ end
 local function dropOnes(c, back)
   if #back.others > 0 or c.keyed then return 0 end
   local dropped, n = 0, back.n
-  for i = 1, n, CHUNK do dropped = dropped + call("HDEL", c.k.one, unpack(back.keys, i, min(i + CHUNK - 1, n))) end
+  for i = 1, n, CHUNK do dropped = dropped + call("SREM", c.k.one, unpack(back.keys, i, min(i + CHUNK - 1, n))) end
   return dropped
 end
 

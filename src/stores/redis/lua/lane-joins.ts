@@ -82,10 +82,10 @@ local function closedLanes(c, joins, records)
       for _, use in ipairs(usesIn(gates)) do keys[#keys + 1], owners[#owners + 1] = use.key, lane end
     end
   end
-  local texts, ones = fetch("HMGET", c.k.use, keys), fetch("HMGET", c.k.one, keys)
+  local texts, ones = fetch("HMGET", c.k.use, keys), fetch("SMISMEMBER", c.k.one, keys)
   for i, key in ipairs(keys) do
     local lane = owners[i]
-    if closed[lane] == nil and (texts[i] or ones[i] or puts[key]) then
+    if closed[lane] == nil and (texts[i] or ones[i] == 1 or puts[key]) then
       closed[lane] = closedFor(c, joins.gates[joins.isKnown[lane]]) or false
     end
   end

@@ -50,7 +50,7 @@ local function lookStretch(c, p, route)
     lastAt = false, gone = {}, ranges = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {}, uses = {},
     ranks = {}, rankTexts = {}, behindHandle = US .. route, ending = "", top = laned.byTurn and topOf(c, laned.queue),
     step = false, nextOf = false, turns = NONE, stepText = US, midEnding = RS, boundAt = ANY, boundHandle = "", mends = {},
-    blocked = false, looks = false, from = p.left, left = 0, refused = {}, heads = {},
+    blocked = false, looks = false, areOnes = true, from = p.left, left = 0, refused = {}, heads = {},
   }
   if s.n > 0 then
     local both = call("ZMSCORE", key, found[1], found[#found])
@@ -61,17 +61,21 @@ local function lookStretch(c, p, route)
   return s
 end
 
--- What is held of the gates of these keys. Of one about which more is known than that, nothing.
+-- What is held of the gates of these keys, where anything is: of most nothing. false of one about which more is known.
 local function readHeld(c, s, wanted)
   if #wanted == 0 then return end
-  local ones, held, keyed = fetch("HMGET", c.k.one, wanted), s.held, c.keyed or NONE
-  -- Beside the entry that keeps the hash a large one.
-  local others = call("HLEN", c.k.use) > 1 and fetch("HMGET", c.k.use, wanted) or NONE
+  local ones, held = fetch("SMISMEMBER", c.k.one, wanted), s.held
   for i = 1, #wanted do
-    local key = wanted[i]
-    local g, by = keyed[key], ones[i] and 1 or 0
-    if others[i] then by = tonumber(others[i]) end
-    held[key] = not (g and g.isShut) and by
+    if ones[i] == 1 then held[wanted[i]] = 1 end
+  end
+  -- Beside the entry that keeps the hash a large one.
+  if call("HLEN", c.k.use) > 1 then
+    for i, by in ipairs(fetch("HMGET", c.k.use, wanted)) do
+      if by then held[wanted[i]] = tonumber(by) or false end
+    end
+  end
+  for key, g in pairs(c.keyed or NONE) do
+    if g.isShut then held[key] = false end
   end
 end
 
@@ -79,12 +83,16 @@ end
 local function readStretch(c, s)
   local specs, states, lanes, ids, kinds, keys = s.specs, s.states, s.lanes, s.ids, s.kinds, s.keys
   local kind, bytes, wanted, puts = c.alike[s.route], c.bytes, {}, c.life.gates and c.life.gates.all or NONE
+  if kind and kind.cap ~= 1 then s.areOnes = false end
   for i = 1, s.n do
     local spec, lane, id, key = specs[i], lanes[i], nil, nil
     if spec and not states[i] then
       bytes = bytes + #spec
       if kind then id, key = readLike(kind, spec, lane) end
-      if not id then kind, id, key = kindOf(c, spec, s.route, lane) end
+      if not id then
+        kind, id, key = kindOf(c, spec, s.route, lane)
+        if kind and kind.cap ~= 1 then s.areOnes = false end
+      end
     end
     if not id or bytes >= c.bytesMax or key and (puts[key] or not kind.cap) then
       s.n = i - 1

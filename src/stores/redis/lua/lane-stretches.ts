@@ -53,7 +53,8 @@ local function takeLanes(c, p, s)
     -- No lane shows a job twice, but a hand may have.
     if leased[h] or s.boundAt <= s.lastAt and isBehindBound(c, s, i) then break end
     local before = key and held[key]
-    if key and not before then break end
+    if before == false then break end
+    before = before or 0
     local isBlocked = p.blocks > 0 and p.blocked[lane]
     if isBlocked or key and before + kind.weight > kind.cap then
       if not isBlocked and not kind.isOwnCap then break end
@@ -116,7 +117,7 @@ local function writeStretch(c, s)
   many("HSET", k.lane, s.records)
   many("HDEL", k.lane, s.emptied)
   many("ZADD", k.idle .. queue, s.idle)
-  if #s.uses > 0 then writeHeld(c, s.uses, s.held) end
+  if #s.uses > 0 then writeHeld(c, s.uses, s.held, s.areOnes) end
   if s.byTurn and #s.taken > 0 then
     c.turned = c.turned or {}
     c.tops[queue], c.turned[queue] = s.top, true
@@ -133,18 +134,18 @@ local function leaseStretch(c, p, s, starts)
   local states, leases, ready = c.states or {}, c.zadd[lease] or {}, p.ready[s.route] or {}
   c.states, c.zadd[lease], p.ready[s.route] = states, leases, ready
   local endsAt, n, z, r, o, bytes = p.endsAt, #states, #leases, #ready, #out, c.bytes
-  local taken, kind, wasStarted, first, g = p.taken, nil, nil, nil, nil
+  local taken, kind, wasStarted, before, behind, g = p.taken, nil, nil, nil, nil, nil
   for at = 1, #s.taken do
     local i = s.taken[at]
     local h, id, spec, isStarted = handles[i], ids[i], specs[i], taken < starts
     if kinds[i] ~= kind or isStarted ~= wasStarted then
       kind, wasStarted = kinds[i], isStarted
-      first = firstOf(c, s.route, p.owner, endsAt, isStarted, kind.own)
-      g = first.bundle
+      local first = firstOf(c, s.route, p.owner, endsAt, isStarted, kind.own)
+      before, behind, g = first.before, first.behind .. kind.prefix, first.bundle
     end
     states[n + 1] = h
-    if keys[i] then states[n + 2] = first.before .. id .. first.behind .. kind.prefix .. keys[i]
-    else states[n + 2] = first.before .. id .. first.behind end
+    local key = keys[i]
+    if key then states[n + 2] = before .. id .. behind .. key else states[n + 2] = before .. id .. behind end
     leases[z + 1], leases[z + 2] = endsAt, h
     n, z, r, o = n + 2, z + 2, r + 1, o + 1
     ready[r], outHandles[o], out[o] = h, h, spec

@@ -151,20 +151,27 @@ local function endPlain(c, stretch, h, state, id, ended, result)
 end
 
 -- Ends those behind a place that look like the last ending of their stretch, as endPlain does, with all that they share at
--- hand. Answers the place of the last.
+-- hand. Answers the place of the last. Jobs with gates share what their uses begin with, and each gives back its own key.
 local function endAlike(c, stretch, states, before, at, stop, hasAttempts, hasResults)
-  local ending, args, i, first = stretch.last, c.args, c.i, at
-  if ending == NO_ENDING or ending.hasUses or ending.hasKey or c.jobs then return at end
+  local ending, args, i, first, back = stretch.last, c.args, c.i, at, c.back
+  if ending == NO_ENDING or ending.hasKey or c.jobs or ending.hasUses and not (ending.hasGates and back) then return at end
   local running, idAt, rest, done, written, handles = stretch.running, stretch.idAt, ending.rest, c.done, c.states, stretch.handles
-  local head, middle, tail, g, restLast = ending.before, ending.middle, ending.behind, ending.bundle, #rest - 1
-  local w, n, gn, ids = c.statesAt, stretch.n, g.n, g.ids
+  local head, middle, tail, g, keys = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasGates and back.keys
+  if keys then rest = rest .. back.prefix end
+  local w, n, gn, ids, restLength, keyCount = c.statesAt, stretch.n, g.n, g.ids, #rest, keys and back.n
   while at < stop do
     local h, state, ended = args[before + at + 1], states[at + 1], args[i]
     local id, told, result = ended, ended, ""
     if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
     local restAt = idAt + #id
-    if not state or #state ~= restAt + restLast or find(state, rest, restAt, true) ~= restAt or find(state, id, idAt, true) ~= idAt
-      or find(state, running, 1, true) ~= 1 or done[h] then break end
+    local restEnd = restAt + restLength
+    if not state or not keys and #state ~= restEnd - 1 or find(state, rest, restAt, true) ~= restAt
+      or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 or done[h] then break end
+    if keys then
+      if find(state, RS, restEnd, true) then break end
+      keyCount = keyCount + 1
+      keys[keyCount] = sub(state, restEnd)
+    end
     if not hasAttempts then told, ended = id .. US, id .. US .. ending.attempts
     elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
     if hasResults then
@@ -177,6 +184,7 @@ local function endAlike(c, stretch, states, before, at, stop, hasAttempts, hasRe
     w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, told, id
   end
   c.i, c.statesAt, stretch.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
+  if keys then back.n = keyCount end
   return at
 end
 
