@@ -1,4 +1,4 @@
-/** The table of held leases is begun anew now and then while attempts come and go: nothing that is held may leave it. */
+/** The table of held leases is begun anew as attempts come and go: nothing that is held may leave it. */
 import { expect, test } from "vitest";
 import { createPolicyReader } from "../model/job-policy.ts";
 import { Attempt } from "./attempt.ts";
