@@ -20,7 +20,7 @@ import type { StoreRetention } from "../engine/store-retention.ts";
 import type { PublishOptions } from "../engine/topics/publish.ts";
 import { subscribeAll } from "../engine/topics/subscribe.ts";
 import type { TopicDefinition } from "../engine/topics/topic.ts";
-import { planJob, refusalError, unitOf } from "../engine/submit.ts";
+import { LoneUnit, planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
 import type { EventName, MillraceEvent } from "../model/event.ts";
@@ -149,10 +149,10 @@ export class Millrace implements Enqueuer {
     const submission = anySubmission(job, input, options);
     const planning = planJob(this.#engine, submission);
     const planned = planning instanceof Promise ? await planning : planning;
-    const jobs = [planned];
-    const unit = options?.repeatOf === undefined ? { jobs } : { jobs, isRepeat: true };
+    const unit =
+      options?.repeatOf === undefined ? new LoneUnit(planned) : { jobs: [planned], isRepeat: true };
     const answer = await this.#engine.submit(unit, call);
-    if (answer.kind === "refused") throw refusalError(answer, jobs);
+    if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     const [id, how] = [answer.ids[0] as string, answer.hows[0] as SubmitHow];
     return new JobHandle(this.#handles, id, planned.name, how);
   }

@@ -62,23 +62,24 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   const isRepeat = unit.isRepeat === true;
   const refusal = isRepeat ? null : checkDocs(step, unit);
   if (refusal !== null) return refusal;
-  const ids: string[] = [];
-  const hows: SubmitHow[] = [];
+  const { jobs } = unit;
+  // What is true of a plain job; a list that is filled by pushes has room for 17, and most units have one job.
+  const ids = jobs.map(({ id }) => id);
+  const hows = jobs.map((): SubmitHow => "created");
   // A unit one of whose minted ids is known has happened whole, so its documents are not put again. Another job that
   // holds a unique key proves nothing: the first try may never have arrived.
   let hasHappened = false;
-  for (const job of unit.jobs) {
+  for (let place = 0; place < jobs.length; place++) {
+    const job = jobs[place] as NewJob;
     const isRefused = draining.size > 0 && draining.has(queueGateKey(job.queue));
     if (!isRepeat && !isRefused && isPlainJob(job)) {
       submitPlain(step, job);
-      ids.push(job.id);
-      hows.push("created");
       continue;
     }
     const answer = submitGeneral(step, job, { isRepeat, isRefused });
     if (answer.kind === "refused") return answer;
-    ids.push(answer.id);
-    hows.push(answer.how);
+    ids[place] = answer.id;
+    hows[place] = answer.how;
     hasHappened ||= answer.isKnown && job.digest === null;
   }
   if (hasHappened) return { kind: "ok", ids, hows };
