@@ -60,6 +60,11 @@ const unlike = " WITH (deduplicate_items = off)";
 /** Ids and times do not get much shorter, and to try took a claim or a settle of 500 jobs one instruction in twenty. */
 const feedStorage = "ALTER TABLE @feed ALTER COLUMN body SET STORAGE EXTERNAL;";
 
+/** Written once and read a few times, each time a part of it. */
+const stretchStorage = ["places", "seqs", "turns", "lanes", "keys"]
+  .map((list) => `ALTER TABLE @lane_stretch ALTER COLUMN ${list} SET STORAGE EXTERNAL;`)
+  .join(" ");
+
 export const tablesSql = `
 CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
@@ -106,13 +111,22 @@ CREATE INDEX history_result ON @history (result_until, seq) WHERE result_until I
 CREATE TABLE @history_rest PARTITION OF @history DEFAULT;
 
 CREATE TABLE @lane (
-  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8, turn int8, parked text COLLATE "C", own_cap int8
+  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8, turn int8, parked text COLLATE "C", own_cap int8,
+  stretch int8, stretch_rank int8, stretch_seq int8
 ) WITH (${hot});
 CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
 CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
-CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
-CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, rests text[] COLLATE "C", xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot});
+CREATE TABLE @lane_turn (
+  queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL, stretch int8, taken int4 NOT NULL DEFAULT 0, next_stretch_at int8 NOT NULL DEFAULT 0
+) WITH (${hot});
+CREATE SEQUENCE @stretch_number;
+CREATE TABLE @lane_stretch (
+  number int8 NOT NULL, routes int8[] NOT NULL, last_rank int8 NOT NULL,
+  places tid[] NOT NULL, seqs int8[] NOT NULL, turns int8[] NOT NULL, lanes int4[] NOT NULL, keys text[] COLLATE "C" NOT NULL
+) WITH (${hot});
+${stretchStorage}
+CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, rests text[] COLLATE "C", rank int8, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot});
 CREATE INDEX lane_touch_xact ON @lane_touch (xact);
 CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);

@@ -37,6 +37,8 @@ export const auditPermits = `
  */
 export const auditLanes = `
     PERFORM pg_advisory_xact_lock(${laneLock});
+    PERFORM @break_stretch_v1(v_now, number) FROM @lane_stretch;
+    UPDATE @lane_turn SET stretch = NULL WHERE stretch IS NOT NULL;
     LOOP
       SELECT d.woken, d.ajar, d.resting, d.more INTO v_keys, v_gates, v_resting, v_more FROM @drain_lanes_v1(v_now, true) d;
       PERFORM @leave_lanes_v1(v_now, v_keys, v_gates, v_resting);
