@@ -4,7 +4,16 @@
  */
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { aChange, aClaim, aGate, aJob, aRoute, aSettle, finish, schedule } from "../../../test/support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aGate,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  schedule,
+} from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { SchemaPool } from "../../../test/support/postgres-shared.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
@@ -35,7 +44,10 @@ const job = fc.record({
 });
 const step = fc.oneof(
   { weight: 12, arbitrary: fc.record({ submit: fc.array(job, { minLength: 8, maxLength: 30 }) }) },
-  { weight: 48, arbitrary: fc.record({ offer: fc.nat(offers.length - 1), max: fc.integer({ min: 1, max: 4 }) }) },
+  {
+    weight: 48,
+    arbitrary: fc.record({ offer: fc.nat(offers.length - 1), max: fc.integer({ min: 1, max: 4 }) }),
+  },
   { weight: 3, arbitrary: fc.record({ cancel: fc.nat(60) }) },
   { weight: 6, arbitrary: fc.record({ settle: fc.nat(5), again: fc.option(fc.nat(3)) }) },
   { weight: 6, arbitrary: fc.record({ passMs: fc.constantFrom(1, 2, 400, 1001) }) },
@@ -104,7 +116,9 @@ test("claims by turn hand out what the reference model hands out, whatever happe
           platform.advance(each.passMs);
           await both((asked) => asked.promoteDue({ max: 10 }));
         } else expect(await audit(store)).toEqual({});
-        const [turn] = await database.query(`SELECT coalesce(max(taken), 0) AS taken FROM ${schema}.lane_turn WHERE stretch IS NOT NULL`);
+        const [turn] = await database.query(
+          `SELECT coalesce(max(taken), 0) AS taken FROM ${schema}.lane_turn WHERE stretch IS NOT NULL`,
+        );
         taken += Number(turn?.["taken"]) > 0 ? 1 : 0;
       }
     } finally {
@@ -123,7 +137,12 @@ test("claimers that work at once hand each job out once and in the order of its 
   const submit = async (from: number): Promise<void> => {
     for (let round = 0; round < rounds; round++) {
       const jobs = Array.from({ length: lanes }, (_, lane) =>
-        aJob({ id: `${lane} ${from + round}`, laneKey: `lane ${lane}`, laneStep, rankBase: round === 7 ? -1e6 : 0 }),
+        aJob({
+          id: `${lane} ${from + round}`,
+          laneKey: `lane ${lane}`,
+          laneStep,
+          rankBase: round === 7 ? -1e6 : 0,
+        }),
       );
       await store.submit([{ jobs }]);
     }
@@ -137,7 +156,9 @@ test("claimers that work at once hand each job out once and in the order of its 
   };
   const work = async (max: number): Promise<void> => {
     while (!isDone || out > 0) {
-      const { jobs } = await store.claim(aClaim({ leaseMs: 1e6, offers: [{ routes: [routeOf("send")], max }] }));
+      const { jobs } = await store.claim(
+        aClaim({ leaseMs: 1e6, offers: [{ routes: [routeOf("send")], max }] }),
+      );
       out = jobs.length;
       const seen = new Map<string, number>();
       for (const { id } of jobs) {

@@ -57,6 +57,9 @@ const analysed = "autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_thre
  */
 const unlike = " WITH (deduplicate_items = off)";
 
+/** Lists of a page at most stay in their row, and nobody tries to compress them. */
+const inline = "toast_tuple_target = 8160";
+
 /** Ids and times do not get much shorter, and to try took a claim or a settle of 500 jobs one instruction in twenty. */
 const feedStorage = "ALTER TABLE @feed ALTER COLUMN body SET STORAGE EXTERNAL;";
 
@@ -126,7 +129,7 @@ CREATE TABLE @lane_stretch (
   places tid[] NOT NULL, seqs int8[] NOT NULL, turns int8[] NOT NULL, lanes int4[] NOT NULL, keys text[] COLLATE "C" NOT NULL
 ) WITH (${hot});
 ${stretchStorage}
-CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, rests text[] COLLATE "C", rank int8, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot});
+CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, rests text[] COLLATE "C", rank int8, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
 CREATE INDEX lane_touch_xact ON @lane_touch (xact);
 CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);

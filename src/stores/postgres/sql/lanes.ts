@@ -159,7 +159,7 @@ BEGIN
   IF EXISTS (SELECT 1 FROM @key_clock WHERE opens_at <= p_now) THEN
     WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE opens_at <= p_now RETURNING key) SELECT v_gates || array_agg(key) INTO v_gates FROM rung;
   END IF;
-  IF v_gates IS NOT NULL THEN SELECT w.woken, w.ajar INTO woken, ajar FROM @wake_lanes_v1(p_now, v_gates) w; END IF;
+  IF v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @lane WHERE parked IS NOT NULL) THEN SELECT w.woken, w.ajar INTO woken, ajar FROM @wake_lanes_v1(p_now, v_gates) w; END IF;
 END $$;
 
 -- At the end of a submit of jobs with lanes: where so much has piled up that claims would be slow, because nobody works
