@@ -10,6 +10,7 @@
  *  gate      pauses and limits that claims must pass         gate_use  gate -> routes that pass it, their jobs' weight
  *  permit    gates of keys that jobs hold, a row for each    key_clock token times of keys, when lanes there may go on
  *  lane      the first ready job, where it waits; or it rests lane_turn how far the turns of a queue have come
+ *  lane_stretch the next jobs of lanes that take turns, laid out in the order in which claims take them
  *  lane_touch what has happened to lanes and gates of keys, appended; brought in by the next claim of lanes
  *  aside     records that could not be read                  doc_floor highest versions of documents that are gone
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
@@ -23,8 +24,8 @@
  * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
  *
  * A ready job with a lane is in waiting_lane instead of waiting_ready. Writes more than a plain one: a permit for each
- * gate of a key, the row of its lane unless that rests (sql/lanes.ts), and its part of a touch at its submit and at its
- * end.
+ * gate of a key, the row of its lane unless that rests (sql/lanes.ts) or the job was laid out with others
+ * (sql/lane-stretch.ts), and its part of a touch at its submit and at its end.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { keptForeverAt } from "../../store/rules/finish.ts";
