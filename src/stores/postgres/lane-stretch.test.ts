@@ -186,3 +186,22 @@ test("claimers that work at once hand each job out once and in the order of its 
     await store.close();
   }
 }, 120_000);
+
+test("a job of another name that comes behind a stretch is not claimed before what its lane has in it", async () => {
+  const platform = createHeldPlatform();
+  const store = await schemas.open((place) => openPostgresStore({ ...place, platform, clock: "platform" }));
+  const claimIds = async (name: string, max: number): Promise<string[]> =>
+    (await store.claim(aClaim({ offers: [{ routes: [routeOf(name)], max }] }))).jobs.map(({ id }) => id);
+  try {
+    const jobs = Array.from({ length: 8 }, (_, at) => aJob({ id: `j${at}`, laneKey: `${at % 2}`, laneStep }));
+    await store.submit([{ jobs }]);
+    expect(await claimIds("send", 2)).toEqual(["j0", "j1"]);
+    platform.advance(1);
+    await store.submit([{ jobs: [aJob({ id: "last", name: "post", laneKey: "0", laneStep })] }]);
+    expect(await claimIds("post", 1)).toEqual([]);
+    expect(await claimIds("send", 9)).toEqual(["j2", "j3", "j4", "j5", "j6", "j7"]);
+    expect(await claimIds("post", 1)).toEqual(["last"]);
+  } finally {
+    await store.close();
+  }
+});

@@ -14,8 +14,8 @@
  * - Each of its lanes shows the first job behind it, at the turn behind it, or none; lane.stretch names it, and the
  *   last job that the lane has in it. So these lanes stand behind all of it, and other lanes wherever they belong: a
  *   claim takes from the stretch up to the first lane that is shown, or from lanes up to its next job.
- * - No other claim sees these lanes: they show jobs of its routes only, and a claim that asks for some of its routes and
- *   not for the same ones breaks it.
+ * - No other claim takes from these lanes: a look at one finds its first job, which is of the routes of the stretch,
+ *   and a claim that asks for some of its routes and not for the same ones breaks it.
  *
  * It is broken where a lane of it has changed in any other way than by arrivals behind (lane_touch.rank), where a job
  * is not to be had as it was found, and where T has gone beyond it by other routes. Then each lane shows its next job
@@ -86,12 +86,6 @@ END $$;
 CREATE FUNCTION @break_stretches_of_v1(p_now int8, p_lanes text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 BEGIN
   PERFORM @break_stretch_v1(p_now, s.number) FROM @lane_stretch s WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = ANY (p_lanes) AND l.stretch = s.number);
-END $$;
-
--- These lanes are shown anew: a stretch is broken where one of its lanes shows a job of another route behind it, which others may claim.
-CREATE FUNCTION @keep_stretches_apart_v1(p_now int8, p_lanes text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
-BEGIN
-  PERFORM @break_stretch_v1(p_now, s.number) FROM @lane_stretch s WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = ANY (p_lanes) AND l.stretch = s.number AND l.route <> ALL (s.routes));
 END $$;
 
 -- At the end of a full claim of these routes: lays a stretch where they have lanes by turn with long lines.

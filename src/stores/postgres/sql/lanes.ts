@@ -147,10 +147,7 @@ BEGIN
   END IF;
   more := coalesce(more, false);
   IF v_changed IS NOT NULL THEN PERFORM @break_stretches_of_v1(p_now, v_changed); END IF;
-  IF v_lanes IS NOT NULL THEN
-    PERFORM @refresh_lanes_v1(p_now, v_lanes, coalesce(v_reopened, '{}'));
-    IF v_last_rank IS NOT NULL THEN PERFORM @keep_stretches_apart_v1(p_now, v_lanes); END IF;
-  END IF;
+  IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(p_now, v_lanes, coalesce(v_reopened, '{}')); END IF;
   IF v_rests IS NOT NULL THEN
     resting := v_rests[:${wokenMax}];
     v_lanes := ARRAY(SELECT key FROM @lane WHERE key = ANY (resting));
