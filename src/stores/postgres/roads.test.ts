@@ -77,6 +77,7 @@ const tables = [
   "permit",
   "lane",
   "lane_turn",
+  "lane_stretch",
   "lane_touch",
   "doc",
   "doc_floor",

@@ -65,6 +65,11 @@ const passLimits = passTogether(
   keyLimits,
 );
 
+/** Nobody holds any of these gates, and each is asked for once: what is usual where a group runs one job at a time. */
+const passUnheld = `
+      SELECT count(*) = v_count AND bool_and(u.fits) INTO v_pass FROM (SELECT bool_and(weight <= cap) AS fits FROM unnest(u_key, u_weight, u_cap) u(key, weight, cap) GROUP BY key) u;
+      v_pass := v_pass AND NOT EXISTS (SELECT 1 FROM @permit WHERE key = ANY (u_key));`;
+
 const write = `
   IF v_gated > 0 THEN
     INSERT INTO @permit SELECT u.key, u.seq, u.weight, u.cap IS NOT NULL FROM unnest(u_key, seqs, u_weight, u_cap) u(key, seq, weight, cap);
@@ -88,7 +93,8 @@ const write = `
   END IF;
   IF p_woken <> '{}' THEN left_woken := ARRAY(SELECT unnest(p_woken) EXCEPT SELECT unnest(c_key)); END IF;
   IF p_resting <> '{}' THEN
-    left_resting := ARRAY(SELECT unnest(p_resting) EXCEPT SELECT h.key FROM unnest(c_lane, c_key, n_seq, c_rests) h(place, key, seq, rests) WHERE h.place IS NULL AND (h.rests OR h.seq IS NULL));
+    SELECT array_agg(h.key) INTO v_rested FROM unnest(c_lane, c_key, n_seq, c_rests) h(place, key, seq, rests) WHERE h.place IS NULL AND (h.rests OR h.seq IS NULL);
+    left_resting := CASE WHEN cardinality(v_rested) = cardinality(p_resting) THEN '{}' ELSE ARRAY(SELECT unnest(p_resting) EXCEPT SELECT unnest(v_rested)) END;
   END IF;`;
 
 const cut = ["places", "seqs", "gates", "c_lane", "c_key", "c_queue", "c_pos", "c_turn", "c_after"]
@@ -105,7 +111,7 @@ CREATE FUNCTION @pick_heads_v1(p_now int8, p_routes int8[], p_max int4, p_bytes 
 DECLARE
   v_all_go bool; v_count int4; v_read int4; v_bytes int8; v_gated int4; v_goes bool; v_bound int8[]; v_pass bool := true;
   c_lane tid[]; c_key text[]; c_queue text[]; c_pos int8[]; c_turn int8[]; c_after int8[]; n_route int8[]; n_pos int8[]; n_seq int8[]; c_rests bool[];
-  v_text text; u_key text[]; u_weight int8[]; u_cap int8[];
+  v_text text; v_rested text[]; u_key text[]; u_weight int8[]; u_cap int8[];
 BEGIN
   left_woken := p_woken;
   left_resting := p_resting;${look}
@@ -123,7 +129,9 @@ BEGIN
   IF v_count < cardinality(places) THEN ${cut} END IF;
   IF v_gated > 0 THEN${readUses}
     IF NOT v_pass THEN NULL;
-    ELSIF array_position(u_cap, NULL) IS NULL AND NOT EXISTS (SELECT 1 FROM @gate WHERE ${hasKeyRates}) THEN${passOwnCaps}
+    ELSIF array_position(u_cap, NULL) IS NULL AND NOT EXISTS (SELECT 1 FROM @gate WHERE ${hasKeyRates}) THEN${passUnheld}
+      IF NOT v_pass THEN${passOwnCaps}
+      END IF;
     ELSE${passLimits}
     END IF;
   END IF;

@@ -47,7 +47,7 @@ export const jobsOfLanes = `
         FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq ROWS UNBOUNDED PRECEDING))
       SELECT array_agg(place), array_agg(seq), array_agg(rank), array_agg(lane), array_agg(route), array_agg(lane_gates), array_agg(bytes), array_agg(pos), array_agg(after),
         array_agg(number = v_deep), array_agg(may_go), array_agg(is_alike), bool_and(may_go), sum(bytes), count(*), array_position(array_agg(number = v_deep AND may_go), true),
-        CASE WHEN v_rows >= v_lanes THEN count(*) FILTER (WHERE (pos, seq) <= (l_pos[v_lanes], l_seq[v_lanes])) END
+        CASE WHEN v_bound IS NOT NULL THEN count(*) FILTER (WHERE (pos, seq) < (v_bound[1], v_bound[2])) END
       INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, c_go, c_alike, v_all_go, v_bytes, v_certain, v_deepest, v_within
         FROM (SELECT * FROM placed ORDER BY pos, seq) c;
       v_end := CASE WHEN v_within <= coalesce(v_deepest, v_within) THEN 0 ELSE c_lane[v_deepest] END;
