@@ -18,7 +18,7 @@ import type { Platform } from "../platform/platform.ts";
 import { isLocked } from "../store/operations.ts";
 import type { OrLocked } from "../store/operations.ts";
 import { answersWithin } from "./race.ts";
-import type { Turn } from "./turn.ts";
+import type { Lap } from "./lap.ts";
 
 /** Who waits for an item's answer. An object with two methods, because a promise per item costs the hot path. */
 export interface Ticket<Answer> {
@@ -28,7 +28,7 @@ export interface Ticket<Answer> {
 
 export interface BatcherOptions<Item, Answer> {
   readonly platform: Platform;
-  readonly turn: Turn;
+  readonly lap: Lap;
   readonly call: (items: readonly Item[]) => Promise<readonly OrLocked<Answer>[]>;
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
@@ -117,7 +117,7 @@ export class Batcher<Item, Answer> {
   #schedule(): void {
     if (this.#isScheduled || !this.#mayCall()) return;
     this.#isScheduled = true;
-    this.#options.turn.atEnd(this.#flush);
+    this.#options.lap.atEnd(this.#flush);
   }
 
   #mayCall(): boolean {

@@ -49,7 +49,7 @@ import type { KeptTimes } from "./store-retention.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { Publishing } from "./topics/publish.ts";
 import { TermBook } from "./term-book.ts";
-import { Turn } from "./turn.ts";
+import { Lap } from "./lap.ts";
 
 export interface EngineSettings {
   readonly coder: PayloadCoder;
@@ -93,7 +93,7 @@ export class Engine {
   readonly log: Logger;
   /** For lines that one outage would write for every job. */
   readonly repeated: RepeatedLines;
-  readonly turn: Turn;
+  readonly lap: Lap;
   readonly mintId: (partition?: number) => string;
   readonly retention: StoreRetention;
   readonly limits: Limits;
@@ -108,7 +108,7 @@ export class Engine {
 
   /**
    * Called with the first job of every unit that this process submits, or the first node of a flow that waits for no
-   * other, so that its workers may claim in the same turn.
+   * other, so that its workers may claim in the same lap.
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
   /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
@@ -159,7 +159,7 @@ export class Engine {
     const store = this.metrics === null ? given : meteredStore(given, platform, this.metrics);
     this.store = store;
     if (this.metrics !== null) this.attemptObservers.push(this.metrics.ended);
-    this.turn = new Turn(platform);
+    this.lap = new Lap(platform);
     this.limits = new Limits(store);
     this.schedules = new DefinedSchedules(this);
     if (settings.onAttempt !== null) this.attemptObservers.push(observerOfSink(this, settings.onAttempt));
@@ -184,7 +184,7 @@ export class Engine {
     });
     const shared = {
       platform,
-      turn: this.turn,
+      lap: this.lap,
       weightMax: storeLimits.callItemsMax,
       giveUpMs: settings.giveUpMs,
     };
@@ -244,7 +244,7 @@ export class Engine {
 
   /**
    * Submits a unit, and tells the workers of this process that it is on its way: a worker with a free slot claims in
-   * the same turn, behind the submit, so that both share one commit and the job starts as soon as it is durable.
+   * the same lap, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
   submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
     const placed = this.placed(unit);

@@ -24,7 +24,7 @@ import type { JobRecord } from "../store/records.ts";
 import type { Handler } from "../worker/handler.ts";
 import type { Drain, DrainReport } from "./drain.ts";
 import type { Memory, RememberedJob } from "./remembering-store.ts";
-import { settleTurn } from "./virtual-time.ts";
+import { settleLap } from "./virtual-time.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** A job as a test sees it: nothing redacted. */
@@ -173,9 +173,8 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     const { time } = this.#parts;
     let isClosed = false;
     const closing = this.mill.close().finally(() => (isClosed = true));
-    await settleTurn();
-    for (let step = 0; step < closeStepsMax && !isClosed; step++)
-      if (!(await time.step())) await settleTurn();
+    await settleLap();
+    for (let step = 0; step < closeStepsMax && !isClosed; step++) if (!(await time.step())) await settleLap();
     await closing;
   }
 

@@ -1,12 +1,12 @@
 /**
  * The one call of the beat: what it writes to the registry and reads there rides with the claim that a worker of the
- * process makes in the same turn. Where none claims, because no slot is free, a claim is still under way or the store
- * is away, the documents go alone at the end of the turn.
+ * process makes in the same lap. Where none claims, because no slot is free, a claim is still under way or the store
+ * is away, the documents go alone at the end of the lap.
  *
  *   beat ──carry──► waiting ──a worker claims──► one call: claim, puts, read
- *                      └──end of the turn──► putDocs and readDocs
+ *                      └──end of the lap──► putDocs and readDocs
  *
- * Always true: a claim without documents is the store's own, made in the same turn and answered by the same promise.
+ * Always true: a claim without documents is the store's own, made in the same lap and answered by the same promise.
  */
 import type { Engine } from "../engine/engine.ts";
 import { MillraceError } from "../model/error.ts";
@@ -34,16 +34,16 @@ export class BeatCall {
     return claiming;
   }
 
-  /** To be called before the workers are told to claim: who registers for the end of the turn later runs later. */
+  /** To be called before the workers are told to claim: who registers for the end of the lap later runs later. */
   carry(docs: ClaimDocs): Promise<ClaimDocsAnswer> {
     return new Promise((answered) => {
       this.#waiting = { docs, answered };
     });
   }
 
-  /** The last claims of this turn are registered: what none of them takes along goes alone. */
+  /** The last claims of this lap are registered: what none of them takes along goes alone. */
   claimsAsked(): void {
-    if (this.#waiting !== null) this.#engine.turn.atEnd(this.#goAlone);
+    if (this.#waiting !== null) this.#engine.lap.atEnd(this.#goAlone);
   }
 
   readonly #goAlone = (): void => {

@@ -1,9 +1,9 @@
 /**
- * Claiming: one call in flight, for all pools of the worker, made at the end of a turn of the event loop together with
- * the settles of that turn. A pool that got less than it asked for is sated: nothing more is asked for it until a hint,
+ * Claiming: one call in flight, for all pools of the worker, made at the end of a lap of the event loop together with
+ * the settles of that lap. A pool that got less than it asked for is sated: nothing more is asked for it until a hint,
  * a submit in this process or the slow poll says that there may be work again.
  *
- *   idle ──a pool is hungry and has room──► scheduled ──end of turn──► in flight ──answered──► idle
+ *   idle ──a pool is hungry and has room──► scheduled ──end of lap──► in flight ──answered──► idle
  *    ▲                                                                    └──failed, given up──► backing off ──┐
  *    └─────────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
@@ -136,12 +136,12 @@ export class Claimer {
     if (!isQuiet) this.wakeAll();
   }
 
-  /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
+  /** Called whenever a slot may be free: the claim itself waits for the end of the lap. */
   consider(): void {
     if (this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
     if (this.#isScheduled || !this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
-    this.#engine.turn.atEnd(this.#claimNow);
+    this.#engine.lap.atEnd(this.#claimNow);
   }
 
   hinted(hint: Hint & { readonly kind: "ready" }): void {
@@ -262,7 +262,7 @@ export class Claimer {
     if (goesAhead && this.#hasAppetite(got)) {
       this.behind.goesAhead();
       this.#send(got);
-      // The driver hands its connection out behind all that is to be done in this turn, the jobs of this claim too.
+      // The driver hands its connection out behind all that is to be done in this lap, the jobs of this claim too.
       await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
     }
     if (answer.jobs.length === 0 || this.#owesClocks) {
@@ -329,7 +329,7 @@ export class Claimer {
   }
 
   /**
-   * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
+   * A job submitted here is claimed in the lap of its submit if a slot is free; else it is hinted at after the commit.
    * Where a claim may overtake it looks before the submit has happened, and the claim behind the hint waits for that
    * look.
    */

@@ -1,5 +1,5 @@
 /**
- * Claims right behind the settles of their turn: what a settle frees is claimed by the call behind it, without waiting
+ * Claims right behind the settles of their lap: what a settle frees is claimed by the call behind it, without waiting
  * for its hint. It frees members of a flow, and the permits of limits and groups.
  *
  * Where permits are short, all jobs that they let through would be claimed, run and settled before others can be
@@ -26,7 +26,7 @@ export class ClaimsBehind {
   readonly #makesLots: boolean;
   /** Pools whose jobs give permits back as they end. */
   readonly #givers = new Set<Pool>();
-  /** Jobs that held permits have ended since a claim went ahead: their settles may wait for the end of the turn. */
+  /** Jobs that held permits have ended since a claim went ahead: their settles may wait for the end of the lap. */
   #hasEnded = false;
 
   constructor(engine: Engine, routes: RouteMap) {
@@ -37,13 +37,13 @@ export class ClaimsBehind {
     this.#makesLots = this.seesSettles && claimsAhead === true;
   }
 
-  /** A member of a flow has ended in this turn: that may free others, on any route. */
+  /** A member of a flow has ended in this lap: that may free others, on any route. */
   memberEnded(): void {
     if (this.seesSettles) for (const pool of this.#routes.pools) this.#routes.wake(pool);
   }
 
   /**
-   * A job that held permits has ended in this turn. Where other processes wait for them, the claim behind the settle
+   * A job that held permits has ended in this lap. Where other processes wait for them, the claim behind the settle
    * would always be the first, and they would get none: there the hint asks all alike.
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
@@ -54,11 +54,11 @@ export class ClaimsBehind {
   }
 
   /**
-   * A claim is to go ahead. Settles that give permits back and wait for the end of this turn leave before it: it would
+   * A claim is to go ahead. Settles that give permits back and wait for the end of this lap leave before it: it would
    * meet the permits of a whole lot that are still held, and come back with nothing.
    */
   goesAhead(): void {
-    if (this.#hasEnded) this.#engine.turn.endNow();
+    if (this.#hasEnded) this.#engine.lap.endNow();
     this.#hasEnded = false;
   }
 

@@ -21,7 +21,7 @@ export interface PoolOptions {
 
 /** How much of a new measurement goes into the average. */
 const smoothing = 0.3;
-/** Enough for the claims on their way and the turn they wait for. */
+/** Enough for the claims on their way and the lap they wait for. */
 const roundTripsAhead = 2;
 /** No more is claimed ahead than so many times what finished last: whoever comes between waits behind all of it. */
 const growth = 2;

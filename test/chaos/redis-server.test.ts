@@ -260,7 +260,7 @@ describe("keys and libraries of others", () => {
     expect(await redis.admin.call("FCALL", "mr1_build", "0")).toMatch(/^99 /);
 
     await redis.admin.call("FUNCTION", "FLUSH");
-    const foreign = `#!lua name=theirs\nredis.register_function("mr1_turn", function() return "theirs" end)`;
+    const foreign = `#!lua name=theirs\nredis.register_function("mr1_lap", function() return "theirs" end)`;
     await redis.admin.call("FUNCTION", "LOAD", foreign);
     await expect(open()).rejects.toMatchObject({ code: "store-misconfigured" });
     await redis.admin.call("FUNCTION", "DELETE", "theirs");

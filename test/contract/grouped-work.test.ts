@@ -35,7 +35,7 @@ class Sweep {
     this.#running.set(key, now);
     this.#most.set(key, Math.max(this.#most.get(key) ?? 0, now));
     try {
-      for (let turns = random.whole(0, 3); turns > 0; turns--) await new Promise(setImmediate);
+      for (let laps = random.whole(0, 3); laps > 0; laps--) await new Promise(setImmediate);
       await work();
     } finally {
       this.#running.set(key, (this.#running.get(key) ?? 0) - 1);

@@ -61,7 +61,7 @@ export class SimProcess {
     return this.#isAlive;
   }
 
-  /** What is on its way to the process: timers, ends of turns, replies, hints. */
+  /** What is on its way to the process: timers, ends of laps, replies, hints. */
   get pending(): number {
     return this.#isAlive ? this.#timers : 0;
   }

@@ -5,7 +5,7 @@ import type { LeasedJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
 import { claimedReader } from "./claimed-reader.ts";
-import { docsInTurn } from "./docs.ts";
+import { docsInLap } from "./docs.ts";
 import { routeText } from "./route-text.ts";
 import { packText, readNumber, rowsOf } from "./text.ts";
 
@@ -24,12 +24,12 @@ export const claim: Operation<"claim"> = (calls, request) =>
   request.docs === undefined ? claimJobs(calls, request) : claimWithDocs(calls, request, request.docs);
 
 async function claimWithDocs(calls: Calls, request: ClaimRequest, docs: ClaimDocs): Promise<ClaimAnswer> {
-  const [answered, answer] = await Promise.all([docsInTurn(calls, docs), claimJobs(calls, request)]);
+  const [answered, answer] = await Promise.all([docsInLap(calls, docs), claimJobs(calls, request)]);
   return { ...answer, docs: answered };
 }
 
 async function claimJobs(
-  { turn }: Calls,
+  { lap }: Calls,
   { owner, leaseMs, inputBytesMax, offers }: ClaimRequest,
 ): Promise<ClaimAnswer> {
   const args = [packText(owner), String(leaseMs), valueText(inputBytesMax)];
@@ -40,7 +40,7 @@ async function claimJobs(
     args.push(String(max), String(starts), String(numbers.length), ...numbers.map(routeText));
     asked.push(...numbers);
   }
-  const answer = (await turn.call("claim", args, asked)) as Answer;
+  const answer = (await lap.call("claim", args, asked)) as Answer;
   const [at, clock, filled, first, handles, specs, others, opensInMs] = answer;
   const now = Number(at);
   return {

@@ -14,7 +14,7 @@ import type { Calls, Operation } from "./call.ts";
 import { docField, pushDoc } from "./submit-text.ts";
 import { fieldEnd, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
-/** How a request goes out: by a call of its own, or with others of its turn. */
+/** How a request goes out: by a call of its own, or with others of its lap. */
 type Send = (args: readonly string[]) => Promise<unknown>;
 
 export const putDocs: Operation<"putDocs"> = ({ connection }, puts) =>
@@ -23,10 +23,10 @@ export const putDocs: Operation<"putDocs"> = ({ connection }, puts) =>
 export const readDocs: Operation<"readDocs"> = ({ connection }, request) =>
   readBy((args) => connection.read("mr1_read_docs", args), request);
 
-/** The documents of a claim: asked for in the same turn, they are one call with it (turn-call.ts). */
-export async function docsInTurn({ turn }: Calls, { puts, read }: ClaimDocs): Promise<ClaimDocsAnswer> {
-  const putting = putBy((args) => turn.call("put_docs", args), puts);
-  const reading = read === null ? null : readBy((args) => turn.call("read_docs", args), read);
+/** The documents of a claim: asked for in the same lap, they are one call with it (lap-call.ts). */
+export async function docsInLap({ lap }: Calls, { puts, read }: ClaimDocs): Promise<ClaimDocsAnswer> {
+  const putting = putBy((args) => lap.call("put_docs", args), puts);
+  const reading = read === null ? null : readBy((args) => lap.call("read_docs", args), read);
   const [putAnswers, readAnswer] = await Promise.all([putting, reading]);
   return { puts: putAnswers, read: readAnswer };
 }

@@ -50,7 +50,7 @@ import { settleLua } from "./lua/settle.ts";
 import { submitLua } from "./lua/submit.ts";
 import { targetsLua } from "./lua/targets.ts";
 import { tellLua } from "./lua/tell.ts";
-import { turnLua } from "./lua/turn.ts";
+import { lapLua } from "./lua/lap.ts";
 import { uniqueLua } from "./lua/unique.ts";
 import { writeLua } from "./lua/write.ts";
 
@@ -104,7 +104,7 @@ export const libraryModules: readonly string[] = [
     claimLua,
     settleLua,
     oneJobLua,
-    turnLua,
+    lapLua,
     changeLua,
     readLua,
   ],

@@ -42,7 +42,7 @@ import type { ServerFacts, ServerWishes } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { fieldEnd } from "./text.ts";
-import { TurnCall } from "./turn-call.ts";
+import { LapCall } from "./lap-call.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 const operations = {
@@ -112,7 +112,7 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
       }),
   });
   const tell = (hints: Hints): void => watch.tellOwn(hints);
-  const calls: Calls = { connection, turn: new TurnCall(connection, tell), tell };
+  const calls: Calls = { connection, lap: new LapCall(connection, tell), tell };
   let closing: Promise<void> | null = null;
 
   const store: Store = {

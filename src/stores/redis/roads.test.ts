@@ -271,7 +271,7 @@ describe("the same jobs by either road leave the same keys", () => {
     expect(await endMany(jobs, { laneKey: "any" })).toEqual({ ok: 40, already: 2 });
   });
 
-  test("alone in its turn or handed over to the claim behind it, as far as one job has a road of its own", async () => {
+  test("alone in its lap or handed over to the claim behind it, as far as one job has a road of its own", async () => {
     const platform = createHeldPlatform();
     const [waits, taken] = [`waits-${++drawn}`, `taken-${drawn}`];
     const open = (place: typeof plain, prefix: string): Promise<Store> =>

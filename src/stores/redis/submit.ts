@@ -33,7 +33,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
 };
 
 async function send(
-  { turn }: Calls,
+  { lap }: Calls,
   units: readonly SubmitUnit[],
   arePlain: readonly boolean[],
 ): Promise<SubmitAnswer[] | null> {
@@ -56,7 +56,7 @@ async function send(
   }
   stretch.end();
   if (steps.length === 0) return units.map(created);
-  const answers = (await turn.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
+  const answers = (await lap.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
   if (answers === draining) return null;
   let at = 0;
   return units.map((unit, index) => {

@@ -1,5 +1,5 @@
 /**
- * The calls of one turn in one transaction: one commit, one wait for the disk, however many callers. Answers are
+ * The calls of one lap in one transaction: one commit, one wait for the disk, however many callers. Answers are
  * given only once COMMIT has returned. A call that fails unexpectedly rolls the transaction back and the calls run
  * again one by one, so that only the guilty one fails. A record that cannot be read is set aside, and the call that
  * met it runs again (mend.ts).
@@ -158,7 +158,7 @@ function openCommit(session: Session, machineNow: number): Commit {
   return beginCommit({ statements, routes, epoch, now: session.lastNow });
 }
 
-/** Claims come last, so that they see the jobs of the calls that were made in the same turn. */
+/** Claims come last, so that they see the jobs of the calls that were made in the same lap. */
 function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   const hints = emptyHints();
   const outcomes: CallOutcome[] = [];

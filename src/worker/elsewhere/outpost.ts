@@ -182,7 +182,7 @@ export class Outpost {
     return bytes;
   }
 
-  /** What is said in one turn goes as one piece. */
+  /** What is said in one lap goes as one piece. */
   #say(line: string): void {
     if (this.#unsaid === "") queueMicrotask(() => this.#flush());
     this.#unsaid += line;
@@ -246,7 +246,7 @@ export class Outpost {
       this.#start.freed(this, { ranUs, hasPrinted: output !== null });
     };
     const [next] = this.#sent;
-    // What it printed before its last message comes by another way, in this turn at the latest.
+    // What it printed before its last message comes by another way, in this lap at the latest.
     if (next === undefined) return nodePlatform.defer(end);
     end();
     next.startedUs = nowUs;

@@ -4,7 +4,7 @@
  *  put_docs    per put: kind US id, guard, due, expires in, body, what it tells -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
-              Both also travel with the claim of a turn (turn.ts).
+              Both also travel with the claim of a lap (lap.ts).
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
  *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */

@@ -1,15 +1,15 @@
 /**
- * A third road, for a turn of one plain job of a kind that was seen before: alone, or with a claim behind it. Where
+ * A third road, for a lap of one plain job of a kind that was seen before: alone, or with a claim behind it. Where
  * nobody waits on the routes which that claim offers, the job goes to its worker without ever being ready. What submit
  * and claim made a template of before is written here without the tables of a call, and leaves the same keys
  * (roads.test.ts); everything new or unusual goes their way. docs/decisions/0021 has the figures.
  *
- *  args     a submit and perhaps a claim, as in turn.ts
- *  answer   as there, or nothing where the turn has to be done as any other
+ *  args     a submit and perhaps a claim, as in lap.ts
+ *  answer   as there, or nothing where the lap has to be done as any other
  */
 
 export const oneJobLua = String.raw`
--- The job; nothing where the turn does not begin with the submit of one plain job. One that has to pass a gate may be
+-- The job; nothing where the lap does not begin with the submit of one plain job. One that has to pass a gate may be
 -- refused, at its submit or at the claim.
 local function readOne(c)
   local name, length, shapes, text, jobs = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)

@@ -1,5 +1,5 @@
 /**
- * turn: the submits, settles and claims that one process wants in one turn of its event loop, and the documents that
+ * lap: the submits, settles and claims that one process wants in one lap of its event loop, and the documents that
  * travel with a claim (docs.ts), as one call: one entry check, one record in the feed, one hint. Each operation leaves
  * what it would leave alone; a claim sees the jobs of a submit before it.
  *
@@ -7,8 +7,8 @@
  *  answer   own hints, the answer of each
  */
 
-export const turnLua = String.raw`
-redis.register_function("mr1_turn", function(keys, args)
+export const lapLua = String.raw`
+redis.register_function("mr1_lap", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
   local short = oneJob(c)

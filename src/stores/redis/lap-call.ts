@@ -1,6 +1,6 @@
 /**
- * The submits, settles and claims of one turn travel as one call (lua/turn.ts), with the documents of its claims: a job
- * on an idle queue goes to its worker by one exchange with the server. What is asked for waits until the turn's calls
+ * The submits, settles and claims of one lap travel as one call (lua/lap.ts), with the documents of its claims: a job
+ * on an idle queue goes to its worker by one exchange with the server. What is asked for waits until the lap's calls
  * are made, and no longer; docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind
  * them: this process reads their answers while the server claims.
  */
@@ -17,13 +17,13 @@ interface Operation {
   readonly failed: (error: unknown) => void;
 }
 
-/** With more arguments than about ten settles have, the others of a turn are many. */
+/** With more arguments than about ten settles have, the others of a lap are many. */
 const fewArgsMax = 40;
 
-/** What comes before the claims of its turn. */
+/** What comes before the claims of its lap. */
 const isOfJobs = ({ name }: Operation): boolean => name === "submit" || name === "settle";
 
-export class TurnCall {
+export class LapCall {
   readonly #connection: Connection;
   readonly #tell: (hints: Hints) => void;
   /** How many calls were sent, and by route the last of them that claimed there. */
@@ -46,7 +46,7 @@ export class TurnCall {
     const operations = this.#operations;
     this.#operations = [];
     if (operations.length === 1) return this.#sendTogether(operations);
-    // Claims come last, so that they see the jobs of this turn.
+    // Claims come last, so that they see the jobs of this lap.
     const claims = operations.filter((operation) => !isOfJobs(operation));
     const others = operations.filter(isOfJobs);
     const isMany = others.some(({ args }) => args.length > fewArgsMax);
@@ -61,7 +61,7 @@ export class TurnCall {
       args = args.concat(name, String(own.length), own);
       for (const route of routes) this.#claimed.set(route, number);
     }
-    this.#connection.write("mr1_turn", args).then(
+    this.#connection.write("mr1_lap", args).then(
       (answer) => this.#answered(operations, number, answer as [unknown, unknown[]]),
       (error: unknown) => {
         for (const { failed } of operations) failed(error);
