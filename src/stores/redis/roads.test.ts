@@ -230,7 +230,9 @@ describe("the same jobs by either road leave the same keys", () => {
     );
   });
 
-  /** Ends 40 jobs together: some started late, some have logs or results, and two are told twice. How many were told so. */
+  /**
+   * Ends 40 jobs together: some started late, some have logs or results, and two are told twice. How many were told so.
+   */
   async function endMany(
     jobs: readonly NewJob[],
     lane: { readonly laneKey?: string },
