@@ -4,6 +4,7 @@ import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
+import { MillraceError } from "../model/error.ts";
 import { handler } from "../worker/handler.ts";
 import type { Answers, CancelAnswer } from "./cancel-jobs.ts";
 
@@ -17,6 +18,28 @@ test("a cancel of many tells its progress page by page", async () => {
   expect(answers).toEqual({ cancelled: 1200, signalled: 0, finished: 0, "not-found": 0 });
   expect(told.map(({ cancelled }) => cancelled)).toEqual([500, 1000, 1200]);
 });
+
+test.each([
+  [0, "did-not-happen"],
+  [1, "unknown"],
+])(
+  "a cancel of many that fails behind %i pages says %s, and the rest can be cancelled",
+  async (pages, outcome) => {
+    await v.run(v.mill.enqueueMany(Array.from({ length: 600 }, (_, at) => task.with(at, { tags: ["t"] }))));
+    let left = pages;
+    const away = new MillraceError("store-unavailable", "away");
+    const failing = millOn(
+      { ...v.store, findJobs: (request) => (left-- > 0 ? v.store.findJobs(request) : Promise.reject(away)) },
+      {},
+      v.platform,
+    );
+    const cancelling = v.run(failing.jobs.cancel({ tag: "t" }));
+    await expect(cancelling).rejects.toMatchObject({ code: "store-unavailable", outcome });
+    const { cancelled } = await v.run(v.mill.jobs.cancel({ tag: "t" }));
+    expect(cancelled).toBe(600 - 500 * pages);
+    await v.run(failing.close());
+  },
+);
 
 test("a progress that cannot be told is refused before anything is cancelled", async () => {
   const { id } = await v.run(v.mill.enqueue(task, 1));

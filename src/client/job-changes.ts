@@ -4,7 +4,7 @@
  * is read, and nothing is begun once nobody waits for the answer.
  */
 import type { Engine } from "../engine/engine.ts";
-import { MillraceError } from "../model/error.ts";
+import { isMillraceError, MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { OperatorChange } from "../model/operate.ts";
 import { withoutHidden } from "../model/hidden-queue.ts";
@@ -105,7 +105,7 @@ export class JobChanges {
 
   /**
    * Acts on all jobs that match, and tells after each page how often each answer came so far. @returns how often each
-   * came; the first error is thrown behind its page.
+   * came; the first error is thrown behind its page, and says so where jobs were acted on.
    */
   async each<Answer extends string>(
     query: JobQuery,
@@ -115,17 +115,31 @@ export class JobChanges {
     pageEnded?: (soFar: Readonly<Record<Answer, number>>) => Promise<void>,
   ): Promise<Readonly<Record<Answer, number>>> {
     const counts = Object.fromEntries(answers.map((answer) => [answer, 0])) as Record<Answer, number>;
-    for await (const page of this.pages(query)) {
-      if (isOver()) break;
-      await this.#knowQueues(page);
-      for (const outcome of await Promise.allSettled(page.map(act))) {
-        if (outcome.status === "rejected") throw outcome.reason;
-        counts[outcome.value] += 1;
+    let acted = 0;
+    try {
+      for await (const page of this.pages(query)) {
+        if (isOver()) break;
+        await this.#knowQueues(page);
+        const outcomes = await Promise.allSettled(page.map(act));
+        acted += outcomes.filter(({ status }) => status === "fulfilled").length;
+        for (const outcome of outcomes) {
+          if (outcome.status === "rejected") throw outcome.reason;
+          counts[outcome.value] += 1;
+        }
+        await pageEnded?.({ ...counts });
       }
-      await pageEnded?.({ ...counts });
+    } catch (error) {
+      throw acted > 0 ? behindOthers(error, acted) : error;
     }
     return counts;
   }
+}
+
+/** The error of a call over many jobs that has acted on some: of the call it cannot be said that it did not happen. */
+function behindOthers(error: unknown, acted: number): unknown {
+  if (!isMillraceError(error) || error.outcome === "unknown") return error;
+  const text = `The call had acted on ${acted} jobs, and then failed: ${error.message}`;
+  return new MillraceError(error.code, text, { cause: error, outcome: "unknown" });
 }
 
 /** Whether the change was made: by this call, or by an earlier try of it whose reply was lost. */

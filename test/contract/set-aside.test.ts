@@ -24,6 +24,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const database = useTestDatabase();
 const redis = useSharedRedis();
 const platform = nodePlatform;
+let places = 0;
 
 interface Subject {
   readonly store: Store;
@@ -50,7 +51,7 @@ async function onRedis(partitions: number): Promise<Subject> {
 
 const subjects: Readonly<Record<string, () => Promise<Subject>>> = {
   async sqlite() {
-    const path = join(folder, "jobs.db");
+    const path = join(folder, `${++places}.db`);
     return {
       store: await openSqliteStore({ path, platform }),
       async damage(ids) {
@@ -61,7 +62,7 @@ const subjects: Readonly<Record<string, () => Promise<Subject>>> = {
     };
   },
   async Postgres() {
-    const schema = "set_aside";
+    const schema = `set_aside_${++places}`;
     return {
       store: await openPostgresStore({ url: database.url, schema, platform }),
       async damage(ids) {
@@ -115,4 +116,25 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
       await mill.close();
     }
   });
+
+  test.each(["a list", "nobody"])(
+    "is deleted by its id before any audit, met by %s before",
+    async (first) => {
+      const { store, damage } = await open();
+      const mill = millOn(store, { log: silentLogger });
+      try {
+        const handles = await mill.enqueueMany([1, 2, 3].map((n) => job<number>("plain").with(n)));
+        const [bad, ...sound] = handles.map(({ id }) => id) as [string, string, string];
+        await damage([bad]);
+        const listed = async (): Promise<Set<string>> =>
+          new Set((await mill.jobs.list()).jobs.map(({ id }) => id));
+        if (first === "a list") expect(await listed()).toEqual(new Set(sound));
+        expect(await mill.jobs.delete(bad)).toBe("deleted");
+        expect(await mill.quarantined()).toEqual([]);
+        expect(await listed()).toEqual(new Set(sound));
+      } finally {
+        await mill.close();
+      }
+    },
+  );
 });

@@ -9,7 +9,7 @@ export function onePartition(store: Store, partition: number): Store {
     ...store,
     readFeed: (request) => store.readFeed({ partition, ...request }),
     promoteDue: async (request) => {
-      const { countIn: _, ...answer } = await store.promoteDue(request);
+      const { countIn: _, hiddenInMs: __, ...answer } = await store.promoteDue(request);
       return answer;
     },
   };

@@ -6,7 +6,7 @@
  *  jobs        one position per partition, joined by dots: the seq to go on below, or empty before the first page,
  *              or "-" at the end
  *  documents   the last id, as in one partition
- *  clocks      partition : its own cursor; one partition after the other
+ *  clocks      a list in JSON: per partition its own cursor, or null before its first page, or false at its end
  */
 import { MillraceError } from "../../model/error.ts";
 import { isPlacedByPrefix } from "../../model/placement.ts";
@@ -181,7 +181,13 @@ interface RungAnswer {
   readonly nextInMs: number | null;
 }
 
-/** What has rung, one partition after the other. Only partitions in which a clock may have rung are asked. */
+/** Where a walk is in one partition: before its first page (null), behind a page, or at its end (false). */
+type RungPlace = string | null | false;
+
+/**
+ * What has rung: partitions are asked at once, each for its share, so that silent ones do not add up. Only those in
+ * which a clock may have rung are asked. One that does not answer is left out of the rest of the walk.
+ */
 async function readRung<Item, Answer extends RungAnswer>(
   calls: PartitionedCalls,
   {
@@ -198,49 +204,62 @@ async function readRung<Item, Answer extends RungAnswer>(
     readonly itemsOf: (answer: Answer) => readonly Item[];
   },
 ): Promise<{ readonly items: readonly Item[]; readonly cursor: string | null; readonly now: number }> {
-  const at = cursor === null ? 0 : Number(cursor.slice(0, cursor.indexOf(":")));
-  const rest = cursor === null ? "" : cursor.slice(cursor.indexOf(":") + 1);
-  const items: Item[] = [];
-  const reached: Reached<Answer>[] = [];
-  let now = 0;
-  const { visits, others } = worthReading(calls, { at, rest, name });
-  for (const partition of [...visits, ...others]) {
-    const isForTime = !visits.includes(partition);
-    if (isForTime && now > 0) break;
+  const places = cursor === null ? calls.partitions.map(() => null) : (JSON.parse(cursor) as RungPlace[]);
+  const { visits, others } = worthReading(calls, places, name);
+  const asked = visits.slice(0, max);
+  const share = Math.floor(max / asked.length);
+  const ask = async (partition: Partition): Promise<Reached<Answer>> => {
     const { number, outlook } = partition;
     const heard = outlook.heard;
     const sentMs = calls.nowMs();
-    const own = number === at && rest !== "" ? rest : null;
+    const own = { max: asked.includes(partition) ? share : 1, cursor: places[number] || null };
     const page = await reach(partition, {
-      name,
-      call: (store) => read(store, { max: max - items.length, cursor: own }),
-      patience: calls.patience.long,
+      ...{ name, patience: calls.patience.long },
+      call: (store) => read(store, own),
     });
-    reached.push(page);
-    if (page.kind !== "answered") continue;
-    const { answer } = page;
-    outlook.sawClock(answer.nextInMs, sentMs, heard);
-    now = Math.max(now, answer.now);
-    if (isForTime) break;
-    items.push(...itemsOf(answer));
-    if (answer.cursor !== null) return { items, cursor: `${number}:${answer.cursor}`, now };
-    if (items.length === max && number + 1 < calls.partitions.length)
-      return { items, cursor: `${number + 1}:`, now };
+    if (page.kind === "answered") outlook.sawClock(page.answer.nextInMs, sentMs, heard);
+    return page;
+  };
+  const pages = await Promise.all(asked.map(ask));
+  const items: Item[] = [];
+  for (const [index, page] of pages.entries()) {
+    const isAnswered = page.kind === "answered";
+    if (isAnswered) items.push(...itemsOf(page.answer));
+    places[(asked[index] as Partition).number] = isAnswered ? (page.answer.cursor ?? false) : false;
   }
+  const reached = [...pages, ...(await tellTime(pages, others, ask))];
+  const now = Math.max(0, ...reached.map((page) => (page.kind === "answered" ? page.answer.now : 0)));
   if (now === 0) throwFirst(reached);
-  return { items, cursor: null, now };
+  // What is left in a partition that cannot be asked keeps no walk going.
+  const isOver = asked.length === visits.length && asked.every(({ number }) => places[number] === false);
+  return { items, cursor: isOver ? null : JSON.stringify(places), now };
 }
 
-/** The partitions to read from in a walk that is at this place, and others that can tell the time where these fail. */
+/** Where no page has told the time another partition is asked for it: one, and all that are left if that is no help. */
+async function tellTime<Answer>(
+  pages: readonly Reached<Answer>[],
+  others: readonly Partition[],
+  ask: (partition: Partition) => Promise<Reached<Answer>>,
+): Promise<readonly Reached<Answer>[]> {
+  const isTold = (told: readonly Reached<Answer>[]): boolean => told.some(({ kind }) => kind === "answered");
+  if (isTold(pages)) return [];
+  const first = await Promise.all(others.slice(0, 1).map(ask));
+  return isTold(first) ? first : [...first, ...(await Promise.all(others.slice(1).map(ask)))];
+}
+
+/** The partitions to read from in a walk at these places, and others that can tell the time where these fail. */
 function worthReading(
   calls: PartitionedCalls,
-  { at, rest, name }: { readonly at: number; readonly rest: string; readonly name: string },
+  places: readonly RungPlace[],
+  name: string,
 ): { readonly visits: readonly Partition[]; readonly others: readonly Partition[] } {
   const present = presentOnes(calls.partitions).filter(({ health }) => health.mayAsk(name));
   if (present.length === 0) return { visits: calls.partitions.slice(-1), others: [] };
-  const isWorth = ({ number, outlook }: Partition): boolean =>
-    number >= at &&
-    ((number === at && rest !== "") || !calls.isWatched() || outlook.mayHaveRung(calls.nowMs()));
+  const isWorth = ({ number, outlook }: Partition): boolean => {
+    const place = places[number];
+    if (typeof place === "string") return true;
+    return place === null && (!calls.isWatched() || outlook.mayHaveRung(calls.nowMs()));
+  };
   const others = present.filter((partition) => !isWorth(partition)).toReversed();
   return { visits: present.filter(isWorth), others };
 }

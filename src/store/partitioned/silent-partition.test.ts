@@ -274,6 +274,46 @@ describe("duties", () => {
     expect(await promote()).toBe(1);
   });
 
+  test("wait for several silent partitions no longer than for one", async () => {
+    await submit("p0-a", "p1-a", "p2-a", "p3-a");
+    await store.claim(aClaim({ leaseMs: 10, max: 10 }));
+    await store.putDocs(["p0-d", "p1-d", "p2-d", "p3-d"].map((id) => aDoc(id, "1", { due: { inMs: 10 } })));
+    await passMs(100);
+    for (const part of parts.slice(0, 3)) part.fallSilent();
+    const [due, docs] = await within(
+      5100,
+      Promise.all([
+        store.readDue({ clock: "lease", max: 10, cursor: null }),
+        store.readDueDocs({ max: 10, cursor: null }),
+      ]),
+    );
+    expect(due).toMatchObject({ jobs: [{ id: "p3-a" }], cursor: null, now: expect.any(Number) });
+    expect(docs).toMatchObject({ docs: [{ id: "p3-d" }], cursor: null, now: due.now });
+  });
+
+  test.each([1, 3, 7])("go on with pages of %i past a partition that fell silent in between", async (max) => {
+    const ids = parts.flatMap((_, number) => Array.from({ length: 5 }, (__, n) => `p${number}-${n}`));
+    await submit(...ids);
+    await store.claim(aClaim({ leaseMs: 10, max: 100 }));
+    await passMs(100);
+    const walk = async (afterFirst: () => void): Promise<string[]> => {
+      const first = await store.readDue({ clock: "lease", max, cursor: null });
+      const found = idsOf(first.jobs);
+      afterFirst();
+      for (let { cursor } = first; cursor !== null;) {
+        const page = await within(5100, store.readDue({ clock: "lease", max, cursor }));
+        expect(page.jobs.length).toBeLessThanOrEqual(max);
+        found.push(...idsOf(page.jobs));
+        ({ cursor } = page);
+      }
+      return found.sort();
+    };
+    expect(await walk(() => {})).toEqual(ids);
+    const found = await walk(() => sick.fallSilent());
+    expect(new Set(found).size).toBe(found.length);
+    expect(found).toEqual(expect.arrayContaining(ids.filter((id) => partitionOf(id) !== 1)));
+  });
+
   test("read, prune and audit what the others have", async () => {
     await submit("p0-a", "p1-a", "p3-a");
     await store.claim(aClaim({ leaseMs: 10, max: 10 }));

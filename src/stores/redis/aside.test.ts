@@ -74,6 +74,8 @@ async function expectAside(state: "ready" | "running" | "completed" | "scheduled
   expect(cursor).toBeNull();
   expect((await findAll(store)).map(({ id }) => id)).toEqual(others.toReversed());
   expect(await store.readJobs(["c", "d"])).toMatchObject([null, { id: "d", state }]);
+  // Whatever met it first: a read of its id tells whose record it is.
+  expect((await store.readAside({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
   expect(await store.changeIf([aChange("c", ["ready", "completed"], remove)])).toEqual([{ kind: "gone" }]);
   const repaired = await auditAll(store);
   // Where neither text tells the route, and no index of a route had the job, the audit finds which count is wrong.
@@ -119,6 +121,7 @@ describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
       { id: "d" },
       { id: "e" },
     ]);
+    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ id: "c" }]);
     await expectAside("ready");
   });
 

@@ -30,3 +30,9 @@ export async function mend({ connection }: Calls, handles: readonly string[]): P
   if (handles.length === 0) return;
   await connection.write("mr1_mend", handles).catch(() => undefined);
 }
+
+/** The same for ids whose job could not be read, or was set aside before: its record is told the id. */
+export async function mendIds({ connection }: Calls, packedIds: readonly string[]): Promise<void> {
+  if (packedIds.length === 0) return;
+  await connection.write("mr1_mend_ids", packedIds).catch(() => undefined);
+}

@@ -8,7 +8,7 @@ import type { JobRecord } from "../../store/records.ts";
 import { addTallies } from "../../store/tallies.ts";
 import type { ReadyHead } from "../../store/store.ts";
 import type { PackedFeed } from "../../store/watch.ts";
-import { mend } from "./aside.ts";
+import { mend, mendIds } from "./aside.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
@@ -17,10 +17,10 @@ import { fieldEnd, packText, rowsOf, unpackText } from "./text.ts";
 
 export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
   if (ids.length === 0) return [];
-  type Answer = [routes: string[], flat: string[], unreadable: string[]];
+  type Answer = [routes: string[], flat: string[], lost: string[]];
   const answer = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as Answer;
-  const [routes, flat, unreadable] = answer;
-  await mend(calls, unreadable);
+  const [routes, flat, lost] = answer;
+  await mendIds(calls, lost);
   return recordsOf(routes, flat);
 };
 

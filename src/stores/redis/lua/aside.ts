@@ -7,8 +7,9 @@
  *  remove_aside   refs -> how many were there
  *
  * A ref is the job's handle, DOC and the field of a document, or that of a gate (gate-calls.ts). An id that stands in
- * neither text of its job is found by the audit. The tallies follow from where the indexes had the job and what can
- * still be read of it; where neither tells its route, they are right again with the next audit.
+ * neither text of its job is told by the next read of it, or by the audit. The tallies follow from where the indexes
+ * had the job and what can still be read of it; where neither tells its route, they are right again with the next
+ * audit.
  */
 import { terminalStates } from "../../../model/job-state.ts";
 import { luaConstant } from "./lua-module.ts";

@@ -15,6 +15,8 @@
  *                                   leaves its own fewer than are ready
  *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
  *                                   read
+ *  mend_ids      ids                the same for ids under which a reader found no job: what is set aside has its id
+ *                                   from here, where its texts do not tell it
  */
 
 export const auditLua = String.raw`
@@ -59,6 +61,22 @@ serve("mend", FREES, function(c)
     end
     if own ~= c.k.lease then call("ZREM", c.k.lease, h) end
     if not clock or clock == "" then call("ZREM", c.k.clock, h) end
+  end
+  writeRecords(c)
+end)
+
+-- An id whose job is gone or was set aside is taken out. Answers how many repairs that took.
+local function dropId(c, id, h)
+  local isTold = tellAsideId(c, h, id)
+  return call("HDEL", c.k.ids, id) == 1 and not isTold and 1 or 0
+end
+
+serve("mend_ids", FREES, function(c)
+  local ids = slice(c.args, c.i, #c.args)
+  loadByIds(c, ids)
+  for _, id in ipairs(ids) do
+    local h = c.ids[id]
+    if h and not c.jobs[h] then dropId(c, id, h) end
   end
   writeRecords(c)
 end)
@@ -159,8 +177,7 @@ end
 serveAudit("ids", function(c)
   return auditHash(c, c.k.ids, function(id, h)
     if call("HEXISTS", c.k.spec, h) == 1 or jobOf(c, h) then return 0 end
-    local isTold = tellAsideId(c, h, id)
-    return call("HDEL", c.k.ids, id) == 1 and not isTold and 1 or 0
+    return dropId(c, id, h)
   end)
 end)
 

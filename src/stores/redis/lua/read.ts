@@ -3,7 +3,8 @@
  * was asked to and says where to go on, so a filter that matches nothing never holds the server for long. A route is
  * given as number and content.
  *
- *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none), unreadable handles
+ *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none), the ids of jobs
+ *              that cannot be read or were set aside
  *  find_jobs   below, max, look max, states, tag, queue, name, capabilities given, capabilities, reason given, reason,
  *              created after, created before, only those that keep their lanes
  *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
@@ -42,11 +43,16 @@ local function routesOf(c, records)
 end
 
 serve("read_jobs", READS, function(c)
-  local handles = fetch("HMGET", c.k.ids, slice(c.args, c.i, #c.args))
+  local ids, lost = slice(c.args, c.i, #c.args), {}
+  local handles = fetch("HMGET", c.k.ids, ids)
   loadJobs(c, handles)
-  for i = 1, #c.args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
+  for i, id in ipairs(ids) do
+    local h = handles[i]
+    if h and not c.jobs[h] then lost[#lost + 1] = id end
+    handles[i] = h and c.jobs[h] and h or ""
+  end
   local records = recordsOf(c, handles)
-  return { routesOf(c, records), records, c.unreadable }
+  return { routesOf(c, records), records, lost }
 end)
 
 local FEW, LOOKED_AT_ONCE = 2000, 64
