@@ -18,20 +18,13 @@ import { allDocs, docsPageMax } from "../engine/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
 import { bellIds, readCancelled, readOrder, rings, webhooksBellId } from "../engine/worker-bell.ts";
-import {
-  leftPut,
-  noticePut,
-  readNotice,
-  readNotices,
-  registryPrefix,
-  workerKind,
-} from "../engine/worker-notice.ts";
-import type { LiveWorker } from "../engine/worker-notice.ts";
+import { leftPut, noticePut, readNotice, registryPrefix, workerKind } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../store/operations.ts";
 import type { Doc, DocPut, PutEvent } from "../store/records.ts";
 import { BeatCall } from "./beat-call.ts";
 import type { BeatSeat } from "./beat-seat.ts";
+import { OtherWorkers } from "./other-workers.ts";
 
 /** Behind a lost hint come the wait for the beat and a call or two: 1.2 s in all. */
 const beatEveryMs = 1060;
@@ -84,8 +77,7 @@ export class Beat {
   #rounds = 0;
   // Monotonic, when all notices were read last, and when the first of other processes runs out, by the store's clock.
   #fleetSeen = { atUs: Number.NEGATIVE_INFINITY, endsAt: Number.POSITIVE_INFINITY };
-  /** The workers of other processes that were seen last. */
-  #others: ReadonlySet<string> = new Set();
+  readonly #others: OtherWorkers;
   /** The next read answers a ring. */
   #isRung = false;
   readonly #timers: Record<"beat" | "rung" | "round", Timer | null> = {
@@ -97,13 +89,15 @@ export class Beat {
   constructor(engine: Engine) {
     this.#engine = engine;
     this.call = new BeatCall(engine);
+    const own = (): ReadonlySet<string> => new Set([...this.#seats].map(({ owner }) => owner));
+    this.#others = new OtherWorkers(engine, { own, put: (puts) => this.#put(puts) });
   }
 
   /** @returns a function that takes the worker out of the registry. */
   join(seat: BeatSeat): () => Promise<void> {
     this.#seats.add(seat);
     this.#engine.terms.readRegistry = () => void this.#read("signs");
-    void this.#write();
+    void this.#write().then(() => this.#meetOthers());
     this.#hearRound();
     if (seat.hasTotals) void this.#read("fleet");
     return async () => {
@@ -324,9 +318,8 @@ export class Beat {
   #showFleet(docs: readonly Doc[]): void {
     const workers = docs.map(readNotice).filter((worker) => worker !== null);
     for (const seat of this.#seats) if (seat.hasTotals) seat.fleetSeen(workers);
-    this.#see(workers);
-    const ends = workers.filter(({ worker }) => this.#others.has(worker)).map(({ expiresAt }) => expiresAt);
-    this.#fleetSeen = { atUs: this.#readUs, endsAt: Math.min(...ends) };
+    this.#others.see(workers);
+    this.#fleetSeen = { atUs: this.#readUs, endsAt: this.#others.firstEnd(workers) };
   }
 
   #hearRound(): void {
@@ -334,26 +327,12 @@ export class Beat {
     void this.#hearRetention();
     if (this.#rounds++ % roundsPerLook !== 0) return;
     void this.#engine.queuePolicies.refresh();
-    void this.#countOthers();
+    if (this.#rounds > 1) void this.#others.look();
   }
 
-  /** Whether there is anybody who may stand by (claim-stand-by.ts). */
-  async #countOthers(): Promise<void> {
-    try {
-      this.#see(await readNotices(this.#engine.store, true));
-    } catch (error) {
-      this.#engine.log.debug("the registry of workers could not be counted", { error });
-    }
-  }
-
-  #see(workers: readonly LiveWorker[]): void {
-    const owners = new Set([...this.#seats].map(({ owner }) => owner));
-    const others = new Set(workers.map(({ worker }) => worker).filter((worker) => !owners.has(worker)));
-    // A worker that was killed tells nothing: whoever misses its notice does, and the first of them is heard.
-    const missed = [...this.#others].filter((worker) => !others.has(worker) && !owners.has(worker));
-    if (missed.length > 0) void this.#put(missed.map((worker) => leftPut(worker, false)));
-    this.#others = others;
-    this.#engine.fleet.others = others.size;
+  async #meetOthers(): Promise<void> {
+    await this.#others.look();
+    if (this.#others.count > 0 && this.#seats.size > 0) void this.#write(true);
   }
 
   /** Only an outcome of which nothing is kept matters before the retention duty comes. Unheard, everything is kept. */
@@ -372,7 +351,10 @@ export class Beat {
     const { platform } = this.#engine;
     const sinceMs = (platform.monotonicUs() - this.#readUs) / 1000;
     const inMs = Math.max(platform.random() * rungMs.spread, rungMs.gap - sinceMs);
-    this.#set("rung", inMs, () => void this.#read("fleet"));
+    this.#set("rung", inMs, () => {
+      void this.#read("fleet");
+      if (this.#others.count === 0) void this.#others.look();
+    });
   }
 
   #set(which: "beat" | "rung" | "round", inMs: number, run: () => void, keepsAlive = false): void {
