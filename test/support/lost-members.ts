@@ -24,11 +24,13 @@ export async function expectEndWithout(store: Store, damage: (id: string) => Pro
     // One that had ended does not end again.
     await damage(`${run.id}.ended`);
     // A walk that counts a flow whose members are just ending leaves it to the next one.
-    const walkedTo = async (): Promise<string | undefined> => {
+    const walkedTo = async (): Promise<Readonly<Record<string, string>>> => {
       for (let isOver = false; !isOver;) isOver = (await mill.runDuty("index-audit")).hasMore !== true;
-      return (await statesOf(run))["last"];
+      return statesOf(run);
     };
-    await expect.poll(walkedTo, { timeout: 20_000, interval: 200 }).toBe("completed");
+    await expect
+      .poll(walkedTo, { timeout: 20_000, interval: 200 })
+      .toMatchObject({ first: "failed", last: "completed" });
     expect(await run.result({ timeout: "20s" })).toMatchObject({ last: "7" });
     expect(await statesOf(run)).toMatchObject({
       ...{ first: "failed", behind: "skipped", clean: "completed", last: "completed" },
