@@ -150,10 +150,10 @@ export interface Store {
   importPage(request: unknown): Promise<never>;
 
   /**
-   * Hints the watchers of other processes that all jobs that were ready on these routes are claimed. Not awaited; left
-   * out where processes have no other way to each other than the feed.
+   * Hints the watchers of other processes that all jobs that were ready on these routes are claimed, by a claim that
+   * was sent then (monotonic). Not awaited; left out where processes have no other way to each other than the feed.
    */
-  readonly tellTaken?: (routes: readonly number[]) => void;
+  readonly tellTaken?: (routes: readonly number[], sentUs: number) => void;
 
   /** Hints only: each may be lost or come twice, and every user of one has a slow read behind it. */
   watch(listener: (hint: Hint) => void): Unwatch;

@@ -98,14 +98,14 @@ export class ClaimStandBy {
     standing.isTaken = standing.isEmpty = false;
   }
 
-  /** All that was ready on these routes was claimed here: told only where others may stand by. */
-  tell(routes: readonly number[]): void {
+  /** All that was ready on these routes was claimed here by a claim sent then: told only where others may stand by. */
+  tell(routes: readonly number[], sentUs: number): void {
     const { store, platform, fleet } = this.#engine;
     if (store.tellTaken === undefined || fleet.others === 0 || routes.length === 0) return;
     const nowUs = platform.monotonicUs();
     if (nowUs - this.#toldUs < tellGapMs * 1000) return;
     this.#toldUs = nowUs;
-    store.tellTaken(routes);
+    store.tellTaken(routes, sentUs);
   }
 
   #standingOf(pool: Pool): Standing {

@@ -270,7 +270,8 @@ export class Claimer {
       for (const told of this.#engine.clocksTold) told(answer.nextDueInMs, answer.now);
     }
     if (answer.jobs.length > 0) {
-      if (!isFull && !answer.more) this.#standBy.tell([...new Set(answer.jobs.map(({ route }) => route))]);
+      if (!isFull && !answer.more)
+        this.#standBy.tell([...new Set(answer.jobs.map(({ route }) => route))], sentUs);
       for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
       renewal.arm();
       slots.arrive(answer.jobs, sentUs);

@@ -162,7 +162,7 @@ export function connectStore(
     // A hint like those of the store itself: whether it is heard is up to whoever watches.
     ...(store.tellTaken === undefined
       ? {}
-      : { tellTaken: (routes) => (process.isAlive ? store.tellTaken?.(routes) : undefined) }),
+      : { tellTaken: (routes, sentUs) => (process.isAlive ? store.tellTaken?.(routes, sentUs) : undefined) }),
     inTransaction: (connection) => store.inTransaction(connection),
     // The store itself outlives its users; what is left of a user is its watching.
     close: async () => {

@@ -95,6 +95,24 @@ test("an end that lets others start waits for at most ten milliseconds behind th
   }
 });
 
+test("what was claimed before others were told of it is told as taken; what became ready since is not", async () => {
+  const platform = createVirtualPlatform();
+  const sent: string[] = [];
+  const notify = async (payload: string): Promise<void> => void sent.push(payload);
+  const announcer = openAnnouncer({ platform, sender: "me", notify });
+  announcer.tell(hintsOf({ hasRung: true }));
+  await platform.time.advance(1000);
+  announcer.tell(hintsOf({ routes: new Set([1, 2]) }));
+  await platform.time.advance(1000);
+  const claimUs = platform.monotonicUs();
+  await platform.time.advance(1000);
+  announcer.tell(hintsOf({ routes: new Set([2]) }));
+  announcer.tellTaken([1, 2, 3], claimUs);
+  await platform.time.advance(100_000);
+  const { routes, taken } = readPayload(sent[1] as string).hints;
+  expect([[...routes], [...taken]]).toEqual([[2], [1, 3]]);
+});
+
 test("what is still to be told is sent by the end", async () => {
   const platform = createVirtualPlatform();
   const sent: string[] = [];

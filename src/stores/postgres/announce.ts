@@ -44,6 +44,8 @@ export interface Ride {
 
 export interface Announcer {
   tell(hints: Hints): void;
+  /** All that was ready on these routes was claimed by a claim that was sent then (monotonic). */
+  tellTaken(routes: readonly number[], sentUs: number): void;
   /** Null while something is being sent, or was a moment ago. */
   ride(): Ride | null;
   /** Sends what is still to be told, without the gap. */
@@ -59,6 +61,8 @@ export interface AnnouncerOptions {
 
 export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): Announcer {
   let outgoing = emptyHints();
+  /** When each of its routes was told of last. */
+  const readyUs = new Map<number, number>();
   let isSending = false;
   let isClosed = false;
   /** Ends the gap. */
@@ -92,6 +96,7 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
     while (!isEmpty(outgoing) && !isClosed) {
       const payload = writePayload(outgoing, sender);
       outgoing = emptyHints();
+      readyUs.clear();
       await notify(payload).catch(() => undefined);
       await pause();
     }
@@ -102,8 +107,17 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
     tell(hints) {
       if (isClosed || isEmpty(hints)) return;
       joinHints(outgoing, hints);
+      for (const route of hints.routes) readyUs.set(route, platform.monotonicUs());
       hurryEnds(hints);
       void send();
+    },
+    tellTaken(routes, sentUs) {
+      for (const route of routes) {
+        // What became ready before the claim was sent is among what it took: nobody needs to hear of it any more.
+        if ((readyUs.get(route) ?? 0) < sentUs) outgoing.routes.delete(route);
+        if (!outgoing.routes.has(route)) outgoing.taken.add(route);
+      }
+      if (!isClosed) void send();
     },
     ride() {
       if (isClosed || isSending) return null;
@@ -125,9 +139,8 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
 }
 
 function joinHints(all: Hints, hints: Hints): void {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasRung, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasRung, hasTold, finished, cancels } = hints;
   for (const route of routes) all.routes.add(route);
-  for (const route of taken) if (!all.routes.has(route)) all.taken.add(route);
   all.hasDueDocs ||= hasDueDocs;
   all.hasPromoted ||= hasPromoted;
   all.hasRung ||= hasRung;

@@ -6,7 +6,6 @@
  *                 └─► announcer ─► NOTIFY ─► the others' listeners
  */
 import type { Platform } from "../../platform/platform.ts";
-import { emptyHints } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
@@ -36,7 +35,7 @@ export interface Wake {
   add(watcher: (hint: Hint) => void): Unwatch;
   /** `isTold`: the call told the others itself. */
   /** To the others alone. */
-  readonly tellTaken: (routes: readonly number[]) => void;
+  readonly tellTaken: (routes: readonly number[], sentUs: number) => void;
   readonly tell: (hints: Hints, isTold?: boolean) => void;
   readonly ride: () => Ride | null;
   close(): Promise<void>;
@@ -71,7 +70,7 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
       watch.tellOwn(hints);
       if (!isTold) announcer.tell(hints);
     },
-    tellTaken: (routes) => announcer.tell({ ...emptyHints(), taken: new Set(routes) }),
+    tellTaken: (routes, sentUs) => announcer.tellTaken(routes, sentUs),
     ride: () => announcer.ride(),
     async close() {
       await announcer.close();
