@@ -22,6 +22,7 @@ const closeLater = closeAfterEach();
 const terms = ["clocks", "index-audit", "metrics", "retention", "{webhooks}"];
 const secret = "a secret of enough length";
 const shared = job<null>("shared", { queue: "shared" });
+const elsewhere = job<null>("elsewhere", { queue: "elsewhere" });
 const work = (mill: Millrace, slots: number | { total: number }) =>
   mill.work([handler(shared, async () => undefined)], { queues: { shared: slots } });
 
@@ -101,8 +102,14 @@ describe.each(usePlaces())("on %s", (_title, place) => {
     test("bring an order and a setting to an idle worker", async () => {
       const open = place();
       const operator = closeLater(millOn(await open(), { duties: false }));
-      const other = closeLater(millOn(through(await open())));
+      let hasHeard = false;
+      const inner = await open();
+      const watch: Store["watch"] = (listener) => inner.watch((hint) => ((hasHeard = true), listener(hint)));
+      const other = closeLater(millOn(through({ ...inner, watch })));
       const worker = await work(other, 4);
+      // A connection that listens takes a while to be had on a busy machine: what is told before is lost.
+      const told = async (): Promise<boolean> => (await operator.enqueue(elsewhere, null), hasHeard);
+      if (through === hearing) await until("it hears", told);
       const slots = async (): Promise<number | undefined> =>
         (await operator.workers.list())[0]?.slots["shared"];
       await until("it is listed", async () => (await slots()) === 4);
