@@ -1,8 +1,10 @@
-// The whole check behind `npm test`: types, format, lint and unused code (two at a time), then Vitest, whose closing
-// lines end the output. A check that fails shows its output and ends the run before the tests. With arguments it runs
-// Vitest only, with those arguments: `npm test -- src/model` narrows to the files whose path contains that.
+// The whole check behind `npm test`: installs the programs that the tests use, checks types, format, lint and unused
+// code (two at a time), then runs Vitest, whose closing lines end the output. A check that fails shows its output and
+// ends the run before the tests. With arguments it leaves out the checks and passes the arguments to Vitest:
+// `npm test -- src/model` narrows to the files whose path contains that.
 import { spawn } from "node:child_process";
 import { resolve as resolvePath } from "node:path";
+import { installTestPrograms } from "./test-programs.ts";
 
 type Check = { name: string; command: string[] };
 
@@ -21,6 +23,7 @@ const vitestArgs = process.argv.slice(2);
 process.exitCode = await main();
 
 async function main(): Promise<number> {
+  await installTestPrograms();
   if (vitestArgs.length === 0) {
     const failed = await runChecks();
     if (failed.length > 0) {

@@ -1,8 +1,9 @@
-// One set-up at a time per clone. The lock is a folder (mkdir is atomic) that names its processes: the holder and the
-// npm it started, which may outlive a killed holder and would still be writing. The holder also touches it every
-// second, for waiters who cannot see its processes. A dead lock is renamed to a name made of its own token; of two
-// waiters that find the same dead lock, the second one's rename fails on the folder that the first left behind, so it
-// can never carry off a living lock. Runs on Node 20 without dependencies.
+// One set-up at a time in a folder: the clone, whose packages npm installs, or the machine's temporary folder while
+// apt-get installs programs for the tests. The lock is a folder (mkdir is atomic) that names its processes: the holder
+// and the installer it started, which may outlive a killed holder and would still be writing. The holder also touches
+// it every second, for waiters who cannot see its processes. A dead lock is renamed to a name made of its own token; of
+// two waiters that find the same dead lock, the second one's rename fails on the folder that the first left behind, so
+// it can never carry off a living lock. Runs on Node 20 without dependencies.
 import { randomUUID } from "node:crypto";
 import {
   mkdirSync,
@@ -27,6 +28,12 @@ const GRAVE_AGE_MAX_MS = 3_600_000;
 /**
  * Runs `work` while holding the set-up lock of `root`; `onWait` is called once if somebody else holds it. `work` is
  * given a function that adds the process id of a child to the lock.
+ *
+ * @template T
+ * @param {string} root
+ * @param {(addProcess: (pid: number) => void) => Promise<T>} work
+ * @param {(pid: number | undefined) => void} onWait
+ * @returns {Promise<T>}
  */
 export async function withSetupLock(root, work, onWait) {
   const lock = join(root, LOCK);

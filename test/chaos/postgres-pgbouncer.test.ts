@@ -1,6 +1,6 @@
 /** Postgres behind a real pgbouncer in transaction mode: no call may count on the session of the last one. */
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { openMillrace } from "../../src/open.ts";
@@ -10,23 +10,19 @@ import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { findPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
+import { startPgbouncer } from "../support/pgbouncer.ts";
 import type { Pgbouncer } from "../support/pgbouncer.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
 
-const binary = findPgbouncer();
-const why = "missing" in binary ? binary.missing : null;
-if (why !== null) console.warn(`not run: Postgres behind pgbouncer (${why})`);
-
-describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` (not run: ${why})`}`, () => {
+describe("Postgres behind pgbouncer", () => {
   const database = useTestDatabase();
   let pooler: Pgbouncer;
   beforeAll(async () => {
-    pooler = await startPgbouncer((binary as { path: string }).path, database.url, 3);
-  }, 180_000);
-  afterAll(() => pooler.stop());
+    pooler = await startPgbouncer(database.url, 3);
+    return () => pooler.stop();
+  });
 
   const closeLater = closeAfterEach();
 

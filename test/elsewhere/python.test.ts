@@ -1,9 +1,9 @@
 // The child in Python that is shown among the examples.
-import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { handler, job } from "millrace";
 import { readFileSync } from "node:fs";
+import { find, testPrograms } from "../../scripts/test-programs.ts";
 import { useWorkedMill } from "./open-mill.ts";
 
 const child = fileURLToPath(new URL("../../examples/elsewhere/count_words.py", import.meta.url));
@@ -12,16 +12,13 @@ const countWords = job<{ text: string | null }, Record<string, number>>("count-w
 });
 
 describe("the child in Python", () => {
-  test("finds its interpreter on this machine", () => {
-    const { status } = spawnSync("python3", ["--version"]);
-    expect(status, "these tests need python3: install it, on Debian by `apt-get install python3`").toBe(0);
-  });
-
   test("has fewer than 60 lines", () => {
     expect(readFileSync(child, "utf8").trimEnd().split("\n").length).toBeLessThan(60);
   });
 
-  const worked = useWorkedMill(() => [handler(countWords, { program: ["python3", child], size: 1 })]);
+  const worked = useWorkedMill(() => [
+    handler(countWords, { program: [find(testPrograms.python), child], size: 1 }),
+  ]);
 
   test("runs jobs one after the other and tells all that a handler can tell", async () => {
     const text = "to be or not to be, é";

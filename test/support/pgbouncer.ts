@@ -1,44 +1,18 @@
 /**
- * A real pgbouncer in transaction mode in front of a server: the one on this machine, else installed from Debian's
- * packages where the tests run as root; where it may not be, the reason is told so that the run can name what it leaves
- * out. It runs as `nobody` when started by root, because it refuses root as Postgres does.
+ * A real pgbouncer in transaction mode in front of a server, run by the binary that is installed
+ * (scripts/test-programs.ts). It runs as `nobody` when started by root, because it refuses root as Postgres does.
  */
-import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
+import { find, testPrograms } from "../../scripts/test-programs.ts";
 import { freePort } from "./free-port.ts";
 import { until } from "./until.ts";
 
-export type PgbouncerBinary = { readonly path: string } | { readonly missing: string };
-
 const isRoot = process.getuid?.() === 0;
 const nobody = { uid: 65_534, gid: 65_534 };
-const installMaxMs = 60_000;
-
-export function findPgbouncer(): PgbouncerBinary {
-  const found = onThisMachine();
-  if (found !== null) return { path: found };
-  if (!existsSync("/etc/debian_version")) return { missing: "pgbouncer is not installed" };
-  if (!isRoot) return { missing: "pgbouncer is not installed, and only root may install it" };
-  const steps = [installArgs, ["update"], installArgs];
-  for (const args of steps) {
-    // Runlevel 1: the package's own service is not started.
-    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
-    spawnSync("apt-get", args, { env, stdio: "ignore", timeout: installMaxMs });
-    const installed = onThisMachine();
-    if (installed !== null) return { path: installed };
-  }
-  return { missing: "pgbouncer is not installed, and apt-get could not install it" };
-}
-
-const installArgs = "install -y -q --no-install-recommends -o DPkg::Lock::Timeout=20 pgbouncer".split(" ");
-
-function onThisMachine(): string | null {
-  const folders = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin"];
-  return folders.map((folder) => join(folder, "pgbouncer")).find((path) => existsSync(path)) ?? null;
-}
 
 export interface Pgbouncer {
   /** The same database, through the pooler. */
@@ -47,7 +21,8 @@ export interface Pgbouncer {
 }
 
 /** `poolSize`: server connections that all its clients share. */
-export async function startPgbouncer(path: string, url: string, poolSize: number): Promise<Pgbouncer> {
+export async function startPgbouncer(url: string, poolSize: number): Promise<Pgbouncer> {
+  const path = find(testPrograms.pgbouncer);
   const { hostname, port: serverPort, username, pathname } = new URL(url);
   const folder = mkdtempSync(join(tmpdir(), "millrace-pgbouncer-"));
   chmodSync(folder, 0o755);

@@ -1,14 +1,15 @@
 /**
- * Real Redis or Valkey servers for the tests: one that is installed, else Debian's package where the run may install
- * it, else one line that says what to do. A server has its own port on loopback and its own temporary folder, and
- * writes an append-only file synced every second. One server serves all test files of a run: redis-shared.ts.
+ * Real Redis or Valkey servers for the tests, run by the binary that is installed (scripts/test-programs.ts). A server
+ * has its own port on loopback and its own temporary folder, and writes an append-only file synced every second. One
+ * server serves all test files of a run: redis-shared.ts.
  */
 import { spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { find, findAll, testPrograms } from "../../scripts/test-programs.ts";
 import { freePort } from "./free-port.ts";
 import { startServer } from "./test-server.ts";
 import type { TestServer } from "./test-server.ts";
@@ -21,61 +22,19 @@ export interface RedisServerOptions {
   readonly settings?: readonly (readonly [name: string, value: string])[];
 }
 
-const names = ["redis-server", "valkey-server"];
-const folders = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
-const aptGet = "/usr/bin/apt-get";
-const installMaxMs = 120_000;
 const startMaxMs = 20_000;
 
-export const installAdvice =
-  "The Redis tests need a server: install redis-server or valkey-server (Debian: apt-get install redis-server), or name one in MILLRACE_TEST_REDIS.";
-
-/** Of each name the first that is found. */
-function installedBinaries(): string[] {
-  const paths = (process.env["PATH"] ?? "").split(":").filter((path) => path !== "");
-  const found = names.map((name) =>
-    [...paths, ...folders].map((folder) => join(folder, name)).find((path) => existsSync(path)),
-  );
-  return found.filter((path) => path !== undefined);
-}
-
-/** The installed server; on Debian as root it is installed first, without starting the system's service. */
 export function redisBinary(): string {
-  const [found] = installedBinaries();
-  if (found !== undefined) return found;
-  if (process.getuid?.() === 0 && existsSync(aptGet)) {
-    withoutServices(() => {
-      const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-      const run = (...args: string[]): boolean =>
-        spawnSync(aptGet, args, { env, stdio: "ignore", timeout: installMaxMs }).status === 0;
-      const install = ["install", "-y", "-qq", "--no-install-recommends", "redis-server"];
-      return run(...install) || (run("update", "-qq") && run(...install));
-    });
-    const [installed] = installedBinaries();
-    if (installed !== undefined) return installed;
-  }
-  throw new Error(installAdvice);
+  return find(testPrograms.redis);
 }
 
 /** Every kind of server that is installed: what one cannot do another may. */
 export function redisBinaries(): readonly { readonly binary: string; readonly version: string }[] {
   redisBinary();
-  return installedBinaries().map((binary) => {
+  return findAll(testPrograms.redis).map((binary) => {
     const said = spawnSync(binary, ["--version"], { encoding: "utf8" }).stdout;
     return { binary, version: `${basename(binary)} ${/ v=(\S+)/.exec(said)?.[1] ?? "?"}` };
   });
-}
-
-/** Debian asks this file before it starts the service of a package. */
-function withoutServices(run: () => unknown): void {
-  const policy = "/usr/sbin/policy-rc.d";
-  const isOurs = !existsSync(policy);
-  if (isOurs) writeFileSync(policy, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
-  try {
-    run();
-  } finally {
-    if (isOurs) rmSync(policy, { force: true });
-  }
 }
 
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {

@@ -10,8 +10,7 @@ import { join } from "node:path";
 
 export type ServerKind = "postgres-npm" | "postgres-installed" | "redis";
 
-/** Long enough for a server that must first be installed. */
-const startMaxMs = 150_000;
+const startMaxMs = 100_000;
 const lookMs = 40;
 
 export async function sharedServerUrl(kind: ServerKind): Promise<string> {

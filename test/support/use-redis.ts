@@ -4,7 +4,7 @@
  * closed after its case, and a server ends after its last one.
  */
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, beforeEach } from "vitest";
+import { beforeAll, beforeEach } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
@@ -13,9 +13,6 @@ import { closeAfterEach } from "./close-after-each.ts";
 import { startRedis } from "./redis-server.ts";
 import type { RedisServer, RedisServerOptions } from "./redis-server.ts";
 import { redisUrl, RedisPrefixes } from "./redis-shared.ts";
-
-/** Long enough for a server that must first be installed. */
-const startMaxMs = 180_000;
 
 export interface OwnRedis {
   readonly server: RedisServer;
@@ -36,10 +33,10 @@ export function useOwnRedis(options: RedisServerOptions = {}): OwnRedis {
   beforeAll(async () => {
     server = await startRedis(options);
     admin = connectAdmin(server);
-  }, startMaxMs);
-  afterAll(async () => {
-    admin.disconnect();
-    await server.stop();
+    return async () => {
+      admin.disconnect();
+      await server.stop();
+    };
   });
   beforeEach(() => void (cases += 1));
   const closeLater = closeAfterEach();
@@ -73,8 +70,8 @@ export function useSharedRedis(): { readonly prefixes: RedisPrefixes } {
   let prefixes: RedisPrefixes;
   beforeAll(async () => {
     prefixes = new RedisPrefixes(await redisUrl());
-  }, startMaxMs);
-  afterAll(() => prefixes.close());
+    return () => prefixes.close();
+  });
   return {
     get prefixes() {
       return prefixes;
