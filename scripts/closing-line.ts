@@ -1,6 +1,6 @@
 // A Vitest reporter that ends the output with one plain line, `N passed, N failed`, for people and programs that read
-// only the last line. A file that does not load and an error that escapes its test count as failures, so that the line
-// never looks better than the exit code.
+// only the last line. A file that does not load, an error that escapes its test, and a test that was left out because a
+// hook before it failed count as failures, so that the line never looks better than the run was.
 import type { Reporter, TestModule } from "vitest/node";
 
 export default class ClosingLine implements Reporter {
@@ -10,8 +10,10 @@ export default class ClosingLine implements Reporter {
     for (const module of modules) {
       failed += module.errors().length;
       for (const test of module.children.allTests()) {
-        if (test.result().state === "passed") passed++;
-        if (test.result().state === "failed") failed++;
+        const { state } = test.result();
+        const isLeftOut = state === "skipped" && test.options.mode === "run";
+        if (state === "passed") passed++;
+        if (state === "failed" || isLeftOut) failed++;
       }
       for (const suite of module.children.allSuites()) failed += suite.errors().length;
     }
