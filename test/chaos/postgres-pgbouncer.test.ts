@@ -15,6 +15,7 @@ import type { Pgbouncer } from "../support/pgbouncer.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const binary = findPgbouncer();
 const why = "missing" in binary ? binary.missing : null;
@@ -25,7 +26,7 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
   let pooler: Pgbouncer;
   beforeAll(async () => {
     pooler = await startPgbouncer((binary as { path: string }).path, database.url, 3);
-  }, 180_000);
+  });
   afterAll(() => pooler.stop());
 
   const closeLater = closeAfterEach();
@@ -50,10 +51,10 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
     const handles = await Promise.all(
       numbers.map((number) => (number % 2 === 0 ? one : other).enqueue(plain, number)),
     );
-    const results = await Promise.all(handles.map((handle) => handle.result({ timeout: "30s" })));
+    const results = await Promise.all(handles.map((handle) => handle.result({ timeout: hangMs })));
     expect(results).toEqual(numbers.map((number) => number * 2));
     expect(runs.toSorted((left, right) => left - right)).toEqual(numbers);
-  }, 60_000);
+  });
 
   test("nothing is prepared on the server's processes, which belong to nobody", async () => {
     const mill = await openMill("unnamed", null);
@@ -79,9 +80,8 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
       const producer = await openMill(schema, listenUrl());
       const handle = await producer.enqueue(plain, 21);
       // A store that believed it listened would look once in 5 s.
-      expect(await handle.result({ timeout: "4s" })).toBe(42);
+      expect(await handle.result({ timeout: hangMs })).toBe(42);
     },
-    60_000,
   );
 
   test("the direct address may stand in the URL", async () => {

@@ -26,7 +26,7 @@ const opened: Millrace[] = [];
 beforeEach(async () => {
   // No failover comes in between: the server is silent, and stays the owner of its slots.
   cluster = await startRedisCluster({ nodeTimeoutMs: 120_000 });
-}, 180_000);
+});
 afterEach(async () => {
   for (const { server } of cluster.primaries) server.process.kill("SIGCONT");
   await Promise.all(opened.splice(0).map((mill) => mill.close()));
@@ -91,7 +91,7 @@ test("jobs of the other partitions start within half a second at the median of t
   victim.server.process.kill("SIGCONT");
   await there;
   await until("the job of the silent one has run", () => done.size === n);
-}, 180_000);
+});
 
 test("a process that opens meanwhile works on the other partitions, and those of the silent one come in", async () => {
   const id = (number: number): string => {
@@ -118,4 +118,4 @@ test("a process that opens meanwhile works on the other partitions, and those of
 
   owners[0]!.server.process.kill("SIGCONT");
   await until("all have run", () => done.size === partitions);
-}, 180_000);
+});

@@ -32,7 +32,7 @@ const opened: Millrace[] = [];
 // Each case breaks its cluster for good.
 beforeEach(async () => {
   cluster = await startRedisCluster({ nodeTimeoutMs: 2000 });
-}, 180_000);
+});
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((mill) => mill.close()));
   await cluster.stop();
@@ -160,7 +160,7 @@ describe("a primary of a cluster that dies under load", () => {
       downMs: promotedAt - killedAt,
     };
     console.info(`cluster failover: ${JSON.stringify(said)}`);
-  }, 90_000);
+  });
 
   test("that falls silent instead is left as soon as its replica is promoted, long before the call's own limit", async () => {
     const { store } = await openMill();
@@ -189,5 +189,5 @@ describe("a primary of a cluster that dies under load", () => {
       (await frozen.admin.info("replication")).includes("role:slave"),
     );
     expect((await store.readJobs(there)).map((record) => record?.id)).toEqual(there);
-  }, 60_000);
+  });
 });

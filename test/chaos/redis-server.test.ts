@@ -16,6 +16,7 @@ import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const redis = useOwnRedis();
 const { open } = redis;
@@ -59,7 +60,7 @@ async function holdJob(
   await mill.work([run], { lease: "3s" });
   const handle = await mill.enqueue(plain, 1);
   await began.promise;
-  return { result: handle.result({ timeout: "20s" }), letGo: () => gate.resolve(), runs: () => runs };
+  return { result: handle.result({ timeout: hangMs }), letGo: () => gate.resolve(), runs: () => runs };
 }
 
 describe("out of memory", () => {

@@ -11,10 +11,11 @@ import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
 import { usePlaces } from "../support/use-places.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();
-const timeout = "20s";
-const wait = "20s";
+const timeout = hangMs;
+const wait = hangMs;
 const crashed = { to: "failed", event: "failed", reason: "crash-loop", result: null, keepMs: 0 } as const;
 
 describe.each(places)("on %s", (_title, place) => {

@@ -13,6 +13,7 @@ import { everything } from "./handlers/jobs.ts";
 import { handlerFile } from "./handlers/file.ts";
 import { everythingIn, useWorkedMill } from "./open-mill.ts";
 import { isAlive, pidIn } from "./process-state.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-ending-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -94,7 +95,7 @@ describe.each(["thread", "process"] as const)('among quick jobs with run: "%s"',
       return everything.with({ do: "echo", value: index });
     });
     const handles = await worked.mill.enqueueMany(wishes);
-    const ends = await Promise.allSettled(handles.map((handle) => handle.result({ timeout: "30s" })));
+    const ends = await Promise.allSettled(handles.map((handle) => handle.result({ timeout: hangMs })));
     const failed = ends.flatMap(({ status }, index) => (status === "rejected" ? [index] : []));
     expect(failed).toEqual([300, 400]);
     expect((await worked.mill.jobs.get(handles[400]?.id ?? ""))?.failures[0]?.outcome).toBe("timed-out");

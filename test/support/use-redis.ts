@@ -14,9 +14,6 @@ import { startRedis } from "./redis-server.ts";
 import type { RedisServer, RedisServerOptions } from "./redis-server.ts";
 import { redisUrl, RedisPrefixes } from "./redis-shared.ts";
 
-/** Long enough for a server that must first be installed. */
-const startMaxMs = 180_000;
-
 export interface OwnRedis {
   readonly server: RedisServer;
   /** Past every store; it waits for a server that is being restarted. */
@@ -36,7 +33,7 @@ export function useOwnRedis(options: RedisServerOptions = {}): OwnRedis {
   beforeAll(async () => {
     server = await startRedis(options);
     admin = connectAdmin(server);
-  }, startMaxMs);
+  });
   afterAll(async () => {
     admin.disconnect();
     await server.stop();
@@ -73,7 +70,7 @@ export function useSharedRedis(): { readonly prefixes: RedisPrefixes } {
   let prefixes: RedisPrefixes;
   beforeAll(async () => {
     prefixes = new RedisPrefixes(await redisUrl());
-  }, startMaxMs);
+  });
   afterAll(() => prefixes.close());
   return {
     get prefixes() {

@@ -90,7 +90,7 @@ describe("a cap is kept at every instant", () => {
       expect(await mostAtOnce()).toBe(cap);
       expect((await findAll(one)).every(({ state }) => state === "completed")).toBe(true);
       expect((await one.readGates({ keys: [slack] })).gates).toMatchObject([{ held: 0 }]);
-    }, 60_000);
+    });
 });
 
 describe("a claim does not hang behind a gate that somebody holds", () => {
