@@ -72,17 +72,13 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
     ["over a direct connection", "wake_direct", (): string => database.url],
     ["nowhere", "wake_deaf", () => null],
     ["through the pooler, which swallows it", "wake_pooled", () => undefined],
-  ])(
-    "a worker that listens %s starts the job of another process within the pace of a deaf one",
-    async (_where, schema, listenUrl) => {
-      const worker = await openMill(schema, listenUrl());
-      await worker.work([double]);
-      const producer = await openMill(schema, listenUrl());
-      const handle = await producer.enqueue(plain, 21);
-      // A store that believed it listened would look once in 5 s.
-      expect(await handle.result({ timeout: hangMs })).toBe(42);
-    },
-  );
+  ])("a worker that listens %s starts the job of another process", async (_where, schema, listenUrl) => {
+    const worker = await openMill(schema, listenUrl());
+    await worker.work([double]);
+    const producer = await openMill(schema, listenUrl());
+    const handle = await producer.enqueue(plain, 21);
+    expect(await handle.result({ timeout: hangMs })).toBe(42);
+  });
 
   test("the direct address may stand in the URL", async () => {
     const url = new URL(pooler.url);

@@ -35,7 +35,6 @@ test("after a flush a worker runs new jobs by their own handlers, whatever comes
       `${name} ran ${input}`;
   await worker.work([handler(one, echo("one")), handler(two, echo("two")), handler(three, echo("three"))]);
   const run = async (definition: typeof one, input: string): Promise<string> =>
-    // By hints: the slow poll would take 5 s.
     (await producer.enqueue(definition, input)).result({ timeout: hangMs });
   expect(await run(one, "a")).toBe("one ran a");
   expect(await run(two, "b")).toBe("two ran b");
