@@ -12,7 +12,7 @@ import type { Store } from "../../src/store/store.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
-import { hangMs } from "../support/hang-ms.ts";
+import { testMaxMs } from "../support/hang-ms.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { ClusterMember, RedisCluster } from "../support/redis-cluster.ts";
 import { aJob } from "../support/builders.ts";
@@ -150,7 +150,7 @@ describe("a primary of a cluster that dies under load", () => {
   });
 
   test("that falls silent instead is left as soon as its replica is promoted, whatever the call's own limit is", async () => {
-    const callTimeoutMs = 2 * hangMs;
+    const callTimeoutMs = 2 * testMaxMs;
     const own = await openRedisStore({ url: cluster.url, platform: nodePlatform, callTimeoutMs });
     const { store } = await openMill(own);
     const homesNow = [...(await homes())];
