@@ -89,8 +89,9 @@ describe("a Redis that is silent, paused, full or kills", () => {
       const now = ids((await redis.admin.client("LIST", "TYPE", "PUBSUB")) as string);
       return now.some((id) => !ids(before).includes(id));
     });
+    let count = 0;
     await until("it hears", async () => {
-      await direct.submit([{ jobs: [aJob({ id: `x-${nodePlatform.monotonicUs()}` })] }]);
+      await direct.submit([{ jobs: [aJob({ id: `x-${++count}` })] }]);
       return hints.some(({ kind }) => kind === "ready");
     });
     expect(await listeners()).toBeGreaterThan(0);

@@ -1,8 +1,8 @@
 /**
  * A stall is over when it is over: whatever held the store up for longer than the leases are, afterwards the workers
  * have all their slots again and complete every job, also those that they held when it began; and no renewal was sent
- * while another one was open.
- * MILLRACE_STALL_MS makes the stalls longer (30000, say), MILLRACE_STALL_LEASE the leases (15s, say).
+ * while another one was open. MILLRACE_STALL_MS makes the stalls longer (30000, say), MILLRACE_STALL_LEASE the leases
+ * (15s, say).
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

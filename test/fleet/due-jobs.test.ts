@@ -1,8 +1,8 @@
 /**
  * Eight processes (here: eight Millraces, each with a store of its own) that have nothing to do, while another one has
- * a due job now and then: one of them promotes it, and all of them hear of it, on every store. That who hears of it asks
- * the store for nothing is checked on the virtual clock, with a holder that dies, in src/engine/standing-by.test.ts and
- * test/simulation/promptness.test.ts.
+ * a due job now and then: one of them promotes it, and all of them hear of it, on every store. That who hears of it
+ * asks the store for nothing is checked on the virtual clock, with a holder that dies, in
+ * src/engine/standing-by.test.ts and test/simulation/promptness.test.ts.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -83,8 +83,8 @@ describe.each([
     const fleet = Array.from({ length: processes }, (): Seen => ({ promoted: 0, told: 0 }));
     for (const seen of fleet) closeLater(millOn(watched(await open(), seen))).startDuties();
     const worker: Millrace = closeLater(millOn(await open(), { duties: false }));
-    const quick = job<null, number>("quick");
-    await worker.work([handler(quick, async () => platform.now())]);
+    const quick = job<null>("quick");
+    await worker.work([handler(quick, async () => undefined)]);
     const runOne = async (id: string): Promise<unknown> =>
       (await worker.enqueue(quick, null, { id, delay: 400 })).result({ timeout: hangMs });
     // On a busy machine it takes a while until all listen.

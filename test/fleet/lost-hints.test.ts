@@ -1,9 +1,8 @@
 /**
  * Every hint is lost, on every store: the periodic calls of a process alone must bring jobs, cancels, settings and
- * orders. The two sides are Millraces on connections of their own, neither of which hears anything. That all of it comes
- * within 1.2 s is checked on the virtual clock (test/simulation/promptness.test.ts).
- * Over several partitions a claim trusts what it heard of each, unless the store knows that it cannot listen: that is
- * the last case.
+ * orders. The two sides are Millraces on connections of their own, neither of which hears anything. That all of it
+ * comes within 1.2 s is checked on the virtual clock (test/simulation/promptness.test.ts). Over several partitions a
+ * claim trusts what it heard of each, unless the store knows that it cannot listen: that is the last case.
  */
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";

@@ -1,7 +1,7 @@
 /**
  * Rings, on every store: a process that stops cleanly rings for its terms and its shares of totals, and so do orders,
- * settings and the first webhook; the other side hears each ring and acts. With every ring lost it acts as well. The two
- * sides are Millraces on connections of their own. How soon they act is checked on the virtual clock
+ * settings and the first webhook; the other side hears each ring and acts. With every ring lost it acts as well. The
+ * two sides are Millraces on connections of their own. How soon they act is checked on the virtual clock
  * (prompt-rings.test.ts).
  */
 import { describe, expect, test } from "vitest";
