@@ -47,7 +47,7 @@ const count = async (): Promise<number> =>
   (await admin.query(`SELECT 1 FROM ${schema}.waiting`)).rowCount ?? 0;
 
 function openMill(): Millrace {
-  return millOn(store, { giveUp: "20s" });
+  return millOn(store, { giveUp: hangMs });
 }
 
 test("when the server takes no more connections, a call says so and did not happen, and an enqueue waits for one", async () => {

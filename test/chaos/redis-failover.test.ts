@@ -18,6 +18,7 @@ import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { answers, until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 let primary: RedisServer;
 let replica: RedisServer;
@@ -125,7 +126,7 @@ test("a reader of the feed whose last records were lost sees all that come after
 });
 
 test("under load a killed primary costs at most the last acknowledged jobs; all that are there end, and no fence is seen twice", async () => {
-  const mill = millOn(store, { giveUp: "20s" });
+  const mill = millOn(store, { giveUp: hangMs });
   const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
   const fences: string[] = [];
   const run = handler(plain, async ({ id, fence, input }) => (fences.push(`${id}#${fence.value}`), input));
