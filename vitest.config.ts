@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { configDefaults, defineConfig } from "vitest/config";
+import { hangMs, testMaxMs } from "./test/support/hang-ms.ts";
 import { RunOrder } from "./test/support/run-order.ts";
 
 const conditions = ["millrace-source", "node", "import", "module", "default"];
@@ -35,8 +36,9 @@ export default defineConfig({
     // Vitest takes one.
     maxWorkers: Math.max(4, availableParallelism()),
     execArgv: ["--conditions=millrace-source"],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: testMaxMs,
+    hookTimeout: testMaxMs,
+    expect: { poll: { timeout: hangMs } },
     retry: 0,
   },
 });

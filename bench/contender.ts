@@ -29,6 +29,8 @@ export interface Contender {
   readonly listen?: (from: "now" | "start", what?: "all" | "failures") => Promise<Listening>;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
+  /** Absent where the system is not measured with stalls. */
+  openStalls?(): Promise<Stalls>;
   /** Absent where the system is not measured with permits. */
   openPermits?(): Promise<Permits>;
   /** Absent where the system is not measured with calls. */
@@ -130,6 +132,15 @@ export interface Cancels {
   /** Has a job run, and answers how long its cancel took from the call until its handler was told. */
   cancelOne(): Promise<number>;
   close(): Promise<void>;
+}
+
+export interface Stalls {
+  /**
+   * Has this process stand still for longer than its leases are. @returns how long it took from then on until all slots
+   * ran jobs again.
+   */
+  stallOne(): Promise<number>;
+  close(): Promise<unknown>;
 }
 
 export interface Permits {

@@ -24,6 +24,7 @@ export const works = [
   "latency",
   "delayed",
   "cancel",
+  "stall",
   "permit",
   "call",
   "tracing",

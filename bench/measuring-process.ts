@@ -29,6 +29,7 @@ import {
   measureFirstWins,
   measureFlowSubmit,
 } from "./works/flows.ts";
+import { measureStalls } from "./works/stall.ts";
 import { measureTopics } from "./works/topics.ts";
 
 const enqueues = {
@@ -160,6 +161,8 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       const figures = await measureCancel(contender, jobs);
       return { kind: "figures", figures, durability };
     }
+    case "stall":
+      return { kind: "figures", figures: await measureStalls(contender, jobs), durability };
     case "idle": {
       const told = heard("go");
       const go = async (): Promise<void> => {

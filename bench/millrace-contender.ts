@@ -28,6 +28,7 @@ import { limitedTo, limitedWidelyTo, ratedPerSecond, tagsOf, uniqueKeyOf } from 
 import type { JobKind } from "./job-kind.ts";
 import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
+import { openMillraceStalls } from "./millrace-stalls.ts";
 import { openMillraceFlows } from "./millrace-flows.ts";
 import { openMillracePermits } from "./millrace-permits.ts";
 import { openStubStore } from "./stub-store.ts";
@@ -168,6 +169,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
       const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
       return openMillraceCancels(millrace, operator);
     },
+    openStalls: () => openMillraceStalls(millrace),
     openPermits: () => openMillracePermits(millrace, benchJob, aloneLimit),
     openCalls: async () => ({
       call: (value) => millrace.call(benchJob, value as BenchInput),

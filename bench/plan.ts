@@ -78,6 +78,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(asked, [plainjob()]),
     cancel(isQuick, jobs),
+    stall(isQuick, jobs),
     permit(isQuick, jobs),
     calls(isQuick, jobs, []),
     tracing(many),
@@ -172,6 +173,11 @@ function idleFleets({ isQuick, processes: asked }: Asked, more: readonly Mode[] 
 /** From one connection to the store to another. */
 function cancel(isQuick: boolean, jobs: number | null): Part {
   return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
+}
+
+/** Of a process that stood still, each time for two seconds. */
+function stall(isQuick: boolean, jobs: number | null): Part {
+  return { work: "stall", jobs: jobs ?? (isQuick ? 5 : 50), rounds: 1, entries: [millrace(defaultSlots)] };
 }
 
 /** From a holder in one process to the next in another. */
@@ -279,6 +285,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(asked, []),
     cancel(isQuick, jobs),
+    stall(isQuick, jobs),
     permit(isQuick, jobs),
     calls(isQuick, jobs, []),
     tracing(special),
@@ -349,6 +356,7 @@ function redisParts(asked: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(asked, [peer("bullmq", defaultSlots)]),
     cancel(isQuick, jobs),
+    stall(isQuick, jobs),
     permit(isQuick, jobs),
     calls(isQuick, jobs, ["bullmq"]),
     tracing(special),

@@ -10,6 +10,7 @@ import { topic } from "../engine/topics/topic.ts";
 import { openMillrace } from "../open.ts";
 import { handler } from "../worker/handler.ts";
 import type { Millrace } from "./millrace.ts";
+import { hangMs } from "../../test/support/hang-ms.ts";
 
 const plain = job<{ n: number }, string>("plain", { retry: { backoff: 0 } });
 const coded = (code: string) => expect.objectContaining({ code });
@@ -44,7 +45,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     const handle = await mill.in(db).enqueue(plain, { n: 2 });
     db.exec("COMMIT");
     expect(await ran.promise).toBe(2);
-    expect(await handle.result({ timeout: "10s" })).toBe("ok");
+    expect(await handle.result({ timeout: hangMs })).toBe("ok");
     expect(users()).toBe(1);
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
   });
@@ -76,8 +77,8 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
       .in(db)
       .enqueueMany([plain.with({ n: 1 }, { requires: ["gpu"] }), plain.with({ n: 2 })]);
     db.exec("COMMIT");
-    expect(await able.result({ timeout: "10s" })).toBe("gpu");
-    expect(["gpu", "none"]).toContain(await any.result({ timeout: "10s" }));
+    expect(await able.result({ timeout: hangMs })).toBe("gpu");
+    expect(["gpu", "none"]).toContain(await any.result({ timeout: hangMs }));
     expect(await mill.jobs.get(able.id)).toMatchObject({ requires: ["gpu"] });
   });
 
@@ -87,7 +88,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     await expect(handle.result()).rejects.toMatchObject({ code: "not-committed", retryable: true });
     db.exec("COMMIT");
     await mill.work([handler(plain, async () => "ok")]);
-    expect(await handle.result({ timeout: "10s" })).toBe("ok");
+    expect(await handle.result({ timeout: hangMs })).toBe("ok");
   });
 
   test("many are all or nothing there too, and other calls wait without a deadlock", async () => {
@@ -129,7 +130,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
       }),
     ]);
     const handle = await mill.enqueue(plain, { n: 1 });
-    expect(await handle.result({ timeout: "10s" })).toBe("attempt 2");
+    expect(await handle.result({ timeout: hangMs })).toBe("attempt 2");
     expect([runs, users()]).toEqual([2, 1]);
   });
 
@@ -146,7 +147,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     ]);
     const handle = await mill.enqueue(typed, {});
     expect(await refusal.promise).toEqual(coded("invalid-result"));
-    expect(await handle.result({ timeout: "10s" })).toBe(7);
+    expect(await handle.result({ timeout: hangMs })).toBe(7);
   });
 
   test("a connection without a transaction, to another file or of another kind is refused", async () => {

@@ -9,6 +9,7 @@ import { after, greet, spanIdOf, traceIdOf, useTracedMill } from "../../test/sup
 import { openMillrace } from "../open.ts";
 import { handler } from "../worker/handler.ts";
 import { openTelemetry } from "./open-telemetry.ts";
+import { hangMs } from "../../test/support/hang-ms.ts";
 
 const m = useTracedMill();
 
@@ -130,7 +131,7 @@ describe("an enqueue", () => {
     const handle = await mill.in(db).enqueue(greet, { name: "Ann" });
     const many = await mill.in(db).enqueueMany([greet.with({ name: "a" }), greet.with({ name: "b" })]);
     db.exec("COMMIT");
-    for (const each of [handle, ...many]) await each.result({ timeout: "20s" });
+    for (const each of [handle, ...many]) await each.result({ timeout: hangMs });
     await mill.close();
     db.close();
     const made = [m.told.named("enqueue mail")[0]!, ...m.told.named("create mail")].map(spanIdOf);

@@ -7,6 +7,7 @@ import { addressGuard } from "./address-guard.ts";
 import { guardedPost } from "./guarded-post.ts";
 import type { PostRequest } from "./guarded-post.ts";
 import { nodePlatform } from "./node-platform.ts";
+import { hangMs } from "../../test/support/hang-ms.ts";
 
 const servers: Server[] = [];
 afterEach(async () => {
@@ -30,7 +31,7 @@ const post = (
 ): ReturnType<typeof guardedPost> =>
   guardedPost(
     { ...nodePlatform, resolveHost },
-    { url, headers: { "x-a": "1" }, body: "{}", timeoutMs: 5000, mayConnect: addressGuard(true), ...given },
+    { url, headers: { "x-a": "1" }, body: "{}", timeoutMs: hangMs, mayConnect: addressGuard(true), ...given },
   );
 
 test("sends the body with its headers, and answers status and text", async () => {

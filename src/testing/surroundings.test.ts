@@ -10,7 +10,7 @@ describe("with fake timers", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("enqueue, drain, the clock and the close work", { timeout: 5000 }, async () => {
+  test("enqueue, drain, the clock and the close work", async () => {
     await using t = await testMillrace({ handlers: [greets] });
     await t.enqueue(greet, { name: "Ada" });
     await t.enqueue(greet, { name: "Bob" }, { delay: "1h" });
@@ -21,7 +21,7 @@ describe("with fake timers", () => {
     expect(t.completed(greet).map(({ result }) => result)).toEqual(["Hello Ada", "Hello Bob"]);
   });
 
-  test("a store and a worker outside of the helpers work", { timeout: 5000 }, async () => {
+  test("a store and a worker outside of the helpers work", async () => {
     await using mill = await Millrace.open("sqlite::memory:", { log: false });
     await mill.work([greets]);
     const handle = await mill.enqueue(greet, { name: "Ada" }, { delay: 20 });

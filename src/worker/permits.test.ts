@@ -53,6 +53,23 @@ describe("a permit", () => {
     expect(await inStore()).toBe(0);
   });
 
+  test("that one process gives back is taken at once by another that waits, without a poll", async () => {
+    const other = millOn({ ...v.store, close: async () => undefined }, {}, v.platform);
+    const held = await v.run(v.mill.limits.acquire(one));
+    let isTaken = false;
+    const waiting = other.limits.acquire("one", { wait: "1h" }).then((permit) => {
+      isTaken = true;
+      return permit;
+    });
+    await v.advance(20_000);
+    expect(isTaken).toBe(false);
+    await v.run(held.release());
+    await v.advance(100);
+    expect(isTaken).toBe(true);
+    await v.run((await waiting).release());
+    await v.run(other.close());
+  });
+
   test("is taken by a handler for a stretch of its job, also where all jobs have a timeout", async () => {
     await v.reopen({ defaults: { timeout: "1s" } });
     const report = job<number, number>("report", { timeout: "1h" });

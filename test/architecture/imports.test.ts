@@ -4,17 +4,23 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseSource } from "./parsed-source.ts";
-import { violationsOf } from "./source-rules.ts";
+import { timeViolationsOf, violationsOf } from "./source-rules.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
-function sourcePaths(): string[] {
-  const entries = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
+function pathsIn(folder: string): string[] {
+  const entries = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
   return entries
-    .map((entry) => `src/${entry.split(sep).join("/")}`)
+    .map((entry) => `${folder}/${entry.split(sep).join("/")}`)
     .filter((path) => path.endsWith(".ts"))
     .toSorted();
 }
+
+const sourcePaths = (): string[] => pathsIn("src");
+const testPaths = (): string[] => [
+  ...pathsIn("test"),
+  ...["src", "bench"].flatMap(pathsIn).filter((path) => path.endsWith(".test.ts")),
+];
 
 describe("the sources", () => {
   test("keep the dependency rules, the headers and the length limit", () => {
@@ -26,6 +32,31 @@ describe("the sources", () => {
 
   test("are found at all", () => {
     expect(sourcePaths()).toContain("src/model/error.ts");
+  });
+});
+
+describe("the tests", () => {
+  test("do not read the real clock", () => {
+    const violations = testPaths().flatMap((path) =>
+      timeViolationsOf({ path, source: readFileSync(join(root, path), "utf8") }),
+    );
+    expect(violations.join("\n")).toBe("");
+  });
+
+  test.each([
+    "expect(performance.now() - began).toBeLessThan(5);",
+    "const began = Date.now();",
+    "const began = process.hrtime.bigint();",
+    "const used = process.cpuUsage();",
+    'import { nodePlatform } from "./a.ts"; nodePlatform.monotonicUs();',
+    'import { nodePlatform as platform } from "./a.ts"; platform.now();',
+  ])("are refused with %s", (source) => {
+    expect(timeViolationsOf({ path: "test/a.test.ts", source })).toHaveLength(1);
+  });
+
+  test("may read the virtual clock", () => {
+    const source = 'import type { Platform } from "./a.ts"; platform.now(); v.platform.now(); time.now;';
+    expect(timeViolationsOf({ path: "test/a.test.ts", source })).toEqual([]);
   });
 });
 

@@ -20,17 +20,32 @@ export type ParsedSource = {
    * `Date.now`.
    */
   clockReadLines: number[];
+  /** Lines that read the real clock or the time that was used, by whatever name the platform has here. */
+  realTimeLines: number[];
+};
+
+/** What tells the time, by what it is asked of. */
+const clocksOf: Readonly<Record<string, readonly string[]>> = {
+  Date: ["now"],
+  performance: ["now"],
+  process: ["hrtime", "cpuUsage"],
+  nodePlatform: ["now", "monotonicUs"],
 };
 
 export function parseSource(path: string, source: string): ParsedSource {
   const { program, comments, errors } = parseSync(path, source);
   const modules: NamedModule[] = [];
   const clockReadLines: number[] = [];
+  const realTimeLines: number[] = [];
+  let platformName = "nodePlatform";
   const name = (at: number, specifier: string | null, names: string[] = []): void =>
     void modules.push({ specifier, names, line: lineOf(source, at) });
   new Visitor({
-    ImportDeclaration: (node) =>
-      name(node.source.start, node.source.value, node.specifiers.map(importedName)),
+    ImportDeclaration: (node) => {
+      name(node.source.start, node.source.value, node.specifiers.map(importedName));
+      const platform = node.specifiers.find((each) => importedName(each) === "nodePlatform");
+      if (platform !== undefined) platformName = platform.local.name;
+    },
     ExportAllDeclaration: (node) => name(node.source.start, node.source.value, ["*"]),
     ExportNamedDeclaration: ({ source: from, specifiers }) => {
       if (from === null) return;
@@ -47,6 +62,12 @@ export function parseSource(path: string, source: string): ParsedSource {
       if (isNamed(node.callee, "URL") && file?.type === "Literal" && isOwnUrl(base))
         name(node.start, literalText(file));
     },
+    MemberExpression: ({ object, property, start }) => {
+      if (object.type !== "Identifier" || property.type !== "Identifier") return;
+      const owner = object.name === platformName ? "nodePlatform" : object.name;
+      if (Object.hasOwn(clocksOf, owner) && clocksOf[owner]?.includes(property.name))
+        realTimeLines.push(lineOf(source, start));
+    },
     // Called without `new`, Date tells the time whatever it is given.
     CallExpression: (node) => {
       if (isNamed(node.callee, "Date")) clockReadLines.push(lineOf(source, node.start));
@@ -59,6 +80,7 @@ export function parseSource(path: string, source: string): ParsedSource {
     hasHeader: firstComment !== undefined && firstComment.start < (firstStatement?.start ?? Infinity),
     modules,
     clockReadLines,
+    realTimeLines,
   };
 }
 

@@ -72,6 +72,36 @@ const EXCEPTIONS: Record<string, string> = {
     "a nonce needs the system's randomness wherever the codec runs; a simulation passes its own randomBytes",
 };
 
+const ordering = "its stamps only put the events of several processes in order";
+const lasting = "it says how long a fault lasts, and nothing is held against it";
+const given = "times that are handed to the store";
+
+/** Files of tests that may read the real clock, and why. */
+const REAL_TIME: Record<string, string> = {
+  "test/support/until.ts": "it ends a wait that hangs",
+  "test/chaos/recorded-store.ts": ordering,
+  "test/chaos/permit-process.ts": ordering,
+  "test/chaos/group-process.ts": ordering,
+  "test/chaos/killed-permit-holder.test.ts": ordering,
+  "test/chaos/killed-group-holder.test.ts": ordering,
+  "test/chaos/redis-cluster.test.ts": ordering,
+  "test/chaos/redis-cluster-silent.test.ts": lasting,
+  "test/chaos/postgres-stall.test.ts": lasting,
+  "test/fleet/lost-hints.test.ts": lasting,
+  "test/cli/doctor.test.ts": given,
+  "test/cli/settings.test.ts": given,
+  "test/contract/metrics.test.ts": given,
+};
+
+/** Of a test or a part of one: nothing in it may depend on how fast the machine is. */
+export function timeViolationsOf({ path, source }: SourceFile): string[] {
+  if (REAL_TIME[path] !== undefined) return [];
+  return parseSource(path, source).realTimeLines.map(
+    (line) =>
+      `${path} (line ${line}) reads the real clock: check a promise about time on the virtual clock or by the order of events, and measure it in bench/; else name the file in REAL_TIME with its reason.`,
+  );
+}
+
 /** One sentence per violation; no sentence, no violation. */
 export function violationsOf(file: SourceFile): string[] {
   const lineCount = file.source.split("\n").length - 1;

@@ -69,41 +69,37 @@ describe.each(urls)("on %s", (_store, place) => {
   const closeLater = closeAfterEach();
   const start = killAfterEach(startProcess);
 
-  test(
-    "what dies with its worker keeps its place, and no key runs more than it may",
-    { timeout: 120_000 },
-    async () => {
-      const url = place();
-      const mill = closeLater(await Millrace.open(url, { log: false }));
-      for (const definition of [fifo, keyed])
-        await mill.enqueueMany(
-          Array.from({ length: perKey }, (_, n) => keys.map((key) => definition.with({ key, n }))).flat(),
-        );
-      const alive = [1, 2, 3].map(() => start(url));
-      const all = [...alive];
-      await Promise.all(all.map(({ isReady }) => isReady));
-      const ran = (): Run[] => all.flatMap(({ runs }) => [...runs.values()]);
-      for (let killed = 0; killed < kills; killed++) {
-        const before = ran().length;
-        await until("they go on", () => ran().length > before + 30);
-        await alive.shift()!.kill();
-        const next = start(url);
-        alive.push(next);
-        all.push(next);
-      }
-      const isOver = async (): Promise<boolean> =>
-        ((await mill.jobs.counts())["default"]?.completed ?? 0) === 2 * keys.length * perKey;
-      await until("all are done", isOver, 60_000);
-      await Promise.all(alive.map(({ kill }) => kill()));
-      for (const key of keys) {
-        const ofKind = (kind: GroupLine["kind"]): Run[] =>
-          ran()
-            .filter((run) => run.kind === kind && run.key === key)
-            .toSorted((one, other) => one.fromMs - other.fromMs);
-        const order = ofKind("fifo").map(({ n }) => n);
-        expect(order).toEqual(order.toSorted((one, other) => one - other));
-        expect([mostAtOnce(ofKind("fifo")), mostAtOnce(ofKind("keyed"))]).toEqual([1, 2]);
-      }
-    },
-  );
+  test("what dies with its worker keeps its place, and no key runs more than it may", async () => {
+    const url = place();
+    const mill = closeLater(await Millrace.open(url, { log: false }));
+    for (const definition of [fifo, keyed])
+      await mill.enqueueMany(
+        Array.from({ length: perKey }, (_, n) => keys.map((key) => definition.with({ key, n }))).flat(),
+      );
+    const alive = [1, 2, 3].map(() => start(url));
+    const all = [...alive];
+    await Promise.all(all.map(({ isReady }) => isReady));
+    const ran = (): Run[] => all.flatMap(({ runs }) => [...runs.values()]);
+    for (let killed = 0; killed < kills; killed++) {
+      const before = ran().length;
+      await until("they go on", () => ran().length > before + 30);
+      await alive.shift()!.kill();
+      const next = start(url);
+      alive.push(next);
+      all.push(next);
+    }
+    const isOver = async (): Promise<boolean> =>
+      ((await mill.jobs.counts())["default"]?.completed ?? 0) === 2 * keys.length * perKey;
+    await until("all are done", isOver, 60_000);
+    await Promise.all(alive.map(({ kill }) => kill()));
+    for (const key of keys) {
+      const ofKind = (kind: GroupLine["kind"]): Run[] =>
+        ran()
+          .filter((run) => run.kind === kind && run.key === key)
+          .toSorted((one, other) => one.fromMs - other.fromMs);
+      const order = ofKind("fifo").map(({ n }) => n);
+      expect(order).toEqual(order.toSorted((one, other) => one - other));
+      expect([mostAtOnce(ofKind("fifo")), mostAtOnce(ofKind("keyed"))]).toEqual([1, 2]);
+    }
+  });
 });

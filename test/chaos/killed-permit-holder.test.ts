@@ -14,6 +14,7 @@ import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
 import type { HoldLine } from "./permit-process.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const script = fileURLToPath(new URL("permit-process.ts", import.meta.url));
 const cap = 3;
@@ -71,7 +72,7 @@ describe.each(urls)("on %s", (_store, place) => {
   const closeLater = closeAfterEach();
   const start = killAfterEach(startProcess);
 
-  test("kill -9 of the holder frees its permit, and is no error of a job", { timeout: 60_000 }, async () => {
+  test("kill -9 of the holder frees its permit, and is no error of a job", async () => {
     const url = place();
     const holder = start("hold", url);
     await holder.said;
@@ -79,7 +80,7 @@ describe.each(urls)("on %s", (_store, place) => {
     const refused = mill.limits.acquire("slack", { weight: cap, wait: 0 });
     await expect(refused).rejects.toMatchObject({ code: "limit-busy" });
     await holder.kill();
-    const permit = await mill.limits.acquire("slack", { weight: cap, wait: "30s" });
+    const permit = await mill.limits.acquire("slack", { weight: cap, wait: hangMs });
     expect(await mill.limits.state("slack")).toMatchObject({ held: cap });
     await permit.release();
     expect([(await mill.limits.state("slack")).held, await mill.jobs.counts()]).toEqual([0, {}]);
@@ -104,31 +105,23 @@ describe.each(urls)("on %s", (_store, place) => {
     return holds;
   };
 
-  test(
-    "over processes that are killed -9 again and again, jobs and permits together never hold more than the cap",
-    { timeout: 120_000 },
-    async () => {
-      const url = place();
-      expect(mostHeld(await heldOverKills("loop", url))).toBe(cap);
-      const mill = closeLater(await Millrace.open(url, { log: false }));
-      await (await mill.limits.acquire("slack", { weight: cap, wait: "30s" })).release();
-    },
-  );
+  test("over processes that are killed -9 again and again, jobs and permits together never hold more than the cap", async () => {
+    const url = place();
+    expect(mostHeld(await heldOverKills("loop", url))).toBe(cap);
+    const mill = closeLater(await Millrace.open(url, { log: false }));
+    await (await mill.limits.acquire("slack", { weight: cap, wait: hangMs })).release();
+  });
 
-  test(
-    "over processes that are killed -9 again and again, jobs and permits of a key never hold more than its cap",
-    { timeout: 120_000 },
-    async () => {
-      const url = place();
-      const holds = await heldOverKills("keys", url);
-      const mill = closeLater(await Millrace.open(url, { log: false }));
-      const most = new Map<string, number>();
-      for (const key of new Set(holds.map((hold) => hold.key ?? ""))) {
-        most.set(key, mostHeld(holds.filter((hold) => hold.key === key)));
-        await (await mill.limits.acquire("shop", { key, weight: cap, wait: "30s" })).release();
-      }
-      // Not every key need come to its cap in so short a time.
-      expect(Math.max(...most.values()), JSON.stringify([...most])).toBe(cap);
-    },
-  );
+  test("over processes that are killed -9 again and again, jobs and permits of a key never hold more than its cap", async () => {
+    const url = place();
+    const holds = await heldOverKills("keys", url);
+    const mill = closeLater(await Millrace.open(url, { log: false }));
+    const most = new Map<string, number>();
+    for (const key of new Set(holds.map((hold) => hold.key ?? ""))) {
+      most.set(key, mostHeld(holds.filter((hold) => hold.key === key)));
+      await (await mill.limits.acquire("shop", { key, weight: cap, wait: hangMs })).release();
+    }
+    // Not every key need come to its cap in so short a time.
+    expect(Math.max(...most.values()), JSON.stringify([...most])).toBe(cap);
+  });
 });

@@ -46,7 +46,7 @@ describe.each(urls)("on %s", (_store, place) => {
   const closeLater = closeAfterEach();
   const start = killAfterEach(startProcess);
 
-  test("every tick has one job, whoever is killed when", { timeout: 120_000 }, async () => {
+  test("every tick has one job, whoever is killed when", async () => {
     const url = place();
     const mill = closeLater(await Millrace.open(url, { log: false }));
     for (let number = 0; number < schedules; number++)

@@ -36,75 +36,69 @@ const urls: [store: string, url: () => string, receiver: Receiver][] = [
 
 // All wait for the same clocks, so they wait together.
 describe.concurrent.each(urls)("on %s", (_store, place, receiver) => {
-  test(
-    "no event is lost and an ordered hook keeps its order, whoever is killed",
-    { timeout: 300_000 },
-    async () => {
-      const url = place();
-      const mill = await Millrace.open(url, { log: false });
-      const start = () => startScript(script, [url], () => undefined);
-      let delivering: ReturnType<typeof start> | null = null;
-      try {
-        for (const name of ["ordered", "loose"]) {
-          const wanted = { kinds: "submitted", name: "order", ordered: name === "ordered" } as const;
-          await mill.webhooks.add(name, { url: `${receiver.url}/${name}`, secret, retry: quick, ...wanted });
+  test("no event is lost and an ordered hook keeps its order, whoever is killed", async () => {
+    const url = place();
+    const mill = await Millrace.open(url, { log: false });
+    const start = () => startScript(script, [url], () => undefined);
+    let delivering: ReturnType<typeof start> | null = null;
+    try {
+      for (const name of ["ordered", "loose"]) {
+        const wanted = { kinds: "submitted", name: "order", ordered: name === "ordered" } as const;
+        await mill.webhooks.add(name, { url: `${receiver.url}/${name}`, secret, retry: quick, ...wanted });
+      }
+      let enqueued = 0;
+      const held = new Set<string>();
+      let hold = Promise.withResolvers<number>();
+      let isHolding = true;
+      const accepted = { "/ordered": new Set<string>(), "/loose": new Set<string>() };
+      const overtaken: string[] = [];
+      const ids: string[] = [];
+      const orderOf = ({ body }: Received): string => String(body.event["jobId"]);
+      receiver.answer = async (received) => {
+        const own = accepted[received.path as "/ordered" | "/loose"];
+        const before = ids[ids.indexOf(orderOf(received)) - 1];
+        if (received.path === "/ordered" && before !== undefined && !own.has(before)) overtaken.push(before);
+        // Some are accepted; of the rest each has reached its receiver, and nobody will learn what it says.
+        if (isHolding && own.size % events >= 5) {
+          held.add(received.path);
+          return hold.promise;
         }
-        let enqueued = 0;
-        const held = new Set<string>();
-        let hold = Promise.withResolvers<number>();
-        let isHolding = true;
-        const accepted = { "/ordered": new Set<string>(), "/loose": new Set<string>() };
-        const overtaken: string[] = [];
-        const ids: string[] = [];
-        const orderOf = ({ body }: Received): string => String(body.event["jobId"]);
-        receiver.answer = async (received) => {
-          const own = accepted[received.path as "/ordered" | "/loose"];
-          const before = ids[ids.indexOf(orderOf(received)) - 1];
-          if (received.path === "/ordered" && before !== undefined && !own.has(before))
-            overtaken.push(before);
-          // Some are accepted; of the rest each has reached its receiver, and nobody will learn what it says.
-          if (isHolding && own.size % events >= 5) {
-            held.add(received.path);
-            return hold.promise;
-          }
-          own.add(orderOf(received));
-          return 200;
-        };
-        const enqueueSome = async (): Promise<void> => {
-          for (let number = 0; number < events; number++)
-            ids.push((await mill.enqueue(order, enqueued++)).id);
-        };
+        own.add(orderOf(received));
+        return 200;
+      };
+      const enqueueSome = async (): Promise<void> => {
+        for (let number = 0; number < events; number++) ids.push((await mill.enqueue(order, enqueued++)).id);
+      };
+      await enqueueSome();
+      delivering = start();
+      for (let kill = 0; kill < kills; kill++) {
+        await until("both hooks are in the middle", () => held.size === 2, 100_000);
+        await delivering.kill();
+        held.clear();
+        isHolding = kill + 1 < kills;
+        hold.resolve(500);
+        hold = Promise.withResolvers<number>();
         await enqueueSome();
         delivering = start();
-        for (let kill = 0; kill < kills; kill++) {
-          await until("both hooks are in the middle", () => held.size === 2, 100_000);
-          await delivering.kill();
-          held.clear();
-          isHolding = kill + 1 < kills;
-          hold.resolve(500);
-          hold = Promise.withResolvers<number>();
-          await enqueueSome();
-          delivering = start();
-          await delivering.spoke;
-          await enqueueSome();
-        }
-        const isDone = (): boolean => Object.values(accepted).every((own) => own.size === ids.length);
-        await until("every event was accepted by both", isDone, 100_000);
-        expect(overtaken).toEqual([]);
-        for (const path of ["/ordered", "/loose"]) {
-          const came = receiver.all.filter((received) => received.path === path);
-          // One delivery per event, however often it came, and in the order of the events where that was asked for.
-          const deliveries = new Map(came.map((received) => [received.id, orderOf(received)]));
-          const delivered = [...deliveries.values()];
-          expect(path === "/ordered" ? delivered : delivered.toSorted()).toEqual(
-            path === "/ordered" ? ids : ids.toSorted(),
-          );
-          expect(came.length).toBeGreaterThan(ids.length);
-        }
-      } finally {
-        await delivering?.kill();
-        await mill.close();
+        await delivering.spoke;
+        await enqueueSome();
       }
-    },
-  );
+      const isDone = (): boolean => Object.values(accepted).every((own) => own.size === ids.length);
+      await until("every event was accepted by both", isDone, 100_000);
+      expect(overtaken).toEqual([]);
+      for (const path of ["/ordered", "/loose"]) {
+        const came = receiver.all.filter((received) => received.path === path);
+        // One delivery per event, however often it came, and in the order of the events where that was asked for.
+        const deliveries = new Map(came.map((received) => [received.id, orderOf(received)]));
+        const delivered = [...deliveries.values()];
+        expect(path === "/ordered" ? delivered : delivered.toSorted()).toEqual(
+          path === "/ordered" ? ids : ids.toSorted(),
+        );
+        expect(came.length).toBeGreaterThan(ids.length);
+      }
+    } finally {
+      await delivering?.kill();
+      await mill.close();
+    }
+  });
 });

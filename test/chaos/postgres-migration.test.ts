@@ -46,7 +46,7 @@ test("ten processes open an empty database at once: one schema, no error, no job
     await database.query("SELECT name, value FROM crowd.meta WHERE name = 'schema_version'"),
   ).toHaveLength(1);
   expect(await database.query("SELECT 1 FROM crowd.waiting")).toHaveLength(10);
-}, 90_000);
+});
 
 test("a migration killed half-way leaves nothing, and the next process makes the whole schema", async () => {
   const gate = `gate_${randomBytes(4).toString("hex")}`;
@@ -79,7 +79,7 @@ test("a migration killed half-way leaves nothing, and the next process makes the
   const plain = await openPostgresStore({ url: database.url, schema: "torn", platform: nodePlatform });
   expect(await plain.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
   await plain.close();
-}, 60_000);
+});
 
 test("an opening that waits too long for another's migration says so, and nothing is half-made", async () => {
   const holder = new pg.Client({ connectionString: database.url });

@@ -10,6 +10,7 @@ import { job } from "../../src/engine/definition.ts";
 import { openMillrace } from "../../src/open.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const role = `app_${randomBytes(4).toString("hex")}`;
 /** The rights are read from the page that tells people to grant them. */
@@ -24,7 +25,7 @@ beforeAll(async () => {
   const url = new URL(database.url);
   url.username = role;
   appUrl = url.href;
-}, 120_000);
+});
 afterAll(() => database.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
 
 const hostile = {
@@ -55,7 +56,7 @@ test("without rights the store is not opened and nothing is made; with the docum
   await mill.work([run]);
   const options = { tags: ["tag"], unique: "key", delay: 10 };
   const handle = await mill.enqueue(plain, hostile, options);
-  expect(await handle.result({ timeout: "20s" })).toEqual(hostile);
+  expect(await handle.result({ timeout: hangMs })).toEqual(hostile);
   const waiting = await mill.enqueue(plain, hostile, { delay: "1h" });
   await mill.jobs.cancel(waiting.id);
   await mill.close();
@@ -64,4 +65,4 @@ test("without rights the store is not opened and nothing is made; with the docum
   for (const name of forgetful.dutyNames) expect((await forgetful.runDuty(name)).errors, name).toBe(0);
   expect(await forgetful.jobs.counts()).toEqual({ default: { cancelled: 1 } });
   await forgetful.close();
-}, 60_000);
+});

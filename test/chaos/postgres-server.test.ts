@@ -19,6 +19,7 @@ import { startPostgres } from "../support/postgres-server.ts";
 import type { PostgresServer } from "../support/postgres-server.ts";
 import { answers, until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 let server: PostgresServer;
 let admin: pg.Client;
@@ -30,7 +31,7 @@ beforeAll(async () => {
   admin = new pg.Client({ connectionString: server.url });
   await admin.connect();
   await admin.query("CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app");
-}, 120_000);
+});
 afterAll(async () => {
   await admin.end();
   await server.stop();
@@ -46,7 +47,7 @@ const count = async (): Promise<number> =>
   (await admin.query(`SELECT 1 FROM ${schema}.waiting`)).rowCount ?? 0;
 
 function openMill(): Millrace {
-  return millOn(store, { giveUp: "20s" });
+  return millOn(store, { giveUp: hangMs });
 }
 
 test("when the server takes no more connections, a call says so and did not happen, and an enqueue waits for one", async () => {
@@ -167,10 +168,10 @@ test("in read-only mode an enqueue is refused by name, and workers go on when it
   });
   gate.resolve();
   await setReadOnly("off");
-  expect(await early.result({ timeout: "20s" })).toBe(1);
-  expect(await (await mill.enqueue(plain, 3)).result({ timeout: "20s" })).toBe(3);
+  expect(await early.result({ timeout: hangMs })).toBe(1);
+  expect(await (await mill.enqueue(plain, 3)).result({ timeout: hangMs })).toBe(3);
   await mill.close();
-}, 60_000);
+});
 
 test("a wrong password and a missing one are refused by name, and no error shows it", async () => {
   const file = join(server.folder, "data", "pg_hba.conf");
@@ -238,4 +239,4 @@ test("the caller's own transaction is taken before and after a restart of the se
     await until("the store answers", () => answers(own));
   }
   expect((await own.readJobs(["before", "after"])).map((each) => each?.state)).toEqual(["ready", "ready"]);
-}, 60_000);
+});

@@ -20,7 +20,7 @@ beforeAll(async () => {
   // Commits can wait for a standby only where there might be one.
   const standby = ["wal_level=replica", "max_wal_senders=1", "synchronous_commit=on"];
   server = await startPostgres({ settings: ["shared_buffers=32MB", ...standby] });
-}, 120_000);
+});
 afterAll(() => server.stop());
 
 const stalledBy = (stall: (schema: string) => Promise<void>) => async (): Promise<StallSubject> => {

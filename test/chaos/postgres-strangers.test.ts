@@ -14,6 +14,7 @@ import { handler } from "../../src/worker/handler.ts";
 import { aChange, aClaim, aJob, aSettle, finish, remove } from "../support/builders.ts";
 import { millOn } from "../support/mill-on.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const database = useTestDatabase();
 let schemas = 0;
@@ -74,10 +75,10 @@ describe("while a caller's transaction is open", () => {
     );
     const held = await mill.enqueue(follows, 1);
     const strangers = await mill.enqueueMany(Array.from({ length: 190 }, (_, at) => plain.with(at)));
-    await Promise.all(strangers.map((handle) => handle.result({ timeout: "20s" })));
+    await Promise.all(strangers.map((handle) => handle.result({ timeout: hangMs })));
     expect(await mill.jobs.get(held.id)).toMatchObject({ state: "running" });
     await client.query("COMMIT");
-    await held.result({ timeout: "20s" });
+    await held.result({ timeout: hangMs });
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 191, ready: 1 } });
   });
 

@@ -7,7 +7,7 @@ import type { RedisCluster } from "../support/redis-cluster.ts";
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startRedisCluster();
-}, 180_000);
+});
 afterAll(() => cluster.stop());
 
 test("doctor names the servers of a cluster one by one, and finds nothing where nothing is wrong", async () => {

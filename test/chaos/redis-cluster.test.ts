@@ -12,6 +12,7 @@ import type { Store } from "../../src/store/store.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
+import { testMaxMs } from "../support/hang-ms.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { ClusterMember, RedisCluster } from "../support/redis-cluster.ts";
 import { aJob } from "../support/builders.ts";
@@ -24,15 +25,13 @@ const placement = createPlacement(partitions);
 const tick = job<{ readonly n: number }>("tick", {
   retry: { attempts: 50, backoff: { kind: "fixed", delay: 20, jitter: "none" } },
 });
-/** For an acknowledgement that was read but not yet handed on. */
-const slackMs = 1000;
 
 let cluster: RedisCluster;
 const opened: Millrace[] = [];
 // Each case breaks its cluster for good.
 beforeEach(async () => {
   cluster = await startRedisCluster({ nodeTimeoutMs: 2000 });
-}, 180_000);
+});
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((mill) => mill.close()));
   await cluster.stop();
@@ -85,14 +84,13 @@ describe("a primary of a cluster that dies under load", () => {
 
     const acked = new Map<string, number>();
     let isOver = false;
-    let refused = 0;
     const produce = async (from: number): Promise<void> => {
       for (let n = from; !isOver; n += 4) {
         try {
           const { id } = await producer.mill.enqueue(tick, { n }, n % 3 === 0 ? { id: `given-${n}` } : {});
           acked.set(id, nodePlatform.now());
         } catch {
-          refused += 1;
+          // Refused while the primary is away.
         }
         await new Promise((resolve) => void setTimeout(resolve, 2));
       }
@@ -116,9 +114,6 @@ describe("a primary of a cluster that dies under load", () => {
     const ackedThere = (): number => [...acked].filter(([id, at]) => at > cutAt && isThere(id)).length;
     await until("acknowledged jobs are not replicated", () => ackedThere() > 30);
     await victim.server.kill();
-    // Asking another server takes turns in which whatever the killed one had sent is read.
-    await cluster.ownerOf(slot);
-    const killedAt = nodePlatform.now();
     await until("the replica is promoted", async () => (await cluster.ownerOf(slot)) !== victim);
     const promotedAt = nodePlatform.now();
     const ranBefore = runs.length;
@@ -145,29 +140,23 @@ describe("a primary of a cluster that dies under load", () => {
     expect(missing.filter((id) => !isThere(id))).toEqual([]);
     expect(missing.length).toBeGreaterThan(0);
     expect(missing.filter((id) => (acked.get(id) as number) < levelAt)).toEqual([]);
-    expect(missing.filter((id) => (acked.get(id) as number) > killedAt + slackMs)).toEqual([]);
+    expect(missing.filter((id) => (acked.get(id) as number) > promotedAt)).toEqual([]);
     expect(records.filter((record) => record !== null && record.state !== "completed")).toEqual([]);
 
     const claimed = workers.flatMap((worker) => worker.claimed);
     expect(claimed.filter((lease, index) => claimed.indexOf(lease) !== index)).toEqual([]);
     expect(runs.filter((key, index) => runs.indexOf(key) !== index)).toEqual([]);
     expect(await auditAll(producer.store)).toEqual({});
-    const said = {
-      acked: ids.length,
-      missing: missing.length,
-      windowMs: killedAt - cutAt,
-      refused,
-      downMs: promotedAt - killedAt,
-    };
-    console.info(`cluster failover: ${JSON.stringify(said)}`);
-  }, 90_000);
+  });
 
-  test("that falls silent instead is left as soon as its replica is promoted, long before the call's own limit", async () => {
-    const { store } = await openMill();
+  test("that falls silent instead is left as soon as its replica is promoted, whatever the call's own limit is", async () => {
+    const callTimeoutMs = 2 * testMaxMs;
+    const own = await openRedisStore({ url: cluster.url, platform: nodePlatform, callTimeoutMs });
+    const { store } = await openMill(own);
     const homesNow = [...(await homes())];
-    const [frozen, own] = homesNow[0]!;
+    const [frozen, partitionsThere] = homesNow[0]!;
     const ids = Array.from({ length: 400 }, (_, n) => `silent-${n}`);
-    const there = ids.filter((each) => own.includes(placement.ofId(each))).slice(0, 3);
+    const there = ids.filter((each) => partitionsThere.includes(placement.ofId(each))).slice(0, 3);
     expect(there).toHaveLength(3);
     const submit = (given: string, isRepeat: boolean): ReturnType<Store["submit"]> =>
       store.submit([{ jobs: [aJob({ id: given, digest: "d" })], isRepeat }]);
@@ -178,10 +167,8 @@ describe("a primary of a cluster that dies under load", () => {
       return written !== undefined && said.includes(`offset=${written},`);
     });
     frozen.server.process.kill("SIGSTOP");
-    const fromMs = nodePlatform.now();
     const error: unknown = await submit(there[1]!, false).catch((each: unknown) => each);
     expect(error).toMatchObject({ code: "outcome-unknown" });
-    expect(nodePlatform.now() - fromMs).toBeLessThan(15_000);
     expect(await submit(there[1]!, true)).toMatchObject([{ hows: ["created"] }]);
     frozen.server.process.kill("SIGCONT");
     expect(await submit(there[2]!, false)).toMatchObject([{ hows: ["created"] }]);
@@ -189,5 +176,5 @@ describe("a primary of a cluster that dies under load", () => {
       (await frozen.admin.info("replication")).includes("role:slave"),
     );
     expect((await store.readJobs(there)).map((record) => record?.id)).toEqual(there);
-  }, 60_000);
+  });
 });

@@ -18,6 +18,7 @@ import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { answers, until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 let primary: RedisServer;
 let replica: RedisServer;
@@ -39,7 +40,7 @@ beforeEach(async () => {
   door = await openTcpProxy(target);
   store = await openRedisStore({ url: `redis://127.0.0.1:${door.port}`, platform: nodePlatform });
   await until("the replica follows", isLevel);
-}, 180_000);
+});
 afterEach(async () => {
   await store.close();
   onPrimary.disconnect();
@@ -94,7 +95,7 @@ test("a failover that loses writes takes them back whole: lost claims are claime
   expect(await store.settleIfLeased([aSettle(b!, finish())])).toEqual([{ kind: "stale" }]);
   expect(await store.settleIfLeased([aSettle(a!, finish())])).toMatchObject([{ kind: "ok" }]);
   expect(await store.settleIfLeased([aSettle(again!, finish())])).toMatchObject([{ kind: "ok" }]);
-}, 30_000);
+});
 
 test("a route that was lost with its first job is named again by the next one", async () => {
   await store.submit([{ jobs: [aJob({ id: "a", queue: "kept" })] }]);
@@ -109,7 +110,7 @@ test("a route that was lost with its first job is named again by the next one", 
   const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 5 }] }));
   expect(jobs.map(({ id }) => id)).toEqual(["a", "c"]);
   expect((await store.readJobs(["c"])).map((job) => job?.queue)).toEqual(["lost"]);
-}, 30_000);
+});
 
 test("a reader of the feed whose last records were lost sees all that come afterwards", async () => {
   await store.submit([{ jobs: [aJob({ id: "a" })] }]);
@@ -122,10 +123,10 @@ test("a reader of the feed whose last records were lost sees all that come after
   for (const id of ["e", "f"]) await store.submit([{ jobs: [aJob({ id })] }]);
   const { records } = await store.readFeed({ after: cursor, max: 100 });
   expect(records.flatMap(({ events }) => events.map(({ id }) => id))).toEqual(["e", "f"]);
-}, 30_000);
+});
 
 test("under load a killed primary costs at most the last acknowledged jobs; all that are there end, and no fence is seen twice", async () => {
-  const mill = millOn(store, { giveUp: "20s" });
+  const mill = millOn(store, { giveUp: hangMs });
   const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
   const fences: string[] = [];
   const run = handler(plain, async ({ id, fence, input }) => (fences.push(`${id}#${fence.value}`), input));
@@ -153,7 +154,7 @@ test("under load a killed primary costs at most the last acknowledged jobs; all 
   expect(new Set(fences).size).toBe(fences.length);
   expect(await auditAll(store)).toEqual({});
   await mill.close();
-}, 30_000);
+});
 
 test("a primary that became a replica while connected is left, and the call goes to the new primary", async () => {
   await store.submit([{ jobs: [aJob({ id: "a" })] }]);
@@ -168,4 +169,4 @@ test("a primary that became a replica while connected is left, and the call goes
   target.port = replica.port;
   expect(await store.submit([{ jobs: [aJob({ id: "b" })] }])).toMatchObject([{ kind: "ok" }]);
   expect((await store.readJobs(["a", "b"])).map((each) => each?.id)).toEqual(["a", "b"]);
-}, 30_000);
+});

@@ -11,6 +11,7 @@ import { aClaim, aJob, aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const redis = useOwnRedis();
 
@@ -34,8 +35,7 @@ test("after a flush a worker runs new jobs by their own handlers, whatever comes
       `${name} ran ${input}`;
   await worker.work([handler(one, echo("one")), handler(two, echo("two")), handler(three, echo("three"))]);
   const run = async (definition: typeof one, input: string): Promise<string> =>
-    // By hints: the slow poll would take 5 s.
-    (await producer.enqueue(definition, input)).result({ timeout: "4s" });
+    (await producer.enqueue(definition, input)).result({ timeout: hangMs });
   expect(await run(one, "a")).toBe("one ran a");
   expect(await run(two, "b")).toBe("two ran b");
   for (const order of [

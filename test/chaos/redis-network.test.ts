@@ -23,6 +23,7 @@ import {
 } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 import { answers, until } from "../support/until.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const redis = useOwnRedis();
 
@@ -88,8 +89,9 @@ describe("a Redis that is silent, paused, full or kills", () => {
       const now = ids((await redis.admin.client("LIST", "TYPE", "PUBSUB")) as string);
       return now.some((id) => !ids(before).includes(id));
     });
+    let count = 0;
     await until("it hears", async () => {
-      await direct.submit([{ jobs: [aJob({ id: `x-${nodePlatform.monotonicUs()}` })] }]);
+      await direct.submit([{ jobs: [aJob({ id: `x-${++count}` })] }]);
       return hints.some(({ kind }) => kind === "ready");
     });
     expect(await listeners()).toBeGreaterThan(0);
@@ -99,11 +101,11 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const { store, direct } = place;
     const mill = openMill(store, "20s");
     await mill.work([echo], { lease: "3s" });
-    await (await mill.enqueue(plain, 0)).result({ timeout: "10s" });
+    await (await mill.enqueue(plain, 0)).result({ timeout: hangMs });
     await redis.admin.call("CLIENT", "PAUSE", String(2 * callTimeoutMs), "ALL");
     await expect(store.submit([{ jobs: [aJob({ id: "late" })] }])).rejects.toThrow(unknown);
     const handles = await Promise.all([1, 2, 3].map((number) => mill.enqueue(plain, number)));
-    const results = await Promise.all(handles.map((handle) => handle.result({ timeout: "20s" })));
+    const results = await Promise.all(handles.map((handle) => handle.result({ timeout: hangMs })));
     expect(results).toEqual([1, 2, 3]);
     const tallies = await direct.tallyJobs();
     expect(tallies.filter(({ state }) => state === "completed")).toMatchObject([{ count: 4 }]);
@@ -114,11 +116,11 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const mill = openMill(store, "10s");
     await mill.work([echo]);
     const other = openMill(direct, "10s");
-    expect(await (await other.enqueue(plain, 1)).result({ timeout: "10s" })).toBe(1);
+    expect(await (await other.enqueue(plain, 1)).result({ timeout: hangMs })).toBe(1);
     for (let round = 2; round < 5; round++) {
       await redis.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
       await redis.admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
-      expect(await (await other.enqueue(plain, round)).result({ timeout: "10s" })).toBe(round);
+      expect(await (await other.enqueue(plain, round)).result({ timeout: hangMs })).toBe(round);
     }
     await until("both listen again", async () => (await listeners()) === 2);
   });
@@ -135,7 +137,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
       handles.push(...(await mill.enqueueMany(batch)));
       if (number % 50 === 0) await redis.admin.call("FUNCTION", "FLUSH", "SYNC");
     }
-    await Promise.all(handles.map((handle) => handle.result({ timeout: "20s" })));
+    await Promise.all(handles.map((handle) => handle.result({ timeout: hangMs })));
     expect(runs.size).toBe(300);
     expect([...runs.values()].every((times) => times === 1)).toBe(true);
     expect(await direct.tallyJobs()).toMatchObject([{ state: "completed", count: 300 }]);

@@ -40,7 +40,7 @@ beforeEach(async () => {
     const known = (await onSentinel.call("SENTINEL", "REPLICAS", "millrace")) as unknown[];
     return known.length === 1;
   });
-}, 180_000);
+});
 afterEach(async () => {
   for (const client of clients.splice(0)) client.disconnect();
   await sentinel.stop();
@@ -85,4 +85,4 @@ test("a failover that Sentinel makes is followed by itself: workers and producer
   expect((await store.describe()).epoch).toBeGreaterThanOrEqual(epoch);
   expect(await auditAll(store)).toEqual({});
   await mill.close();
-}, 120_000);
+});

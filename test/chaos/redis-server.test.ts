@@ -16,6 +16,7 @@ import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const redis = useOwnRedis();
 const { open } = redis;
@@ -26,7 +27,7 @@ beforeEach(async () => {
   store = await open();
 });
 
-function openMill(giveUp: string): Millrace {
+function openMill(giveUp: string | number): Millrace {
   return redis.closeLater(millOn(store, { giveUp }));
 }
 
@@ -59,7 +60,7 @@ async function holdJob(
   await mill.work([run], { lease: "3s" });
   const handle = await mill.enqueue(plain, 1);
   await began.promise;
-  return { result: handle.result({ timeout: "20s" }), letGo: () => gate.resolve(), runs: () => runs };
+  return { result: handle.result({ timeout: hangMs }), letGo: () => gate.resolve(), runs: () => runs };
 }
 
 describe("out of memory", () => {
@@ -116,7 +117,7 @@ test("a server that cannot write its files refuses by name, and takes the same c
 test("a server that wants more replicas than it has takes no writes, and says so", async () => {
   onTestFinished(async () => void (await set("min-replicas-to-write", "0")));
   await set("min-replicas-to-write", "1");
-  const mill = openMill("20s");
+  const mill = openMill(hangMs);
   expect(await failure(store.submit([{ jobs: [aJob({ id: "a" })] }]))).toMatchObject({
     code: "store-unavailable",
     retryable: true,
@@ -131,7 +132,7 @@ test("while somebody else's script holds the server, calls are refused as busy a
   // Of the next cases none may be called busy after 50 ms.
   onTestFinished(async () => void (await set("busy-reply-threshold", "5000")));
   await set("busy-reply-threshold", "50");
-  const mill = openMill("20s");
+  const mill = openMill(hangMs);
   const loop = new Redis(redis.server.url, { maxRetriesPerRequest: 0 });
   const looping = failure(loop.call("EVAL", "while true do end", "0"));
   await until("the server is busy", async () => {

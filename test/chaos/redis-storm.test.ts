@@ -40,7 +40,7 @@ beforeEach(async () => {
   server = await startRedis({ settings: [["appendfsync", "always"]] });
   admin = connectAdmin(server);
   proxy = await openTcpProxy({ port: server.port });
-}, 180_000);
+});
 afterEach(async () => {
   await run.supervisor.killAll();
   await store.close();
@@ -124,5 +124,4 @@ test.each([1, 4])(
     // The storm was felt.
     expect(evidence.operations.filter(({ seen }) => seen === "unknown").length).toBeGreaterThan(0);
   },
-  90_000,
 );

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { aStoreUrl, millrace, say, sayJson } from "./run-millrace.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 /** Clears the screen, rings, forges a line, hides text, turns it round, and is no well-formed Unicode. */
 const evil = "a\u001b[2J\u0007\r\nforged: ok\u009b31m\u202egnp\u2028\u200b\u0000\ud800";
@@ -33,7 +34,7 @@ async function aHostileStore(): Promise<{ store: string; id: string }> {
     { [evil]: [evil] },
     { tags: names, headers: { [names[1] as string]: evil } },
   );
-  await handle.result({ timeout: "10s" }).catch(() => undefined);
+  await handle.result({ timeout: hangMs }).catch(() => undefined);
   await worker.stop();
   await mill.close();
   return { store, id: handle.id };

@@ -1,7 +1,8 @@
 // A worker process: what it needs to start, and how it stops.
 import { writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
+import { until } from "../support/until.ts";
 import { aFolder, aStoreUrl, millrace, root, sayJson, startMillrace } from "./run-millrace.ts";
 import type { Running } from "./run-millrace.ts";
 
@@ -138,7 +139,7 @@ describe("work shows", () => {
     const isOver = async (): Promise<boolean> =>
       ((await sayJson(["list", "--state", "completed", "--store", store]))["jobs"] as unknown[]).length === 2;
     await worker.hears(/no funds/);
-    await vi.waitUntil(isOver, { timeout: 10_000 });
+    await until("two are completed", isOver);
     worker.child.kill("SIGTERM");
     return worker.ended;
   }

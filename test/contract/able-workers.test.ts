@@ -8,6 +8,7 @@ import { handler, job } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { usePlaces } from "../support/use-places.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();
 const render = job<number, string>("render");
@@ -26,7 +27,7 @@ describe.each(places)("on %s", (_title, place) => {
     await serve("gpu", ["gpu"]);
     await serve("both", ["eu", "gpu", "ssd"]);
     const run = async (requires: readonly string[]): Promise<string> =>
-      (await producer.enqueue(render, 1, { requires })).result({ timeout: "20s" });
+      (await producer.enqueue(render, 1, { requires })).result({ timeout: hangMs });
     for (let round = 0; round < 5; round++) {
       const [none, gpu, both, three] = await Promise.all(
         [[], ["gpu"], ["eu", "gpu"], ["ssd", "gpu", "eu"]].map((requires) => run(requires)),
@@ -41,6 +42,6 @@ describe.each(places)("on %s", (_title, place) => {
       held: { by: "capability", missing: ["tpu"] },
     });
     await serve("tpu", ["tpu"]);
-    expect(await held.result({ timeout: "20s" })).toBe("tpu");
+    expect(await held.result({ timeout: hangMs })).toBe("tpu");
   });
 });

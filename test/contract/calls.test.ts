@@ -7,6 +7,7 @@ import { handler, job } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { usePlaces } from "../support/use-places.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();
 const double = job<number, number>("double");
@@ -25,10 +26,10 @@ describe.each(places)("on %s", (_title, place) => {
     store.readJobs = (ids) => ((reads += 1), (idsRead += ids.length), readJobs(ids));
     const caller = closeLater(millOn(store));
     await worker.work([handler(double, async ({ input }) => input * 2)], { concurrency: 20 });
-    expect(await caller.call(double, 0, { timeout: "20s" })).toBe(0);
+    expect(await caller.call(double, 0, { timeout: hangMs })).toBe(0);
     [reads, idsRead] = [0, 0];
     const numbers = Array.from({ length: 100 }, (_, at) => at);
-    const answers = await Promise.all(numbers.map((n) => caller.call(double, n, { timeout: "20s" })));
+    const answers = await Promise.all(numbers.map((n) => caller.call(double, n, { timeout: hangMs })));
     expect(answers).toEqual(numbers.map((n) => n * 2));
     // On a loaded machine the slow look may come once before the hints.
     expect(idsRead).toBeLessThanOrEqual(300);
@@ -49,7 +50,7 @@ describe.each(places)("on %s", (_title, place) => {
       }),
     ]);
     const controller = new AbortController();
-    const call = caller.call(hang, 1, { cancel: true, signal: controller.signal, timeout: "20s" });
+    const call = caller.call(hang, 1, { cancel: true, signal: controller.signal, timeout: hangMs });
     await started.promise;
     controller.abort();
     await expect(call).rejects.toThrow(expect.objectContaining({ code: "aborted" }));

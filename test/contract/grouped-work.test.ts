@@ -12,10 +12,10 @@ import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
 import { usePlaces } from "../support/use-places.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();
-const timeout = "60s";
-const testMs = 90_000;
+const timeout = hangMs;
 const random = createSeededRandom(11);
 
 interface Work {
@@ -92,170 +92,146 @@ describe.each(places)("on %s", (_title, place) => {
     return { mill, step, ran };
   };
 
-  test(
-    "a node that failed and holds its group is the first of it again when its flow is replayed",
-    async () => {
-      const { mill, step, ran } = await holdingSteps(1);
-      const orders = flow("orders");
-      orders.add("first", step, { key: "acc", n: 1 });
-      const submitted = await mill.submit(orders);
-      await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
-      const behind = await mill.enqueue(step, { key: "acc", n: 2 });
-      expect(await submitted.replay()).toEqual({ runs: 1, waits: 0 });
-      await behind.result({ timeout });
-      await submitted.result({ timeout });
-      expect(ran).toEqual([1, 1, 2]);
-      expect((await mill.jobs.list({ holdsGroup: true })).jobs).toEqual([]);
-    },
-    testMs,
-  );
+  test("a node that failed and holds its group is the first of it again when its flow is replayed", async () => {
+    const { mill, step, ran } = await holdingSteps(1);
+    const orders = flow("orders");
+    orders.add("first", step, { key: "acc", n: 1 });
+    const submitted = await mill.submit(orders);
+    await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
+    const behind = await mill.enqueue(step, { key: "acc", n: 2 });
+    expect(await submitted.replay()).toEqual({ runs: 1, waits: 0 });
+    await behind.result({ timeout });
+    await submitted.result({ timeout });
+    expect(ran).toEqual([1, 1, 2]);
+    expect((await mill.jobs.list({ holdsGroup: true })).jobs).toEqual([]);
+  });
 
-  test(
-    "a node that failed and holds its group gives it up where it is to wait for another of the group",
-    async () => {
-      const { mill, step, ran } = await holdingSteps(2);
-      const orders = flow("orders");
-      const first = orders.add("first", step, { key: "acc", n: 1 });
-      orders.add("second", step, { key: "acc", n: 2 }, { after: first });
-      const submitted = await mill.submit(orders);
-      await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
-      expect(await submitted.replay({ nodes: "first", withRest: true })).toEqual({ runs: 1, waits: 1 });
-      await submitted.result({ timeout });
-      expect(ran).toEqual([1, 2, 1, 2]);
-    },
-    testMs,
-  );
+  test("a node that failed and holds its group gives it up where it is to wait for another of the group", async () => {
+    const { mill, step, ran } = await holdingSteps(2);
+    const orders = flow("orders");
+    const first = orders.add("first", step, { key: "acc", n: 1 });
+    orders.add("second", step, { key: "acc", n: 2 }, { after: first });
+    const submitted = await mill.submit(orders);
+    await expect(submitted.result({ timeout })).rejects.toMatchObject({ code: "flow-failed" });
+    expect(await submitted.replay({ nodes: "first", withRest: true })).toEqual({ runs: 1, waits: 1 });
+    await submitted.result({ timeout });
+    expect(ran).toEqual([1, 2, 1, 2]);
+  });
 
-  test(
-    "one of a key runs at a time and in order, over names and processes, through retries, snoozes and cancels",
-    async () => {
-      const mill = processes();
-      const group = { key: ({ key }: Work) => key, concurrency: 1 };
-      const retry = { attempts: 3, backoff: { kind: "fixed", delay: 5, jitter: "none" } } as const;
-      const kinds = ["pay", "ship"].map((name) => job<Work>(name, { group, retry }));
-      const sweep = new Sweep();
-      const surprised = new Set<string>();
-      const run = (context: JobContext<Work>): Promise<void> =>
-        sweep.run(context.input, () => {
-          const { key, n } = context.input;
-          if (surprised.has(`${key}${n}`) || n % 5 !== 0) return;
-          surprised.add(`${key}${n}`);
-          throw n % 2 === 0 ? new Error("once") : new Snooze(3);
-        });
-      const producer = await mill();
-      const keys = Array.from({ length: 12 }, (_, at) => `k${at}`);
-      const given = Array.from({ length: 20 }, (_, n) =>
-        keys.map((key) => kinds[random.whole(0, 1)]!.with({ key, n })),
-      ).flat();
-      const ids = await enqueueAll(producer, given);
-      await startWorkers(
-        mill,
-        kinds.map((each) => handler(each, run)),
-      );
-      const cancelled = ids.filter((_, at) => at % 17 === 3);
-      await Promise.all(cancelled.map((id) => producer.jobs.cancel(id)));
-      await allEnded(producer);
-      expect(sweep.most).toBe(1);
-      for (const key of keys) {
-        const order = sweep.of(key);
-        expect(order).toEqual(order.toSorted((one, other) => one - other));
-      }
-      const { completed = 0, cancelled: ended = 0 } = (await producer.jobs.counts())["default"] ?? {};
-      expect(completed + ended).toBe(given.length);
-    },
-    testMs,
-  );
-
-  test(
-    "no more of a key run at once than its limit and its group say, and all of them end",
-    async () => {
-      const mill = processes();
-      const api = limit("api", { perKey: { concurrency: 3 } });
-      const keyed = job<Work>("keyed", { limits: [api.use({ key: ({ key }: Work) => key })] });
-      const grouped = job<Work>("grouped", {
-        queue: "grouped",
-        group: { key: ({ key }) => key, concurrency: 2 },
+  test("one of a key runs at a time and in order, over names and processes, through retries, snoozes and cancels", async () => {
+    const mill = processes();
+    const group = { key: ({ key }: Work) => key, concurrency: 1 };
+    const retry = { attempts: 3, backoff: { kind: "fixed", delay: 5, jitter: "none" } } as const;
+    const kinds = ["pay", "ship"].map((name) => job<Work>(name, { group, retry }));
+    const sweep = new Sweep();
+    const surprised = new Set<string>();
+    const run = (context: JobContext<Work>): Promise<void> =>
+      sweep.run(context.input, () => {
+        const { key, n } = context.input;
+        if (surprised.has(`${key}${n}`) || n % 5 !== 0) return;
+        surprised.add(`${key}${n}`);
+        throw n % 2 === 0 ? new Error("once") : new Snooze(3);
       });
-      const [byLimit, byGroup] = [new Sweep(), new Sweep()];
-      await startWorkers(mill, [
-        handler(keyed, ({ input }) => byLimit.run(input, () => {})),
-        handler(grouped, ({ input }) => byGroup.run(input, () => {})),
-      ]);
-      const producer = await mill();
-      const works = Array.from({ length: 30 }, (_, n) =>
-        ["a", "b", "c", "d", "e"].map((key) => ({ key: `{${key}}`, n })),
-      ).flat();
-      await enqueueAll(
-        producer,
-        works.flatMap((work) => [keyed.with(work), grouped.with(work)]),
-      );
-      await allEnded(producer);
-      expect([byLimit.starts.length, byGroup.starts.length]).toEqual([150, 150]);
-      expect([byLimit.most <= 3, byGroup.most <= 2]).toEqual([true, true]);
-      await until(
-        "nothing is held",
-        async () => (await producer.limits.state("api", { key: "{a}" })).held === 0,
-      );
-    },
-    testMs,
-  );
+    const producer = await mill();
+    const keys = Array.from({ length: 12 }, (_, at) => `k${at}`);
+    const given = Array.from({ length: 20 }, (_, n) =>
+      keys.map((key) => kinds[random.whole(0, 1)]!.with({ key, n })),
+    ).flat();
+    const ids = await enqueueAll(producer, given);
+    await startWorkers(
+      mill,
+      kinds.map((each) => handler(each, run)),
+    );
+    const cancelled = ids.filter((_, at) => at % 17 === 3);
+    await Promise.all(cancelled.map((id) => producer.jobs.cancel(id)));
+    await allEnded(producer);
+    expect(sweep.most).toBe(1);
+    for (const key of keys) {
+      const order = sweep.of(key);
+      expect(order).toEqual(order.toSorted((one, other) => one - other));
+    }
+    const { completed = 0, cancelled: ended = 0 } = (await producer.jobs.counts())["default"] ?? {};
+    expect(completed + ended).toBe(given.length);
+  });
 
-  test(
-    "the single job of one tenant does not wait behind the flood of another",
-    async () => {
-      const mill = processes();
-      const fair = job<Work>("fair", { group: ({ key }) => key });
-      const sweep = new Sweep();
-      const producer = await mill();
-      await enqueueAll(
-        producer,
-        Array.from({ length: 1000 }, (_, n) => fair.with({ key: "{t}flood", n })),
-      );
-      await startWorkers(mill, [handler(fair, ({ input }) => sweep.run(input, () => {}))], {
-        concurrency: 2,
-      });
-      await until("the flood has begun", () => sweep.starts.length > 50);
-      const handle = await producer.enqueue(fair, { key: "{t}small", n: 0 });
-      // The flood goes on while the enqueue is under way, however long that takes.
-      const before = sweep.starts.length;
-      await handle.result({ timeout });
-      const after = sweep.starts.findIndex(({ key }) => key === "{t}small");
-      expect(after).toBeLessThan(before + 200);
-      await allEnded(producer);
-      expect(sweep.starts).toHaveLength(1001);
-    },
-    testMs,
-  );
+  test("no more of a key run at once than its limit and its group say, and all of them end", async () => {
+    const mill = processes();
+    const api = limit("api", { perKey: { concurrency: 3 } });
+    const keyed = job<Work>("keyed", { limits: [api.use({ key: ({ key }: Work) => key })] });
+    const grouped = job<Work>("grouped", {
+      queue: "grouped",
+      group: { key: ({ key }) => key, concurrency: 2 },
+    });
+    const [byLimit, byGroup] = [new Sweep(), new Sweep()];
+    await startWorkers(mill, [
+      handler(keyed, ({ input }) => byLimit.run(input, () => {})),
+      handler(grouped, ({ input }) => byGroup.run(input, () => {})),
+    ]);
+    const producer = await mill();
+    const works = Array.from({ length: 30 }, (_, n) =>
+      ["a", "b", "c", "d", "e"].map((key) => ({ key: `{${key}}`, n })),
+    ).flat();
+    await enqueueAll(
+      producer,
+      works.flatMap((work) => [keyed.with(work), grouped.with(work)]),
+    );
+    await allEnded(producer);
+    expect([byLimit.starts.length, byGroup.starts.length]).toEqual([150, 150]);
+    expect([byLimit.most <= 3, byGroup.most <= 2]).toEqual([true, true]);
+    await until(
+      "nothing is held",
+      async () => (await producer.limits.state("api", { key: "{a}" })).held === 0,
+    );
+  });
 
-  test(
-    "each key has its own tokens, and a full one lets the others pass",
-    async () => {
-      const mill = processes();
-      const api = limit("api", { perKey: { rate: { max: 1, per: "400ms", burst: 2 } } });
-      const call = job<Work>("call", { limits: [api.use({ key: ({ key }: Work) => key })] });
-      await startWorkers(mill, [handler(call, () => undefined)]);
-      const producer = await mill();
-      const keys = ["a", "b", "c"];
-      const ids = await enqueueAll(
-        producer,
-        keys.flatMap((key) => [0, 1, 2, 3].map((n) => call.with({ key, n }))),
+  test("the single job of one tenant does not wait behind the flood of another", async () => {
+    const mill = processes();
+    const fair = job<Work>("fair", { group: ({ key }) => key });
+    const sweep = new Sweep();
+    const producer = await mill();
+    await enqueueAll(
+      producer,
+      Array.from({ length: 1000 }, (_, n) => fair.with({ key: "{t}flood", n })),
+    );
+    await startWorkers(mill, [handler(fair, ({ input }) => sweep.run(input, () => {}))], {
+      concurrency: 2,
+    });
+    await until("the flood has begun", () => sweep.starts.length > 50);
+    const handle = await producer.enqueue(fair, { key: "{t}small", n: 0 });
+    // The flood goes on while the enqueue is under way, however long that takes.
+    const before = sweep.starts.length;
+    await handle.result({ timeout });
+    const after = sweep.starts.findIndex(({ key }) => key === "{t}small");
+    expect(after).toBeLessThan(before + 200);
+    await allEnded(producer);
+    expect(sweep.starts).toHaveLength(1001);
+  });
+
+  test("each key has its own tokens, and a full one lets the others pass", async () => {
+    const mill = processes();
+    const api = limit("api", { perKey: { rate: { max: 1, per: "400ms", burst: 2 } } });
+    const call = job<Work>("call", { limits: [api.use({ key: ({ key }: Work) => key })] });
+    await startWorkers(mill, [handler(call, () => undefined)]);
+    const producer = await mill();
+    const keys = ["a", "b", "c"];
+    const ids = await enqueueAll(
+      producer,
+      keys.flatMap((key) => [0, 1, 2, 3].map((n) => call.with({ key, n }))),
+    );
+    await allEnded(producer);
+    const views = await Promise.all(ids.map((id) => producer.jobs.get(id)));
+    for (const key of keys) {
+      // By the store's clock: on a busy machine a claim may come here long after it was made.
+      const claims = views.flatMap((view) =>
+        view !== null && view.claimedAt !== null && (view.input as Work).key === key
+          ? [view.claimedAt.getTime()]
+          : [],
       );
-      await allEnded(producer);
-      const views = await Promise.all(ids.map((id) => producer.jobs.get(id)));
-      for (const key of keys) {
-        // By the store's clock: on a busy machine a claim may come here long after it was made.
-        const claims = views.flatMap((view) =>
-          view !== null && view.claimedAt !== null && (view.input as Work).key === key
-            ? [view.claimedAt.getTime()]
-            : [],
-        );
-        const [first = Number.NaN, , , last = Number.NaN] = claims.toSorted((one, other) => one - other);
-        // Two at once, then one each 400 ms. A claim may have read the clock before it came to wait for its lanes.
-        expect(last - first).toBeGreaterThan(600);
-      }
-    },
-    testMs,
-  );
+      const [first = Number.NaN, , , last = Number.NaN] = claims.toSorted((one, other) => one - other);
+      // Two at once, then one each 400 ms. A claim may have read the clock before it came to wait for its lanes.
+      expect(last - first).toBeGreaterThan(600);
+    }
+  });
 
   test("what a pause or a group holds is told, and what cannot be is refused before any write", async () => {
     const mill = processes();

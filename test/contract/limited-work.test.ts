@@ -9,9 +9,10 @@ import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
 import { usePlaces } from "../support/use-places.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();
-const timeout = "20s";
+const timeout = hangMs;
 
 describe.each(places)("on %s", (_title, place) => {
   const closeLater = closeAfterEach();

@@ -62,67 +62,59 @@ describe.each(places)("on %s", (_title, place) => {
   const race = (mills: readonly Millrace[]): Promise<unknown> =>
     Promise.all(mills.map((mill) => mill.runDuty("due-documents")));
 
-  test(
-    "thousands of ticks fire once each, with processes that die and answers that are lost",
-    { timeout: 120_000 },
-    async () => {
-      const { mills, store } = await openTen(0.03);
-      const slack = limit("slack", { concurrency: 5 });
-      const schedules = 60;
-      const rounds = 40;
-      platform.setNow(Math.ceil(platform.now() / minute) * minute);
-      const from = platform.now();
-      for (let number = 0; number < schedules; number++) {
-        const more: ScheduleOptions<number> = number % 3 === 0 ? { limits: [slack] } : {};
-        await mills[number % 10]!.schedule(`s${number}`, report, number, { every: "1m", ...more });
-      }
-      for (let round = 0; round < rounds; round++) {
-        platform.advance(minute);
-        await race(mills);
-        // An accident leaves its tick to the next look, which comes while the tick is on time.
-        await race(mills);
-        await race(mills);
-      }
-      const ticks = await firedTicks(store);
-      const all = Array.from({ length: rounds }, (_, round) => from + (round + 1) * minute);
-      for (let number = 0; number < schedules; number++) expect(ticks.get(`s${number}`)).toEqual(all);
-      const views = await mills[0]!.schedules.list();
-      expect(views.map(({ fired, skipped }) => [fired, skipped])).toEqual(views.map(() => [rounds, 0]));
-    },
-  );
+  test("thousands of ticks fire once each, with processes that die and answers that are lost", async () => {
+    const { mills, store } = await openTen(0.03);
+    const slack = limit("slack", { concurrency: 5 });
+    const schedules = 60;
+    const rounds = 40;
+    platform.setNow(Math.ceil(platform.now() / minute) * minute);
+    const from = platform.now();
+    for (let number = 0; number < schedules; number++) {
+      const more: ScheduleOptions<number> = number % 3 === 0 ? { limits: [slack] } : {};
+      await mills[number % 10]!.schedule(`s${number}`, report, number, { every: "1m", ...more });
+    }
+    for (let round = 0; round < rounds; round++) {
+      platform.advance(minute);
+      await race(mills);
+      // An accident leaves its tick to the next look, which comes while the tick is on time.
+      await race(mills);
+      await race(mills);
+    }
+    const ticks = await firedTicks(store);
+    const all = Array.from({ length: rounds }, (_, round) => from + (round + 1) * minute);
+    for (let number = 0; number < schedules; number++) expect(ticks.get(`s${number}`)).toEqual(all);
+    const views = await mills[0]!.schedules.list();
+    expect(views.map(({ fired, skipped }) => [fired, skipped])).toEqual(views.map(() => [rounds, 0]));
+  });
 
-  test(
-    "pauses, edits, resets and runs by hand beside the firing leave the count of firings exact",
-    { timeout: 120_000 },
-    async () => {
-      const { mills, store } = await openTen(0);
-      await mills[0]!.schedule("s", report, 1, { every: "1m" });
-      let runs = 0;
-      const operate = async (mill: Millrace): Promise<void> => {
-        const { schedules } = mill;
-        const acts = [
-          () => schedules.pause("s"),
-          () => schedules.resume("s"),
-          () => schedules.resume("s"),
-          () => schedules.edit("s", { every: "30s" }),
-          () => schedules.edit("s", { every: "2m", overlap: "skip" }),
-          () => schedules.reset("s"),
-          async () => {
-            await schedules.runNow("s");
-            runs += 1;
-          },
-        ];
-        await random.pick(acts)();
-      };
-      for (let round = 0; round < 60; round++) {
-        platform.advance(minute / 2);
-        await Promise.all(mills.map((mill, at) => (at < 3 ? operate(mill) : mill.runDuty("due-documents"))));
-      }
-      const fired = (await findAll(store)).map(({ meta }) => readMeta(meta).schedule!.tick);
-      const ticks = fired.filter((tick) => tick !== null);
-      expect(new Set(ticks).size).toBe(ticks.length);
-      expect(fired.length - ticks.length).toBe(runs);
-      expect(await mills[0]!.schedules.get("s")).toMatchObject({ fired: ticks.length });
-    },
-  );
+  test("pauses, edits, resets and runs by hand beside the firing leave the count of firings exact", async () => {
+    const { mills, store } = await openTen(0);
+    await mills[0]!.schedule("s", report, 1, { every: "1m" });
+    let runs = 0;
+    const operate = async (mill: Millrace): Promise<void> => {
+      const { schedules } = mill;
+      const acts = [
+        () => schedules.pause("s"),
+        () => schedules.resume("s"),
+        () => schedules.resume("s"),
+        () => schedules.edit("s", { every: "30s" }),
+        () => schedules.edit("s", { every: "2m", overlap: "skip" }),
+        () => schedules.reset("s"),
+        async () => {
+          await schedules.runNow("s");
+          runs += 1;
+        },
+      ];
+      await random.pick(acts)();
+    };
+    for (let round = 0; round < 60; round++) {
+      platform.advance(minute / 2);
+      await Promise.all(mills.map((mill, at) => (at < 3 ? operate(mill) : mill.runDuty("due-documents"))));
+    }
+    const fired = (await findAll(store)).map(({ meta }) => readMeta(meta).schedule!.tick);
+    const ticks = fired.filter((tick) => tick !== null);
+    expect(new Set(ticks).size).toBe(ticks.length);
+    expect(fired.length - ticks.length).toBe(runs);
+    expect(await mills[0]!.schedules.get("s")).toMatchObject({ fired: ticks.length });
+  });
 });

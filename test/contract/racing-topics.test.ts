@@ -52,64 +52,58 @@ interface Change extends Told {
 describe.each(places)("on %s", (title, place) => {
   const closeLater = closeAfterEach();
 
-  test(
-    "each publish reaches the subscriptions of one moment, whoever changes them",
-    { timeout: 60_000 },
-    async () => {
-      const random = createSeededRandom(`racing topics on ${title}`);
-      const open = place();
-      const store = await open();
-      const mill = closeLater(millOn(store));
-      await mill.topics.declare(placed);
-      const history: Change[] = [];
-      const published: (Told & { readonly number: number; readonly names: readonly string[] })[] = [];
-      let [step, numbers] = [0, 0];
-      let someAnswer = Promise.withResolvers<void>();
-      const operate = async (own: Millrace): Promise<void> => {
-        for (let count = 0; count < changes; count++) {
-          const name = random.pick(all);
-          const adds = random.next() < 0.5;
-          const at = ++step;
-          if (adds) await own.topics.subscribe(placed, handle, { name });
-          else await own.topics.unsubscribe(placed, name);
-          history.push({ at, until: ++step, name, adds });
-          // Some embedded store would let an operator do all of its changes in one lap.
-          if (random.next() < 0.5) await someAnswer.promise;
-        }
-      };
-      let operating = operators;
-      const publish = async (own: Millrace): Promise<void> => {
-        while (operating > 0) {
-          const number = ++numbers;
-          const at = ++step;
-          const jobs = await own.publish(placed, number);
-          const names = jobs.map(({ subscription }) => subscription);
-          published.push({ at, until: ++step, number, names });
-          someAnswer.resolve();
-          someAnswer = Promise.withResolvers<void>();
-        }
-      };
-      const mills: Millrace[] = [];
-      for (let count = 0; count < operators + publishers; count++) {
-        const own = await open();
-        mills.push(closeLater(millOn(count < operators ? own : withLostReplies(own, random))));
+  test("each publish reaches the subscriptions of one moment, whoever changes them", async () => {
+    const random = createSeededRandom(`racing topics on ${title}`);
+    const open = place();
+    const store = await open();
+    const mill = closeLater(millOn(store));
+    await mill.topics.declare(placed);
+    const history: Change[] = [];
+    const published: (Told & { readonly number: number; readonly names: readonly string[] })[] = [];
+    let [step, numbers] = [0, 0];
+    let someAnswer = Promise.withResolvers<void>();
+    const operate = async (own: Millrace): Promise<void> => {
+      for (let count = 0; count < changes; count++) {
+        const name = random.pick(all);
+        const adds = random.next() < 0.5;
+        const at = ++step;
+        if (adds) await own.topics.subscribe(placed, handle, { name });
+        else await own.topics.unsubscribe(placed, name);
+        history.push({ at, until: ++step, name, adds });
+        // Some embedded store would let an operator do all of its changes in one lap.
+        if (random.next() < 0.5) await someAnswer.promise;
       }
-      await Promise.all(
-        mills.map((own, at) =>
-          at < operators ? operate(own).finally(() => (operating -= 1)) : publish(own),
-        ),
-      );
+    };
+    let operating = operators;
+    const publish = async (own: Millrace): Promise<void> => {
+      while (operating > 0) {
+        const number = ++numbers;
+        const at = ++step;
+        const jobs = await own.publish(placed, number);
+        const names = jobs.map(({ subscription }) => subscription);
+        published.push({ at, until: ++step, number, names });
+        someAnswer.resolve();
+        someAnswer = Promise.withResolvers<void>();
+      }
+    };
+    const mills: Millrace[] = [];
+    for (let count = 0; count < operators + publishers; count++) {
+      const own = await open();
+      mills.push(closeLater(millOn(count < operators ? own : withLostReplies(own, random))));
+    }
+    await Promise.all(
+      mills.map((own, at) => (at < operators ? operate(own).finally(() => (operating -= 1)) : publish(own))),
+    );
 
-      const made = Map.groupBy(await findAll(store), ({ input }) => Number(input));
-      for (const { number, names, at, until } of published) {
-        const subscriptions = (made.get(number) ?? []).map(({ meta }) => readMeta(meta).topic!.subscription);
-        expect(subscriptions.toSorted()).toEqual(names);
-        for (const name of all) expect(mayBe(history, name, names.includes(name), { at, until })).toBe(true);
-      }
-      expect([...made.keys()].every((number) => published.some((each) => each.number === number))).toBe(true);
-      expect(new Set(published.map(({ names }) => names.join())).size).toBeGreaterThan(3);
-    },
-  );
+    const made = Map.groupBy(await findAll(store), ({ input }) => Number(input));
+    for (const { number, names, at, until } of published) {
+      const subscriptions = (made.get(number) ?? []).map(({ meta }) => readMeta(meta).topic!.subscription);
+      expect(subscriptions.toSorted()).toEqual(names);
+      for (const name of all) expect(mayBe(history, name, names.includes(name), { at, until })).toBe(true);
+    }
+    expect([...made.keys()].every((number) => published.some((each) => each.number === number))).toBe(true);
+    expect(new Set(published.map(({ names }) => names.join())).size).toBeGreaterThan(3);
+  });
 });
 
 /** Whether the subscription may have been there, or not, at a moment of the publish. */

@@ -25,7 +25,7 @@ let cluster: RedisCluster;
 let made = 0;
 beforeAll(async () => {
   cluster = await startRedisCluster();
-}, 180_000);
+});
 afterAll(() => cluster.stop());
 const closeLater = closeAfterEach();
 

@@ -32,10 +32,11 @@ describe.each(places)("webhooks on %s", (title, place) => {
   let mill: Millrace;
   let openStore: () => Promise<Store>;
   let path: string;
+  let paths = 0;
   beforeEach(async () => {
     openStore = place();
     mill = closeLater(open(await openStore()));
-    path = `/${title}-${Math.floor(performance.now())}`.replaceAll(" ", "-");
+    path = `/${title}-${++paths}`.replaceAll(" ", "-");
     receiver.answer = () => undefined;
   });
   const add = (name: string, given: Partial<WebhookOptions> = {}, who = mill) =>

@@ -5,6 +5,7 @@ import type { FileHandlerOptions, Handler, JobHandle, JobView, WorkerOptions } f
 import { handlerFile } from "./handlers/file.ts";
 import { everything, followUp } from "./handlers/jobs.ts";
 import type { Wish } from "./handlers/jobs.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 export function everythingIn(
   run: NonNullable<FileHandlerOptions["run"]>,
@@ -35,10 +36,10 @@ export function useWorkedMill(handlers: () => readonly Handler[], options: Worke
       return mill;
     },
     wish: (wish, given) => mill.enqueue(everything, wish, given),
-    grant: async (wish, given) => (await worked.wish(wish, given)).result({ timeout: "30s" }),
+    grant: async (wish, given) => (await worked.wish(wish, given)).result({ timeout: hangMs }),
     ended: async (wish, given) => {
       const handle = await worked.wish(wish, given);
-      await handle.result({ timeout: "30s" }).catch(() => {});
+      await handle.result({ timeout: hangMs }).catch(() => {});
       return (await mill.jobs.get(handle.id)) as JobView;
     },
   };

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { flow, handler } from "millrace";
 import { everything, followUp } from "./handlers/jobs.ts";
 import { everythingIn, useWorkedMill } from "./open-mill.ts";
+import { hangMs } from "../support/hang-ms.ts";
 
 const value = {
   ...{ text: "ü\n\u2028", number: 1.5, list: [1, [null, true]], date: new Date(77), big: 2n ** 70n },
@@ -59,7 +60,7 @@ describe.each(["inline", "thread", "process"] as const)('a handler file with run
     const given = flow("growing");
     given.add("grow", everything, { do: "grow" });
     const grown = await worked.mill.submit(given);
-    await grown.result({ timeout: "30s" });
+    await grown.result({ timeout: hangMs });
     const nodes = await grown.nodes();
     const result = async (node: string) => (await worked.mill.jobs.get(`${grown.id}.${node}`))?.result;
     expect(await result("grow")).toBe("grow");
@@ -75,7 +76,7 @@ describe.each(["inline", "thread", "process"] as const)('a handler file with run
     const given = flow("growing");
     given.add("grow", everything, { do: "grow-unlisted" });
     const refused = await worked.mill.submit(given);
-    await expect(refused.result({ timeout: "30s" })).rejects.toMatchObject({ code: "flow-failed" });
+    await expect(refused.result({ timeout: hangMs })).rejects.toMatchObject({ code: "flow-failed" });
     expect((await refused.nodes())[0]?.error?.message).toMatch(/name that job in `jobs`/);
   });
 

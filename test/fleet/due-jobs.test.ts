@@ -1,7 +1,8 @@
 /**
  * Eight processes (here: eight Millraces, each with a store of its own) that have nothing to do, while another one has
- * a due job now and then: the fleet answers each clock once, on every store. The virtual clock's part, with a holder
- * that dies, is in test/simulation/promptness.test.ts.
+ * a due job now and then: one of them promotes it, and all of them hear of it, on every store. That who hears of it
+ * asks the store for nothing is checked on the virtual clock, with a holder that dies, in
+ * src/engine/standing-by.test.ts and test/simulation/promptness.test.ts.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,6 +16,7 @@ import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { handler } from "../../src/worker/handler.ts";
+import { hangMs } from "../support/hang-ms.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
@@ -24,27 +26,32 @@ import { useSharedRedis } from "../support/use-redis.ts";
 const platform = nodePlatform;
 const processes = 8;
 const dueJobs = 8;
-/** The least time between two slow polls of one process. */
-const pollMinMs = 1275;
 
 const postgres = useTestDatabase();
 const redis = useSharedRedis();
 const closeLater = closeAfterEach();
 
-type Counted = "promoteDue" | "readDue";
-type Calls = Record<Counted, number>;
+/** What a process did and heard. */
+interface Seen {
+  /** Jobs that it promoted. */
+  promoted: number;
+  /** Hints that told of a promotion, its own included. */
+  told: number;
+}
 
-function counted(store: Store, calls: Calls): Store {
-  const count =
-    <Request, Answer>(name: Counted, call: (request: Request) => Answer) =>
-    (request: Request): Answer => {
-      calls[name] += 1;
-      return call(request);
-    };
+function watched(store: Store, seen: Seen): Store {
   return {
     ...store,
-    promoteDue: count("promoteDue", (request: { max: number }) => store.promoteDue(request)),
-    readDue: count("readDue", (request: Parameters<Store["readDue"]>[0]) => store.readDue(request)),
+    async promoteDue(request) {
+      const answer = await store.promoteDue(request);
+      seen.promoted += answer.count;
+      return answer;
+    },
+    watch: (listener) =>
+      store.watch((hint) => {
+        if (hint.kind === "promoted") seen.told += 1;
+        listener(hint);
+      }),
   };
 }
 
@@ -71,26 +78,26 @@ describe.each([
   ["Redis", onRedis(1)],
   ["Redis with four partitions", onRedis(4)],
 ])("a fleet on %s", (_title, prepare) => {
-  test("promotes a due job once, and reads no other clocks for it", async () => {
+  test("promotes a due job once, and every process hears of it", async () => {
     const open = await prepare();
-    const calls: Calls = { promoteDue: 0, readDue: 0 };
-    for (let process = 1; process <= processes; process++)
-      closeLater(millOn(counted(await open(), calls))).startDuties();
+    const fleet = Array.from({ length: processes }, (): Seen => ({ promoted: 0, told: 0 }));
+    for (const seen of fleet) closeLater(millOn(watched(await open(), seen))).startDuties();
     const worker: Millrace = closeLater(millOn(await open(), { duties: false }));
-    const quick = job<null, number>("quick");
-    await worker.work([handler(quick, async () => platform.now())]);
-    await until("every process has looked at all clocks", () => calls.readDue >= processes * 4);
-
-    const before = { ...calls };
-    const beganUs = platform.monotonicUs();
-    for (let count = 1; count <= dueJobs; count++)
-      await (await worker.enqueue(quick, null, { delay: 400 })).result();
-    const passedMs = (platform.monotonicUs() - beganUs) / 1000;
-
-    const polls = processes * Math.ceil(passedMs / pollMinMs);
-    expect(calls.promoteDue - before.promoteDue).toBeLessThanOrEqual(polls + 2 * dueJobs);
-    // None, unless the machine is so busy that a hint is a quarter second late: then each of the others looks at all
-    // clocks once. Where all of them looked for every job, there were 25 looks for each.
-    expect(calls.readDue - before.readDue).toBeLessThan(processes * dueJobs);
+    const quick = job<null>("quick");
+    await worker.work([handler(quick, async () => undefined)]);
+    const runOne = async (id: string): Promise<unknown> =>
+      (await worker.enqueue(quick, null, { id, delay: 400 })).result({ timeout: hangMs });
+    // On a busy machine it takes a while until all listen.
+    let before = 0;
+    await until("all hear", async () => {
+      await runOne(`before-${++before}`);
+      return fleet.every(({ told }) => told > 0);
+    });
+    for (let count = 1; count <= dueJobs; count++) {
+      const told = fleet.map((seen) => seen.told);
+      await runOne(`due-${count}`);
+      await until("all have heard", () => fleet.every((seen, at) => seen.told > told[at]!));
+    }
+    expect(fleet.reduce((sum, { promoted }) => sum + promoted, 0)).toBe(before + dueJobs);
   });
 });

@@ -14,7 +14,7 @@ import { aJob } from "../support/builders.ts";
 export type MemberLine =
   | { readonly line: "ready" }
   | { readonly line: "stopped" }
-  | { readonly line: "cancelled"; readonly id: string; readonly atMs: number }
+  | { readonly line: "cancelled"; readonly id: string }
   | { readonly line: "held" }
   | { readonly line: "wrote"; readonly answer: string; readonly isHeld: boolean };
 
@@ -28,7 +28,7 @@ if (role === "worker") {
     [
       handler(endless, async ({ id, signal }) => {
         await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
-        say({ line: "cancelled", id, atMs: Date.now() });
+        say({ line: "cancelled", id });
         signal.throwIfAborted();
       }),
     ],

@@ -1,7 +1,7 @@
 /**
- * A fleet of real processes on each store: shares of a total follow joins, clean stops and kill -9 within five seconds;
- * a cancel reaches a handler of another process within a second; a holder of a term that was stopped inside its step is
- * refused when it goes on.
+ * A fleet of real processes on each store: shares of a total follow joins, clean stops and kill -9; a cancel reaches a
+ * handler of another process; a holder of a term that was stopped inside its step is refused when it goes on. How soon
+ * is checked on the virtual clock (prompt-rings.test.ts, test/simulation/promptness.test.ts).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,11 +28,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const database = useTestDatabase();
 const redis = useSharedRedis();
 const endless = job<null>("endless", { queue: "shared" });
-/** Of the five seconds that are promised. */
-const rebalancedMs = 5000;
 const cancels = 20;
-/** How often a member is killed in a row; MILLRACE_TRIES=20 is what is promised. */
-const tries = Number(process.env["MILLRACE_TRIES"] ?? 0);
 
 let places = 0;
 const urls: [store: string, url: () => string][] = [
@@ -74,29 +70,6 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
   };
   afterEach(() => Promise.all(members.splice(0).map((member) => member.kill())));
 
-  test.skipIf(tries === 0)(
-    `gives the share of a killed process to the other within five seconds, ${tries} times in a row (skipped unless MILLRACE_TRIES says how often)`,
-    async () => {
-      const url = place();
-      const mill = closeLater(await Millrace.open(url, { log: false }));
-      const shares = async (): Promise<string> =>
-        (await mill.workers.list()).map(({ slots }) => slots["shared"]).join();
-      start("worker", url);
-      const tookMs: number[] = [];
-      for (let round = 0; round < tries; round++) {
-        const killed = start("worker", url);
-        await until("both have their shares", async () => (await shares()) === "6,6");
-        const beganMs = Date.now();
-        await killed.kill();
-        await until("the other has all", async () => (await shares()) === "12", rebalancedMs);
-        tookMs.push(Date.now() - beganMs);
-      }
-      console.log(`taken over after ${tookMs.toSorted((one, other) => one - other).join(", ")} ms`);
-      expect(tookMs).toHaveLength(tries);
-    },
-    30_000 * (tries + 1),
-  );
-
   test("shares a total anew when processes join, stop and are killed, and cancels across them", async () => {
     const url = place();
     const mill = closeLater(await Millrace.open(url, { log: false }));
@@ -107,26 +80,22 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
         .join();
     const [one, two, three] = [start("worker", url), start("worker", url), start("worker", url)];
     await until("all are ready", () => members.every((member) => member.said("ready").length === 1));
-    await until("each has its share", async () => (await shares()) === "4,4,4", rebalancedMs);
+    await until("each has its share", async () => (await shares()) === "4,4,4");
 
     const handles = await mill.enqueueMany(Array.from({ length: cancels }, () => endless.with(null)));
     await until("all that may run do", async () => (await mill.jobs.counts())["shared"]?.running === 12);
-    const delaysMs: number[] = [];
     for (const { id } of handles) {
       await until("it runs", async () => (await mill.jobs.get(id))?.state === "running");
-      const askedMs = Date.now();
       expect(await mill.jobs.cancel(id)).toBe("signalled");
-      const heard = (): number | undefined =>
-        members.flatMap((member) => member.said("cancelled")).find((line) => line.id === id)?.atMs;
-      await until("its handler was told", () => heard() !== undefined);
-      delaysMs.push((heard() ?? 0) - askedMs);
+      const isTold = (): boolean =>
+        members.flatMap((member) => member.said("cancelled")).some((line) => line.id === id);
+      await until("its handler was told", isTold);
     }
-    expect(Math.max(...delaysMs)).toBeLessThan(1000);
 
     await two.kill();
-    await until("the others have its share", async () => (await shares()) === "6,6", rebalancedMs);
+    await until("the others have its share", async () => (await shares()) === "6,6");
     three.signal("SIGTERM");
-    await until("the last has all", async () => (await shares()) === "12", rebalancedMs);
+    await until("the last has all", async () => (await shares()) === "12");
     const [worker] = await mill.workers.list();
     await mill.workers.stop(worker?.id ?? "");
     await until("it has stopped", () => one.said("stopped").length === 1);
@@ -141,7 +110,7 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
     const engine = new Engine(store, nodePlatform, settings, log);
     const term = new Term(engine, "test");
-    await until("the term has passed on", () => term.take(), rebalancedMs);
+    await until("the term has passed on", () => term.take());
     await term.giveBack();
     await store.prune({ what: "expired", max: 100 });
     expect(await new Term(engine, "test").take()).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * The duties that one process does for all are taken over within five seconds when it is killed, and with the next look
- * of another when it stops: real processes on each store, with and without workers.
+ * The duties that one process does for all are taken over by another when it is killed and when it stops: real
+ * processes on each store, with and without workers. How soon is checked on the virtual clock (prompt-rings.test.ts).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,6 +11,7 @@ import { termKind } from "../../src/engine/term-book.ts";
 import { Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { testMaxMs } from "../support/hang-ms.ts";
 import { startScript } from "../support/start-script.ts";
 import type { StartedScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
@@ -22,9 +23,6 @@ const folder = mkdtempSync(join(tmpdir(), "millrace-takeover-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const database = useTestDatabase();
 const redis = useSharedRedis();
-const takenOverMs = 5000;
-/** Of a process on a busy machine. */
-const startMaxMs = 100_000;
 const terms = ["clocks", "index-audit", "metrics", "retention", "{webhooks}"];
 /** How often a holder is killed in a row; MILLRACE_TRIES=20 is what is promised. */
 const tries = Number(process.env["MILLRACE_TRIES"] ?? 1);
@@ -65,10 +63,10 @@ class Upkeep {
 }
 
 // All wait for the same clocks, so they wait together.
-describe.concurrent.each(cases)("on %s, %s processes", (store, role, place) => {
+describe.concurrent.each(cases)("on %s, %s processes", (_store, role, place) => {
   test(
-    `take over every duty of one that was killed within five seconds, ${tries} in a row, and of one that stops`,
-    { timeout: 2 * startMaxMs + tries * startMaxMs },
+    `take over every duty of one that was killed, ${tries} in a row, and of one that stops`,
+    { timeout: (tries + 1) * testMaxMs },
     async () => {
       const url = place();
       const mill = await Millrace.open(url, { log: false });
@@ -87,20 +85,16 @@ describe.concurrent.each(cases)("on %s, %s processes", (store, role, place) => {
         // Nobody takes the term of webhooks where there are none.
         await mill.webhooks.add("hook", { url: "http://127.0.0.1:9/", secret, kinds: "failed" });
         let holder = start();
-        await until("the first has all terms", () => isHeldBy(holder), startMaxMs);
-        const tookMs: number[] = [];
+        await until("the first has all terms", () => isHeldBy(holder));
         for (let kill = 0; kill <= tries; kill++) {
           const next = start();
-          await until("another is there", () => next.pid !== "", startMaxMs);
-          const beganMs = performance.now();
+          await until("another is there", () => next.pid !== "");
           if (kill < tries) await holder.kill();
           else holder.stop();
-          await until("the other has all terms", () => isHeldBy(next), takenOverMs);
-          tookMs.push(Math.round(performance.now() - beganMs));
+          await until("the other has all terms", () => isHeldBy(next));
           holder = next;
         }
-        if (isLong) console.log(`${store}, ${role}: taken over after ${tookMs.join(", ")} ms`);
-        expect(Math.max(...tookMs)).toBeLessThan(takenOverMs);
+        expect(await isHeldBy(holder)).toBe(true);
       } finally {
         await Promise.all(started.map((each) => each.kill()));
         await looking.close();

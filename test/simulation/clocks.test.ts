@@ -27,7 +27,6 @@ function outcomeOf({ snapshot }: Evidence): unknown {
 
 test.each([6, 7, 9, 12, 20])(
   "shifting every worker's clock by a day leaves the outcome as it is (seed %i)",
-  { timeout: 120_000 },
   async (seed) => {
     const plan = drawPlan(seed);
     const steady = { ...plan, isOn: { ...plan.isOn, skew: false } };

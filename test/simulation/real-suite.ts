@@ -23,7 +23,6 @@ export function describeRealSimulation({ title, seeds, open }: RealSubject): voi
   describe(`on ${title}`, () => {
     test.each(all.filter((seed) => seed % 2 === 0))(
       "seed %i keeps every invariant, one call at a time",
-      { timeout: 120_000 },
       async (seed) => {
         const judge = judgeBy({ isSerial: true });
         const { failure } = await runSeed(seed, { realStore: { open, overlapUs: 0 } }, judge);
@@ -33,7 +32,6 @@ export function describeRealSimulation({ title, seeds, open }: RealSubject): voi
 
     test.each(all.filter((seed) => seed % 2 === 1))(
       "seed %i keeps every invariant that knows no order, with calls that meet at the server",
-      { timeout: 120_000 },
       async (seed) => {
         const judge = judgeBy({ isSerial: false });
         const { failure } = await runSeed(seed, { realStore: { open, overlapUs: meetingUs } }, judge);

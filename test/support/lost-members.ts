@@ -4,6 +4,7 @@ import { flow } from "../../src/engine/flows/flow.ts";
 import type { Store } from "../../src/store/store.ts";
 import { statesOf, step, Steps } from "./flow-steps.ts";
 import { millOn } from "./mill-on.ts";
+import { hangMs } from "./hang-ms.ts";
 
 /** @param damage makes the record of this id one that cannot be read. */
 export async function expectEndWithout(store: Store, damage: (id: string) => Promise<void>): Promise<void> {
@@ -28,10 +29,8 @@ export async function expectEndWithout(store: Store, damage: (id: string) => Pro
       for (let isOver = false; !isOver;) isOver = (await mill.runDuty("index-audit")).hasMore !== true;
       return statesOf(run);
     };
-    await expect
-      .poll(walkedTo, { timeout: 20_000, interval: 200 })
-      .toMatchObject({ first: "failed", last: "completed" });
-    expect(await run.result({ timeout: "20s" })).toMatchObject({ last: "7" });
+    await expect.poll(walkedTo, { interval: 200 }).toMatchObject({ first: "failed", last: "completed" });
+    expect(await run.result({ timeout: hangMs })).toMatchObject({ last: "7" });
     expect(await statesOf(run)).toMatchObject({
       ...{ first: "failed", behind: "skipped", clean: "completed", last: "completed" },
       ...{ group: "completed", "group.1": "failed" },

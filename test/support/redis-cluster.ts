@@ -31,7 +31,6 @@ const size = 3;
  * and nobody asks it again.
  */
 const joinMaxMs = 5000;
-const patienceMs = 30_000;
 
 export interface RedisClusterOptions {
   /** How long a primary is silent before the others call it down and its replica takes its place. */
@@ -124,8 +123,7 @@ async function each(
   members: readonly ClusterMember[],
   holds: (member: ClusterMember) => Promise<boolean>,
 ): Promise<void> {
-  for (const member of members)
-    await until("the cluster is ready", () => holds(member).catch(() => false), patienceMs);
+  for (const member of members) await until("the cluster is ready", () => holds(member).catch(() => false));
 }
 
 async function ownerOf(members: readonly ClusterMember[], slot: number): Promise<ClusterMember> {

@@ -3,15 +3,12 @@ import { afterAll, beforeAll } from "vitest";
 import { createTestDatabase, postgresSources } from "./postgres-shared.ts";
 import type { LentDatabase, PostgresSource, TestDatabase } from "./postgres-shared.ts";
 
-/** Long enough for the first start of a server, whose binaries are copied. */
-const startMaxMs = 120_000;
-
 /** On the first server that this machine can test on, unless told otherwise. */
 export function useTestDatabase(source?: PostgresSource): LentDatabase {
   let database: TestDatabase;
   beforeAll(async () => {
     database = await createTestDatabase(source ?? (postgresSources()[0] as PostgresSource));
-  }, startMaxMs);
+  });
   afterAll(() => database.drop());
   return {
     get url() {

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cpuMsOf } from "../../../test/support/cpu-ms.ts";
 import { dueTicks, onTimeMs, readMissed } from "./due-ticks.ts";
 import type { DueTicks, Missed } from "./due-ticks.ts";
 import { firingDue } from "./firing.ts";
@@ -56,26 +55,18 @@ describe("the ticks that fire", () => {
     expect(dueTicks({ name: "a", rule: hourly, missed: { all: 9 } }, at(6), at(3))).toBeNull();
   });
 
-  test("a year of missed seconds is decided in one bounded look", () => {
-    const now = Date.UTC(2027, 0);
-    let due = {} as DueTicks;
-    const look = (): void => {
-      const year = { name: "a", rule: everySecond, missed: { all: 3 } } as const;
-      due = dueTicks(year, Date.UTC(2026, 0), now) as DueTicks;
-    };
-    expect(cpuMsOf(look)).toBeLessThan(200);
+  test("decades of missed seconds are decided in one look, though a walk over all of them would take hours", () => {
+    const now = Date.UTC(2099, 0);
+    const seconds = { name: "a", rule: everySecond, missed: { all: 3 } } as const;
+    const due = dueTicks(seconds, 0, now) as DueTicks;
     const last = 3 + onTimeMs / 1000;
     expect(due.fire).toEqual(Array.from({ length: last + 1 }, (_, nth) => now - (last - nth) * 1000));
     expect(due.skipped).toBe(1000);
   });
 
-  test("a rare rule that was missed for decades is decided in one bounded look", () => {
+  test("a rare rule that was missed for decades is decided in one look", () => {
     const rule = readScheduleRule({ cron: "0 0 29 2 *", zone: "Europe/Berlin" }, "schedule");
-    let due = {} as DueTicks;
-    const look = (): void => {
-      due = dueTicks({ name: "a", rule, missed: "once" }, 0, Date.UTC(2099, 0)) as DueTicks;
-    };
-    expect(cpuMsOf(look)).toBeLessThan(200);
+    const due = dueTicks({ name: "a", rule, missed: "once" }, 0, Date.UTC(2099, 0));
     expect(due).toMatchObject({ fire: [Date.parse("2096-02-28T23:00:00Z")], skipped: 31 });
   });
 

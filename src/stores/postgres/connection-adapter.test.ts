@@ -21,6 +21,7 @@ import { handler } from "../../worker/handler.ts";
 import { adaptConnection } from "./connection-adapter.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
+import { hangMs } from "../../../test/support/hang-ms.ts";
 
 interface Library {
   /** Begins, lets `use` work on the transaction, and commits; whatever `use` throws rolls back and comes out. */
@@ -244,7 +245,7 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
       await run("INSERT INTO users VALUES ('kept')");
       return mill.in(tx).enqueue(plain, hostile, { unique: "hostile ? key" });
     });
-    expect(await handle.result({ timeout: "20s" })).toBe("ok");
+    expect(await handle.result({ timeout: hangMs })).toBe("ok");
     expect(await users()).toBe(1);
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
   });
@@ -273,7 +274,7 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
       }),
     ]);
     const handle = await mill.enqueue(plain, hostile);
-    expect(await handle.result({ timeout: "20s" })).toBe("attempt 2");
+    expect(await handle.result({ timeout: hangMs })).toBe("attempt 2");
     expect(await users()).toBe(1);
   });
 

@@ -31,7 +31,7 @@ beforeAll(async () => {
     });
   one = await open("ends_one");
   other = await open("ends_other");
-}, 60_000);
+});
 afterAll(async () => {
   await one.close();
   await other.close();
@@ -99,7 +99,7 @@ test("changes that end jobs alike leave the same, as a set or one by one", async
   });
   await fc.assert(property, { numRuns: 40, endOnFailure: true });
   expect(sets).toBeGreaterThan(10);
-}, 120_000);
+});
 
 test("an end to which no arrow leads is refused in a set as well", async () => {
   const id = "no arrow";
@@ -138,4 +138,4 @@ test("documents that go at known versions leave the same, as a set or one by one
     expect(await shown(one)).toEqual(await shown(other));
   });
   await fc.assert(property, { numRuns: 15, endOnFailure: true });
-}, 120_000);
+});

@@ -136,7 +136,7 @@ test("parents that end at once on several connections free each join once and ar
   expect(freed.toSorted()).toEqual([...needs.keys()].map((name) => `F.${name}`).toSorted());
   expect(await owed(store)).toEqual(["F"]);
   expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
-}, 60_000);
+});
 
 test("targets that are alike are freed together, each once, while others write them anew or cancel them", async () => {
   const [store] = stores as [Store];
@@ -173,7 +173,7 @@ test("targets that are alike are freed together, each once, while others write t
   expect(freed.toSorted()).toEqual(all.filter((id) => !cancelled.has(id)).toSorted());
   expect(cancelled.size).toBeGreaterThan(0);
   expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
-}, 60_000);
+});
 
 test("a join that is blocked anew while its parents end misses none of them", async () => {
   const [one, other] = stores as [Store, Store];
@@ -208,7 +208,7 @@ test("a join that is blocked anew while its parents end misses none of them", as
   const [join, flow] = await one.readJobs(["F.j", "F"]);
   expect(join).toMatchObject({ state: "ready", waits: "0,0,0,0" });
   expect(flow).toMatchObject({ waits: `1,0,0,1,31,30,0,0,0,0` });
-}, 60_000);
+});
 
 test("a settle whose flow somebody holds is answered locked, with nothing of it done, and the others of its call are done", async () => {
   const [store] = stores as [Store];

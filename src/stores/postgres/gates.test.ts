@@ -90,7 +90,7 @@ describe("a cap is kept at every instant", () => {
       expect(await mostAtOnce()).toBe(cap);
       expect((await findAll(one)).every(({ state }) => state === "completed")).toBe(true);
       expect((await one.readGates({ keys: [slack] })).gates).toMatchObject([{ held: 0 }]);
-    }, 60_000);
+    });
 });
 
 describe("a claim does not hang behind a gate that somebody holds", () => {
@@ -139,9 +139,10 @@ describe("a pause that has answered holds", () => {
     // As every claim does, before it looks for gates.
     const lock = `hashtextextended('"gates_${schemas}".gate', 0)`;
     await client.query(`BEGIN; SELECT pg_advisory_xact_lock_shared(${lock})`);
-    const began = performance.now();
+    let hasWaited = false;
+    nodePlatform.setTimer(storeLimits.lockWaitMs - 1, () => (hasWaited = true));
     await one.putGates([aGate(queueGateKey("mail"), { closed: { at: foreverMs } })]);
-    expect(performance.now() - began).toBeGreaterThan(storeLimits.lockWaitMs - 1);
+    expect(hasWaited).toBe(true);
     await client.query("COMMIT");
     await client.end();
     expect((await other.claim(aClaim())).jobs).toEqual([]);

@@ -137,7 +137,7 @@ test("claims of lanes hand out what the reference model hands out", async () => 
     }
   });
   await fc.assert(property, { numRuns: runs });
-}, 180_000);
+});
 
 test("among many lanes, of which most are busy or deep, claims hand out what the reference model hands out", async () => {
   const lane = fc.record({ number: fc.nat(59), isDeep: fc.boolean(), rankBase: fc.nat(3) });
@@ -186,7 +186,7 @@ test("among many lanes, of which most are busy or deep, claims hand out what the
     }
   });
   await fc.assert(property, { numRuns: runs / 4 });
-}, 180_000);
+});
 
 test("claimers that work at once exceed no cap and keep the order of each lane, with arrivals ahead of the first", async () => {
   const [lanes, each] = [12, 40];
@@ -243,4 +243,4 @@ test("claimers that work at once exceed no cap and keep the order of each lane, 
   } finally {
     await store.close();
   }
-}, 120_000);
+});

@@ -124,7 +124,7 @@ test("claims by turn hand out what the reference model hands out, whatever happe
   });
   await fc.assert(property, { numRuns: 12 });
   expect(taken).toBeGreaterThan(0);
-}, 180_000);
+});
 
 test("claimers that work at once hand each job out once and in the order of its lane, while jobs come and are cancelled", async () => {
   const [lanes, rounds] = [30, 12];
@@ -180,7 +180,7 @@ test("claimers that work at once hand each job out once and in the order of its 
   } finally {
     await store.close();
   }
-}, 120_000);
+});
 
 test("a job of another name that comes behind a stretch is not claimed before what its lane has in it", async () => {
   const platform = createHeldPlatform();

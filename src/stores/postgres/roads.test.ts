@@ -47,7 +47,7 @@ beforeAll(async () => {
   const options = { driver, url: testDatabase.url, poolMax: 1, name: "millrace", callTimeoutMs: 30_000 };
   database = openDatabase({ ...options, platform });
   for (const schema of ["one", "other"]) await migrate(database, schema, 1000);
-}, 120_000);
+});
 afterAll(() => database.close());
 
 const callsOf = (schema: string): Calls => ({

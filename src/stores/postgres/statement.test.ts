@@ -14,7 +14,7 @@ let database: TestDatabase;
 const clients: pg.Client[] = [];
 beforeAll(async () => {
   database = await createTestDatabase(source);
-}, 120_000);
+});
 afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.end()));
 });

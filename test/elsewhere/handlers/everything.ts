@@ -79,7 +79,7 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       log.info(`told: ${(signal.reason as { reason: string }).reason}`);
       throw signal.reason;
     case "spin":
-      for (;;) if (Date.now() < 0) return "never";
+      for (let turns = 0; ; turns++) if (turns < 0) return "never";
     case "exit":
       console.log("last words on stdout");
       console.error("last words on stderr");

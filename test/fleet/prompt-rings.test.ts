@@ -1,0 +1,163 @@
+/**
+ * How soon a fleet acts on rings and without them, by the virtual clock: on a ring at once, with every ring lost by the
+ * longest look, and after a process that died within five seconds. The real stores' part is in rings.test.ts,
+ * members.test.ts and takeover.test.ts.
+ */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { job } from "../../src/engine/definition.ts";
+import { termKind } from "../../src/engine/term-book.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
+import type { VirtualPlatform } from "../../src/testing/virtual-platform.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { millOn } from "../support/mill-on.ts";
+import { runUntil } from "../support/virtual-mill.ts";
+
+const terms = ["clocks", "index-audit", "metrics", "retention", "{webhooks}"];
+const hook = { url: "http://127.0.0.1:9/", secret: "a secret of enough length", kinds: "failed" } as const;
+const shared = job<null>("shared", { queue: "shared" });
+
+let platform: VirtualPlatform;
+let store: Store;
+let started: Millrace[];
+
+const run = <Value>(promise: Promise<Value>): Promise<Value> => runUntil(platform, promise);
+const advance = (ms: number): Promise<void> => platform.time.advance(ms * 1000);
+
+interface Member {
+  readonly mill: Millrace;
+  /** As kill -9 does: nothing that it asks of the store arrives any more, and it hears nothing. */
+  die(): void;
+}
+
+function start(isDeaf: boolean, hasDuties = true): Member {
+  let isDead = false;
+  const calls = Object.entries(store).map(([name, call]: [string, unknown]) => [
+    name,
+    typeof call === "function"
+      ? (...given: unknown[]) =>
+          isDead ? Promise.reject(new Error("dead")) : (call as (...all: unknown[]) => unknown)(...given)
+      : call,
+  ]);
+  const own: Store = {
+    ...(Object.fromEntries(calls) as unknown as Store),
+    watch: (listener) =>
+      store.watch((hint) => {
+        if (!isDead && !isDeaf) listener(hint);
+      }),
+    close: async () => undefined,
+  };
+  const mill = millOn(own, hasDuties ? {} : { duties: false }, platform);
+  started.push(mill);
+  return { mill, die: () => void (isDead = true) };
+}
+
+const work = (mill: Millrace, slots: number | { total: number }) =>
+  run(mill.work([handler(shared, async () => undefined)], { queues: { shared: slots } }));
+const shares = async (mill: Millrace): Promise<string> =>
+  (await run(mill.workers.list())).map(({ slots }) => slots["shared"]).join();
+/** Who has terms, each once. */
+const holders = async (): Promise<string[]> => {
+  const { docs } = await run(store.readDocs({ kind: termKind, ids: terms }));
+  return docs.length === terms.length ? [...new Set(docs.map(({ body }) => body))] : [];
+};
+
+beforeEach(async () => {
+  platform = createVirtualPlatform();
+  store = await openSqliteStore({ path: ":memory:", platform });
+  started = [];
+});
+afterEach(async () => {
+  for (const mill of started) await run(mill.close());
+  await store.close();
+});
+
+describe.each([
+  ["on a ring within a quarter second", false, 250],
+  ["with every ring lost within 2.2 s", true, 2200],
+])("%s", (_title, isDeaf, withinMs) => {
+  test.each<[role: string, begin: (mill: Millrace) => unknown]>([
+    ["with workers", (mill) => work(mill, 4)],
+    ["whose workers share a total", (mill) => work(mill, { total: 4 })],
+    ["without workers", (mill) => mill.startDuties()],
+  ])("processes %s take over the duties of one that stops", async (_role, begin) => {
+    const operator = start(isDeaf, false);
+    await run(operator.mill.webhooks.add("hook", hook));
+    const [one, two] = [start(isDeaf), start(isDeaf)];
+    await begin(one.mill);
+    await advance(10_000);
+    const [first] = await holders();
+    await begin(two.mill);
+    await advance(10_000);
+    expect(await holders()).toEqual([first]);
+    await run(one.mill.close());
+    await advance(withinMs);
+    const after = await holders();
+    expect(after).toHaveLength(1);
+    expect(after).not.toEqual([first]);
+  });
+
+  test("workers take over the share of one that stops", async () => {
+    const [one, two] = [start(isDeaf), start(isDeaf)];
+    await work(one.mill, { total: 6 });
+    const worker = await work(two.mill, { total: 6 });
+    await advance(10_000);
+    expect(await shares(one.mill)).toBe("3,3");
+    await run(worker.stop());
+    await advance(withinMs);
+    expect(await shares(one.mill)).toBe("6");
+  });
+
+  test("an idle worker follows a setting and an order", async () => {
+    const [operator, other] = [start(isDeaf, false).mill, start(isDeaf).mill];
+    const worker = await work(other, 4);
+    await advance(10_000);
+    await run(operator.queues.set("shared", { total: 2 }));
+    await advance(withinMs);
+    expect(await shares(operator)).toBe("2");
+    await run(operator.workers.stop(worker.id));
+    await advance(withinMs);
+    expect(await shares(operator)).toBe("");
+  });
+
+  test("a process without workers looks after the first webhook", async () => {
+    const [operator, other] = [start(isDeaf, false).mill, start(isDeaf).mill];
+    other.startDuties();
+    await advance(10_000);
+    await run(operator.webhooks.add("hook", hook));
+    await advance(withinMs);
+    expect(await holders()).toHaveLength(1);
+  });
+});
+
+describe("within five seconds after a process died", () => {
+  test("another has its share", async () => {
+    const [one, two] = [start(false), start(false)];
+    await work(one.mill, { total: 12 });
+    await work(two.mill, { total: 12 });
+    await advance(10_000);
+    expect(await shares(one.mill)).toBe("6,6");
+    two.die();
+    await advance(5000);
+    expect(await shares(one.mill)).toBe("12");
+  });
+
+  test("another has its duties", async () => {
+    const operator = start(false, false);
+    await run(operator.mill.webhooks.add("hook", hook));
+    const [one, two] = [start(false), start(false)];
+    one.mill.startDuties();
+    await advance(10_000);
+    const [first] = await holders();
+    two.mill.startDuties();
+    await advance(10_000);
+    expect(await holders()).toEqual([first]);
+    one.die();
+    await advance(5000);
+    const after = await holders();
+    expect(after).toHaveLength(1);
+    expect(after).not.toEqual([first]);
+  });
+});
