@@ -48,7 +48,7 @@ async function isPartMissing(store: Store): Promise<boolean> {
   return (store.missing?.() ?? []).length > 0;
 }
 
-const later = ["s3", "gs", "az", "file", "http", "https"];
+const later = ["s3", "gs", "az", "http", "https"];
 
 export async function openStore(
   platform: Platform,
@@ -95,11 +95,41 @@ export async function openStore(
       platform,
     });
   }
+  if (scheme === "file") {
+    onlyFor("bucket", options, "bucket");
+    return openBucket(platform, url, options);
+  }
   if (later.includes(scheme)) throw notYetSupported(`A store of the scheme ${scheme}:`);
   throw new MillraceError(
     "unknown-store",
     `${JSON.stringify(url.slice(0, 80))} has no scheme that Millrace knows; try "sqlite:./jobs.db".`,
   );
+}
+
+async function openBucket(platform: Platform, url: string, options: StoreOptions): Promise<Store> {
+  if (options.durability === "relaxed")
+    throw new MillraceError("durability-refused", "A bucket is always strict; leave durability out.");
+  const { view = false, whenHeld, cacheFolder, callTimeout } = options.bucket ?? {};
+  const { openFiles } = await import("./stores/bucket/objects/files.ts");
+  const { openBucketView } = await import("./stores/bucket/bucket-view.ts");
+  const { openBucketStore } = await import("./stores/bucket/bucket-store.ts");
+  const objects = await openFiles(folderOfUrl(url), platform);
+  const given = { objects, platform, ...(cacheFolder === undefined ? {} : { cacheFolder }) };
+  return view
+    ? openBucketView(given)
+    : openBucketStore({
+        ...given,
+        ...callTimeoutOf(callTimeout, "bucket"),
+        ...(whenHeld === undefined ? {} : { whenHeld }),
+      });
+}
+
+/** `file:///var/jobs`; a relative folder has no place in such a URL. */
+function folderOfUrl(url: string): string {
+  const path = URL.canParse(url) ? decodeURIComponent(new URL(url).pathname) : "";
+  if (/^file:\/\/\/[^?#]+$/i.test(url) && path !== "/") return path;
+  const sentence = `${JSON.stringify(url.slice(0, 80))} names no folder for a bucket; write "file:///var/lib/jobs", with three slashes and no parameters.`;
+  throw new MillraceError("unknown-store", sentence);
 }
 
 function schemeOf(url: string): string {
@@ -124,6 +154,7 @@ function inNamespace(url: string, options: StoreOptions): { url: string; options
 export function urlInNamespace(url: string, namespace: string): string {
   const place = placeOfNamespace(checkNamespace(namespace, "namespace"));
   const scheme = schemeOf(url);
+  if (scheme === "file") return `${url.replace(/\/+$/, "")}/${place}`;
   if (scheme === "sqlite") return `sqlite:${fileOfNamespace(sqlitePath(url), namespace)}`;
   const parameter = /^postgres(ql)?$/.test(scheme)
     ? "schema"
@@ -144,8 +175,12 @@ function twoPlaces(namespace: string, word: string): MillraceError {
 }
 
 /** Options that the named store would ignore are refused. */
-function onlyFor(store: string, options: StoreOptions, own: "sqlite" | "postgres" | "redis"): void {
-  for (const key of ["sqlite", "postgres", "redis"] as const) {
+function onlyFor(
+  store: string,
+  options: StoreOptions,
+  own: "sqlite" | "postgres" | "redis" | "bucket",
+): void {
+  for (const key of ["sqlite", "postgres", "redis", "bucket"] as const) {
     if (options[key] !== undefined && key !== own)
       throw new MillraceError("invalid-option", `open: ${key} is not an option of the store ${store}.`);
   }

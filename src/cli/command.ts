@@ -36,6 +36,9 @@ export interface Call {
 export const storeOption = {
   store: { value: "URL", meaning: "where the jobs live, such as sqlite:./jobs.db; default: MILLRACE_STORE" },
   namespace: { value: "NAME", meaning: "the namespace there; default: MILLRACE_NAMESPACE, else none" },
+  take: {
+    meaning: "of a bucket: take it over from the process that writes to it; without it commands only look",
+  },
 } as const;
 
 export const sharedOptions = {

@@ -48,6 +48,15 @@ export function shownUrl(url: string): string {
   return `${scheme}${address}${parts.join("")}`;
 }
 
+/**
+ * A command must never push aside the process that writes to a bucket, so it looks at a view of it unless it is told to
+ * take it over.
+ */
+function bucketOptions({ options }: Call, url: string): MillraceOptions {
+  if (!/^file:/i.test(url)) return {};
+  return { bucket: options.has("take") ? { whenHeld: "take" } : { view: true } };
+}
+
 /** Opens a Millrace, lets the command use it, and closes it however the command ends. */
 export async function withMillrace<Answer>(
   call: Call,
@@ -55,7 +64,7 @@ export async function withMillrace<Answer>(
   use: (mill: Millrace) => Promise<Answer>,
   options: MillraceOptions = {},
 ): Promise<Answer> {
-  const mill = await openMillraceOn(call.platform, url, options);
+  const mill = await openMillraceOn(call.platform, url, { ...bucketOptions(call, url), ...options });
   try {
     return await use(mill);
   } finally {

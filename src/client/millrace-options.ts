@@ -62,6 +62,16 @@ export interface StoreOptions {
     partitions?: number;
     replicas?: number;
   };
+  /**
+   * A bucket: what to do if another process writes to it (stand by and take over when it is gone, the default; take it
+   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take.
+   */
+  bucket?: {
+    whenHeld?: "take" | "wait" | "refuse";
+    view?: boolean;
+    cacheFolder?: string;
+    callTimeout?: Duration;
+  };
 }
 
 export interface MillraceOptions extends StoreOptions {
@@ -122,6 +132,7 @@ const known = [
   "sqlite",
   "postgres",
   "redis",
+  "bucket",
   "defaults",
   "retention",
   "feedRetention",
@@ -153,6 +164,7 @@ interface ReadMillraceOptions {
 const dayMs = 86_400_000;
 const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeout"] as const;
 const redisOptions = ["client", "prefix", "allowEviction", "callTimeout", "partitions", "replicas"] as const;
+const bucketOptions = ["whenHeld", "view", "cacheFolder", "callTimeout"] as const;
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
   checkOptions(options, "open", known);
@@ -162,6 +174,8 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   oneOf(sqlite?.executor, "sqlite.executor", ["inline", "thread"]);
   if (options.postgres !== undefined) checkOptions(options.postgres, "open: postgres", postgresOptions);
   if (options.redis !== undefined) checkOptions(options.redis, "open: redis", redisOptions);
+  if (options.bucket !== undefined) checkOptions(options.bucket, "open: bucket", bucketOptions);
+  oneOf(options.bucket?.whenHeld, "bucket.whenHeld", ["take", "wait", "refuse"]);
   checkFunctions(options);
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);
   const defaults = options.defaults ?? {};
@@ -216,6 +230,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       sqlite,
       postgres: options.postgres,
       redis: options.redis,
+      bucket: options.bucket,
     },
   };
 }

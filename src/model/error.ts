@@ -182,6 +182,12 @@ export const errorCatalogue = {
     false,
     "The store's file was deleted or replaced while it was open; nothing more is acknowledged.",
   ),
+  "store-fenced": entry(
+    409,
+    false,
+    "Another process took the bucket over; this one writes nothing more. Open the store again to work on.",
+  ),
+  "store-held": entry(409, true, "Another process writes to the bucket, and this one may not take it over."),
   "store-denied": entry(
     403,
     false,

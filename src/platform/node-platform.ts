@@ -1,7 +1,7 @@
 /** The platform of a real process on Node.js. */
 import { getRandomValues } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { availableParallelism, hostname } from "node:os";
+import { availableParallelism, hostname, tmpdir } from "node:os";
 import type { Platform, Timer } from "./platform.ts";
 import { resolveHost } from "./guarded-post.ts";
 
@@ -37,6 +37,8 @@ export const nodePlatform: Platform = {
   readEnv: (name) => process.env[name]?.trim() || undefined,
   resolveHost,
   memoryBytes: () => process.memoryUsage.rss(),
+  isProcessAlive,
+  temporaryFolder: tmpdir(),
   processId: process.pid,
   hostName: hostname(),
 };
@@ -53,6 +55,16 @@ function onTermination(run: () => void): () => void {
   process.on("SIGTERM", once);
   process.on("SIGINT", once);
   return remove;
+}
+
+function isProcessAlive(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (error) {
+    // It is there, and belongs to somebody else.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }
 
 function readBootId(): string | null {

@@ -31,6 +31,10 @@ export interface Platform {
   resolveHost(name: string): Promise<readonly string[]>;
   /** What this process takes of the machine's memory. */
   memoryBytes(): number;
+  /** Whether this machine has a process of this number. */
+  isProcessAlive(id: number): boolean;
+  /** Where the system keeps temporary files. */
+  readonly temporaryFolder: string;
   readonly processId: number;
   readonly hostName: string;
 }

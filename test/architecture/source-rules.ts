@@ -156,7 +156,9 @@ function folderViolation(path: string, folder: string, specifier: string): strin
   if (target.endsWith(".test.ts")) return `imports the test "${specifier}".`;
   const to = folderOf(target);
   if (to === "stores" && folder === "stores") {
-    return storeOf(path) === storeOf(target)
+    // A bucket is the SQLite store with a log of its pages (decision 0035).
+    const isBucketOnSqlite = storeOf(path) === "bucket" && storeOf(target) === "sqlite";
+    return storeOf(path) === storeOf(target) || isBucketOnSqlite
       ? undefined
       : `imports "${specifier}"; stores never import each other, so what they share belongs to store/.`;
   }

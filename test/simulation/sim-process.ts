@@ -5,6 +5,7 @@
  * Killed: its timers and everything on the way to it are dropped, so its pending promises never settle. Paused: nothing
  * is delivered for a while, then everything, while its clocks went on.
  */
+import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Platform, Timer } from "../../src/platform/platform.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
@@ -53,6 +54,9 @@ export class SimProcess {
       // Nothing here leads out of the test.
       resolveHost: () => Promise.resolve([]),
       memoryBytes: () => 0,
+      // Its host is its own: nobody can ask for its processes.
+      isProcessAlive: () => true,
+      temporaryFolder: nodePlatform.temporaryFolder,
       hostName: name,
     };
   }

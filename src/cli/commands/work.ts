@@ -3,7 +3,7 @@
  * stop`. The first SIGTERM or SIGINT stops it gracefully (no new claims, running handlers finish, the rest goes back);
  * a second one ends the process at once, and leases expire by themselves.
  */
-import type { Handler, Millrace, WorkerOptions } from "../../index.ts";
+import type { Handler, Millrace, MillraceOptions, WorkerOptions } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
@@ -61,7 +61,9 @@ export const work: Command = {
       else say(`millrace: worker stopped, ${left}\n`);
       return notStopped === 0 ? 0 : 1;
     };
-    return withMillrace(call, url, run, lines ?? {});
+    // A worker stands by while another process writes to a bucket.
+    const waiting: MillraceOptions = /^file:/i.test(url) && !options.has("take") ? { bucket: {} } : {};
+    return withMillrace(call, url, run, { ...waiting, ...lines });
   },
 };
 

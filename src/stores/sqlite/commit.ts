@@ -74,6 +74,8 @@ const reads = {
 
 const operations = { ...writes, ...reads };
 
+export const isRead = (operation: keyof typeof operations): boolean => Object.hasOwn(reads, operation);
+
 export interface Call {
   readonly operation: keyof typeof operations;
   readonly request: unknown;
@@ -92,7 +94,17 @@ export interface CommitOutcome {
   readonly told: number[];
   /** The store's time of the calls. */
   readonly now: number;
+  readonly freed: Freed;
 }
+
+/** What became claimable by a commit, also what its own claims took at once. */
+export interface Freed {
+  readonly routes: readonly number[];
+  /** Jobs of lanes moved, so that a job of any route may have become the first of its lane. */
+  readonly hasLanes: boolean;
+}
+
+export const nothingFreed: Freed = { routes: [], hasLanes: false };
 
 /** What is kept between the transactions of one connection. */
 export interface Session {
@@ -137,7 +149,6 @@ export function commitCalls(
     stage = "run";
     const commit = openCommit(session, machineNow);
     const done = runCalls(commit, calls);
-    flushCommit(commit);
     stage = "commit";
     statements("COMMIT").run();
     return done;
@@ -163,6 +174,7 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   const hints = emptyHints();
   const outcomes: CallOutcome[] = [];
   const told: number[] = [];
+  const freed = new Set<number>();
   const run = (isTurnOfClaims: boolean): void => {
     for (const [index, { operation, request }] of calls.entries()) {
       if ((operation === "claim") !== isTurnOfClaims) continue;
@@ -174,12 +186,17 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
       outcomes[index] = { kind: "answer", answer };
       const number = endStep(step, hints);
       if (number !== null) told.push(number);
-      if (isTurnOfClaims) forgetTaken(hints, request as ClaimRequest, answer as ClaimAnswer);
+      if (!isTurnOfClaims) continue;
+      for (const route of hints.routes) freed.add(route);
+      forgetTaken(hints, request as ClaimRequest, answer as ClaimAnswer);
     }
   };
   run(false);
   run(true);
-  return { outcomes, hints: contractHints(hints), told, now: commit.now };
+  for (const route of hints.routes) freed.add(route);
+  flushCommit(commit);
+  const { now, hasMovedLanes: hasLanes } = commit;
+  return { outcomes, hints: contractHints(hints), told, now, freed: { routes: [...freed], hasLanes } };
 }
 
 /**
@@ -210,6 +227,10 @@ function commitSingly(session: Session, calls: readonly Call[], machineNow: numb
     hints: commits.flatMap(({ hints }) => hints),
     told: commits.flatMap(({ told }) => told),
     now: Math.max(...commits.map(({ now }) => now)),
+    freed: {
+      routes: commits.flatMap(({ freed }) => freed.routes),
+      hasLanes: commits.some(({ freed }) => freed.hasLanes),
+    },
   };
 }
 
@@ -223,5 +244,11 @@ function failed(session: Session, calls: readonly Call[], error: unknown, isComm
   const outcome: CallOutcome = isBusy(error)
     ? { kind: "busy" }
     : { kind: "error", error: storeError(error, session.path, isCommit) };
-  return { outcomes: calls.map(() => outcome), hints: [], told: [], now: session.lastNow };
+  return {
+    outcomes: calls.map(() => outcome),
+    hints: [],
+    told: [],
+    now: session.lastNow,
+    freed: nothingFreed,
+  };
 }

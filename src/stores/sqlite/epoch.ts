@@ -37,6 +37,14 @@ export function enterEpoch(database: DatabaseSync, platform: Platform, isRelaxed
   });
 }
 
+/** The epoch of a store whose log gives it (stores/bucket). */
+export function setEpoch(database: DatabaseSync, epoch: number): Entry {
+  return inWriteTransaction(database, () => {
+    writeMeta(database, "epoch", epoch);
+    return { epoch, opener: null };
+  });
+}
+
 /**
  * Whoever sees the row gone also sees every write before it. A row that cannot be removed only costs an epoch later.
  */

@@ -9,6 +9,7 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { busyTooLong } from "./errors.ts";
+import { nothingFreed } from "./commit.ts";
 import type { Call, CallOutcome, CommitOutcome } from "./commit.ts";
 import type { StoreClock } from "../../store/store-clock.ts";
 
@@ -23,6 +24,20 @@ export interface Executor {
   close(): Promise<void>;
 }
 
+/** Where a commit must have landed, beside the file, before its callers are answered: the bucket store's log. */
+export interface Landing {
+  /** Why no call may be made now, or null. */
+  refusal(): MillraceError | null;
+  /**
+   * Takes in what the commit wrote, before anybody is answered. @returns by the number of a call what its answer waits
+   * for; null for nothing.
+   */
+  take(calls: readonly Call[], commit: CommitOutcome): (call: number) => Promise<void> | null;
+  /** What the store answers when a call is refused and an answer says it better than an error; else undefined. */
+  answerRefused(call: Call): unknown;
+  close(): Promise<void>;
+}
+
 export interface ExecutorOptions {
   readonly runner: Runner;
   readonly platform: Platform;
@@ -31,6 +46,7 @@ export interface ExecutorOptions {
   readonly busyTimeoutMs: number;
   /** After each commit, before anybody is answered. */
   readonly onCommitted: (commit: CommitOutcome) => void;
+  readonly landing?: Landing | null;
 }
 
 interface Waiting extends Call {
@@ -49,6 +65,7 @@ export function openExecutor({
   path,
   busyTimeoutMs,
   onCommitted,
+  landing = null,
 }: ExecutorOptions): Executor {
   let waiting: Waiting[] = [];
   let isBusy = false;
@@ -78,18 +95,23 @@ export function openExecutor({
       hints: [],
       told: [],
       now: clock.now(),
+      freed: nothingFreed,
     });
   };
 
   const settle = (calls: readonly Waiting[], commit: CommitOutcome): void => {
     clock.observe(commit.now);
+    const waitOf = landing?.take(calls, commit);
     if (commit.told.length > 0 || commit.hints.length > 0) onCommitted(commit);
     const again: Waiting[] = [];
     const now = platform.monotonicUs();
     for (const [index, call] of calls.entries()) {
       const outcome = commit.outcomes[index] as CallOutcome;
-      if (outcome.kind === "answer") call.resolve(outcome.answer);
-      else if (outcome.kind === "error") call.reject(outcome.error);
+      if (outcome.kind === "answer") {
+        const landed = waitOf?.(index) ?? null;
+        if (landed === null) call.resolve(outcome.answer);
+        else landed.then(() => call.resolve(outcome.answer), call.reject);
+      } else if (outcome.kind === "error") call.reject(outcome.error);
       else if (now - call.sinceUs >= busyTimeoutMs * 1000) call.reject(busyTooLong(path, busyTimeoutMs));
       else again.push(call);
     }
@@ -112,6 +134,11 @@ export function openExecutor({
   return {
     call(operation, request) {
       if (closing !== null) return Promise.reject(new MillraceError("closed", "This store was closed."));
+      const refusal = landing?.refusal() ?? null;
+      if (refusal !== null) {
+        const answer = landing?.answerRefused({ operation, request });
+        return answer === undefined ? Promise.reject(refusal) : Promise.resolve(answer);
+      }
       return new Promise((resolve, reject) => {
         waiting.push({ operation, request, sinceUs: platform.monotonicUs(), resolve, reject });
         if (isBusy) return;
@@ -123,7 +150,13 @@ export function openExecutor({
       closing ??= new Promise<void>((resolve) => {
         if (isBusy) onIdle = resolve;
         else resolve();
-      }).then(() => runner.close());
+      }).then(async () => {
+        try {
+          await landing?.close();
+        } finally {
+          await runner.close();
+        }
+      });
       return closing;
     },
   };

@@ -13,7 +13,8 @@ import { isBusy, storeError } from "./errors.ts";
 export interface FileSettings {
   /** Absolute, or ":memory:". */
   readonly path: string;
-  readonly durability: "strict" | "relaxed";
+  /** Logged: the file is a copy of what a log elsewhere keeps, and belongs to this connection alone. */
+  readonly durability: "strict" | "relaxed" | "logged";
   /** How long SQLite itself may sleep for a lock: longer in a thread of its own. */
   readonly lockSleepMs: number;
 }
@@ -107,17 +108,22 @@ const cacheKiB = 32_768;
 /** A log that a large transaction blew up is cut back to this at the next checkpoint. */
 const logBytesMax = 64 * 2 ** 20;
 
+/** SQLite's own numbers: OFF, NORMAL and FULL. */
+const synchronousOf = { logged: 0, relaxed: 1, strict: 2 } as const;
+
 /** Sets the connection up. A busy file throws SQLite's own busy error: the caller waits and comes again. */
 export function configure(database: DatabaseSync, settings: FileSettings): void {
   const statements = statementsOf(database);
   const ask = (pragma: string): unknown => (statements(`PRAGMA ${pragma}`).get() as unknown[])[0];
   if (settings.path !== memoryPath) {
+    // Before the write-ahead log, so that its index stays in this process and no second one can open the file.
+    if (settings.durability === "logged") database.exec("PRAGMA locking_mode = EXCLUSIVE");
     const mode = ask("journal_mode = WAL");
     if (mode !== "wal") {
       const sentence = `${settings.path} cannot have a write-ahead log (SQLite answered ${String(mode)}), which a store needs. Put it on a local disk.`;
       throw new MillraceError("durability-refused", sentence);
     }
-    const wanted = settings.durability === "strict" ? 2 : 1;
+    const wanted = synchronousOf[settings.durability];
     database.exec(`PRAGMA synchronous = ${wanted}`);
     if (ask("synchronous") !== wanted) {
       throw new MillraceError(
@@ -126,6 +132,8 @@ export function configure(database: DatabaseSync, settings: FileSettings): void 
       );
     }
   }
-  database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}; PRAGMA journal_size_limit = ${logBytesMax};
+  // Whoever reads the tail of the write-ahead log says when it may be cut.
+  const checkpoint = settings.durability === "logged" ? 0 : checkpointPages;
+  database.exec(`PRAGMA wal_autocheckpoint = ${checkpoint}; PRAGMA journal_size_limit = ${logBytesMax};
     PRAGMA cache_size = -${cacheKiB}; PRAGMA temp_store = MEMORY;`);
 }

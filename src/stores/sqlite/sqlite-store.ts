@@ -13,11 +13,11 @@ import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import { openBell } from "./bell.ts";
-import { enterEpoch } from "./epoch.ts";
+import { enterEpoch, setEpoch } from "./epoch.ts";
 import type { Entry } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import { openExecutor } from "./executor.ts";
-import type { Runner } from "./executor.ts";
+import type { Landing, Runner } from "./executor.ts";
 import type { Call, Session } from "./commit.ts";
 import { closeSession, commitCalls, openSession } from "./commit.ts";
 import { transactionStore } from "./in-transaction.ts";
@@ -46,6 +46,15 @@ export interface SqliteOptions {
    * otherwise.
    */
   readonly busyTimeoutMs?: number;
+  readonly log?: CommitLog;
+}
+
+/** The file is only a copy of what lands in a log elsewhere (stores/bucket), and no other process opens it. */
+export interface CommitLog {
+  /** The store's epoch, which that log gives. */
+  readonly epoch: number;
+  /** After the tables are there, before the first call. */
+  readonly open: (database: DatabaseSync) => Landing;
 }
 
 /** Operations that need nothing but their request. */
@@ -77,16 +86,23 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   } = options;
   const isMemory = options.path === memoryPath;
   const checked = isMemory ? memoryPath : checkFile(options.path);
-  const settings: FileSettings = { path: checked, durability, lockSleepMs: inlineSleepMs };
-  const { database, entry } = await openFirst(settings, platform, busyTimeoutMs);
+  const { log } = options;
+  const isShared = !isMemory && log === undefined;
+  const settings: FileSettings = {
+    path: checked,
+    durability: log === undefined ? durability : "logged",
+    lockSleepMs: inlineSleepMs,
+  };
+  const { database, entry } = await openFirst(settings, platform, busyTimeoutMs, log?.epoch ?? null);
+  const landing = log?.open(database) ?? null;
   const path = isMemory ? memoryPath : realpathSync(checked);
 
   const clock = openStoreClock(platform);
   const searches = { vainAt: null };
-  const identity = isMemory ? null : openFileIdentity(path, clock.now());
+  const identity = isShared ? openFileIdentity(path, clock.now()) : null;
 
   const runner =
-    place === "thread" && !isMemory
+    place === "thread" && isShared
       ? await threadRunner(
           {
             settings: { path, durability, lockSleepMs: threadSleepMs },
@@ -97,7 +113,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
         ).finally(() => database.close())
       : inlineRunner(openSession(database, { path, ...entry, identity }));
 
-  const bell = isMemory ? null : openBell(platform, path);
+  const bell = isShared ? openBell(platform, path) : null;
   const watch = openWatch({ platform, clock, bell, executor: () => executor });
   const executor = openExecutor({
     runner,
@@ -106,6 +122,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     path,
     busyTimeoutMs,
     onCommitted: (commit) => watch.tellOwn(commit),
+    landing,
   });
   const call = (operation: Call["operation"], request: unknown = null) =>
     executor.call(operation, request) as Promise<never>;
@@ -124,7 +141,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
         now,
         aheadMs: clock.aheadMs(),
         schemaVersion,
-        capabilities: { transactions: !isMemory, processes: isMemory ? "one" : "many" },
+        capabilities: { transactions: isShared, processes: isShared ? "many" : "one" },
         warnings: warningsOf(isMemory, durability),
       };
     },
@@ -163,7 +180,12 @@ function inlineRunner(session: Session): Runner {
  * Checks, migrates and enters the file. Another process that holds the lock meanwhile is waited for, without blocking
  * this thread.
  */
-async function openFirst(settings: FileSettings, platform: Platform, busyTimeoutMs: number) {
+async function openFirst(
+  settings: FileSettings,
+  platform: Platform,
+  busyTimeoutMs: number,
+  logEpoch: number | null,
+) {
   const database = openDatabase(settings);
   const startUs = platform.monotonicUs();
   for (;;) {
@@ -171,11 +193,9 @@ async function openFirst(settings: FileSettings, platform: Platform, busyTimeout
       readSchemaVersion(database, settings.path);
       configure(database, settings);
       migrate(database, settings.path);
-      const entry: Entry = enterEpoch(
-        database,
-        platform,
-        settings.durability === "relaxed" && settings.path !== memoryPath,
-      );
+      const isRelaxed = settings.durability === "relaxed" && settings.path !== memoryPath;
+      const entry: Entry =
+        logEpoch === null ? enterEpoch(database, platform, isRelaxed) : setEpoch(database, logEpoch);
       return { database, entry };
     } catch (error) {
       const waitedMs = (platform.monotonicUs() - startUs) / 1000;

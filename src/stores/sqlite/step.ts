@@ -34,6 +34,8 @@ export interface Commit {
   readonly insert: Insert;
   readonly counts: Counts;
   readonly lanes: LaneMove[];
+  /** Whether any of its calls moved a job of a lane. */
+  hasMovedLanes: boolean;
 }
 
 export interface Step extends Telling {
@@ -65,7 +67,14 @@ export interface EndedMember extends Pick<JobRow, "id" | "state"> {
 }
 
 export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch" | "now">): Commit {
-  return { ...given, lastSeq: null, insert: openInsert(given.statements), counts: openCounts(), lanes: [] };
+  return {
+    ...given,
+    lastSeq: null,
+    insert: openInsert(given.statements),
+    counts: openCounts(),
+    lanes: [],
+    hasMovedLanes: false,
+  };
 }
 
 export function beginStep(commit: Commit): Step {
@@ -127,7 +136,10 @@ const addTally = `INSERT INTO millrace_tally (route, state, count) VALUES (?, ?,
 export function flushCommit(commit: Commit): void {
   const { statements, insert, counts, lanes } = commit;
   insert.flush();
-  if (lanes.length > 0) flushLanes(commit);
+  if (lanes.length > 0) {
+    commit.hasMovedLanes = true;
+    flushLanes(commit);
+  }
   for (const [route, states] of counts.byRoute) {
     for (const [state, change] of states.entries())
       if (change !== 0) statements(addTally).run(route, state, change);

@@ -1,0 +1,147 @@
+/**
+ * Durable jobs in a bucket: the SQLite store, unchanged, plus a log of its pages in object storage. The local file is
+ * only a copy. See docs/decisions/0035-bucket-is-a-log-of-pages.md.
+ *
+ *  bucket-store ─► sqlite-store ─► commit ─► wal-tail ─► log-writer ─► objects (put if absent)
+ *               └► replica (mark, chunks, log) ─► held ─► take-over      └► checkpoint (chunks, mark)
+ */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { MillraceError } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { Store } from "../../store/store.ts";
+import { openSqliteStore } from "../sqlite/sqlite-store.ts";
+import { bucketError } from "./bucket-errors.ts";
+import { makeCacheFolder } from "./cache-folder.ts";
+import { Checkpoints } from "./checkpoint.ts";
+import { noteOf, untilFree } from "./held.ts";
+import type { WhenHeld } from "./held.ts";
+import { headFrom, headName, layoutVersion, toJson } from "./layout.ts";
+import type { Head } from "./layout.ts";
+import { LogWriter } from "./log-writer.ts";
+import type { Objects } from "./objects/objects.ts";
+import { Replica } from "./replica.ts";
+import { takeOver } from "./take-over.ts";
+import type { Writer } from "./take-over.ts";
+import { WalTail } from "./wal-tail.ts";
+
+export interface BucketOptions {
+  readonly objects: Objects;
+  readonly platform: Platform;
+  /** What to do if another process writes to the bucket; "wait" unless said otherwise. */
+  readonly whenHeld?: WhenHeld;
+  /** The folder for the local copy; the system's folder for temporary files unless said otherwise. */
+  readonly cacheFolder?: string;
+  /** How long a call waits for the bucket before its outcome is reported as unknown. */
+  readonly callTimeoutMs?: number;
+  readonly onCheckpointFailed?: (error: unknown) => void;
+  /** For tests: shows the local file after the close, before it is removed. */
+  readonly onClosed?: (path: string) => Promise<void>;
+}
+
+const pageSize = 4096;
+const defaultCallTimeoutMs = 30_000;
+
+export async function openBucketStore(options: BucketOptions): Promise<Store> {
+  const { objects, platform, whenHeld = "wait", callTimeoutMs = defaultCallTimeoutMs } = options;
+  const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
+  let replica: Replica | null = null;
+  try {
+    const head = await readHead(objects, platform);
+    replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
+    await untilFree(replica, whenHeld, platform);
+    const writer: Writer = {
+      id: Buffer.from(platform.randomBytes(16)).toString("hex"),
+      note: noteOf(platform),
+    };
+    const epoch = await takeOver(objects, replica, writer, platform);
+    return await openWriter({ ...options, callTimeoutMs }, { folder, replica, writer, epoch });
+  } catch (error) {
+    replica?.close();
+    rmSync(folder, { recursive: true, force: true });
+    await objects.close();
+    throw bucketError(error, "did-not-happen");
+  }
+}
+
+interface Opened {
+  readonly folder: string;
+  readonly replica: Replica;
+  readonly writer: Writer;
+  readonly epoch: number;
+}
+
+async function openWriter(
+  options: BucketOptions & { readonly callTimeoutMs: number },
+  { folder, replica, writer, epoch }: Opened,
+): Promise<Store> {
+  const { objects, platform, callTimeoutMs, onCheckpointFailed = () => undefined } = options;
+  const opened: { log?: LogWriter; tail?: WalTail } = {};
+  const log = (): LogWriter => opened.log as LogWriter;
+  const tail = (): WalTail => opened.tail as WalTail;
+  const checkpoints = new Checkpoints({
+    ...{ objects, platform, replica, writer, epoch, log, tail },
+    onFailed: onCheckpointFailed,
+  });
+  const store = await openSqliteStore({
+    path: replica.path,
+    platform,
+    log: {
+      epoch,
+      open(database) {
+        opened.tail = new WalTail(database, replica.path);
+        opened.log = new LogWriter({
+          ...{ objects, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
+          ...{ n: replica.n, digest: replica.digest },
+          onPages: (pages) => checkpoints.notePages(pages),
+        });
+        return opened.log;
+      },
+    },
+  });
+  return {
+    ...store,
+    async describe() {
+      const description = await store.describe();
+      return {
+        ...description,
+        kind: "bucket",
+        durability: "strict",
+        acknowledged: "An acknowledged call has landed in the bucket.",
+        warnings: [],
+      };
+    },
+    inTransaction() {
+      const sentence =
+        "A bucket cannot take part in a transaction of yours. Enqueue outside of it, or use SQLite or Postgres.";
+      throw new MillraceError("not-in-transaction", sentence);
+    },
+    async close() {
+      try {
+        await checkpoints.close();
+        await store.close();
+        await options.onClosed?.(replica.path);
+      } finally {
+        tail().close();
+        replica.close();
+        rmSync(folder, { recursive: true, force: true });
+        await objects.close();
+      }
+    },
+  };
+}
+
+/** What the bucket says of itself; made by the first opener, which also tries whether conditions hold. */
+async function readHead(objects: Objects, platform: Platform): Promise<Head> {
+  const found = await objects.get(headName);
+  if (found !== null) return headFrom(found);
+  const head: Head = { layout: layoutVersion, pageSize, madeAt: platform.now() };
+  const bytes = toJson(head);
+  await objects.put(headName, bytes, true);
+  if ((await objects.put(headName, bytes, true)) === "stored") {
+    const sentence =
+      "This object storage ignores the condition of a put-if-absent, so it cannot keep a second writer out. Use one with conditional writes.";
+    throw new MillraceError("durability-refused", sentence);
+  }
+  return headFrom((await objects.get(headName)) as Uint8Array);
+}

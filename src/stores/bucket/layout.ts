@@ -1,0 +1,93 @@
+/**
+ * The names of the objects under a bucket's prefix:
+ *
+ *   millrace             layout version and page size, written once when the store is made
+ *   log/<n>              what the n-th put of the log wrote: pages of the SQLite file, or a change of the writer
+ *   chunk/<no>-<n>       256 pages of the file, as a checkpoint that began after log record n found them
+ *   mark/<10^12 - n>     a checkpoint: which chunks, and from where on the log has to be applied
+ *
+ * Numbers have twelve digits, so that names sort like numbers. Marks count down: the newest one is the first of its
+ * list, and one LIST finds it however many there are.
+ */
+import { MillraceError } from "../../model/error.ts";
+
+export const layoutVersion = 1;
+export const headName = "millrace";
+export const pagesPerChunk = 256;
+
+const digits = 12;
+const numberMax = 10 ** digits;
+const padded = (value: number): string => String(value).padStart(digits, "0");
+
+export const logName = (n: number): string => `log/${padded(n)}`;
+export const chunkName = (no: number, n: number): string => `chunk/${padded(no)}-${padded(n)}`;
+export const markName = (n: number): string => `mark/${padded(numberMax - n)}`;
+
+export const logPrefix = "log/";
+export const chunkPrefix = "chunk/";
+export const markPrefix = "mark/";
+
+/** The number in the name of a log record or a mark. */
+export function numberOf(name: string): number {
+  const written = Number(name.slice(name.indexOf("/") + 1));
+  return name.startsWith(markPrefix) ? numberMax - written : written;
+}
+
+export function chunkOf(name: string): { readonly no: number; readonly n: number } {
+  const [no, n] = name.slice(chunkPrefix.length).split("-", 2).map(Number) as [number, number];
+  return { no, n };
+}
+
+/** What the object `millrace` says. */
+export interface Head {
+  readonly layout: number;
+  readonly pageSize: number;
+  readonly madeAt: number;
+}
+
+export interface Mark {
+  /** Records after this one have to be applied to the chunks. */
+  readonly from: number;
+  /** Only after this one the file is consistent; the mark's own number. */
+  readonly through: number;
+  readonly epoch: number;
+  readonly writer: string;
+  /** What the writer's fence says of its process. */
+  readonly note: string;
+  /** Of the record `from`, for the chain of the next one. */
+  readonly digest: string;
+  /** Of the writer's clock, for the clean-up. */
+  readonly at: number;
+  readonly pageCount: number;
+  /** By the number of the chunk: the label it was put under, and its checksum. */
+  readonly chunks: readonly (readonly [label: number, crc: number])[];
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export const toJson = (value: Head | Mark): Uint8Array => encoder.encode(JSON.stringify(value));
+
+export function headFrom(bytes: Uint8Array): Head {
+  const head = jsonFrom<Head>(bytes, headName);
+  if (head.layout > layoutVersion) {
+    const sentence = `The bucket has the layout of a newer Millrace (version ${head.layout}, this one knows ${layoutVersion}). Upgrade this process.`;
+    throw new MillraceError("schema-newer", sentence);
+  }
+  return head;
+}
+
+export const markFrom = (bytes: Uint8Array, name: string): Mark => jsonFrom<Mark>(bytes, name);
+
+function jsonFrom<T>(bytes: Uint8Array, name: string): T {
+  try {
+    return JSON.parse(decoder.decode(bytes)) as T;
+  } catch (cause) {
+    throw damaged(name, "it is no JSON", cause);
+  }
+}
+
+export function damaged(name: string, why: string, cause?: unknown): MillraceError {
+  const sentence = `The object ${name} of the bucket is damaged (${why}). Restore the store up to the record before it: millrace restore --until.`;
+  return new MillraceError("store-corrupt", sentence, { cause });
+}

@@ -1,0 +1,176 @@
+/**
+ * The SQLite file as the bucket has it: the chunks of the newest mark, then the log, record after record. The writer
+ * starts from it, a view and a standby keep following it.
+ *
+ * The file keeps one descriptor for its life. Closing any descriptor of a file drops the locks that SQLite holds on it
+ * in the same process.
+ */
+import { closeSync, fdatasyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { crc32, zstdDecompressSync } from "node:zlib";
+import { MillraceError } from "../../model/error.ts";
+import { chunkName, damaged, logName, markFrom, markPrefix, pagesPerChunk } from "./layout.ts";
+import type { Mark } from "./layout.ts";
+import { decodeRecord, noChain } from "./record.ts";
+import type { LogRecord } from "./record.ts";
+import type { Objects } from "./objects/objects.ts";
+
+/** Gets in flight at once while a file is read. */
+const getsAhead = 16;
+/** How often a restore begins again because a clean-up removed what it was about to read. */
+const restoresMax = 5;
+
+export class Replica {
+  readonly path: string;
+  readonly pageSize: number;
+  /** The mark that it was read from, or null. */
+  mark: Mark | null = null;
+  /** The last record that was applied. */
+  n = 0;
+  digest = noChain;
+  /** The highest epoch of any fence so far. */
+  epoch = 0;
+  pageCount = 0;
+  /** Who put the last fence, what it says of its process, and when the last record was written by its clock. */
+  writer = "";
+  writerNote = "";
+  writerAt = 0;
+  /** The last fence has an epoch that another one had before: its writer must not begin. */
+  hasDoubtfulFence = false;
+  /** The writer has closed, or there has never been one. */
+  isFree = true;
+  /** Chunks with pages that were written after the mark. */
+  readonly changedChunks = new Set<number>();
+  readonly #objects: Objects;
+  #file: number;
+
+  private constructor(objects: Objects, path: string, pageSize: number) {
+    this.#objects = objects;
+    this.path = path;
+    this.pageSize = pageSize;
+    this.#file = openSync(path, "w+");
+  }
+
+  /** `until`: the last record to apply; for a restore by hand. */
+  static async restore(
+    objects: Objects,
+    { path, pageSize, until = null }: { path: string; pageSize: number; until?: number | null },
+  ): Promise<Replica> {
+    const replica = new Replica(objects, path, pageSize);
+    try {
+      for (let tries = 1; !(await replica.#readWhole(until)); tries++) {
+        if (tries < restoresMax) continue;
+        const sentence = `Objects of the bucket vanished ${tries} times while it was read. Look for a lifecycle rule that deletes objects.`;
+        throw new MillraceError("store-unavailable", sentence);
+      }
+      return replica;
+    } catch (error) {
+      replica.close();
+      throw error;
+    }
+  }
+
+  /** For the checkpoint, which reads the file beside SQLite. */
+  get descriptor(): number {
+    return this.#file;
+  }
+
+  /** Applies what has come since. @returns how many records that were. */
+  async catchUp(until: number | null = null): Promise<number> {
+    const before = this.n;
+    // Most looks find nothing or one record; a long tail is read ahead.
+    for (let ahead = 1; ; ahead = getsAhead) {
+      const room = until === null ? ahead : Math.min(ahead, until - this.n);
+      const gets = Array.from({ length: room }, (_, at) => this.#objects.get(logName(this.n + 1 + at)));
+      const found = await Promise.all(gets);
+      const end = found.findIndex((bytes) => bytes === null);
+      const first = this.n + 1;
+      for (const [at, bytes] of (end < 0 ? found : found.slice(0, end)).entries())
+        this.#apply(decodeRecord(first + at, bytes as Uint8Array));
+      if (end >= 0 || room === 0) return this.n - before;
+    }
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  /** False if something was removed while it was read: a newer mark has what is needed. */
+  async #readWhole(until: number | null): Promise<boolean> {
+    this.mark = await newestMark(this.#objects, until);
+    const { mark } = this;
+    this.changedChunks.clear();
+    ftruncateSync(this.#file, 0);
+    this.n = mark?.from ?? 0;
+    this.epoch = mark?.epoch ?? 0;
+    this.digest = mark?.digest ?? noChain;
+    this.writer = mark?.writer ?? "";
+    this.writerNote = mark?.note ?? "";
+    this.isFree = mark === null;
+    if (mark !== null && !(await this.#readChunks(mark))) return false;
+    this.pageCount = mark?.pageCount ?? 0;
+    await this.catchUp(until);
+    if (this.n < (mark?.through ?? 0)) return false;
+    fdatasyncSync(this.#file);
+    return true;
+  }
+
+  async #readChunks({ chunks }: Mark): Promise<boolean> {
+    let next = 0;
+    let isWhole = true;
+    const lane = async (): Promise<void> => {
+      while (next < chunks.length && isWhole) {
+        const no = next++;
+        const [label, crc] = chunks[no] as readonly [number, number];
+        const name = chunkName(no, label);
+        const bytes = await this.#objects.get(name);
+        if (bytes === null) isWhole = false;
+        else if (crc32(bytes) !== crc) throw damaged(name, "its checksum is wrong");
+        else this.#write(zstdDecompressSync(bytes), no * pagesPerChunk * this.pageSize);
+      }
+    };
+    await Promise.all(Array.from({ length: getsAhead }, lane));
+    return isWhole;
+  }
+
+  #apply(record: LogRecord): void {
+    const { kind, n, pages, pageCount } = record;
+    if (kind === "pages" || kind === "end") {
+      if (record.chain !== this.digest) throw damaged(logName(n), "it does not follow the record before it");
+      for (const { number, image } of pages) {
+        this.#write(image, (number - 1) * this.pageSize);
+        this.changedChunks.add(Math.floor((number - 1) / pagesPerChunk));
+      }
+      this.pageCount = pageCount;
+    }
+    if (kind === "fence") {
+      this.hasDoubtfulFence = record.epoch <= this.epoch;
+      this.epoch = Math.max(this.epoch, record.epoch);
+      this.writer = record.writer;
+      this.writerNote = record.note;
+    }
+    if (kind !== "void") this.isFree = kind === "end";
+    this.n = n;
+    this.digest = record.digest;
+    this.writerAt = record.at;
+  }
+
+  #write(bytes: Uint8Array, at: number): void {
+    for (let written = 0; written < bytes.length;)
+      written += writeSync(this.#file, bytes, written, bytes.length - written, at + written);
+  }
+}
+
+/** The newest mark, or the newest one from which a restore up to this record can begin. */
+export async function newestMark(objects: Objects, until: number | null = null): Promise<Mark | null> {
+  for (let after: string | null = null; ;) {
+    const { names, isLast } = await objects.list(markPrefix, after);
+    for (const name of names) {
+      const bytes = await objects.get(name);
+      if (bytes === null) continue;
+      const mark = markFrom(bytes, name);
+      if (until === null || mark.through <= until) return mark;
+    }
+    if (isLast) return null;
+    after = names.at(-1) as string;
+  }
+}

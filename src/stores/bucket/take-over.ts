@@ -1,0 +1,89 @@
+/**
+ * Becoming the only writer. A fence record is put some slots after the end of the log, so that a living writer cannot
+ * win the race for that slot again and again: racing for the next slot took 7 to 20 s against one. Then the slots
+ * before the fence are filled: either the old writer got its record in, which is applied, or a void record keeps it
+ * out for ever. From then on no put of the old writer can land.
+ */
+import { zstdCompressSync } from "node:zlib";
+import type { Platform } from "../../platform/platform.ts";
+import { logName } from "./layout.ts";
+import { bodyOf, decodeRecord, encodeRecord, noChain } from "./record.ts";
+import type { RecordKind } from "./record.ts";
+import type { Replica } from "./replica.ts";
+import type { Objects } from "./objects/objects.ts";
+
+const firstDistance = 2;
+const distanceMax = 1024;
+
+export interface Writer {
+  /** 32 hexadecimal digits. */
+  readonly id: string;
+  /** What it says of its process: `WriterNote` as JSON. */
+  readonly note: string;
+}
+
+/** Afterwards the replica has every record that counts. @returns the new epoch. */
+export async function takeOver(
+  objects: Objects,
+  replica: Replica,
+  writer: Writer,
+  platform: Platform,
+): Promise<number> {
+  for (;;) {
+    const { slot, epoch } = await putFence(objects, replica, writer, platform);
+    await fillBefore(objects, replica, { slot, epoch, writer, platform });
+    // Another newcomer may have fenced after this one, or before it with the same epoch.
+    const isOurs = replica.writer === writer.id && replica.n === slot;
+    if (isOurs && replica.epoch === epoch && !replica.hasDoubtfulFence) return epoch;
+  }
+}
+
+async function putFence(objects: Objects, replica: Replica, writer: Writer, platform: Platform) {
+  let { epoch: highest } = replica;
+  for (let distance = firstDistance; ; distance = Math.min(2 * distance, distanceMax)) {
+    await replica.catchUp();
+    highest = Math.max(highest, replica.epoch);
+    const slot = replica.n + distance;
+    const epoch = highest + 1;
+    const bytes = emptyRecord("fence", slot, { epoch, writer, platform, pageSize: replica.pageSize });
+    if ((await objects.put(logName(slot), bytes, true)) === "stored") return { slot, epoch };
+    const there = await objects.get(logName(slot));
+    if (there === null) continue;
+    // The reply of an earlier try was lost.
+    if (Buffer.compare(there, bytes) === 0) return { slot, epoch };
+    highest = Math.max(highest, decodeRecord(slot, there).epoch);
+  }
+}
+
+async function fillBefore(
+  objects: Objects,
+  replica: Replica,
+  given: { slot: number; epoch: number; writer: Writer; platform: Platform },
+): Promise<void> {
+  for (;;) {
+    await replica.catchUp();
+    if (replica.n >= given.slot) return;
+    const n = replica.n + 1;
+    await objects.put(logName(n), emptyRecord("void", n, { ...given, pageSize: replica.pageSize }), true);
+  }
+}
+
+function emptyRecord(
+  kind: RecordKind,
+  n: number,
+  given: { epoch: number; writer: Writer; platform: Platform; pageSize: number },
+): Uint8Array {
+  const { epoch, writer, platform, pageSize } = given;
+  const note = kind === "fence" ? writer.note : "";
+  const head = {
+    kind,
+    n,
+    epoch,
+    writer: writer.id,
+    at: platform.now(),
+    chain: noChain,
+    pageCount: 0,
+    pageSize,
+  };
+  return encodeRecord(head, zstdCompressSync(bodyOf([], pageSize, note))).bytes;
+}
