@@ -133,7 +133,7 @@ export type {
   StoreCalls,
   Times,
 } from "./client/metrics.ts";
-export type { StoreMeasure } from "./store/store.ts";
+export type { StoreMeasure, StoreRequests } from "./store/store.ts";
 export type { QueueGauges } from "./client/metric-gauges.ts";
 export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";

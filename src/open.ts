@@ -109,12 +109,17 @@ export async function openStore(
 async function openBucket(platform: Platform, url: string, options: StoreOptions): Promise<Store> {
   if (options.durability === "relaxed")
     throw new MillraceError("durability-refused", "A bucket is always strict; leave durability out.");
-  const { view = false, whenHeld, cacheFolder, callTimeout } = options.bucket ?? {};
+  const { view = false, whenHeld, cacheFolder, callTimeout, prices } = options.bucket ?? {};
   const { openFiles } = await import("./stores/bucket/objects/files.ts");
   const { openBucketView } = await import("./stores/bucket/bucket-view.ts");
   const { openBucketStore } = await import("./stores/bucket/bucket-store.ts");
   const objects = await openFiles(folderOfUrl(url), platform);
-  const given = { objects, platform, ...(cacheFolder === undefined ? {} : { cacheFolder }) };
+  const given = {
+    objects,
+    platform,
+    ...(cacheFolder === undefined ? {} : { cacheFolder }),
+    ...(prices === undefined ? {} : { prices }),
+  };
   return view
     ? openBucketView(given)
     : openBucketStore({

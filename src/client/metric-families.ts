@@ -4,7 +4,7 @@
  */
 import type { MetricTotals, TotalSeries } from "../model/metric-totals.ts";
 import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
-import type { StoreMeasure } from "../store/store.ts";
+import type { StoreMeasure, StoreRequests } from "../store/store.ts";
 import { dutyFamilies } from "./duty-families.ts";
 import type { ProcessDuties } from "./duty-views.ts";
 import type { QueueGauges } from "./metric-gauges.ts";
@@ -14,9 +14,17 @@ export interface Measured {
   readonly queues: readonly QueueGauges[];
   readonly servers: readonly StoreMeasure[];
   readonly processes: readonly ProcessDuties[];
+  /** Of this process alone; null where the store is no bucket. */
+  readonly requests: StoreRequests | null;
 }
 
-export function metricFamilies({ totals, queues, servers, processes }: Measured): readonly Family[] {
+export function metricFamilies({
+  totals,
+  queues,
+  servers,
+  processes,
+  requests,
+}: Measured): readonly Family[] {
   const all = [...totals.series];
   const calls = [...totals.calls];
   const bySeries = (valueOf: (series: TotalSeries) => Sample["value"]): readonly Sample[] =>
@@ -134,7 +142,46 @@ export function metricFamilies({ totals, queues, servers, processes }: Measured)
       type: "counter",
       samples: calls.map(([operation, { failed }]) => ({ labels: { operation }, value: failed })),
     },
+    ...requestFamilies(requests),
     ...dutyFamilies(processes),
+  ];
+}
+
+function requestFamilies(requests: StoreRequests | null): readonly Family[] {
+  const samples = (named: Readonly<Record<string, (given: StoreRequests) => number>>, label: string) =>
+    requests === null
+      ? []
+      : Object.entries(named).map(([name, valueOf]) => ({
+          labels: { [label]: name },
+          value: valueOf(requests),
+        }));
+  return [
+    {
+      name: "millrace_store_requests_total",
+      help: "Requests of this process to the object storage since it opened the store, by kind.",
+      type: "counter",
+      samples: samples(
+        {
+          put: ({ put }) => put,
+          get: ({ get }) => get,
+          list: ({ list }) => list,
+          remove: ({ remove }) => remove,
+        },
+        "kind",
+      ),
+    },
+    {
+      name: "millrace_store_request_bytes_total",
+      help: "Bytes that this process has put into the object storage and got from it.",
+      type: "counter",
+      samples: samples({ put: ({ bytesPut }) => bytesPut, got: ({ bytesGot }) => bytesGot }, "direction"),
+    },
+    {
+      name: "millrace_store_request_cost_total",
+      help: "What these requests cost at the prices of the store.",
+      type: "counter",
+      samples: requests === null ? [] : [{ labels: {}, value: requests.cost }],
+    },
   ];
 }
 

@@ -199,7 +199,13 @@ describe("prometheus", () => {
 
   test("names follow the conventions: a unit at the end, counters and only counters end in total", () => {
     const totals = new MetricTotals();
-    for (const { name, type } of metricFamilies({ totals, queues: [], servers: [], processes: [] })) {
+    for (const { name, type } of metricFamilies({
+      totals,
+      queues: [],
+      servers: [],
+      processes: [],
+      requests: null,
+    })) {
       expect(name).toMatch(/^millrace_[a-z_]+$/);
       expect(name.endsWith("_total")).toBe(type === "counter");
       if (type === "histogram") expect(name).toMatch(/_seconds$/);

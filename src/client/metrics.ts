@@ -15,7 +15,7 @@ import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
 import { prometheusText } from "../model/prometheus-text.ts";
 import type { Sketch } from "../model/sketch.ts";
-import type { StoreMeasure } from "../store/store.ts";
+import type { StoreMeasure, StoreRequests } from "../store/store.ts";
 import { readProcessDuties } from "./duty-views.ts";
 import { metricFamilies } from "./metric-families.ts";
 import { readQueueGauges, readStoreGauges } from "./metric-gauges.ts";
@@ -152,6 +152,11 @@ export class Metrics {
     return readStoreGauges(this.#engine);
   }
 
+  /** What this process has asked of a bucket since it opened it, and what that costs; null on any other store. */
+  async requests(): Promise<StoreRequests | null> {
+    return (await this.#engine.store.describe()).requests ?? null;
+  }
+
   /** What stands now, by queue. */
   queues(): Promise<readonly QueueGauges[]> {
     return readQueueGauges(this.#engine);
@@ -159,18 +164,20 @@ export class Metrics {
 
   /**
    * Everything in the text format of Prometheus: what all processes of the store have counted since it was made, and
-   * what stands now. The answer is the same from every process, so one of them is to be scraped.
+   * what stands now. The answer is the same from every process, so one of them is to be scraped; of a bucket the one
+   * that writes, whose requests it has too.
    */
   async prometheus(): Promise<string> {
     const { metrics, store } = this.#engine;
     await metrics?.flush();
-    const [totals, queues, servers, processes] = await Promise.all([
+    const [totals, queues, servers, processes, requests] = await Promise.all([
       readAllTotals(store),
       this.queues(),
       this.store(),
       readProcessDuties(store),
+      this.requests(),
     ]);
-    return prometheusText(metricFamilies({ totals, queues, servers, processes }));
+    return prometheusText(metricFamilies({ totals, queues, servers, processes, requests }));
   }
 }
 

@@ -64,13 +64,14 @@ export interface StoreOptions {
   };
   /**
    * A bucket: what to do if another process writes to it (stand by and take over when it is gone, the default; take it
-   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take.
+   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take; what a request costs, and a GiB in a month.
    */
   bucket?: {
     whenHeld?: "take" | "wait" | "refuse";
     view?: boolean;
     cacheFolder?: string;
     callTimeout?: Duration;
+    prices?: { put?: number; get?: number; list?: number; remove?: number; gib?: number };
   };
 }
 
@@ -164,7 +165,7 @@ interface ReadMillraceOptions {
 const dayMs = 86_400_000;
 const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeout"] as const;
 const redisOptions = ["client", "prefix", "allowEviction", "callTimeout", "partitions", "replicas"] as const;
-const bucketOptions = ["whenHeld", "view", "cacheFolder", "callTimeout"] as const;
+const bucketOptions = ["whenHeld", "view", "cacheFolder", "callTimeout", "prices"] as const;
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
   checkOptions(options, "open", known);
@@ -175,6 +176,8 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   if (options.postgres !== undefined) checkOptions(options.postgres, "open: postgres", postgresOptions);
   if (options.redis !== undefined) checkOptions(options.redis, "open: redis", redisOptions);
   if (options.bucket !== undefined) checkOptions(options.bucket, "open: bucket", bucketOptions);
+  if (options.bucket?.prices !== undefined)
+    checkOptions(options.bucket.prices, "open: bucket.prices", ["put", "get", "list", "remove", "gib"]);
   oneOf(options.bucket?.whenHeld, "bucket.whenHeld", ["take", "wait", "refuse"]);
   checkFunctions(options);
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);

@@ -211,6 +211,25 @@ export interface StoreDescription {
   readonly aheadMs?: number;
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];
+  /** Only of a store in object storage: what this process has asked of it since it opened the store. */
+  readonly requests?: StoreRequests;
+}
+
+export interface StoreRequests {
+  readonly put: number;
+  readonly get: number;
+  readonly list: number;
+  /** Objects, however many of them one request removes. */
+  readonly remove: number;
+  readonly bytesPut: number;
+  readonly bytesGot: number;
+  /** Of the puts: records of the log. The others are checkpoints. */
+  readonly logPut: number;
+  readonly logBytesPut: number;
+  /** Bytes put for each byte of log records: what exceeds 1 is the price of checkpoints. Null before the first record. */
+  readonly amplification: number | null;
+  /** Of the requests, in the currency of the store's prices. */
+  readonly cost: number;
 }
 
 export interface ReadyHead {

@@ -6,7 +6,13 @@ import { MetricTotals } from "../../src/model/metric-totals.ts";
 
 const guides = new URL("../../docs/guides/", import.meta.url);
 const page = readFileSync(new URL("metrics.md", guides), "utf8");
-const families = metricFamilies({ totals: new MetricTotals(), queues: [], servers: [], processes: [] });
+const families = metricFamilies({
+  totals: new MetricTotals(),
+  queues: [],
+  servers: [],
+  processes: [],
+  requests: null,
+});
 
 test("the page lists every metric with its type, and no other", () => {
   const listed = [...page.matchAll(/^\| `(millrace_\w+)` \| (\w+) \|/gm)].map(([, name, type]) => [

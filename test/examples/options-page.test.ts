@@ -121,6 +121,8 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`sqlite`": open({ sqlite: asked }),
   "`postgres`": open({ postgres: asked }),
   "`redis`": open({ redis: asked }),
+  "`bucket`": open({ bucket: asked }),
+  "`bucket.prices`": open({ bucket: { prices: asked } }),
   "`defaults`": open({ defaults: asked }),
   "`encryption`": open({ encryption: asked }),
   "`compression`": open({ compression: asked }),

@@ -19,7 +19,10 @@ import type { WhenHeld } from "./held.ts";
 import { headFrom, headName, layoutVersion, toJson } from "./layout.ts";
 import type { Head } from "./layout.ts";
 import { LogWriter } from "./log-writer.ts";
+import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
+import { readPrices, requestsOf } from "./prices.ts";
+import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
 import { takeOver } from "./take-over.ts";
 import type { Writer } from "./take-over.ts";
@@ -34,7 +37,8 @@ export interface BucketOptions {
   readonly cacheFolder?: string;
   /** How long a call waits for the bucket before its outcome is reported as unknown. */
   readonly callTimeoutMs?: number;
-  readonly onCheckpointFailed?: (error: unknown) => void;
+  /** What requests cost, for `describe`; S3's unless said otherwise. */
+  readonly prices?: Partial<BucketPrices>;
   /** For tests: shows the local file after the close, before it is removed. */
   readonly onClosed?: (path: string) => Promise<void>;
 }
@@ -43,7 +47,9 @@ const pageSize = 4096;
 const defaultCallTimeoutMs = 30_000;
 
 export async function openBucketStore(options: BucketOptions): Promise<Store> {
-  const { objects, platform, whenHeld = "wait", callTimeoutMs = defaultCallTimeoutMs } = options;
+  const { platform, whenHeld = "wait", callTimeoutMs = defaultCallTimeoutMs } = options;
+  const prices = readPrices(options.prices, "open: bucket.prices");
+  const objects = new CountedObjects(options.objects);
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   let replica: Replica | null = null;
   try {
@@ -55,7 +61,10 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
       note: noteOf(platform),
     };
     const epoch = await takeOver(objects, replica, writer, platform);
-    return await openWriter({ ...options, callTimeoutMs }, { folder, replica, writer, epoch });
+    return await openWriter(
+      { ...options, objects, prices, callTimeoutMs },
+      { folder, replica, writer, epoch },
+    );
   } catch (error) {
     replica?.close();
     rmSync(folder, { recursive: true, force: true });
@@ -71,18 +80,21 @@ interface Opened {
   readonly epoch: number;
 }
 
+interface WriterOptions extends BucketOptions {
+  readonly objects: CountedObjects;
+  readonly prices: BucketPrices;
+  readonly callTimeoutMs: number;
+}
+
 async function openWriter(
-  options: BucketOptions & { readonly callTimeoutMs: number },
+  options: WriterOptions,
   { folder, replica, writer, epoch }: Opened,
 ): Promise<Store> {
-  const { objects, platform, callTimeoutMs, onCheckpointFailed = () => undefined } = options;
+  const { objects, prices, platform, callTimeoutMs } = options;
   const opened: { log?: LogWriter; tail?: WalTail } = {};
   const log = (): LogWriter => opened.log as LogWriter;
   const tail = (): WalTail => opened.tail as WalTail;
-  const checkpoints = new Checkpoints({
-    ...{ objects, platform, replica, writer, epoch, log, tail },
-    onFailed: onCheckpointFailed,
-  });
+  const checkpoints = new Checkpoints({ objects, platform, replica, writer, epoch, log, tail });
   const store = await openSqliteStore({
     path: replica.path,
     platform,
@@ -94,6 +106,7 @@ async function openWriter(
           ...{ objects, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
           ...{ n: replica.n, digest: replica.digest },
           onPages: (pages) => checkpoints.notePages(pages),
+          onRecord: (n) => checkpoints.noteRecord(n),
         });
         return opened.log;
       },
@@ -108,7 +121,8 @@ async function openWriter(
         kind: "bucket",
         durability: "strict",
         acknowledged: "An acknowledged call has landed in the bucket.",
-        warnings: [],
+        warnings: checkpoints.warnings(),
+        requests: requestsOf(objects.counts, prices),
       };
     },
     inTransaction() {

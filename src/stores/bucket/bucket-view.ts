@@ -8,7 +8,7 @@ import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import { openStoreClock } from "../../store/store-clock.ts";
-import type { Store, StoreDescription } from "../../store/store.ts";
+import type { Store, StoreDescription, StoreRequests } from "../../store/store.ts";
 import { closeSession, commitCalls, isRead, openSession } from "../sqlite/commit.ts";
 import type { Call, CallOutcome, CommitOutcome, Session } from "../sqlite/commit.ts";
 import { openExecutor } from "../sqlite/executor.ts";
@@ -19,20 +19,26 @@ import { makeCacheFolder } from "./cache-folder.ts";
 import { readNote } from "./held.ts";
 import { headFrom, headName } from "./layout.ts";
 import { keepAliveMs } from "./log-writer.ts";
+import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
+import { readPrices, requestsOf } from "./prices.ts";
+import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
 
 export interface BucketViewOptions {
   readonly objects: Objects;
   readonly platform: Platform;
   readonly cacheFolder?: string;
+  readonly prices?: Partial<BucketPrices>;
 }
 
 const lookMs = 1000;
 const busyTimeoutMs = 10_000;
 
 export async function openBucketView(options: BucketViewOptions): Promise<Store> {
-  const { objects, platform } = options;
+  const { platform } = options;
+  const prices = readPrices(options.prices, "open: bucket.prices");
+  const objects = new CountedObjects(options.objects);
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   const removeAll = async (): Promise<void> => {
     rmSync(folder, { recursive: true, force: true });
@@ -45,7 +51,7 @@ export async function openBucketView(options: BucketViewOptions): Promise<Store>
     const { pageSize } = headFrom(head);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize });
     if (replica.pageCount === 0) throw missing();
-    return viewOf(replica, platform, removeAll);
+    return viewOf(replica, platform, { requests: () => requestsOf(objects.counts, prices), removeAll });
   } catch (error) {
     replica?.close();
     await removeAll();
@@ -58,7 +64,14 @@ function missing(): MillraceError {
   return new MillraceError("store-missing", sentence);
 }
 
-function viewOf(replica: Replica, platform: Platform, removeAll: () => Promise<void>): Store {
+function viewOf(
+  replica: Replica,
+  platform: Platform,
+  {
+    requests,
+    removeAll,
+  }: { readonly requests: () => StoreRequests; readonly removeAll: () => Promise<void> },
+): Store {
   const clock = openStoreClock(platform);
   let session = openCopy(replica);
   let lookedUs = platform.monotonicUs();
@@ -105,6 +118,7 @@ function viewOf(replica: Replica, platform: Platform, removeAll: () => Promise<v
         schemaVersion: readSchemaVersion(session.database, replica.path),
         capabilities: { transactions: false, processes: "one" },
         warnings: [stateOf(replica, platform)],
+        requests: requests(),
       };
     },
     submit: operation("submit"),

@@ -1,26 +1,14 @@
 /**
  * Checkpoints bound the log. The chunks of the file that were written since the last mark are put while commits go on,
  * so that they hold a mixture of moments; the log records since then make it one moment again. The mark is put after
- * everything that may be in the chunks has landed.
- *
- * After a mark, what only older marks need is removed: not before an hour has passed, because a sleeping writer is
- * kept out by the objects in its slots, and never after somebody else's mark was seen.
+ * everything that may be in the chunks has landed. `clean-up.ts` removes what a mark has made needless.
  */
 import { readSync } from "node:fs";
 import { crc32, zstdCompress } from "node:zlib";
+import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import {
-  chunkName,
-  chunkOf,
-  chunkPrefix,
-  logName,
-  logPrefix,
-  markName,
-  markPrefix,
-  numberOf,
-  pagesPerChunk,
-  toJson,
-} from "./layout.ts";
+import { CleanUp } from "./clean-up.ts";
+import { chunkName, markName, pagesPerChunk, toJson } from "./layout.ts";
 import type { Mark } from "./layout.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
@@ -29,11 +17,18 @@ import type { Writer } from "./take-over.ts";
 import type { WalTail } from "./wal-tail.ts";
 
 const checkpointBytes = 128 * 2 ** 20;
+/**
+ * An opener reads the log record by record, so a log of many small records is bounded by their number too: 4 records
+ * for each chunk that a checkpoint would put, so that checkpoints add at most a quarter to the puts of the log.
+ */
+const recordsMin = 1000;
+const recordsMax = 10_000;
+const recordsPerChunk = 4;
+/** After a failure the next try comes after that many records more, not with every commit. */
+const retryRecords = 100;
 /** At the close a mark is worth its requests if the next opener would have to read more than this. */
 const closeRecords = 100;
 const chunksAtOnce = 4;
-const graceMs = 60 * 60_000;
-const removesAtOnce = 200;
 
 export interface CheckpointOptions {
   readonly objects: Objects;
@@ -43,33 +38,61 @@ export interface CheckpointOptions {
   readonly epoch: number;
   readonly log: () => LogWriter;
   readonly tail: () => WalTail;
-  /** A checkpoint that failed is made up for by the next one. */
-  readonly onFailed: (error: unknown) => void;
 }
 
 export class Checkpoints {
   readonly #options: CheckpointOptions;
+  readonly #cleanUp: CleanUp;
   #changed: Set<number>;
   #bytes = 0;
   #running: Promise<void> | null = null;
-  #marks: Mark[];
+  #last: Mark | null;
+  #failed: { readonly error: unknown } | null = null;
+  /** The record from which on a failed checkpoint is tried again. */
+  #retryFrom = 0;
 
   constructor(options: CheckpointOptions) {
     this.#options = options;
-    this.#changed = new Set(options.replica.changedChunks);
-    this.#marks = options.replica.mark === null ? [] : [options.replica.mark];
+    const { objects, platform, replica, log } = options;
+    this.#changed = new Set(replica.changedChunks);
+    this.#last = replica.mark;
+    this.#cleanUp = new CleanUp({ objects, platform, isFenced: () => log().isFenced });
+  }
+
+  /** What people should know: a log that cannot be bounded grows for ever. */
+  warnings(): string[] {
+    if (this.#failed === null) return [];
+    const { error } = this.#failed;
+    const why = error instanceof Error ? error.message : String(error);
+    return [
+      `The last checkpoint or clean-up of the bucket failed, so its log grows (${why}). It is tried again.`,
+    ];
   }
 
   notePages(pages: ReadonlyMap<number, Uint8Array>): void {
     for (const number of pages.keys()) this.#changed.add(Math.floor((number - 1) / pagesPerChunk));
     this.#bytes += pages.size * this.#options.replica.pageSize;
-    if (this.#bytes >= checkpointBytes) this.#options.platform.defer(() => void this.run());
+  }
+
+  /** After each record of the log. */
+  noteRecord(n: number): void {
+    if (this.#running !== null || n < this.#retryFrom) return;
+    const records = n - (this.#last?.from ?? 0);
+    const recordsWorth = Math.max(recordsMin, Math.min(recordsMax, recordsPerChunk * this.#changed.size));
+    if (records >= recordsWorth || this.#bytes >= checkpointBytes)
+      this.#options.platform.defer(() => void this.run());
   }
 
   /** One at a time; a second caller gets the one that runs. */
   run(): Promise<void> {
     this.#running ??= this.#make()
-      .catch((error: unknown) => this.#options.onFailed(error))
+      .then(
+        () => void (this.#failed = null),
+        (error: unknown) => {
+          this.#failed = { error };
+          this.#retryFrom = this.#options.log().n + retryRecords;
+        },
+      )
       .finally(() => (this.#running = null));
     return this.#running;
   }
@@ -77,20 +100,20 @@ export class Checkpoints {
   async close(): Promise<void> {
     await this.#running;
     const { n, isFenced } = this.#options.log();
-    if (!isFenced && n - (this.#marks.at(-1)?.from ?? 0) > closeRecords) await this.run();
+    if (!isFenced && n - (this.#last?.from ?? 0) > closeRecords) await this.run();
   }
 
   async #make(): Promise<void> {
-    const { objects, platform, writer, epoch, log, tail } = this.#options;
-    const { n: from, digest, pageCount } = log();
-    const last = this.#marks.at(-1);
-    if (from === (last?.from ?? 0)) return;
+    const { platform, writer, epoch, log, tail } = this.#options;
+    const { n: from, digest, pageCount, isFenced } = log();
+    if (isFenced || from === (this.#last?.from ?? 0)) return;
     const changed = this.#changed;
+    const bytes = this.#bytes;
     this.#changed = new Set();
     this.#bytes = 0;
     try {
       tail().cut(true);
-      const chunks = [...(last?.chunks ?? [])];
+      const chunks = [...(this.#last?.chunks ?? [])];
       for (let no = chunks.length; no * pagesPerChunk < pageCount; no++) changed.add(no);
       await this.#putChunks(changed, from, chunks);
       await log().whenLanded();
@@ -98,12 +121,28 @@ export class Checkpoints {
       const { id, note } = writer;
       const at = platform.now();
       const mark: Mark = { from, through, epoch, writer: id, note, digest, at, pageCount, chunks };
-      if ((await objects.put(markName(through), toJson(mark), true)) === "stored") this.#marks.push(mark);
+      await this.#putMark(mark);
+      this.#last = mark;
     } catch (error) {
       for (const no of changed) this.#changed.add(no);
+      this.#bytes += bytes;
       throw error;
     }
-    await this.#cleanUp();
+    await this.#cleanUp.run(this.#last);
+  }
+
+  async #putMark(mark: Mark): Promise<void> {
+    const { objects } = this.#options;
+    const name = markName(mark.through);
+    const bytes = toJson(mark);
+    if ((await objects.put(name, bytes, true)) === "stored") return;
+    const there = await objects.get(name);
+    // Our own bytes: the reply of an earlier try was lost.
+    if (there !== null && Buffer.compare(there, bytes) === 0) return;
+    throw new MillraceError(
+      "store-fenced",
+      `Another process has made the checkpoint ${name} of this bucket.`,
+    );
   }
 
   async #putChunks(
@@ -116,7 +155,7 @@ export class Checkpoints {
     const left = [...changed].sort((a, b) => a - b);
     const lane = async (): Promise<void> => {
       for (let no = left.shift(); no !== undefined; no = left.shift()) {
-        const raw = Buffer.alloc(size);
+        const raw = Buffer.allocUnsafeSlow(size);
         const got = readSync(replica.descriptor, raw, 0, size, no * size);
         const bytes = await compressed(raw.subarray(0, got));
         await objects.put(chunkName(no, from), bytes, false);
@@ -125,52 +164,9 @@ export class Checkpoints {
     };
     await Promise.all(Array.from({ length: chunksAtOnce }, lane));
   }
-
-  /** Removes what neither the newest mark past its grace needs, nor the one before it. */
-  async #cleanUp(): Promise<void> {
-    const oldFrom = this.#options.platform.now() - graceMs;
-    const past = this.#marks.filter(({ at }) => at <= oldFrom);
-    const oldest = past.at(-2);
-    if (oldest === undefined) return;
-    this.#marks = this.#marks.slice(this.#marks.indexOf(oldest));
-    const isNamed = (no: number, label: number): boolean => oldest.chunks[no]?.[0] === label;
-    const isOldChunk = (name: string): boolean => {
-      const { no, n } = chunkOf(name);
-      return n <= oldest.from && !isNamed(no, n);
-    };
-    if (!(await this.#removeFrom(logPrefix, null, (name) => name <= logName(oldest.from)))) return;
-    if (!(await this.#removeFrom(chunkPrefix, null, isOldChunk))) return;
-    await this.#removeFrom(markPrefix, markName(oldest.through), () => true);
-  }
-
-  /** False: somebody else has made a mark, and this writer removes nothing more. */
-  async #removeFrom(
-    prefix: string,
-    start: string | null,
-    isOld: (name: string) => boolean,
-  ): Promise<boolean> {
-    const { objects } = this.#options;
-    for (let after = start; ;) {
-      const { names, isLast } = await objects.list(prefix, after);
-      const old = names.filter(isOld);
-      for (let at = 0; at < old.length; at += removesAtOnce) {
-        if (!(await this.#isNewest())) return false;
-        await objects.remove(old.slice(at, at + removesAtOnce));
-      }
-      // Log records are listed in their order: behind the first that stays all stay.
-      if (isLast || (prefix === logPrefix && old.length < names.length)) return true;
-      after = names.at(-1) as string;
-    }
-  }
-
-  async #isNewest(): Promise<boolean> {
-    if (this.#options.log().isFenced) return false;
-    const { names } = await this.#options.objects.list(markPrefix, null);
-    return names[0] === undefined || numberOf(names[0]) === this.#marks.at(-1)?.through;
-  }
 }
 
-function compressed(raw: Uint8Array): Promise<Uint8Array> {
+export function compressed(raw: Uint8Array): Promise<Uint8Array> {
   return new Promise((resolve, reject) =>
     zstdCompress(raw, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
   );

@@ -50,6 +50,8 @@ export interface LogWriterOptions {
   readonly callTimeoutMs: number;
   /** Told of the pages of each commit, before they are put. */
   readonly onPages: (pages: ReadonlyMap<number, Uint8Array>) => void;
+  /** Told of each record that has landed. */
+  readonly onRecord: (n: number) => void;
 }
 
 interface Wait {
@@ -224,6 +226,7 @@ export class LogWriter implements Landing {
     this.n = n;
     this.digest = digest;
     this.#land(position);
+    this.#options.onRecord(n);
     return isLast;
   }
 
