@@ -39,7 +39,6 @@ import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
 import { luaOf } from "./lua/lua-module.ts";
-import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
 import { parkedLua } from "./lua/parked.ts";
 import { passOnLua } from "./lua/pass-on.ts";
@@ -103,7 +102,6 @@ export const libraryModules: readonly string[] = [
     claimLanesLua,
     claimLua,
     settleLua,
-    oneJobLua,
     lapLua,
     changeLua,
     readLua,

@@ -273,7 +273,7 @@ describe("the same jobs by either road leave the same keys", () => {
     expect(await endMany(jobs, { laneKey: "any" })).toEqual({ ok: 40, already: 2 });
   });
 
-  test("alone in its lap or handed over to the claim behind it, as far as one job has a road of its own", async () => {
+  test("at the submit of one job, alone or in one call with the claim after it", async () => {
     const platform = createHeldPlatform();
     const [waits, taken] = [`waits-${++drawn}`, `taken-${drawn}`];
     const open = (place: typeof plain, prefix: string): Promise<Store> =>

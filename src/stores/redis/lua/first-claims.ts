@@ -37,11 +37,9 @@ local function templateOf(c, route, owner, isStarted, flags)
   return t
 end
 
-local function firstKey(route, owner, isStarted) return (isStarted and "s" or "w") .. owner .. US .. route end
-
 -- flags: what the jobs have beyond plain ones.
 local function prepareFirst(c, route, owner, endsAt, isStarted, flags)
-  local key = flags .. firstKey(route, owner, isStarted)
+  local key = flags .. (isStarted and "s" or "w") .. owner .. US .. route
   local t = recall(c, key)
   if not t then
     t = templateOf(c, route, owner, isStarted, flags)

@@ -11,8 +11,6 @@ export const lapLua = String.raw`
 redis.register_function("mr1_lap", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local short = oneJob(c)
-  if short then return short end
   local answers, last = {}, #args
   while c.i <= last do
     local operation, length = OPERATIONS[nextArg(c)], nextNumber(c)
