@@ -1,7 +1,7 @@
 /**
  * The objects of a bucket under measurement. A place of the bench is `KIND+LATENCY:FOLDER`, such as
- * `memory+50:/folder`. Objects in memory are read from the folder at the opening and written to it at the close, so that
- * one process can fill them for the next.
+ * `memory+50:/folder`. Objects in memory are read from the folder at the opening and written to it at the close, so
+ * that one process can fill them for the next.
  */
 import { nodePlatform } from "../src/platform/node-platform.ts";
 import { openFiles } from "../src/stores/bucket/objects/files.ts";

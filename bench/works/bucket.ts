@@ -1,4 +1,4 @@
-/** What only a bucket is asked: how soon it acknowledges, what a steady load costs, how soon it opens and is taken over. */
+/** What only a bucket is asked: how soon it acknowledges, opens and is taken over, and what a steady load costs. */
 import { collectGarbage, nowMs, waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 import { percentile } from "../figures.ts";

@@ -64,7 +64,8 @@ export interface StoreOptions {
   };
   /**
    * A bucket: what to do if another process writes to it (stand by and take over when it is gone, the default; take it
-   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take; what a request costs, and a GiB in a month.
+   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take; what a
+   * request costs, and a GiB in a month.
    */
   bucket?: {
     whenHeld?: "take" | "wait" | "refuse";

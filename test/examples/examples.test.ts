@@ -80,10 +80,7 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^failed: shrink\.7, shrink\.207, shrink\.407, shrink\.607, shrink\.807$/,
     /^the flow: completed$/,
   ],
-  "race-flow.ts": [
-    /^\{ buy: 'bought for 40' \}$/,
-    /^the third ended as cancelled \(the flow has no more use for it\)/,
-  ],
+  "race-flow.ts": [/^\{ buy: 'bought for 40' \}$/, /^the third ended as cancelled \(not-needed\)/],
   "testing-your-jobs.ts": [
     /^the welcome waits/,
     /^the first attempt failed/,
