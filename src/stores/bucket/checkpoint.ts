@@ -8,7 +8,7 @@ import { crc32, zstdCompress } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { CleanUp } from "./clean-up.ts";
-import { chunkName, markName, pagesPerChunk, toJson } from "./layout.ts";
+import { chunkName, markName, pagesPerChunk, markBytes } from "./layout.ts";
 import type { Mark } from "./layout.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
@@ -142,7 +142,7 @@ export class Checkpoints {
   async #putMark(mark: Mark): Promise<void> {
     const { objects } = this.#options;
     const name = markName(mark.through);
-    const bytes = toJson(mark);
+    const bytes = markBytes(mark);
     if ((await objects.put(name, bytes, true)) === "stored") return;
     const there = await objects.get(name);
     // Our own bytes: the reply of an earlier try was lost.
