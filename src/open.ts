@@ -13,6 +13,7 @@ import { checkNamespace, fileOfNamespace, placeOfNamespace } from "./model/names
 import { checkNodeVersion } from "./model/node-version.ts";
 import { nodePlatform, nodeVersion } from "./platform/node-platform.ts";
 import type { Platform } from "./platform/platform.ts";
+import type { Objects } from "./stores/bucket/objects/objects.ts";
 import type { Store } from "./store/store.ts";
 
 /** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`; buckets follow. */
@@ -110,10 +111,9 @@ async function openBucket(platform: Platform, url: string, options: StoreOptions
   if (options.durability === "relaxed")
     throw new MillraceError("durability-refused", "A bucket is always strict; leave durability out.");
   const { view = false, whenHeld, cacheFolder, callTimeout, prices } = options.bucket ?? {};
-  const { openFiles } = await import("./stores/bucket/objects/files.ts");
   const { openBucketView } = await import("./stores/bucket/bucket-view.ts");
   const { openBucketStore } = await import("./stores/bucket/bucket-store.ts");
-  const objects = await openFiles(folderOfUrl(url), platform);
+  const objects = await openObjects(platform, url);
   const given = {
     objects,
     platform,
@@ -127,6 +127,12 @@ async function openBucket(platform: Platform, url: string, options: StoreOptions
         ...callTimeoutOf(callTimeout, "bucket"),
         ...(whenHeld === undefined ? {} : { whenHeld }),
       });
+}
+
+/** The objects of a bucket by its URL, for commands that work on them instead of the store. */
+export async function openObjects(platform: Platform, url: string): Promise<Objects> {
+  const { openFiles } = await import("./stores/bucket/objects/files.ts");
+  return openFiles(folderOfUrl(url), platform);
 }
 
 /** `file:///var/jobs`; a relative folder has no place in such a URL. */

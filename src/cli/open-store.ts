@@ -48,12 +48,16 @@ export function shownUrl(url: string): string {
   return `${scheme}${address}${parts.join("")}`;
 }
 
+export function isBucketUrl(url: string): boolean {
+  return /^file:/i.test(url);
+}
+
 /**
  * A command must never push aside the process that writes to a bucket, so it looks at a view of it unless it is told to
  * take it over.
  */
 function bucketOptions({ options }: Call, url: string): MillraceOptions {
-  if (!/^file:/i.test(url)) return {};
+  if (!isBucketUrl(url)) return {};
   return { bucket: options.has("take") ? { whenHeld: "take" } : { view: true } };
 }
 

@@ -168,6 +168,7 @@ describe("help and version", () => {
       "webhooks",
       "duties",
       "doctor",
+      "restore",
       "migrate",
       "version",
       "help",

@@ -16,7 +16,7 @@ import { makeCacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
 import { noteOf, untilFree } from "./held.ts";
 import type { WhenHeld } from "./held.ts";
-import { headFrom, headName, layoutVersion, toJson } from "./layout.ts";
+import { headFrom, headName, layoutVersion, headBytes } from "./layout.ts";
 import type { Head } from "./layout.ts";
 import { LogWriter } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
@@ -150,7 +150,7 @@ async function readHead(objects: Objects, platform: Platform): Promise<Head> {
   const found = await objects.get(headName);
   if (found !== null) return headFrom(found);
   const head: Head = { layout: layoutVersion, pageSize, madeAt: platform.now() };
-  const bytes = toJson(head);
+  const bytes = headBytes(head);
   await objects.put(headName, bytes, true);
   if ((await objects.put(headName, bytes, true)) === "stored") {
     const sentence =

@@ -50,17 +50,16 @@ export class Replica {
     this.#file = openSync(path, "w+");
   }
 
-  /** `until`: the last record to apply; for a restore by hand. */
+  /** `until` and `mark`: the last record to apply and where to begin; for a restore by hand. */
   static async restore(
     objects: Objects,
-    { path, pageSize, until = null }: { path: string; pageSize: number; until?: number | null },
+    { path, pageSize, until = null, mark }: RestoreOptions,
   ): Promise<Replica> {
     const replica = new Replica(objects, path, pageSize);
     try {
-      for (let tries = 1; !(await replica.#readWhole(until)); tries++) {
+      for (let tries = 1; !(await replica.#readWhole(until, mark)); tries++) {
         if (tries < restoresMax) continue;
-        const sentence = `Objects of the bucket vanished ${tries} times while it was read. Look for a lifecycle rule that deletes objects.`;
-        throw new MillraceError("store-unavailable", sentence);
+        throw vanished();
       }
       return replica;
     } catch (error) {
@@ -84,8 +83,11 @@ export class Replica {
       const found = await Promise.all(gets);
       const end = found.findIndex((bytes) => bytes === null);
       const first = this.n + 1;
-      for (const [at, bytes] of (end < 0 ? found : found.slice(0, end)).entries())
-        this.#apply(decodeRecord(first + at, bytes as Uint8Array));
+      for (const [at, bytes] of (end < 0 ? found : found.slice(0, end)).entries()) {
+        const record = decodeRecord(first + at, bytes as Uint8Array);
+        if (record.kind !== "restored") this.#apply(record);
+        else if (!(await this.#beginFrom(restoredMark(record)))) throw vanished();
+      }
       if (end >= 0 || room === 0) return this.n - before;
     }
   }
@@ -95,22 +97,30 @@ export class Replica {
   }
 
   /** False if something was removed while it was read: a newer mark has what is needed. */
-  async #readWhole(until: number | null): Promise<boolean> {
-    this.mark = await newestMark(this.#objects, until);
-    const { mark } = this;
-    this.changedChunks.clear();
-    ftruncateSync(this.#file, 0);
-    this.n = mark?.from ?? 0;
-    this.epoch = mark?.epoch ?? 0;
-    this.digest = mark?.digest ?? noChain;
-    this.writer = mark?.writer ?? "";
-    this.writerNote = mark?.note ?? "";
-    this.isFree = mark === null;
-    if (mark !== null && !(await this.#readChunks(mark))) return false;
-    this.pageCount = mark?.pageCount ?? 0;
+  async #readWhole(until: number | null, given?: Mark | null): Promise<boolean> {
+    const mark = given === undefined ? await newestMark(this.#objects, until) : given;
+    if (!(await this.#beginFrom(mark))) return false;
     await this.catchUp(until);
     if (this.n < (mark?.through ?? 0)) return false;
     fdatasyncSync(this.#file);
+    return true;
+  }
+
+  /** The file becomes what the mark says, without the log after it. False if a chunk is gone. */
+  async #beginFrom(mark: Mark | null): Promise<boolean> {
+    this.mark = mark;
+    this.changedChunks.clear();
+    ftruncateSync(this.#file, 0);
+    this.n = mark?.from ?? 0;
+    this.epoch = Math.max(this.epoch, mark?.epoch ?? 0);
+    this.digest = mark?.digest ?? noChain;
+    this.writer = mark?.writer ?? "";
+    this.writerNote = mark?.note ?? "";
+    this.writerAt = mark?.at ?? 0;
+    // A restore leaves no writer.
+    this.isFree = this.writerNote === "";
+    if (mark !== null && !(await this.#readChunks(mark))) return false;
+    this.pageCount = mark?.pageCount ?? 0;
     return true;
   }
 
@@ -158,6 +168,25 @@ export class Replica {
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, at + written);
   }
+}
+
+interface RestoreOptions {
+  readonly path: string;
+  readonly pageSize: number;
+  readonly until?: number | null;
+  /** Null: from the first record of the log on. Without it, from the newest mark that fits. */
+  readonly mark?: Mark | null;
+}
+
+/** A restore was the last record that the file is made from: its mark, whose own digest it could not know. */
+function restoredMark({ n, note, digest }: LogRecord): Mark {
+  return { ...(JSON.parse(note) as Mark), from: n, through: n, digest };
+}
+
+function vanished(): MillraceError {
+  const sentence =
+    "Objects of the bucket vanished while it was read. Look for a lifecycle rule that deletes objects; millrace doctor names what is missing.";
+  return new MillraceError("store-unavailable", sentence);
 }
 
 /** The newest mark, or the newest one from which a restore up to this record can begin. */
