@@ -7,6 +7,7 @@ import type { Millrace } from "../client/millrace.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
 import { MillraceError } from "../model/error.ts";
 import { openMillraceOn, sqlitePath, urlInNamespace } from "../open.ts";
+import { isBucketUrl } from "../stores/bucket/bucket-url.ts";
 import type { Call } from "./command.ts";
 import { readStoreVersion } from "./store-version.ts";
 
@@ -46,10 +47,6 @@ export function shownUrl(url: string): string {
     return value === null ? [] : [` in the ${name} ${value}`];
   });
   return `${scheme}${address}${parts.join("")}`;
-}
-
-export function isBucketUrl(url: string): boolean {
-  return /^file:/i.test(url);
 }
 
 /**

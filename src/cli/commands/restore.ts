@@ -2,12 +2,13 @@
  * `millrace restore`: puts the store of a bucket back to the end of an earlier record of its log, into a SQLite file or
  * the bucket itself. Without `--yes` it says what it would throw away, and writes nothing.
  */
-import { openObjects, sqlitePath } from "../../open.ts";
+import { openBucketObjects, sqlitePath } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Objects } from "../../stores/bucket/objects/objects.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
-import { isBucketUrl, shownUrl, storeUrl } from "../open-store.ts";
+import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
+import { shownUrl, storeUrl } from "../open-store.ts";
 import { formatTable } from "../format-table.ts";
 import { formatInstant } from "../format-time.ts";
 import { toJson } from "../print-json.ts";
@@ -44,7 +45,7 @@ export const restore: Command = {
       throw wrong("--to writes a file and --yes the bucket: give one of them");
     if (!options.has("list") && !options.has("until") && !options.has("to"))
       throw wrong("give --until with a record or a time, or --list to see them");
-    const objects = await openObjects(platform, url);
+    const objects = await openBucketObjects(platform, url);
     try {
       if (options.has("list")) return await list(call, objects);
       const until = await readUntil(options, objects, platform);

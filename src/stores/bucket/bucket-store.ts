@@ -21,6 +21,7 @@ import type { Head } from "./layout.ts";
 import { LogWriter } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
+import { retrying } from "./objects/retrying.ts";
 import { readPrices, requestsOf } from "./prices.ts";
 import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
@@ -49,7 +50,8 @@ const defaultCallTimeoutMs = 30_000;
 export async function openBucketStore(options: BucketOptions): Promise<Store> {
   const { platform, whenHeld = "wait", callTimeoutMs = defaultCallTimeoutMs } = options;
   const prices = readPrices(options.prices, "open: bucket.prices");
-  const objects = new CountedObjects(options.objects);
+  const counted = new CountedObjects(options.objects);
+  const objects = retrying(counted, platform);
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   let replica: Replica | null = null;
   try {
@@ -62,7 +64,7 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     };
     const epoch = await takeOver(objects, replica, writer, platform);
     return await openWriter(
-      { ...options, objects, prices, callTimeoutMs },
+      { ...options, objects, counted, prices, callTimeoutMs },
       { folder, replica, writer, epoch },
     );
   } catch (error) {
@@ -81,7 +83,7 @@ interface Opened {
 }
 
 interface WriterOptions extends BucketOptions {
-  readonly objects: CountedObjects;
+  readonly counted: CountedObjects;
   readonly prices: BucketPrices;
   readonly callTimeoutMs: number;
 }
@@ -90,7 +92,7 @@ async function openWriter(
   options: WriterOptions,
   { folder, replica, writer, epoch }: Opened,
 ): Promise<Store> {
-  const { objects, prices, platform, callTimeoutMs } = options;
+  const { objects, counted, prices, platform, callTimeoutMs } = options;
   const opened: { log?: LogWriter; tail?: WalTail } = {};
   const log = (): LogWriter => opened.log as LogWriter;
   const tail = (): WalTail => opened.tail as WalTail;
@@ -103,7 +105,8 @@ async function openWriter(
       open(database) {
         opened.tail = new WalTail(database, replica.path);
         opened.log = new LogWriter({
-          ...{ objects, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
+          // It waits in a way of its own: callers are answered while its put is tried again.
+          ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
           ...{ n: replica.n, digest: replica.digest },
           onPages: (pages) => checkpoints.notePages(pages),
           onRecord: (n) => checkpoints.noteRecord(n),
@@ -122,7 +125,7 @@ async function openWriter(
         durability: "strict",
         acknowledged: "An acknowledged call has landed in the bucket.",
         warnings: checkpoints.warnings(),
-        requests: requestsOf(objects.counts, prices),
+        requests: requestsOf(counted.counts, prices),
       };
     },
     inTransaction() {
@@ -152,7 +155,9 @@ async function readHead(objects: Objects, platform: Platform): Promise<Head> {
   const head: Head = { layout: layoutVersion, pageSize, madeAt: platform.now() };
   const bytes = headBytes(head);
   await objects.put(headName, bytes, true);
-  if ((await objects.put(headName, bytes, true)) === "stored") {
+  // Other bytes: a put that finds its own ones after a lost reply counts as stored.
+  const others = headBytes({ ...head, madeAt: head.madeAt + 1 });
+  if ((await objects.put(headName, others, true)) === "stored") {
     const sentence =
       "This object storage ignores the condition of a put-if-absent, so it cannot keep a second writer out. Use one with conditional writes.";
     throw new MillraceError("durability-refused", sentence);
