@@ -43,7 +43,7 @@ end
 -- Nothing of a lane stands among the open ones.
 local function hideLane(c, record)
   local gone = { openEntry(record.key, record.handle) }
-  for i, entry in ipairs(lineAfter(c, record.key, nil, LOOKED_AT_ONCE)) do
+  for i, entry in ipairs(lineAfter(c, record.key, nil, num(LOOKED_AT_ONCE))) do
     local _, h = inLine(record.key, entry)
     gone[i + 1] = openEntry(record.key, h)
   end

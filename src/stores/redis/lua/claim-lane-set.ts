@@ -85,7 +85,7 @@ end
 -- have the turn that it has.
 local function placeIn(s, text, h)
   local endingAt = #h + PLACE_LENGTH + 2
-  if find(text, h, 1, true) ~= 1 or byte(text, #h + 1) ~= US_BYTE then return nil end
+  if find(text, h, 1, true) ~= 1 then return nil end
   if find(text, s.ending, endingAt, true) ~= endingAt or #text ~= endingAt + #s.ending - 1 then
     local turn = s.byTurn and match(text, "^\31[^\31]*\31(%d+)\31$", endingAt)
     if not turn then return nil end
@@ -122,9 +122,10 @@ end
 
 -- The next job of a lane is its first.
 local function setNext(s, lane, place, h, route)
-  local position = s.byTurn and s.next or rankAt(s, place)
-  add2(s.records, lane, h .. US .. place .. US .. route .. US .. s.nextText .. US)
-  push2(s.come, route, s.byTurn and s.nextText or s.scores[place], openEntry(lane, h))
+  local position, records, open = s.byTurn and s.next or rankAt(s, place), s.records, s.come[route] or newList(s.come, route)
+  local n, z = #records, #open
+  records[n + 1], records[n + 2] = lane, h .. US .. place .. US .. route .. US .. s.nextText .. US
+  open[z + 1], open[z + 2] = s.byTurn and s.nextText or s.scores[place], openEntry(lane, h)
   local isFirst = position < s.boundAt or position == s.boundAt and h < s.boundHandle
   if route == s.route and isFirst then s.boundAt, s.boundHandle = position, h end
 end
@@ -156,7 +157,7 @@ end
 local function takeFirstOf(c, s, i, place)
   local h, lane, kind = s.handles[i], s.lanes[i], s.kinds[i]
   local entry = lineEntry(lane, place, h, s.route)
-  local after, nextPlace, nextHandle, route = lineAfter(c, lane, entry, 1)[1], nil, nil, nil
+  local after, nextPlace, nextHandle, route = lineAfter(c, lane, entry, "1")[1], nil, nil, nil
   if after then
     nextPlace, nextHandle, route = inLine(lane, after)
     if not isOfOrder(c, s, route) then return false end

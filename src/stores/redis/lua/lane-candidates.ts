@@ -128,7 +128,7 @@ local function nextOf(c, p, lane, entry)
   local line = p.lines[lane]
   if not line then
     p.lines[lane] = true
-    local found = lineAfter(c, lane, entry, 1)[1]
+    local found = lineAfter(c, lane, entry, "1")[1]
     return found and candidateIn(lane, found)
   end
   if line == true then
@@ -137,7 +137,7 @@ local function nextOf(c, p, lane, entry)
   end
   line.i = line.i + 1
   if not line.list[line.i] and not line.isEmpty then
-    local found = lineAfter(c, lane, entry, line.size)
+    local found = lineAfter(c, lane, entry, num(line.size))
     line.list, line.i, line.isEmpty, line.size = {}, 1, #found < line.size, min(line.size * 4, p.wanted)
     for i, each in ipairs(found) do line.list[i] = candidateIn(lane, each) end
     readCandidates(c, line.list)

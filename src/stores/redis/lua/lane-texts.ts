@@ -23,17 +23,19 @@ local function scoreIn(text) return sub(text, 1, 1) == "1" and sub(text, 2, 17) 
 
 local function lineEntry(lane, place, h, route) return lane .. US .. place .. h .. US .. route end
 
--- The job of an entry in the line of a lane.
+-- Place, handle and route in an entry of the line of a lane.
 local function inLine(lane, entry)
-  local place, h = match(entry, "^(%d*)(%l%d+)\31", #lane + 2)
-  return place or "", h or "", match(entry, "[^\31]*$")
+  local placeAt = #lane + 2
+  local handleAt = placeAt + PLACE_LENGTH
+  local stop = find(entry, US, handleAt, true) or #entry + 1
+  return sub(entry, placeAt, handleAt - 1), sub(entry, handleAt, stop - 1), sub(entry, stop + 1)
 end
 
 local function openEntry(lane, handle) return handle .. US .. lane end
 
--- Entries in the line of a lane after this one, or from the first.
+-- Entries in the line of a lane after this one, or from the first. most: as text.
 local function lineAfter(c, lane, entry, most)
   local from, stop = entry and "(" .. entry or "[" .. lane .. US, "(" .. lane .. AFTER_US
-  return call("ZRANGE", c.k.line, from, stop, "BYLEX", "LIMIT", "0", num(most))
+  return call("ZRANGE", c.k.line, from, stop, "BYLEX", "LIMIT", "0", most)
 end
 `;

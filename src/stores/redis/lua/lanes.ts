@@ -189,7 +189,7 @@ local function takePlace(c, record, places)
 end
 
 local function firstInLine(c, lane)
-  local entry = lineAfter(c, lane, nil, 1)[1]
+  local entry = lineAfter(c, lane, nil, "1")[1]
   if not entry then return nil end
   local place, h, route = inLine(lane, entry)
   return { place = place, handle = h, route = route }
