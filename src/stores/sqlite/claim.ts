@@ -9,6 +9,7 @@
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
 import { leasedFields } from "../../store/job-fields.ts";
+import { choosePath } from "../../store/paths.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import type { Admission } from "../../store/rules/admit.ts";
@@ -16,7 +17,6 @@ import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { earlier } from "../../store/rules/timer.ts";
-import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { count, tellAlike, tellMove } from "../../store/rules/telling.ts";
 import type { ToldBundle } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
@@ -31,6 +31,7 @@ import { LanePick } from "./claim-lanes.ts";
 import { hasOpenLane } from "./lanes.ts";
 import { nextKeyClock } from "./key-gates.ts";
 import { columns, handedOut, lowestFenceOf, readHolds, readLeased, readListed } from "./leased-columns.ts";
+import { sqlitePaths } from "./paths.ts";
 import { readLanedRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
@@ -76,12 +77,13 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   let more = false;
   let bytesLeft = request.inputBytesMax ?? Infinity;
   const laned = readLanedRoutes(statements);
-  const isByLanes = (routes: readonly number[]): boolean => routes.some((route) => laned.has(route));
-  const lanes = laned.size > 0 && request.offers.some(({ routes }) => isByLanes(routes));
+  const isByLanes = (routes: readonly number[]): boolean =>
+    choosePath(sqlitePaths.claim, routes, laned) === "lanes";
+  const lanes = request.offers.some(({ routes }) => isByLanes(routes));
   const admission = openAdmission(step, lanes);
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
-    if (admission !== null && lanes && isByLanes(routes)) {
+    if (admission !== null && isByLanes(routes)) {
       // A claim that has its bytes leaves lanes to the next one.
       if (bytesLeft <= 0) {
         more ||= hasOpenLane(statements, routes);
@@ -197,7 +199,7 @@ function leaseRows(
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
     const isStarted = jobs.length < starts;
-    if (readHolds(row) === uniqueHolds.started) {
+    if (choosePath(sqlitePaths.lease, readHolds(row)) === "general") {
       jobs.push(leaseGeneral(step, job.seq, { owner, leaseMs, starts: isStarted }));
       continue;
     }

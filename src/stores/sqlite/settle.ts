@@ -7,13 +7,15 @@
  * other settle of the call.
  */
 import assert from "node:assert/strict";
+import type { Finish } from "../../model/change.ts";
 import type { JobRow } from "../../store/job-fields.ts";
+import { choosePath } from "../../store/paths.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
-import { isPlainSettle } from "../../store/plain.ts";
 import type { Effects } from "../../store/records.ts";
 import { settle as settleRow } from "../../store/rules/change.ts";
 import { isLeased, settleRefusal } from "../../store/rules/guard.ts";
 import { passOnEnds, writeChange } from "./flows.ts";
+import { sqlitePaths } from "./paths.ts";
 import { hasLanes } from "./routes.ts";
 import { readEdges, readLive, readLiveStates, readNamed } from "./rows.ts";
 import type { Member } from "./rows.ts";
@@ -37,15 +39,15 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
   const answers = settles.map((settle): SettleAnswer => {
     // Whoever names the job again finds it as this settle leaves it.
     const job = jobs.take(settle.seq);
-    const isPlain = isPlainSettle(settle);
-    if (isPlain && job !== undefined && isLeased(job, settle)) {
-      const member = job.waits === null ? undefined : members.get(job.seq);
-      const end: End = { lease: job, next: settle.next, attempts: settle.attempts };
+    const path = choosePath(sqlitePaths.settle, settle, job?.waits ?? null);
+    if (path !== "general" && job !== undefined && isLeased(job, settle)) {
+      const end: End = { lease: job, next: settle.next as Finish, attempts: settle.attempts };
+      const member = path === "set" ? undefined : members.get(job.seq);
       ends.push(member === undefined ? end : { ...end, member });
       return ok;
     }
     flush();
-    return settleGeneral(step, settle, isPlain ? undefined : (job as JobRow | undefined));
+    return settleGeneral(step, settle, path === "general" ? (job as JobRow | undefined) : undefined);
   });
   flush();
   flushTargets(step);
@@ -96,7 +98,7 @@ function readSettled(step: Step, settles: readonly Settle[]): LeasesBySeq {
   const others: number[] = [];
   for (let place = 0; place < settles.length; place++) {
     const settle = settles[place] as Settle;
-    (isPlainSettle(settle) ? ends : others).push(settle.seq);
+    (choosePath(sqlitePaths.settle, settle, null) === "general" ? others : ends).push(settle.seq);
   }
   const rows = readLeases(step, ends);
   // A lane and edges are part of the spec, which is read for those that have them.

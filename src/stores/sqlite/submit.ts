@@ -2,12 +2,13 @@
  * Submit: the first step of a job's life. A unit is written whole or not at all; one refused unit leaves the others
  * alone.
  *
- * Plain jobs (store/plain.ts) cannot be refused and meet nobody: they go straight into the set of new jobs
- * (insert.ts). The rest is looked up one by one, in order, so that jobs of one unit may also meet each other
- * (submit-general.ts).
+ * Plain jobs (store/plain.ts) cannot be refused and have no conflict: they go straight into the set of new jobs
+ * (insert.ts). The rest is looked up one by one, in order, so that a job of a unit may also conflict with another one
+ * of the same unit (submit-general.ts).
  */
 import { queueGateKey } from "../../model/gate.ts";
-import { areAlikeJobs, isGrowth, isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
+import { choosePath } from "../../store/paths.ts";
+import { areAlikeJobs, isGrowth, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
@@ -16,6 +17,7 @@ import type { ToldBundle } from "../../store/rules/telling.ts";
 import { isDocAt, putDoc } from "./docs.ts";
 import { growFlow } from "./flows.ts";
 import { readDrainingGates } from "./gates.ts";
+import { sqlitePaths } from "./paths.ts";
 import { keepRoute } from "./routes.ts";
 import { nextSeq } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -72,7 +74,7 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   for (let place = 0; place < jobs.length; place++) {
     const job = jobs[place] as NewJob;
     const isRefused = draining.size > 0 && draining.has(queueGateKey(job.queue));
-    if (!isRepeat && !isRefused && isPlainJob(job)) {
+    if (!isRepeat && !isRefused && choosePath(sqlitePaths.submit, job) === "set") {
       submitPlain(step, job);
       continue;
     }
