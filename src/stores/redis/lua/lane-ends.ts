@@ -1,6 +1,6 @@
 /**
  * Jobs with lanes that ended as a set give back what they held of the gates of their keys. Most have one gate, of which
- * nothing but a count is kept; a gate about which more is known moves as after any other change (parked.ts).
+ * nothing but a count is kept; a gate about which more is known moves as after any other change (waiting-lanes.ts).
  */
 
 export const laneEndsLua = String.raw`
@@ -47,9 +47,9 @@ end
 
 -- Gates of which a permit came back, and at which lanes wait, are opened.
 local function noteWakes(c, work, keys)
-  if #keys == 0 or call("EXISTS", c.k.parked) == 0 then return end
+  if #keys == 0 or call("EXISTS", c.k.waits) == 0 then return end
   for _, key in ipairs(keys) do
-    local found = call("ZRANGE", c.k.parked, "[" .. key .. US, "+", "BYLEX", "LIMIT", "0", "1")[1]
+    local found = call("ZRANGE", c.k.waits, "[" .. key .. US, "+", "BYLEX", "LIMIT", "0", "1")[1]
     if found and find(found, key .. US, 1, true) == 1 then work.wakes[key] = true end
   end
 end
@@ -86,8 +86,8 @@ local function dropOnes(c, back)
   return dropped
 end
 
--- Ends as a set of jobs of these routes that have gates of keys. Where lanes of such a route are open, their first jobs may
--- go on; a lane whose first job is of another route was told of when it came to show that.
+-- Ends as a set of jobs of these routes that have gates of keys. If lanes of such a route are open, their first jobs may
+-- go on; a lane whose first job is of another route was told of when it got that job.
 local function freeGates(c, routes)
   local work, back = workOf(c), c.back
   c.back = nil
@@ -98,8 +98,8 @@ local function freeGates(c, routes)
     returnHeld(c, work, keys, freed, dropped > 0)
   end
   for route in pairs(routes) do
-    if call("EXISTS", c.k.open .. route) == 1 then push(c, "shown", route) end
+    if call("EXISTS", c.k.open .. route) == 1 then noteOpen(c, route) end
   end
-  tellShown(c)
+  tellOpened(c)
 end
 `;

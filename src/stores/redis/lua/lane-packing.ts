@@ -31,7 +31,7 @@ local function readLaned(spec, route)
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
 end
 
--- Lane, step and gates in what a submit sends of the single job. last: what the one before had before its lane, which is the
+-- Lane and gates in what a submit sends of the single job. last: what the one before had before its lane, which is the
 -- same for most.
 local function laneInBody(body, last)
   if find(body, last.before, 1, true) ~= 1 then last.before = match(body, "${beforeLane}") end
@@ -39,6 +39,6 @@ local function laneInBody(body, last)
   local stop = find(body, US, at, true)
   local stepEnd = find(body, US, stop + 1, true)
   local gatesEnd = find(body, US, stepEnd + 1, true)
-  return sub(body, at, stop - 1), sub(body, stop + 1, stepEnd - 1), sub(body, stepEnd + 1, gatesEnd - 1)
+  return sub(body, at, stop - 1), sub(body, stepEnd + 1, gatesEnd - 1)
 end
 `;
