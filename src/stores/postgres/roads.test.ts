@@ -77,7 +77,6 @@ const tables = [
   "permit",
   "lane",
   "lane_turn",
-  "lane_stretch",
   "lane_touch",
   "doc",
   "doc_floor",

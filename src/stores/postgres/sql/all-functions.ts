@@ -12,7 +12,6 @@ import { docsSql } from "./docs.ts";
 import { dueSql } from "./due.ts";
 import { extendSql } from "./extend.ts";
 import { feedSql } from "./feed.ts";
-import { stretchSql } from "./lane-stretch.ts";
 import { lanesSql } from "./lanes.ts";
 import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
@@ -47,7 +46,6 @@ const operations = [
   submitOneSql,
   claimGatesSql,
   lanesSql,
-  stretchSql,
   claimHeadsSql,
   claimLanesSql,
   claimSql,

@@ -34,13 +34,9 @@ export const auditPermits = `
 
 /**
  * Lanes from p_after on: the first jobs that they show, and whether somebody waits at a gate that would let it pass.
- * Stretches are broken first, so that each lane has to show its first job; what is wrong with one is then wrong with
- * its lanes, or gone.
  */
 export const auditLanes = `
     PERFORM pg_advisory_xact_lock(${laneLock});
-    PERFORM @break_stretch_v1(v_now, number) FROM @lane_stretch;
-    UPDATE @lane_turn SET stretch = NULL WHERE stretch IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @lane_stretch s WHERE s.number = stretch);
     LOOP
       SELECT d.woken, d.ajar, d.resting, d.more INTO v_keys, v_gates, v_resting, v_more FROM @drain_lanes_v1(v_now, true) d;
       PERFORM @leave_lanes_v1(v_now, v_keys, v_gates, v_resting);

@@ -29,7 +29,7 @@ const looksMax = 16;
 
 /** v_laned: routes of the call that have lanes; null for none. */
 export const declareLanes = `
-  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_resting text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[]; v_lay int8[]; v_lay_max int4;`;
+  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_resting text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[];`;
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
@@ -66,22 +66,11 @@ export const pickLanes = `
         v_opens := least(v_opens, v_pick_lanes.opens);
         CONTINUE WHEN v_pick_lanes.again AND v_places IS NULL;
         v_got := CASE WHEN v_pick_lanes.again THEN array_length(v_places, 1) ELSE v_left END;
-        v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND NOT v_pick_lanes.again AND coalesce(array_length(v_places, 1), 0) < v_left);
-        IF v_gates IS NULL AND array_length(v_places, 1) = v_left THEN
-          v_lay := v_offer_laned;
-          v_lay_max := p_maxes[v_i];
-        END IF;`;
+        v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND NOT v_pick_lanes.again AND coalesce(array_length(v_places, 1), 0) < v_left);`;
 
 /** At the end of a call. */
 export const leaveLanes = `
-  IF v_ajar <> '{}' OR v_woken <> '{}' OR v_resting <> '{}' THEN PERFORM @leave_lanes_v1(now, v_woken, v_ajar, v_resting); END IF;
-  IF v_lay IS NOT NULL THEN PERFORM @lay_stretch_v1(now, v_lay, v_lay_max); END IF;`;
-
-/** Lanes that stand before a stretch cannot be taken from: without it all of them are looked at as they stand. */
-const breakAhead = `
-        PERFORM @break_stretch_v1(p_now, v_stretch.number);
-        v_next := NULL;
-        CONTINUE;`;
+  IF v_ajar <> '{}' OR v_woken <> '{}' OR v_resting <> '{}' THEN PERFORM @leave_lanes_v1(now, v_woken, v_ajar, v_resting); END IF;`;
 
 export const claimLanesSql = `
 -- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
@@ -95,7 +84,7 @@ CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes 
   OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT left_resting text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
-  v_heads record; v_stretch record; v_bound int8[]; v_next int8[]; v_rows int4; v_refusals text[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
+  v_heads record; v_bound int8[]; v_rows int4; v_refusals text[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
   v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
   l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
   c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; c_alike bool[]; v_all_go bool; v_all_pass bool;
@@ -106,20 +95,13 @@ BEGIN
   left_woken := p_woken;
   left_resting := p_resting;
   look_us := 0;
-  IF EXISTS (SELECT 1 FROM @lane_stretch) THEN
-    SELECT * INTO v_stretch FROM @take_stretch_v1(p_now, p_routes, p_max, p_bytes, p_gates IS NULL AND p_shut = '{}', p_woken, p_resting) s;
-    places := v_stretch.places; seqs := v_stretch.seqs; lowest := v_stretch.lowest; v_next := v_stretch.bound;
-    again := cardinality(places) < p_max AND p_look < ${looksMax};
-    more := cardinality(places) < p_max AND NOT again;
-  END IF;
-  again := coalesce(again, false);
-  more := coalesce(more, false);
+  again := false;
+  more := false;
   LOOP
-    EXIT WHEN places IS NOT NULL;
     v_began := clock_timestamp();${lanesOfRoutes}
     look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
     v_count := coalesce(array_length(l_key, 1), 0);
-    v_bound := least(v_next, CASE WHEN v_rows >= v_lanes THEN ARRAY[l_pos[v_lanes], l_seq[v_lanes] + 1] END);
+    v_bound := CASE WHEN v_rows >= v_lanes THEN ARRAY[l_pos[v_lanes], l_seq[v_lanes] + 1] END;
     IF p_look = 0 AND v_deep IS NULL AND p_gates IS NULL AND p_shut = '{}' AND v_count > 0 AND (v_count >= p_max OR p_resting <> '{}') THEN
       SELECT * INTO v_heads FROM @pick_heads_v1(p_now, p_routes, p_max, p_bytes, v_rows, l_place, l_key, l_turn, l_queue, v_bound, p_woken, p_resting) h;
       IF v_heads.places IS NOT NULL THEN
@@ -128,16 +110,12 @@ BEGIN
         EXIT;
       END IF;
     END IF;
-    IF v_count = 0 AND v_next IS NOT NULL THEN${breakAhead}
-    END IF;
     IF v_count > 0 THEN
       v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, v_deep);${jobsOfLanes}
       lowest := coalesce(lowest, least(l_pos[1], c_pos[1]));
       IF p_gates IS NOT NULL OR array_length(array_remove(c_gates, NULL), 1) > 0 THEN${gatesOfJobs}
       END IF;${admit}${choosePlaces}
       again := v_taken < p_max AND v_got < p_bytes AND v_end IS NOT NULL;
-      IF again AND v_taken = 0 AND v_next IS NOT NULL THEN${breakAhead}
-      END IF;
       IF again THEN
         next_deep := CASE WHEN v_end = 0 OR v_over[v_end] THEN v_deep ELSE 2 * v_deep END;
         IF v_taken = 0 AND NOT v_any_parks AND v_lanes < ${lanesMax} THEN

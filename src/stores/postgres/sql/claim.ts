@@ -291,7 +291,7 @@ BEGIN
     END LOOP;
     IF v_bytes <= 0 THEN
       v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})${leftBehind}
-        OR v_more OR (v_has_lanes AND (EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])) OR EXISTS (SELECT 1 FROM @lane_stretch WHERE routes && p_routes[v_from:])));
+        OR v_more OR (v_has_lanes AND EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])));
       EXIT;
     END IF;
   END LOOP;

@@ -115,8 +115,7 @@ BEGIN
   END IF;
   -- Reopened: its first job may ask for other gates than before, so it waits at none.
   IF p_from.state = ${ready} OR (p_kept AND j.state = ${ready}) THEN
-    INSERT INTO @lane_touch (lanes, is_reopened, rank) VALUES (array_remove(ARRAY[p_from.lane_key, j.lane_key], NULL), p_from.lane_gates IS DISTINCT FROM j.lane_gates,
-      CASE WHEN p_from.state <> ${ready} AND p_kept THEN j.rank END);
+    INSERT INTO @lane_touch (lanes, is_reopened) VALUES (array_remove(ARRAY[p_from.lane_key, j.lane_key], NULL), p_from.lane_gates IS DISTINCT FROM j.lane_gates);
   END IF;
 END $$;
 
