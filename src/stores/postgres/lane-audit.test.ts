@@ -12,9 +12,7 @@ import { openPostgresStore } from "./postgres-store.ts";
 const database = useTestDatabase();
 const schemas = new SchemaPool(database);
 
-/**
- * One at a time. A lane whose jobs take all of a cap of 1 rests while one of them runs; with heavier ones it is shown.
- */
+/** One at a time. */
 const one = (id: string, key: string, weight = 1): NewJob =>
   aJob({
     ...{ id, laneKey: `fifo ${key}` },
@@ -76,25 +74,3 @@ test.each(Object.entries(damages))(
     }
   },
 );
-
-test("lanes that rest although none of their jobs runs are shown again", async () => {
-  let schema = "";
-  const platform = createHeldPlatform();
-  const store = await schemas.open((place) => {
-    ({ schema } = place);
-    return openPostgresStore({ ...place, platform, clock: "platform" });
-  });
-  try {
-    await store.submit([{ jobs: twoOfEach(1) }]);
-    const claimed = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
-    expect(claimed.jobs.map(({ id }) => id)).toEqual(["a1", "b1", "c1"]);
-    expect(await audit(store)).toEqual({});
-    for (const table of ["leased", "permit"]) await database.query(`DELETE FROM ${schema}.${table}`);
-    expect((await store.claim(aClaim({ offers: [{ routes, max: 10 }] }))).jobs).toEqual([]);
-    expect(await audit(store)).toMatchObject({ lane: 3 });
-    const next = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
-    expect(next.jobs.map(({ id }) => id)).toEqual(["a2", "b2", "c2"]);
-  } finally {
-    await store.close();
-  }
-});

@@ -4,7 +4,6 @@ import { auditSql } from "./audit.ts";
 import { callSql } from "./call.ts";
 import { changeSql } from "./change.ts";
 import { claimGatesSql } from "./claim-gates.ts";
-import { claimHeadsSql } from "./claim-heads.ts";
 import { claimLanesSql } from "./claim-lanes.ts";
 import { claimSql } from "./claim.ts";
 import { gatesSql } from "./gates.ts";
@@ -46,7 +45,6 @@ const operations = [
   submitOneSql,
   claimGatesSql,
   lanesSql,
-  claimHeadsSql,
   claimLanesSql,
   claimSql,
   settleSql,

@@ -71,7 +71,7 @@ BEGIN
     IF v_lanes IS NOT NULL THEN
       INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, array_length(v_lanes, 1), ${touchKeysMax}) i;
       -- A retry that kept its lane has held the gate of its group until now.
-      PERFORM @return_permits_v1(v_laned, NULL);
+      PERFORM @return_permits_v1(v_laned);
     END IF;
   END IF;
   jobs := v_count;
