@@ -27,7 +27,7 @@ const looksMax = 16;
 
 /** v_laned: routes of the call that have lanes; null for none. */
 export const declareLanes = `
-  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[];`;
+  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[];`;
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
@@ -54,7 +54,6 @@ export const pickLanes = `
         v_cut := NULL;
         v_rated := false;
         v_places := v_pick_lanes.places;
-        v_order := v_pick_lanes.seqs;
         v_told := array_to_string(v_pick_lanes.gates, ${itemEnd}, ${nullItem});
         v_pick := v_pick + v_pick_lanes.look_us;
         v_lowest[v_i] := coalesce(v_lowest[v_i], v_pick_lanes.lowest);
