@@ -131,7 +131,7 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
   const kept = forgotten === null ? ends : ends.filter(isKept);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
   runOnSeqs(statements, dropLive, seqs);
-  // Behind their rows, which say who holds a lane, and before their specs.
+  // Before their specs, which say what they hold.
   leaveLanesOf(step, ends);
   if (forgotten !== null) forgetJobs(statements, forgotten);
 }
