@@ -22,6 +22,11 @@ export interface Objects {
   list(prefix: string, after: string | null): Promise<NamePage>;
   /** Removing what is not there is no error. If it fails, some of the objects may be gone. */
   remove(names: readonly string[]): Promise<void>;
+  /**
+   * For doctor: the rules by which the storage deletes objects of this store by itself, a sentence each; null if this
+   * process may not read them. Left out by a client whose storage does not say.
+   */
+  deletionRules?(): Promise<readonly string[] | null>;
   close(): Promise<void>;
 }
 

@@ -155,6 +155,11 @@ class FileObjects implements Objects {
     });
   }
 
+  /** A folder has none. */
+  async deletionRules(): Promise<readonly string[]> {
+    return [];
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     // A put that is under way still has to sync its folder.
