@@ -1,6 +1,7 @@
 /**
- * What doctor looks at in a bucket. It makes a copy of the store as any opener would, which proves that the newest mark,
- * its chunks and the log after it are whole and fit together. Only if that fails is each object looked at by itself.
+ * What doctor looks at in a bucket. It makes a copy of the store as any opener would, which proves that the newest
+ * mark, its chunks and the log after it are whole and fit together. Only if that fails is each object looked at by
+ * itself.
  *
  * It never fences. Its one write puts the object `millrace` again if it is absent, with the bytes that it has: a
  * storage that ignores the condition changes nothing by it.
