@@ -30,6 +30,8 @@ console.log("an enqueue there:", (refused as { code: string }).code);
 await view.close();
 
 const requests = await mill.metrics.requests();
-console.log(`so far ${requests?.put} PUT, ${requests?.get} GET and ${requests?.list} LIST, for ${requests?.cost.toFixed(6)}`);
+console.log(
+  `so far ${requests?.put} PUT, ${requests?.get} GET and ${requests?.list} LIST, for ${requests?.cost.toFixed(6)}`,
+);
 await mill.close();
 rmSync(folder, { recursive: true });

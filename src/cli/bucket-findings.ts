@@ -5,9 +5,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { durationText } from "../model/duration.ts";
-import { openObjects, openStore } from "../open.ts";
+import { openBucketObjects, openStore } from "../open.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Store } from "../store/store.ts";
+import { bucketError } from "../stores/bucket/bucket-errors.ts";
 import { examineBucket } from "../stores/bucket/examine.ts";
 import type { BucketCondition } from "../stores/bucket/examine.ts";
 import { costOf } from "../stores/bucket/prices.ts";
@@ -28,7 +29,7 @@ export async function openExamined(platform: Platform, url: string): Promise<Exa
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
   const path = join(folder, "store.db");
   try {
-    const objects = await openObjects(platform, url);
+    const objects = await openBucketObjects(platform, url);
     let condition: BucketCondition;
     try {
       condition = await examineBucket(objects, { path, platform });
@@ -49,7 +50,7 @@ export async function openExamined(platform: Platform, url: string): Promise<Exa
     };
   } catch (error) {
     removeFolder();
-    throw error;
+    throw bucketError(error, "did-not-happen");
   }
 }
 

@@ -4,7 +4,9 @@
  */
 import { openBucketObjects, sqlitePath } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { bucketError } from "../../stores/bucket/bucket-errors.ts";
 import type { Objects } from "../../stores/bucket/objects/objects.ts";
+import { retrying } from "../../stores/bucket/objects/retrying.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
@@ -45,13 +47,16 @@ export const restore: Command = {
       throw wrong("--to writes a file and --yes the bucket: give one of them");
     if (!options.has("list") && !options.has("until") && !options.has("to"))
       throw wrong("give --until with a record or a time, or --list to see them");
-    const objects = await openBucketObjects(platform, url);
+    const objects = retrying(await openBucketObjects(platform, url), platform);
     try {
       if (options.has("list")) return await list(call, objects);
       const until = await readUntil(options, objects, platform);
       return options.has("to")
         ? await toFile(call, objects, until)
         : await inPlace(call, objects, until as number);
+    } catch (error) {
+      // A restore into the bucket is decided by one put, so it has happened or not; repeating it is safe.
+      throw bucketError(error, options.has("yes") ? "unknown" : "did-not-happen");
     } finally {
       await objects.close();
     }

@@ -19,6 +19,7 @@ import { CountedObjects } from "./objects/counted.ts";
 import type { RequestCounts } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
 import { ObjectsError } from "./objects/objects.ts";
+import { retrying } from "./objects/retrying.ts";
 import { Replica } from "./replica.ts";
 
 export interface BucketCondition {
@@ -65,7 +66,8 @@ export async function examineBucket(
   given: Objects,
   { path, platform }: { readonly path: string; readonly platform: Platform },
 ): Promise<BucketCondition> {
-  const objects = new CountedObjects(given);
+  const counted = new CountedObjects(given);
+  const objects = retrying(counted, platform);
   const head = await readHead(objects);
   const conditions = await tryConditions(objects, headBytes(head));
   const marks = await readMarks(objects);
@@ -73,7 +75,7 @@ export async function examineBucket(
     .filter(({ mark }) => mark === null)
     .map(({ name }) => ({ object: name, problem: "its checksum is wrong" }));
   const newest = marks[0]?.mark ?? null;
-  const before = objects.counts;
+  const before = counted.counts;
   let replica: Replica | null = null;
   try {
     replica = await Replica.restore(objects, { path, pageSize: head.pageSize });
@@ -83,7 +85,7 @@ export async function examineBucket(
     // Something that was there a moment ago: a clean-up went on meanwhile.
     if (broken.length === 0) throw error;
   }
-  const after = objects.counts;
+  const after = counted.counts;
   if (replica !== null) broken.push(...(await holes(objects, replica.n, platform)));
   const logGot = after.logGot - before.logGot;
   const logBytes = after.logBytesGot - before.logBytesGot;
@@ -110,7 +112,7 @@ export async function examineBucket(
     saysRules: given.deletionRules !== undefined,
     writer: writerOf(replica, platform.now()),
     epoch: replica?.epoch ?? newest?.epoch ?? 0,
-    requests: objects.counts,
+    requests: counted.counts,
   };
   replica?.close();
   return condition;

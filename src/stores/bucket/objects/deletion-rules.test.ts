@@ -1,5 +1,10 @@
-import { expect, test } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { nodePlatform } from "../../../platform/node-platform.ts";
 import { gcsDeletionRules, s3DeletionRules } from "./deletion-rules.ts";
+import { openGcs } from "./gcs.ts";
+import { openS3 } from "./s3.ts";
 
 const rule = (inside: string, status = "Enabled"): string =>
   `<?xml version="1.0"?><LifecycleConfiguration><Rule><ID>old &amp; gone</ID>${inside}<Status>${status}</Status></Rule></LifecycleConfiguration>`;
@@ -73,4 +78,43 @@ test("Google Cloud Storage: a rule is named by its place", () => {
     'The lifecycle rule "1" deletes objects of this store 30 days after they were put',
   ]);
   expect(gcsDeletionRules({}, "")).toEqual([]);
+});
+
+/** A server that gives this answer to everything, and the paths that it was asked for. */
+async function answering(status: number, body: string): Promise<{ endpoint: string; asked: string[] }> {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.writeHead(status).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+const none = "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>";
+test.each([
+  [200, rule(`<Filter/>${days}`), 1],
+  [404, none, 0],
+  [403, "<Error><Code>AccessDenied</Code></Error>", null],
+])("S3: an answer %i is read", async (status, body, count) => {
+  const { endpoint, asked } = await answering(status, body);
+  const credentials = async () => ({ accessKeyId: "key", secretAccessKey: "secret" });
+  const objects = openS3({ platform: nodePlatform, bucket: "jobs", prefix: "a/", endpoint, credentials });
+  expect((await objects.deletionRules?.())?.length ?? null).toBe(count);
+  expect(asked[0]).toBe("GET /jobs/?lifecycle=");
+  await objects.close();
+});
+
+test.each([
+  [200, { lifecycle: { rule: [{ action: { type: "Delete" }, condition: { age: 3 } }] } }, 1],
+  [200, {}, 0],
+  [403, { error: { errors: [{ reason: "forbidden" }] } }, null],
+])("Google Cloud Storage: an answer %i %j is read", async (status, body, count) => {
+  const { endpoint, asked } = await answering(status, JSON.stringify(body));
+  const credentials = async () => ({ accessToken: "token" });
+  const objects = openGcs({ platform: nodePlatform, bucket: "jobs", prefix: "a/", endpoint, credentials });
+  expect((await objects.deletionRules?.())?.length ?? null).toBe(count);
+  expect(asked[0]).toBe("GET /storage/v1/b/jobs?fields=lifecycle");
+  await objects.close();
 });

@@ -9,6 +9,7 @@ import type { HttpReply, HttpRequest } from "../../../platform/http-exchange.ts"
 import type { Platform } from "../../../platform/platform.ts";
 import type { GcsCredentials } from "../../../store/objects.ts";
 import { CredentialSource } from "./credential-source.ts";
+import { gcsDeletionRules } from "./deletion-rules.ts";
 import { googleCredentials } from "./google-token.ts";
 import * as http from "./http-service.ts";
 import type { Meaning, Verb } from "./http-service.ts";
@@ -125,6 +126,15 @@ class GcsObjects implements Objects {
     if (reply.status === 204 || reply.status === 200) return;
     if (reply.status === 404 && (await this.#hasBucket(reply))) return;
     throw this.#failed(reply, verb);
+  }
+
+  async deletionRules(): Promise<readonly string[] | null> {
+    const url = http.withQuery(this.#urlOf("storage/v1/b/", ""), { fields: "lifecycle" });
+    const verb = { what: "read the lifecycle rules", isWrite: false };
+    const reply = await this.#send({ method: "GET", url, headers: {}, body: null }, verb);
+    const bucket = reply.status === 200 ? jsonOf(reply) : null;
+    if (typeof bucket !== "object" || bucket === null) return null;
+    return gcsDeletionRules(bucket, this.#prefix);
   }
 
   close(): Promise<void> {

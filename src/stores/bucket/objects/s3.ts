@@ -11,6 +11,7 @@ import type { HttpReply, HttpRequest } from "../../../platform/http-exchange.ts"
 import type { Platform } from "../../../platform/platform.ts";
 import type { S3Credentials } from "../../../store/objects.ts";
 import { CredentialSource, noCredentials } from "./credential-source.ts";
+import { s3DeletionRules } from "./deletion-rules.ts";
 import * as http from "./http-service.ts";
 import type { Meaning, Verb } from "./http-service.ts";
 import { ObjectsError, checkName } from "./objects.ts";
@@ -155,6 +156,14 @@ class S3Objects implements Objects {
     const plain = http.plainCode(code);
     const { kind, sentence } = this.#service.meaningOf(reply, plain);
     throw new ObjectsError(kind, `the bucket ${sentence} (${verb.what}, ${plain})`, { outcome: "unknown" });
+  }
+
+  async deletionRules(): Promise<readonly string[] | null> {
+    const verb = { what: "read the lifecycle rules", isWrite: false };
+    const url = http.withQuery(this.#base, { lifecycle: "" });
+    const reply = await this.#send({ method: "GET", url, headers: {}, body: null }, verb);
+    if (reply.status === 200) return s3DeletionRules(http.textOf(reply), this.#prefix);
+    return codeOf(reply) === "NoSuchLifecycleConfiguration" ? [] : null;
   }
 
   close(): Promise<void> {
