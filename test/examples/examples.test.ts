@@ -66,6 +66,12 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^nothing to count: unrecoverable$/,
     /^sorted by a command: oak elm ash$/,
   ],
+  "bucket.ts": [
+    /^thumbnails: cat-small, dog-small, owl-small$/,
+    /^completed, seen through a view: 3$/,
+    /^an enqueue there: store-read-only$/,
+    /^so far \d+ PUT, \d+ GET and \d+ LIST, for 0\.00\d+$/,
+  ],
   "report-flow.ts": [
     /^notify: the report of 2026-10 failed$/,
     /^fetch retries-exhausted, Error: the warehouse is down$/,
