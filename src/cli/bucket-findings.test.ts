@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { zstdCompressSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { aBucketWorld, hourMs } from "../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../test/support/bucket-jobs.ts";
@@ -19,6 +20,7 @@ import {
 import { ObjectsError } from "../stores/bucket/objects/objects.ts";
 import type { Objects } from "../stores/bucket/objects/objects.ts";
 import { defaultPrices } from "../stores/bucket/prices.ts";
+import { bodyOf, decodeRecord, encodeRecord } from "../stores/bucket/record.ts";
 import { restoreBucket } from "../stores/bucket/restore.ts";
 import { bucketFindings, bucketLines } from "./bucket-findings.ts";
 
@@ -111,19 +113,21 @@ test("records that are damaged, gone or of another log are named, all of them", 
   expect(bucketFindings(condition)[0]?.advice).toContain(`millrace restore --until ${last - 9} `);
 });
 
-test("a hole that an opener would take for the end of the log is found", async () => {
+test("a hole that looks like the end of the log is found, and nobody opens the store over it", async () => {
   const world = aBucketWorld(folder);
   const store = await world.open();
   await world.submit(store, 12);
   await store.close();
   const last = numberOf((await world.names(logPrefix)).at(-1) as string);
   await world.bucket.open().remove([logName(last - 4)]);
-  let condition: BucketCondition | null = null;
-  void examine(world).then((found) => (condition = found));
-  while (condition === null) await world.advance(500);
-  expect((condition as BucketCondition).broken).toEqual([
+  expect((await examine(world)).broken).toEqual([
     { object: logName(last - 4), problem: `it is gone, and record ${last - 3} is there` },
   ]);
+  await expect(world.open()).rejects.toMatchObject({
+    code: "store-corrupt",
+    message: expect.stringContaining(`log/${String(last - 4).padStart(12, "0")}`) as string,
+  });
+  expect(numberOf((await world.names(logPrefix)).at(-1) as string)).toBe(last);
 });
 
 test("chunks that a clean-up should have taken are orphans; those of a checkpoint under way are not", async () => {
@@ -183,4 +187,29 @@ test("what a restore has kept is shown until a person removes it", async () => {
   expect(condition.kept).toEqual([kept]);
   expect(bucketLines(condition, defaultPrices).join("\n")).toContain(`kept      ${kept}`);
   expect(checks(condition)).toEqual([]);
+});
+
+test("a record that was lost before a fence is missed by the next record with pages", async () => {
+  const world = aBucketWorld(folder);
+  for (let life = 0; life < 2; life++) {
+    const store = await world.open();
+    await world.submit(store, 3);
+    await store.close();
+  }
+  const objects = world.bucket.open();
+  const numbers = (await world.names(logPrefix)).map(numberOf);
+  const kinds = await Promise.all(
+    numbers.map(async (n) => decodeRecord(n, (await objects.get(logName(n))) as Uint8Array).kind),
+  );
+  const fence = numbers[kinds.lastIndexOf("fence")] as number;
+  // The end of the first life becomes a void, as if nothing had been there.
+  const spare = numbers.filter((_, at) => kinds[at] === "void")[0] as number;
+  const end = numbers[kinds.indexOf("end")] as number;
+  expect(end).toBeLessThan(fence);
+  const head = decodeRecord(spare, (await objects.get(logName(spare))) as Uint8Array);
+  const empty = encodeRecord({ ...head, n: end }, zstdCompressSync(bodyOf([], head.pageSize)));
+  await objects.put(logName(end), empty.bytes, false);
+  const condition = await examine(world);
+  expect(condition.isWhole).toBe(false);
+  expect(condition.broken[0]?.problem).toBe("it does not follow the record before it");
 });

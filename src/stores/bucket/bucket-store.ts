@@ -16,8 +16,9 @@ import { makeCacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
 import { noteOf, untilFree } from "./held.ts";
 import type { WhenHeld } from "./held.ts";
-import { headFrom, headName, layoutVersion, headBytes } from "./layout.ts";
+import { damaged, headFrom, headName, layoutVersion, headBytes } from "./layout.ts";
 import type { Head } from "./layout.ts";
+import { findHole } from "./history.ts";
 import { LogWriter } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
@@ -58,6 +59,8 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     const head = await readHead(objects, platform);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
     await untilFree(replica, whenHeld, platform);
+    const hole = await findHole(objects, replica);
+    if (hole !== null) throw damaged(hole.object, hole.problem);
     const writer: Writer = {
       id: Buffer.from(platform.randomBytes(16)).toString("hex"),
       note: noteOf(platform),

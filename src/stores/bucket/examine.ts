@@ -11,7 +11,7 @@ import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { graceMs } from "./clean-up.ts";
 import { readNote, silentMs } from "./held.ts";
-import { eachName, eachRecord, listRecords, readHead, readMarks } from "./history.ts";
+import { eachName, eachRecord, findHole, listRecords, readHead, readMarks } from "./history.ts";
 import type { FoundMark } from "./history.ts";
 import { chunkName, chunkOf, chunkPrefix, headBytes, headName, keptPrefix, logName } from "./layout.ts";
 import type { Mark } from "./layout.ts";
@@ -20,6 +20,7 @@ import type { RequestCounts } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
 import { ObjectsError } from "./objects/objects.ts";
 import { retrying } from "./objects/retrying.ts";
+import { chainAfter, noChain } from "./record.ts";
 import { Replica } from "./replica.ts";
 
 export interface BucketCondition {
@@ -59,8 +60,6 @@ export interface BucketCondition {
   readonly requests: RequestCounts;
 }
 
-const holeWaitMs = 2000;
-
 /** `path`: where the copy goes. It is whole only if the condition says so. */
 export async function examineBucket(
   given: Objects,
@@ -79,6 +78,8 @@ export async function examineBucket(
   let replica: Replica | null = null;
   try {
     replica = await Replica.restore(objects, { path, pageSize: head.pageSize });
+    const hole = await findHole(objects, replica);
+    if (hole !== null) broken.push(hole);
   } catch (error) {
     if (!isMillraceError(error, "store-corrupt") && !isMillraceError(error, "store-unavailable")) throw error;
     broken.push(...(await brokenChunks(objects, newest)), ...(await brokenRecords(objects, newest)));
@@ -86,7 +87,6 @@ export async function examineBucket(
     if (broken.length === 0) throw error;
   }
   const after = counted.counts;
-  if (replica !== null) broken.push(...(await holes(objects, replica.n, platform)));
   const logGot = after.logGot - before.logGot;
   const logBytes = after.logBytesGot - before.logBytesGot;
   const numbers = await listRecords(objects, (newest?.from ?? 0) + 1);
@@ -141,27 +141,26 @@ async function brokenChunks(objects: Objects, mark: Mark | null) {
 async function brokenRecords(objects: Objects, mark: Mark | null) {
   const found: { object: string; problem: string }[] = [];
   let next = (mark?.from ?? 0) + 1;
-  let digest = mark?.digest ?? null;
+  // Null: not known, because a record is damaged or gone.
+  let digest: string | null = mark?.digest ?? noChain;
   for await (const { n, record } of eachRecord(objects, await listRecords(objects, next))) {
-    if (n !== next) found.push({ object: logName(next), problem: `it is gone, and record ${n} is there` });
-    else if (record === null) found.push({ object: logName(n), problem: "its checksum is wrong" });
-    else if ((record.kind === "pages" || record.kind === "end") && digest !== null && record.chain !== digest)
-      found.push({ object: logName(n), problem: "it does not follow the record before it" });
+    if (n !== next) {
+      found.push({ object: logName(next), problem: `it is gone, and record ${n} is there` });
+      digest = null;
+    }
     next = n + 1;
-    digest = record?.digest ?? null;
+    if (record === null) {
+      found.push({ object: logName(n), problem: "its checksum is wrong" });
+      digest = null;
+      continue;
+    }
+    const hasChain = record.kind === "pages" || record.kind === "end";
+    if (hasChain && digest !== null && record.chain !== digest)
+      found.push({ object: logName(n), problem: "it does not follow the record before it" });
+    const isFolded = record.kind === "fence" || record.kind === "void";
+    digest = isFolded && digest === null ? null : chainAfter(digest ?? noChain, record);
   }
   return found;
-}
-
-/** A newcomer's fence stands alone for a moment, so a hole counts if it is there at a second look. */
-async function holes(objects: Objects, last: number, platform: Platform) {
-  const firstAfter = async (): Promise<number | undefined> => (await listRecords(objects, last + 1))[0];
-  const seen = await firstAfter();
-  if (seen === undefined || seen === last + 1) return [];
-  await new Promise<void>((resolve) => void platform.setTimer(holeWaitMs, resolve, true));
-  const again = await firstAfter();
-  if (again === undefined || again === last + 1) return [];
-  return [{ object: logName(last + 1), problem: `it is gone, and record ${again} is there` }];
 }
 
 async function spanOf(objects: Objects, first: number | undefined, lastAt: number): Promise<number> {

@@ -132,6 +132,29 @@ export async function buildStore(
   throw first;
 }
 
+/**
+ * A record that is gone although the log goes on after it: to a reader it looks like the end. What may stand alone after
+ * a gap is the fence of a newcomer or a restore: they close the gap before anything else.
+ */
+export async function findHole(
+  objects: Objects,
+  replica: Replica,
+): Promise<{ readonly object: string; readonly problem: string } | null> {
+  const beyond = async (): Promise<number | null> => {
+    await replica.catchUp();
+    const first = replica.n + 1;
+    const after = (await listRecords(objects, first)).filter((n, at) => n !== first + at);
+    for await (const { n, bytes, record } of eachRecord(objects, after))
+      if (bytes !== null && record?.kind !== "fence" && record?.kind !== "restored") return n;
+    return null;
+  };
+  if ((await beyond()) === null) return null;
+  // A gap may have been closed while it was looked at.
+  const next = await beyond();
+  if (next === null) return null;
+  return { object: logName(replica.n + 1), problem: `it is gone, and record ${next} is there` };
+}
+
 function outOfReach(until: number | null, marks: readonly Mark[], numbers: readonly number[]): MillraceError {
   const first = numbers[0] === 1 ? 1 : marks.at(-1)?.through;
   const range =

@@ -131,6 +131,18 @@ function contentOf(body: Buffer, pageSize: number): { pages: Page[]; note: strin
   return { pages, note: body.toString("utf8", images + count * pageSize) };
 }
 
+/**
+ * What the chain of the next record has to be. Fences and voids do not know the record before them, so the chain folds
+ * them in: otherwise a lost record before a fence would not be missed.
+ */
+export function chainAfter(before: string, { kind, digest }: Pick<LogRecord, "kind" | "digest">): string {
+  if (kind !== "fence" && kind !== "void") return digest;
+  return createHash("sha256")
+    .update(before + digest)
+    .digest("hex")
+    .slice(0, 2 * digestBytes);
+}
+
 /** The header holds the body's checksum, so a digest of the header is one of the record. */
 function digestOf(bytes: Uint8Array): string {
   return createHash("sha256")

@@ -10,7 +10,7 @@ import { crc32, zstdDecompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import { chunkName, damaged, logName, markFrom, markPrefix, pagesPerChunk } from "./layout.ts";
 import type { Mark } from "./layout.ts";
-import { decodeRecord, noChain } from "./record.ts";
+import { chainAfter, decodeRecord, noChain } from "./record.ts";
 import type { LogRecord } from "./record.ts";
 import type { Objects } from "./objects/objects.ts";
 
@@ -160,7 +160,7 @@ export class Replica {
     }
     if (kind !== "void") this.isFree = kind === "end";
     this.n = n;
-    this.digest = record.digest;
+    this.digest = chainAfter(this.digest, record);
     this.writerAt = record.at;
   }
 
