@@ -26,6 +26,14 @@ test("doctor looks at a bucket beside its writer and disturbs nothing", async ()
   });
   // It still writes: nobody has fenced it.
   await mill.enqueue(plain, { n: 2 });
+  const text = await mill.metrics.prometheus();
+  for (const line of [
+    /^millrace_store_requests_total\{kind="put"\} [1-9]\d*$/m,
+    /^millrace_store_requests_total\{kind="list"\} [1-9]\d*$/m,
+    /^millrace_store_request_bytes_total\{direction="got"\} [1-9]\d*$/m,
+    /^millrace_store_request_cost_total [\d.e-]+$/m,
+  ])
+    expect(text).toMatch(line);
   await mill.close();
   const { out } = await say(["doctor", "--store", url, "--prices", "put=1,gib=0"]);
   expect(out).toMatch(/^store +bucket, schema \d+, epoch 1, opened as strict$/m);

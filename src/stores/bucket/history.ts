@@ -133,8 +133,8 @@ export async function buildStore(
 }
 
 /**
- * A record that is gone although the log goes on after it: to a reader it looks like the end. What may stand alone after
- * a gap is the fence of a newcomer or a restore: they close the gap before anything else.
+ * A record that is gone although the log goes on after it: to a reader it looks like the end. What may stand alone
+ * after a gap is the fence of a newcomer or a restore: they close the gap before anything else.
  */
 export async function findHole(
   objects: Objects,
