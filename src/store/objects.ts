@@ -1,7 +1,7 @@
 /**
  * Object storage as the bucket store sees it: four verbs over named objects under one prefix. Each provider has one
- * client in stores/bucket/objects (memory.ts, files.ts, s3.ts, azure.ts, gcs.ts), and a caller may bring its own. All of
- * ours pass the same suite, test/objects/objects-suite.ts.
+ * client in stores/bucket/objects (memory.ts, files.ts, s3.ts, azure.ts, gcs.ts), and a caller may bring its own. All
+ * of ours pass the same suite, test/objects/objects-suite.ts.
  *
  * What a client must keep:
  *

@@ -1,4 +1,4 @@
-/** AWS Signature Version 4 for requests to S3 whose whole body is known. Checked against the examples that AWS publishes. */
+/** AWS Signature Version 4 for S3 requests with a known body; checked against the examples that AWS publishes. */
 import { createHash, createHmac } from "node:crypto";
 import type { HttpRequest } from "../../../platform/http-exchange.ts";
 import type { S3Credentials } from "../../../store/objects.ts";
