@@ -244,9 +244,8 @@ local function leaseLaneSet(c, p, s, starts)
   c.bytes, p.taken = bytes, taken
 end
 
--- Takes sets as long as they are worth it. Routes that have gates are looked at job by job.
+-- Takes sets as long as they are worth it.
 local function takeLaneSets(c, p, route, starts)
-  if not HAS_PLAIN_ROADS or c.hasRung or usesOf(c, route) or not lanedOf(c, route) then return end
   while p.taken < p.wanted and p.refused < REFUSED_MAX do
     local s = lookLanes(c, p, route)
     readFirsts(c, s)

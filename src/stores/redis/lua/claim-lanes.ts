@@ -6,6 +6,7 @@
  *
  *  c.standing   gate US route: a lane of the route was refused by the gate, which lets lighter jobs pass, and is open
  */
+import { takes } from "./path-branches.ts";
 
 export const claimLanesLua = String.raw`
 -- The next lane of a route that waits at a gate is a candidate.
@@ -178,7 +179,7 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt)
   local isMore = openByClock(c)
   local p = startOffer(c, routes, wanted, owner, endsAt)
   c.hasWaiting = call("EXISTS", c.k.waits) == 1
-  if #routes == 1 then takeLaneSets(c, p, routes[1], starts) end
+  if ${takes("claim: lanes")} then takeLaneSets(c, p, routes[1], starts) end
   while p.taken < wanted and p.refused < REFUSED_MAX and not c.isFull do
     local candidate = nextCandidate(c, p)
     if not candidate then break end

@@ -7,6 +7,7 @@
  *  p          the state of one offer: its sources (open lanes of a route), others (a heap of candidates that came up),
  *             lines (of lanes that were taken from: what comes next)
  */
+import { reads } from "./path-branches.ts";
 
 export const laneCandidatesLua = String.raw`
 local function isInFront(a, b)
@@ -55,12 +56,11 @@ end
 -- What the texts of a candidate say. One that is not ready there is a stray.
 local function readCandidate(c, each, spec, state)
   each.isRead, each.spec = true, spec
-  if HAS_PLAIN_ROADS and spec and not state then
-    local id, flags, lane, step, gates = readLaned(spec, each.route)
-    if id and lane == each.lane then
-      each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
-      return
-    end
+  local route = each.route
+  ${reads("lease: set", "id, flags, lane, step, gates")}
+  if id and lane == each.lane then
+    each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
+    return
   end
   widen(c)
   c.met = { route = each.route, state = READY }
