@@ -28,7 +28,7 @@ export function useBothRoads(): BothRoads {
   const general = useOwnRedis();
   let opened = 0;
   beforeAll(async () => {
-    await general.admin.call("FUNCTION", "LOAD", libraryOf(buildLibrary({ hasPlainRoads: false })));
+    await general.admin.call("FUNCTION", "LOAD", libraryOf(buildLibrary({ paths: [] })));
   });
   return {
     plain,

@@ -39,6 +39,7 @@ import { lookLua } from "./lua/look.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import { packingLua } from "./lua/packing.ts";
 import { passOnLua } from "./lua/pass-on.ts";
+import { pathsLua, serverPaths } from "./lua/path-branches.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { rulesLua } from "./lua/rules.ts";
@@ -107,16 +108,12 @@ export const libraryModules: readonly string[] = [
 
 export interface LibraryOptions {
   readonly modules?: readonly string[];
-  /** False: every claim and settle takes the general road, so that a test can compare what both leave. */
-  readonly hasPlainRoads?: boolean;
+  /** The fast paths that the library has; none: only the general ones, so that a test can compare what both leave. */
+  readonly paths?: readonly string[];
 }
 
-export function buildLibrary({
-  modules = libraryModules,
-  hasPlainRoads = true,
-}: LibraryOptions = {}): string {
-  const roads = `local HAS_PLAIN_ROADS = ${hasPlainRoads}\n`;
-  return constantsLua + roads + luaOf(modules);
+export function buildLibrary({ modules = libraryModules, paths = serverPaths }: LibraryOptions = {}): string {
+  return constantsLua + pathsLua(paths) + luaOf(modules);
 }
 
 const body = buildLibrary();

@@ -60,16 +60,16 @@ local function isLaneRight(c, record, head)
 end
 
 -- A lane that waits and is not refused by itself waits for another one, which a hand may have taken away.
-local function wakeWaiting(c, record)
+local function releaseBehind(c, record)
   if record.waitsAt == "" or closedFor(c, usesIn(gatesOf(c, record.handle)))[1] then return end
-  for _, gate in ipairs(tagsIn(record.waitsAt)) do workOf(c).wakes[gate .. US .. record.route] = true end
+  for _, gate in ipairs(tagsIn(record.waitsAt)) do workOf(c).releases[gate .. US .. record.route] = true end
 end
 
 local function repairLane(c, lane, text)
   loadLanes(c, { lane })
   local record, work, head = c.lanes[lane], workOf(c), firstInLine(c, lane)
   if find(text, LANE_PATTERN) and isLaneRight(c, record, head) then
-    wakeWaiting(c, record)
+    releaseBehind(c, record)
     return 0
   end
   noteLane(work, lane)
@@ -122,7 +122,7 @@ serveAudit("uses", function(c)
     local g = keyGateOf(c, key)
     if g.held ~= held then
       repaired, g.held = repaired + 1, held
-      workOf(c).wakes[key] = true
+      workOf(c).releases[key] = true
     end
   end
   -- What says nothing any more goes without being a repair.

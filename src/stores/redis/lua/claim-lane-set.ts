@@ -106,11 +106,10 @@ local function rankAt(s, place)
 end
 
 -- The turn of a lane after a job of this step that is taken now.
-local function moveTurn(s, step)
+local function setTurn(s, step)
   if s.at > s.top or step ~= s.step then
-    s.top, s.step = max(s.top, s.at), step
-    s.next = s.top + (tonumber(step) or 0)
-    s.nextText = num(s.next)
+    s.top, s.next = takeTurn(s.at, s.top, tonumber(step) or 0)
+    s.step, s.nextText = step, num(s.next)
   end
 end
 
@@ -162,7 +161,7 @@ local function takeFirstOf(c, s, i, place)
     nextPlace, nextHandle, route = inLine(lane, after)
     if not isOfOrder(c, s, route) then return false end
   end
-  if s.byTurn then moveTurn(s, kind.step) end
+  if s.byTurn then setTurn(s, kind.step) end
   if after then setNext(s, lane, nextPlace, nextHandle, route) else emptyOut(s, lane) end
   s.gone[#s.gone + 1], s.taken[#s.taken + 1] = entry, i
   return true
@@ -244,9 +243,8 @@ local function leaseLaneSet(c, p, s, starts)
   c.bytes, p.taken = bytes, taken
 end
 
--- Takes sets as long as they are worth it. Routes that have gates are looked at job by job.
+-- Takes sets as long as they are worth it.
 local function takeLaneSets(c, p, route, starts)
-  if not HAS_PLAIN_ROADS or c.hasRung or usesOf(c, route) or not lanedOf(c, route) then return end
   while p.taken < p.wanted and p.refused < REFUSED_MAX do
     local s = lookLanes(c, p, route)
     readFirsts(c, s)

@@ -6,10 +6,11 @@
  *
  *  c.standing   gate US route: a lane of the route was refused by the gate, which lets lighter jobs pass, and is open
  */
+import { takes } from "./path-branches.ts";
 
 export const claimLanesLua = String.raw`
 -- The next lane of a route that waits at a gate is a candidate.
-local function callNext(c, p, gate, route)
+local function releaseNext(c, p, gate, route)
   local record = c.hasWaiting and firstWaiting(c, gate .. US .. route)
   if not record then return end
   for _, each in ipairs(tagsIn(record.was.waitsAt)) do call("ZREM", c.k.waits, waitEntryOf(each, record)) end
@@ -21,12 +22,21 @@ local function callNext(c, p, gate, route)
   end
 end
 
--- The first job of a lane was looked at. At those of its gates that let others pass, the next lanes are looked at.
-local function goOn(c, p, candidate)
-  for _, use in ipairs(c.hasWaiting and candidate.uses or NONE) do
+-- The gates of the keys of a job that was looked at, and that let others pass: lanes may wait there for what it does
+-- not take now.
+local function leftAt(c, uses)
+  local left = {}
+  for _, use in ipairs(uses) do
     local g = keyGateOf(c, use.key)
-    local isOpen = not g.isShut and not isRefusing(g, use, 1, c.now) and not isOverOwnCap(g, use)
-    if isOpen then callNext(c, p, use.key, candidate.route) end
+    local isClosed = g.isShut or isRefusing(g, use, 1, c.now) or isOverOwnCap(g, use)
+    if not isClosed then left[#left + 1] = use.key end
+  end
+  return left
+end
+
+local function goOn(c, p, candidate)
+  for _, gate in ipairs(c.hasWaiting and leftAt(c, candidate.uses) or NONE) do
+    releaseNext(c, p, gate, candidate.route)
   end
 end
 
@@ -70,7 +80,7 @@ local function refusedBy(c, candidate)
 end
 
 -- The gates at which a refused lane waits; none if it has to stay open.
-local function waitsAt(c, candidate)
+local function refusedAt(c, candidate)
   local closed, partly = closedFor(c, candidate.uses)
   if not partly[1] then return closed end
   local isFirst = false
@@ -88,7 +98,7 @@ local function admitCandidate(c, p, candidate)
   local isRouteShut, isKeyShut = refusedBy(c, candidate)
   if isRouteShut then p.closed[candidate.route] = true
   elseif isKeyShut then
-    local record, gates = c.lanes[candidate.lane], waitsAt(c, candidate)
+    local record, gates = c.lanes[candidate.lane], refusedAt(c, candidate)
     p.refused = p.refused + 1
     goOn(c, p, candidate)
     if gates[1] then
@@ -99,13 +109,13 @@ local function admitCandidate(c, p, candidate)
   return false
 end
 
-local function takeTurn(c, record, candidate)
+local function moveTurn(c, record, candidate)
   local laned = lanedOf(c, candidate.route)
   if not laned.byTurn then return end
-  local turn = max(record.turn or 0, topOf(c, laned.queue))
+  local queue, top = laned.queue, nil
+  top, record.turn = takeTurn(record.turn or 0, topOf(c, queue), candidate.step or 0)
   c.turned = c.turned or {}
-  c.tops[laned.queue], c.turned[laned.queue] = turn, true
-  record.turn = turn + (candidate.step or 0)
+  c.tops[queue], c.turned[queue] = top, true
 end
 
 -- Leases a candidate. Its line, gates and turn are written with its lane.
@@ -141,7 +151,7 @@ local function takeCandidate(c, p, candidate, starts)
     local g = keyGateOf(c, use.key)
     g.held, g.tatUs = g.held + use.weight, tatAfter(g, use.weight, c.now)
   end
-  takeTurn(c, record, candidate)
+  moveTurn(c, record, candidate)
   leaveLine(c, p, candidate)
   goOn(c, p, candidate)
   leaseCandidate(c, p, candidate, p.taken < starts)
@@ -178,7 +188,7 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt)
   local isMore = openByClock(c)
   local p = startOffer(c, routes, wanted, owner, endsAt)
   c.hasWaiting = call("EXISTS", c.k.waits) == 1
-  if #routes == 1 then takeLaneSets(c, p, routes[1], starts) end
+  if ${takes("claim: lanes")} then takeLaneSets(c, p, routes[1], starts) end
   while p.taken < wanted and p.refused < REFUSED_MAX and not c.isFull do
     local candidate = nextCandidate(c, p)
     if not candidate then break end

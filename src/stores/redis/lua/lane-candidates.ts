@@ -7,13 +7,9 @@
  *  p          the state of one offer: its sources (open lanes of a route), others (a heap of candidates that came up),
  *             lines (of lanes that were taken from: what comes next)
  */
+import { reads } from "./path-branches.ts";
 
 export const laneCandidatesLua = String.raw`
-local function isInFront(a, b)
-  if a.position ~= b.position then return a.position < b.position end
-  return a.handle < b.handle
-end
-
 -- All fields at once (as in newRecord).
 local function newCandidate(handle, lane, route, place, position)
   return {
@@ -27,7 +23,7 @@ local function addOther(p, candidate)
   local i = #heap + 1
   while i > 1 do
     local above = floor(i / 2)
-    if not isInFront(candidate, heap[above]) then break end
+    if not isLaneAhead(candidate, heap[above]) then break end
     heap[i] = heap[above]
     i = above
   end
@@ -43,8 +39,8 @@ local function takeOther(p)
   while n > 0 do
     local below = i * 2
     if below > n then break end
-    if below < n and isInFront(heap[below + 1], heap[below]) then below = below + 1 end
-    if not isInFront(heap[below], last) then break end
+    if below < n and isLaneAhead(heap[below + 1], heap[below]) then below = below + 1 end
+    if not isLaneAhead(heap[below], last) then break end
     heap[i] = heap[below]
     i = below
   end
@@ -55,12 +51,11 @@ end
 -- What the texts of a candidate say. One that is not ready there is a stray.
 local function readCandidate(c, each, spec, state)
   each.isRead, each.spec = true, spec
-  if HAS_PLAIN_ROADS and spec and not state then
-    local id, flags, lane, step, gates = readLaned(spec, each.route)
-    if id and lane == each.lane then
-      each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
-      return
-    end
+  local route = each.route
+  ${reads("lease: set", "id, flags, lane, step, gates")}
+  if id and lane == each.lane then
+    each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
+    return
   end
   widen(c)
   c.met = { route = each.route, state = READY }
@@ -111,7 +106,7 @@ local function nextCandidate(c, p)
   for _, source in ipairs(p.sources) do
     while not p.closed[source.route] and not source.list[source.i] and not source.isEmpty do refill(c, p, source) end
     local each = not p.closed[source.route] and source.list[source.i]
-    if each and (not first or isInFront(each, first)) then first, at = each, source end
+    if each and (not first or isLaneAhead(each, first)) then first, at = each, source end
   end
   if at then at.i = at.i + 1
   elseif first then takeOther(p) end

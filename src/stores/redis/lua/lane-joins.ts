@@ -41,7 +41,7 @@ local function closedLanes(c, joins, records)
     local lane = owners[i]
     if not closed[lane] and (texts[i] or ones[i] == 1 or puts[key]) then
       local first = joins.first[lane]
-      closed[lane] = waitsFromStart(c, first.gates, first.route)
+      closed[lane] = waitsAt(c, first.gates, first.route)
     end
   end
   return closed
@@ -61,7 +61,7 @@ end
 -- A lane that was not there gets its first job. gates: those at which it waits.
 local function addLane(c, lists, entry, gates)
   local lane, h, place, route, laned = entry.lane, entry.handle, entry.place, entry.route, lanedOf(c, entry.route)
-  local turn = laned and laned.byTurn and num(topOf(c, laned.queue)) or ""
+  local turn = laned and laned.byTurn and num(joinTurn(topOf(c, laned.queue))) or ""
   add2(lists.set, lane, concat({ h, place, route, turn, concat(gates, RS) }, US))
   if gates[1] then
     local standing = turn ~= "" and placeText(tonumber(turn)) or place

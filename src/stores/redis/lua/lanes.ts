@@ -17,12 +17,12 @@ export const lanesLua = String.raw`
 -- Of a job with a lane.
 local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end
 
--- What the call does to lanes. moved: by lane; wakes: gates, or gate US route, at which lanes may go on; heads: by lane
--- its first job, as far as that is known, or false.
+-- What the call does to lanes. moved: by lane; releases: gates, or gate US route, at which lanes may go on; heads: by
+-- lane its first job, as far as that is known, or false.
 local function workOf(c)
   local work = c.laneWork
   if not work then
-    work = { come = {}, gone = {}, lanes = {}, moved = {}, held = {}, keeping = {}, kept = {}, heads = {}, wakes = {} }
+    work = { come = {}, gone = {}, lanes = {}, moved = {}, held = {}, keeping = {}, kept = {}, heads = {}, releases = {} }
     c.laneWork = work
   end
   return work
@@ -39,10 +39,27 @@ local function noteLane(work, lane)
   return moved
 end
 
+-- isAhead, isLaneAhead, joinTurn, takeTurn, forgottenTurn: store/rules/lanes.ts has these by the same names, and
+-- positionOf below.
 local function isAhead(a, b)
   if a.place ~= b.place then return a.place < b.place end
   return a.handle < b.handle
 end
+
+local function isLaneAhead(a, b)
+  if a.position ~= b.position then return a.position < b.position end
+  return a.handle < b.handle
+end
+
+local function joinTurn(top) return top end
+
+-- Answers the top of the queue from then on, and the turn of the lane.
+local function takeTurn(turn, top, step)
+  local taken = max(turn, top)
+  return taken, taken + step
+end
+
+local function forgottenTurn(top) return top end
 
 -- A job leaves the line of a lane. gates: those of its keys.
 local function noteGone(work, lane, h, entry, gates)
@@ -219,10 +236,10 @@ local function gatesOf(c, h)
 end
 
 -- The first job of a lane is another one: lanes that waited after it at its gates may go on.
-local function wakeAfter(c, work, record, moved)
+local function releaseAfter(c, work, record, moved)
   if record.handle == "" or moved.isTaken or call("EXISTS", c.k.waits) == 0 then return end
   local gates = moved.gone and moved.gone[record.handle] or gatesOf(c, record.handle)
-  for _, use in ipairs(usesIn(gates)) do work.wakes[use.key .. US .. record.route] = true end
+  for _, use in ipairs(usesIn(gates)) do work.releases[use.key .. US .. record.route] = true end
 end
 
 -- A lane gets its first job. If that is another one than before, the lane is open.
@@ -233,10 +250,10 @@ local function setFirst(c, work, record, head, places)
   local laned = lanedOf(c, (head or record).route)
   if head and laned and laned.byTurn then
     if record.turn and record.handle == "" then push(places.gone, c.k.idle .. laned.queue, record.key) end
-    record.turn = record.turn or topOf(c, laned.queue)
+    record.turn = record.turn or joinTurn(topOf(c, laned.queue))
   end
   if head and head.handle == record.handle and head.route == record.route and head.place == record.place then return end
-  wakeAfter(c, work, record, moved)
+  releaseAfter(c, work, record, moved)
   record.waitsAt = ""
   if head then record.handle, record.place, record.route = head.handle, head.place, head.route
   else emptyLane(c, record, laned, places) end

@@ -10,6 +10,7 @@
  *           id [US attempt log], [result], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
+import { takes } from "./path-branches.ts";
 
 export const settleLua = String.raw`
 -- Which no state has behind its id.
@@ -29,8 +30,7 @@ local function stretchOf(stretches, text, fence)
   if not stretch then
     stretch = newStretch(readFields(text), text, fence)
     local next = stretch.next
-    stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
-      and next.keepsLane ~= "1"
+    stretch.isPlain = ${takes("settle: set")}
     stretches[key] = stretch
   end
   return stretch
@@ -44,7 +44,7 @@ local function stretchOfMembers(stretches, stretch, passes)
   if not own then
     local next = stretch.next
     own = newStretch(next, stretch.text, stretch.fence)
-    own.passes, own.isPlain = passes, next.kind == "finish" and next.keepsLane ~= "1"
+    own.passes, own.isPlain = passes, ${takes("settle: flow members")}
     ofMembers[passes], stretches[passes .. US .. stretch.fence .. US .. stretch.text] = own, own
   end
   return own
@@ -135,20 +135,26 @@ end
 local function endAlike(c, stretch, s, at, stop, passing)
   local ending, args, i, first, before, states = stretch.last, c.args, c.i, at, s.before, s.states
   local running, idAt, rest, done, written = stretch.running, stretch.idAt, ending.rest, c.done, c.states
-  local handles, hasAttempts, hasResults, members, jobs = stretch.handles, s.hasAttempts, s.hasResults, s.members, c.jobs
-  local head, middle, tail, g, hasUses, hasGates = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasUses, ending.hasGates
+  local handles, hasAttempts, hasResults = stretch.handles, s.hasAttempts, s.hasResults
+  local members, jobs = s.members, c.jobs
+  local head, middle, tail, g, hasGates = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasGates
   if not ending.isPlain then return at end
+  -- Most have nothing to look at beside their texts.
+  local hasUses, hasMore = ending.hasUses, jobs or passing or hasGates or ending.hasKey
   local w, n, gn, ids, restLength, left = c.statesAt, stretch.n, g.n, g.ids, #rest, nil
-  while at < stop and not left do
+  while at < stop do
     local h, state, ended = args[before + at + 1], states[at + 1], args[i]
     local id, told, result = ended, ended, ""
     if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
     local restAt = idAt + #id
     local restEnd = restAt + restLength
     if not state or not hasUses and #state ~= restEnd - 1 or find(state, rest, restAt, true) ~= restAt
-      or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 or done[h]
-      or jobs and jobs[h] ~= nil or passing and members[at + 1] ~= passing
-      or hasGates and not giveBackUses(c, state, restEnd) then break end
+      or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 or done[h] then break end
+    if hasMore then
+      if jobs and jobs[h] ~= nil or passing and members[at + 1] ~= passing
+        or hasGates and not giveBackUses(c, state, restEnd) then break end
+      if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
+    end
     -- The id and its note: a short attempt log as it came, most often.
     if not hasAttempts then told, ended = id .. US, id .. US .. ending.attempts
     elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
@@ -160,8 +166,10 @@ local function endAlike(c, stretch, s, at, stop, passing)
     at, i, n, gn = at + 1, i + 1, n + 1, gn + 1
     written[w + 1], written[w + 2] = h, ended
     w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, told, id
-    if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
-    if passing and not countAlong(c, passing, stretch.next.to) then left = id end
+    if passing and not countAlong(c, passing, stretch.next.to) then
+      left = id
+      break
+    end
   end
   c.i, c.statesAt, stretch.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
   if left then goAlong(c, passing, left, stretch.next.to) end

@@ -11,7 +11,7 @@
  *   must keep lighter jobs behind it out. The others of the route wait at that gate.
  *
  * The first lane of each route that waits at a gate is open again when a permit comes back, when the gate is put or its
- * clock opens it, and when an open lane goes on that was refused or let pass there (callNext in claim-lanes.ts).
+ * clock opens it, and when an open lane goes on that was refused or let pass there (releaseNext in claim-lanes.ts).
  *
  *  opens   zset   gates by the time at which their own clock lets somebody pass, while lanes wait there
  */
@@ -43,16 +43,16 @@ local function firstWaiting(c, prefix, from)
 end
 
 -- A lane that waits is open again.
-local function openLane(c, record, places)
+local function releaseLane(c, record, places)
   record.waitsAt, record.isTouched = "", true
   takePlace(c, record, places)
 end
 
 -- Opens the first lane of each route that waits at a gate.
-local function wakeGate(c, gate, places)
+local function releaseLanes(c, gate, places)
   local record, route = firstWaiting(c, gate)
   while record do
-    openLane(c, record, places)
+    releaseLane(c, record, places)
     record, route = firstWaiting(c, gate, "(" .. gate .. US .. route .. AFTER_US)
   end
 end
@@ -65,19 +65,19 @@ local function moveHeld(c, work)
   for _, key in ipairs(keys) do
     local g, by = c.keyed[key], work.held[key]
     g.held = max(0, g.held + by)
-    if by < 0 then work.wakes[key] = true end
+    if by < 0 then work.releases[key] = true end
   end
 end
 
--- wakes: gates, or gate US route.
-local function wakeAll(c, wakes)
-  if next(wakes) == nil then return end
+-- releases: gates, or gate US route.
+local function releaseAll(c, releases)
+  if next(releases) == nil then return end
   local places = newPlaces()
-  for wake in pairs(wakes) do
-    if not find(wake, US, 1, true) then wakeGate(c, wake, places)
+  for gate in pairs(releases) do
+    if not find(gate, US, 1, true) then releaseLanes(c, gate, places)
     else
-      local record = firstWaiting(c, wake)
-      if record then openLane(c, record, places) end
+      local record = firstWaiting(c, gate)
+      if record then releaseLane(c, record, places) end
     end
   end
   writePlaces(places)
@@ -120,8 +120,9 @@ local function setClocksOf(c, gates, route)
   end
 end
 
--- The gates at which a lane waits whose first job has just come and asks for these; none if a claim has to look.
-local function waitsFromStart(c, laneGates, route)
+-- The gates at which a lane waits whose first job has just come and asks for these; none if a claim has to look. A
+-- claim decides by refusedAt (claim-lanes.ts).
+local function waitsAt(c, laneGates, route)
   local closed, partly = closedFor(c, usesIn(laneGates))
   if partly[1] then return NONE end
   setClocksOf(c, closed, route)
@@ -142,13 +143,13 @@ local function writeLanes(c)
     local best = moved.best
     setFirst(c, work, record, headAfter(c, work, record, moved), places)
     if best and best.handle == record.handle then
-      record.waitsAt = concat(waitsFromStart(c, best.gates, record.route), RS)
+      record.waitsAt = concat(waitsAt(c, best.gates, record.route), RS)
     end
     takePlace(c, record, places)
     if moved.isFreed and record.handle ~= "" and record.waitsAt == "" then noteOpen(c, record.route) end
   end
   writePlaces(places)
-  wakeAll(c, work.wakes)
+  releaseAll(c, work.releases)
   writeRecordsOfLanes(c)
   writeKeyGates(c)
   tellOpened(c)
@@ -161,7 +162,7 @@ local AFTER_MARK = "\n"
 
 -- A limit was put: the keys after this one at which lanes wait are opened. If these are too many for one call, the
 -- claims that come go on with it: among the gates that open stands how far it came. Answers whether any are left.
-local function wakeKeys(c, limit, last)
+local function releaseKeys(c, limit, last)
   local first, work = limit .. KEY_MARK, workOf(c)
   local from, stop = last == "" and "[" .. first or "(" .. last .. AFTER_US, "(" .. limit .. AFTER_MARK
   for key, g in pairs(c.keyed or NONE) do
@@ -171,7 +172,7 @@ local function wakeKeys(c, limit, last)
     local found = call("ZRANGE", c.k.waits, from, stop, "BYLEX", "LIMIT", "0", "1")[1]
     if not found then return false end
     last = match(found, "^[^\31]*")
-    work.wakes[last] = true
+    work.releases[last] = true
     from = "(" .. last .. AFTER_US
   end
   call("ZADD", c.k.opens, c.at, limit .. US .. last)
@@ -186,7 +187,7 @@ local function openByClock(c)
   local work, isMore = workOf(c), #gates == OPENED_AT_ONCE
   for _, gate in ipairs(gates) do
     local limit, last = match(gate, "^([^\31]*)\31(.*)$")
-    if limit then isMore = wakeKeys(c, limit, last) or isMore else work.wakes[gate] = true end
+    if limit then isMore = releaseKeys(c, limit, last) or isMore else work.releases[gate] = true end
   end
   writeLanes(c)
   return isMore
@@ -205,7 +206,7 @@ local function writeTops(c)
   for queue in pairs(c.turned or {}) do
     local key, top = c.k.idle .. queue, num(c.tops[queue])
     call("HSET", c.k.top, queue, top)
-    local lanes = call("ZRANGEBYSCORE", key, "-inf", top)
+    local lanes = call("ZRANGEBYSCORE", key, "-inf", num(forgottenTurn(c.tops[queue])))
     many("HDEL", c.k.lane, lanes)
     many("ZREM", key, lanes)
     for _, lane in ipairs(c.lanes and lanes or NONE) do c.lanes[lane] = nil end
