@@ -432,10 +432,10 @@ function docPut({ id, isDelete, guard, expiresInMs, dueInMs }: DocShape, place: 
 }
 
 /** Keys of a group lie in the queue, so that its lanes share one turn. */
-function laneOf({ lane, queue, name, caps, gates }: JobShape, place: string): LaneFields {
+function laneOf({ lane, level, queue, name, caps, gates }: JobShape, place: string): LaneFields {
   const key = `${place}k${lane % 2}`;
-  const ofGroup = (cap: number): string =>
-    writeKeyUse({ key: keyedGate(groupGateKey(`q${queue}`), key), weight: 1, cap });
+  const ofGroup = (cap: number, of = key): string =>
+    writeKeyUse({ key: keyedGate(groupGateKey(`q${queue}`), of), weight: 1, cap });
   const ofLimit = (weight: number): string => writeKeyUse({ key: keyedGate(gateC, key), weight, cap: null });
   const group = `q${queue}\t${key}`;
   const alone = `${queue} ${name} ${caps} ${gates}\t${key}`;
@@ -447,6 +447,12 @@ function laneOf({ lane, queue, name, caps, gates }: JobShape, place: string): La
     { laneKey: `keyed ${alone}`, laneStep: null, laneGates: [ofLimit(1)] },
     { laneKey: `both ${group}`, laneStep: laneStepOf(1), laneGates: [ofGroup(1), ofLimit(2)] },
     { laneKey: groupLane(`q${queue}`, key, "rank"), laneStep: null, laneGates: [ofGroup(2)] },
+    // Several lanes of one route that share the key of a limit.
+    {
+      laneKey: `shared ${group} ${level}`,
+      laneStep: null,
+      laneGates: [ofLimit(1), ofGroup(1, `${key} ${level}`)],
+    },
   ];
   return pick(lanes, lane - 1);
 }
