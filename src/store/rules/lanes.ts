@@ -8,7 +8,7 @@
  *       │ ▲                                                  │
  *       │ └──── lanesToRelease: something about the gate changed
  *       ▼
- *     empty    by rank it is deleted; by turn it stays while keepsTurn says so
+ *     empty    by rank it is deleted at once; by turn when its turn is forgotten
  */
 import { permitsLeft } from "../../model/gate.ts";
 import type { GateState } from "../../model/gate.ts";
@@ -58,9 +58,9 @@ export function takeTurn(
   return { top: taken, turn: taken + step };
 }
 
-/** Whether an empty lane keeps its turn: once the queue has reached it, joining anew gives the same one. */
-export function keepsTurn(turn: number, top: number): boolean {
-  return turn > top;
+/** Empty lanes forget turns up to this one: the queue has reached them, so joining anew gives no lower one. */
+export function forgottenTurn(top: number): number {
+  return top;
 }
 
 /**

@@ -6,7 +6,7 @@
 import type { RouteContent } from "../../model/route.ts";
 import { isInLine, keyUsesOf, permitChanges } from "../../store/rules/lane.ts";
 import type { Laned } from "../../store/rules/lane.ts";
-import { isAhead, joinTurn, keepsTurn, positionOf, waitsAt } from "../../store/rules/lanes.ts";
+import { forgottenTurn, isAhead, joinTurn, positionOf, waitsAt } from "../../store/rules/lanes.ts";
 import { openRowSets, readValue, runRowSets } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
@@ -226,16 +226,13 @@ export function writeLanes(statements: Statements, lanes: Iterable<LaneRow>): vo
 
 /** Inputs: queue, turn. */
 const setTop = "INSERT OR REPLACE INTO millrace_turn (queue, top) VALUES (?, ?)";
-/** Input: queue. Answer: the lowest turn of an empty lane. */
-const readLowest = `SELECT min(pos) FROM millrace_lane INDEXED BY millrace_lane_empty WHERE ${isEmptyLane} AND queue = ?`;
 /** Inputs: queue, turn. */
 const forgetEmpty = `DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
 
-/** What queues have reached; empty lanes that do not keep their turns are deleted. */
+/** What queues have reached; empty lanes whose turns are forgotten are deleted. */
 export function writeTops(statements: Statements, tops: ReadonlyMap<string, number>): void {
   for (const [queue, top] of tops) {
     statements(setTop).run(queue, top);
-    const low = readValue<number>(statements, readLowest, queue);
-    if (low !== null && !keepsTurn(low, top)) statements(forgetEmpty).run(queue, top);
+    statements(forgetEmpty).run(queue, forgottenTurn(top));
   }
 }
