@@ -10,6 +10,8 @@ import { join } from "node:path";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store } from "../../store/store.ts";
+import { readSchemaVersion } from "../sqlite/migrate.ts";
+import { openDatabase } from "../sqlite/open-file.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
 import { bucketError } from "./bucket-errors.ts";
 import { makeCacheFolder } from "./cache-folder.ts";
@@ -56,6 +58,7 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     const head = await readHead(objects, platform);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
     await untilFree(replica, whenHeld, platform);
+    refuseNewer(replica);
     const writer: Writer = {
       id: Buffer.from(platform.randomBytes(16)).toString("hex"),
       note: noteOf(platform),
@@ -112,6 +115,19 @@ async function openWriter(
       },
     },
   });
+  const close = async (): Promise<void> => {
+    try {
+      await checkpoints.close();
+      await store.close();
+      await options.onClosed?.(replica.path);
+    } finally {
+      tail().close();
+      replica.close();
+      rmSync(folder, { recursive: true, force: true });
+      await objects.close();
+    }
+  };
+  let closing: Promise<void> | null = null;
   return {
     ...store,
     async describe() {
@@ -130,19 +146,19 @@ async function openWriter(
         "A bucket cannot take part in a transaction of yours. Enqueue outside of it, or use SQLite or Postgres.";
       throw new MillraceError("not-in-transaction", sentence);
     },
-    async close() {
-      try {
-        await checkpoints.close();
-        await store.close();
-        await options.onClosed?.(replica.path);
-      } finally {
-        tail().close();
-        replica.close();
-        rmSync(folder, { recursive: true, force: true });
-        await objects.close();
-      }
-    },
+    close: () => (closing ??= close()),
   };
+}
+
+/** Tables of a newer version are refused before anybody is fenced for them. */
+function refuseNewer({ path, pageCount }: Replica): void {
+  if (pageCount === 0) return;
+  const database = openDatabase({ path, durability: "strict", lockSleepMs: 0 });
+  try {
+    readSchemaVersion(database, path);
+  } finally {
+    database.close();
+  }
 }
 
 /** What the bucket says of itself; made by the first opener, which also tries whether conditions hold. */

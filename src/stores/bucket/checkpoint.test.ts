@@ -156,7 +156,7 @@ test("describe tells the requests, their bytes, what checkpoints add and what it
   const store = await world.open();
   await store.submit([{ jobs: [aJob({ id: "one" })] }]);
   const { requests } = await store.describe();
-  expect(requests).toMatchObject({ list: 1, remove: 0 });
+  expect(requests).toMatchObject({ list: 3, remove: 0 });
   expect(requests?.put).toBeGreaterThanOrEqual(4);
   expect(requests?.bytesPut).toBeGreaterThan(requests?.logBytesPut ?? Number.POSITIVE_INFINITY);
   expect(requests?.amplification).toBeGreaterThan(1);

@@ -4,7 +4,7 @@
  * everything that may be in the chunks has landed. `clean-up.ts` removes what a mark has made needless.
  */
 import { readSync } from "node:fs";
-import { crc32, zstdCompress } from "node:zlib";
+import { crc32 } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { CleanUp } from "./clean-up.ts";
@@ -29,6 +29,8 @@ const retryRecords = 100;
 /** At the close a mark is worth its requests if the next opener would have to read more than this. */
 const closeRecords = 100;
 const chunksAtOnce = 4;
+/** Of zstd: chunks are kept for long, so the default one. */
+const chunkLevel = 3;
 
 export interface CheckpointOptions {
   readonly objects: Objects;
@@ -50,6 +52,9 @@ export class Checkpoints {
   #failed: { readonly error: unknown } | null = null;
   /** The record from which on a failed checkpoint is tried again. */
   #retryFrom = 0;
+  /** What the chunks of the last try are named after: a mark may name them, so they are never put again. */
+  #tried = 0;
+  #isClosed = false;
 
   constructor(options: CheckpointOptions) {
     this.#options = options;
@@ -76,15 +81,16 @@ export class Checkpoints {
 
   /** After each record of the log. */
   noteRecord(n: number): void {
-    if (this.#running !== null || n < this.#retryFrom) return;
+    if (this.#running !== null || this.#isClosed || n < this.#retryFrom) return;
     const records = n - (this.#last?.from ?? 0);
     const recordsWorth = Math.max(recordsMin, Math.min(recordsMax, recordsPerChunk * this.#changed.size));
     if (records >= recordsWorth || this.#bytes >= checkpointBytes)
       this.#options.platform.defer(() => void this.run());
   }
 
-  /** One at a time; a second caller gets the one that runs. */
+  /** One at a time; a second caller gets the one that runs. None after the close: the file may be another one by then. */
   run(): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
     this.#running ??= this.#make()
       .then(
         () => void (this.#failed = null),
@@ -101,18 +107,22 @@ export class Checkpoints {
     await this.#running;
     const { n, isFenced } = this.#options.log();
     if (!isFenced && n - (this.#last?.from ?? 0) > closeRecords) await this.run();
+    this.#isClosed = true;
   }
 
   async #make(): Promise<void> {
     const { platform, writer, epoch, log, tail } = this.#options;
     const { n: from, digest, pageCount, isFenced } = log();
     if (isFenced || from === (this.#last?.from ?? 0)) return;
+    if (from === this.#tried && this.#failed !== null) throw this.#failed.error;
+    this.#tried = from;
     const changed = this.#changed;
     const bytes = this.#bytes;
     this.#changed = new Set();
     this.#bytes = 0;
     try {
-      tail().cut(true);
+      // The chunks are read from the file, so all that has landed by `from` must be there.
+      if (!tail().cut()) throw new Error("The local write-ahead log could not be cut.");
       const chunks = [...(this.#last?.chunks ?? [])];
       for (let no = chunks.length; no * pagesPerChunk < pageCount; no++) changed.add(no);
       await this.#putChunks(changed, from, chunks);
@@ -150,24 +160,18 @@ export class Checkpoints {
     from: number,
     chunks: (readonly [label: number, crc: number])[],
   ): Promise<void> {
-    const { objects, replica } = this.#options;
+    const { objects, platform, replica } = this.#options;
     const size = pagesPerChunk * replica.pageSize;
     const left = [...changed].sort((a, b) => a - b);
     const lane = async (): Promise<void> => {
       for (let no = left.shift(); no !== undefined; no = left.shift()) {
         const raw = Buffer.allocUnsafeSlow(size);
         const got = readSync(replica.descriptor, raw, 0, size, no * size);
-        const bytes = await compressed(raw.subarray(0, got));
+        const bytes = await platform.compress(raw.subarray(0, got), chunkLevel);
         await objects.put(chunkName(no, from), bytes, false);
         chunks[no] = [from, crc32(bytes)];
       }
     };
     await Promise.all(Array.from({ length: chunksAtOnce }, lane));
   }
-}
-
-export function compressed(raw: Uint8Array): Promise<Uint8Array> {
-  return new Promise((resolve, reject) =>
-    zstdCompress(raw, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
-  );
 }

@@ -37,11 +37,15 @@ export interface CleanUpOptions {
 export class CleanUp {
   readonly #options: CleanUpOptions;
   #doneAtUs = Number.NEGATIVE_INFINITY;
+  /** Both clocks at the beginning: if the wall clock leaps forward, the grace must not end early. */
+  readonly #begun: { readonly nowMs: number; readonly monotonicUs: number };
   /** When each mark was made, by its number: most of them are asked for again at the next clean-up. */
   #times = new Map<number, number>();
 
   constructor(options: CleanUpOptions) {
     this.#options = options;
+    const { platform } = options;
+    this.#begun = { nowMs: platform.now(), monotonicUs: platform.monotonicUs() };
   }
 
   /** `newest`: the mark that this writer has just put. */
@@ -66,7 +70,8 @@ export class CleanUp {
   /** The second newest mark that is older than the grace; null if there are not so many. */
   async #oldestToKeep(newest: Mark): Promise<Mark | null> {
     const { objects, platform } = this.#options;
-    const oldFrom = platform.now() - graceMs;
+    const elapsedMs = (platform.monotonicUs() - this.#begun.monotonicUs) / 1000;
+    const oldFrom = Math.min(platform.now(), this.#begun.nowMs + elapsedMs) - graceMs;
     const times = new Map([[newest.through, newest.at]]);
     let past = 0;
     for (let after: string | null = null; ;) {

@@ -57,15 +57,20 @@ export class Replica {
   ): Promise<Replica> {
     const replica = new Replica(objects, path, pageSize);
     try {
-      for (let tries = 1; !(await replica.#readWhole(until)); tries++) {
-        if (tries < restoresMax) continue;
-        const sentence = `Objects of the bucket vanished ${tries} times while it was read. Look for a lifecycle rule that deletes objects.`;
-        throw new MillraceError("store-unavailable", sentence);
-      }
+      await replica.restoreAgain(until);
       return replica;
     } catch (error) {
       replica.close();
       throw error;
+    }
+  }
+
+  /** From the newest mark on, as if nothing had been read before. */
+  async restoreAgain(until: number | null = null): Promise<void> {
+    for (let tries = 1; !(await this.#readWhole(until)); tries++) {
+      if (tries < restoresMax) continue;
+      const sentence = `Objects of the bucket vanished ${tries} times while it was read. Look for a lifecycle rule that deletes objects.`;
+      throw new MillraceError("store-unavailable", sentence);
     }
   }
 
@@ -106,6 +111,7 @@ export class Replica {
     this.writer = mark?.writer ?? "";
     this.writerNote = mark?.note ?? "";
     this.isFree = mark === null;
+    this.hasDoubtfulFence = false;
     if (mark !== null && !(await this.#readChunks(mark))) return false;
     this.pageCount = mark?.pageCount ?? 0;
     await this.catchUp(until);
@@ -135,6 +141,7 @@ export class Replica {
   #apply(record: LogRecord): void {
     const { kind, n, pages, pageCount } = record;
     if (kind === "pages" || kind === "end") {
+      if (record.pageSize !== this.pageSize) throw damaged(logName(n), "its pages have another size");
       if (record.chain !== this.digest) throw damaged(logName(n), "it does not follow the record before it");
       for (const { number, image } of pages) {
         this.#write(image, (number - 1) * this.pageSize);
