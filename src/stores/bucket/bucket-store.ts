@@ -21,6 +21,7 @@ import type { WhenHeld } from "./held.ts";
 import { headFrom, headName, layoutVersion, toJson } from "./layout.ts";
 import type { Head } from "./layout.ts";
 import { LogWriter } from "./log-writer.ts";
+import type { LogWitness } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
 import { readPrices, requestsOf } from "./prices.ts";
@@ -28,6 +29,8 @@ import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
 import { takeOver } from "./take-over.ts";
 import type { Writer } from "./take-over.ts";
+import { defaultTuning } from "./tuning.ts";
+import type { BucketTuning } from "./tuning.ts";
 import { WalTail } from "./wal-tail.ts";
 
 export interface BucketOptions {
@@ -41,6 +44,9 @@ export interface BucketOptions {
   readonly callTimeoutMs?: number;
   /** What requests cost, for `describe`; S3's unless said otherwise. */
   readonly prices?: Partial<BucketPrices>;
+  /** For tests. */
+  readonly tuning?: Partial<BucketTuning>;
+  readonly witness?: LogWitness;
   /** For tests: shows the local file after the close, before it is removed. */
   readonly onClosed?: (path: string) => Promise<void>;
 }
@@ -97,7 +103,8 @@ async function openWriter(
   const opened: { log?: LogWriter; tail?: WalTail } = {};
   const log = (): LogWriter => opened.log as LogWriter;
   const tail = (): WalTail => opened.tail as WalTail;
-  const checkpoints = new Checkpoints({ objects, platform, replica, writer, epoch, log, tail });
+  const tuning = { ...defaultTuning, ...options.tuning };
+  const checkpoints = new Checkpoints({ tuning, objects, platform, replica, writer, epoch, log, tail });
   const store = await openSqliteStore({
     path: replica.path,
     platform,
@@ -107,7 +114,7 @@ async function openWriter(
         opened.tail = new WalTail(database, replica.path);
         opened.log = new LogWriter({
           ...{ objects, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
-          ...{ n: replica.n, digest: replica.digest },
+          ...{ n: replica.n, digest: replica.digest, sleptMs: tuning.sleptMs, witness: options.witness },
           onPages: (pages) => checkpoints.notePages(pages),
           onRecord: (n) => checkpoints.noteRecord(n),
         });

@@ -14,6 +14,7 @@ import type { LogWriter } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
 import type { Replica } from "./replica.ts";
 import type { Writer } from "./take-over.ts";
+import type { BucketTuning } from "./tuning.ts";
 import type { WalTail } from "./wal-tail.ts";
 
 const checkpointBytes = 128 * 2 ** 20;
@@ -21,13 +22,10 @@ const checkpointBytes = 128 * 2 ** 20;
  * An opener reads the log record by record, so a log of many small records is bounded by their number too: 4 records
  * for each chunk that a checkpoint would put, so that checkpoints add at most a quarter to the puts of the log.
  */
-const recordsMin = 1000;
 const recordsMax = 10_000;
 const recordsPerChunk = 4;
 /** After a failure the next try comes after that many records more, not with every commit. */
 const retryRecords = 100;
-/** At the close a mark is worth its requests if the next opener would have to read more than this. */
-const closeRecords = 100;
 const chunksAtOnce = 4;
 /** Of zstd: chunks are kept for long, so the default one. */
 const chunkLevel = 3;
@@ -40,6 +38,7 @@ export interface CheckpointOptions {
   readonly epoch: number;
   readonly log: () => LogWriter;
   readonly tail: () => WalTail;
+  readonly tuning: BucketTuning;
 }
 
 export class Checkpoints {
@@ -58,10 +57,10 @@ export class Checkpoints {
 
   constructor(options: CheckpointOptions) {
     this.#options = options;
-    const { objects, platform, replica, log } = options;
+    const { objects, platform, replica, log, tuning } = options;
     this.#changed = new Set(replica.changedChunks);
     this.#last = replica.mark;
-    this.#cleanUp = new CleanUp({ objects, platform, isFenced: () => log().isFenced });
+    this.#cleanUp = new CleanUp({ objects, platform, isFenced: () => log().isFenced, tuning });
   }
 
   /** What people should know: a log that cannot be bounded grows for ever. */
@@ -83,7 +82,10 @@ export class Checkpoints {
   noteRecord(n: number): void {
     if (this.#running !== null || this.#isClosed || n < this.#retryFrom) return;
     const records = n - (this.#last?.from ?? 0);
-    const recordsWorth = Math.max(recordsMin, Math.min(recordsMax, recordsPerChunk * this.#changed.size));
+    const recordsWorth = Math.max(
+      this.#options.tuning.recordsMin,
+      Math.min(recordsMax, recordsPerChunk * this.#changed.size),
+    );
     if (records >= recordsWorth || this.#bytes >= checkpointBytes)
       this.#options.platform.defer(() => void this.run());
   }
@@ -106,7 +108,7 @@ export class Checkpoints {
   async close(): Promise<void> {
     await this.#running;
     const { n, isFenced } = this.#options.log();
-    if (!isFenced && n - (this.#last?.from ?? 0) > closeRecords) await this.run();
+    if (!isFenced && n - (this.#last?.from ?? 0) > this.#options.tuning.closeRecords) await this.run();
     this.#isClosed = true;
   }
 

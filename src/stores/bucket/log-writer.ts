@@ -29,11 +29,6 @@ export const keepAliveMs = 10_000;
 const lazyMs = 1000;
 /** How long the bucket may fail before new calls are refused. */
 const patienceMs = 2000;
-/**
- * After such a pause the slot may have been used and removed again, so that it no longer keeps this writer out. Log
- * objects stay for an hour after a newer mark made them needless.
- */
-const sleptMs = 10 * 60_000;
 /** Of zstd: records are read once at most, so the fastest one. */
 const recordLevel = 1;
 const retryLengths = { firstMs: 20, maxMs: 2000 };
@@ -48,10 +43,20 @@ export interface LogWriterOptions {
   readonly n: number;
   readonly digest: string;
   readonly callTimeoutMs: number;
+  readonly sleptMs: number;
   /** Told of the pages of each commit, before they are put. */
   readonly onPages: (pages: ReadonlyMap<number, Uint8Array>) => void;
   /** Told of each record that has landed. */
+  readonly witness?: LogWitness | undefined;
   readonly onRecord: (n: number) => void;
+}
+
+/** For tests: which commit each record carries. */
+export interface LogWitness {
+  /** Commits have positions, from 1 on; a commit that wrote nothing has that of the one before. */
+  readonly onTaken: (calls: readonly Call[], commit: CommitOutcome, position: number) => void;
+  /** Before the record is put: it carries all commits up to the position. */
+  readonly onPut: (n: number, position: number) => void;
 }
 
 interface Wait {
@@ -134,6 +139,7 @@ export class LogWriter implements Landing {
       if (freed.hasLanes) this.#freedLanes = this.#taken;
       this.#putWithin(told.length > 0 ? lazyMs : keepAliveMs);
     }
+    this.#options.witness?.onTaken(calls, commit, this.#taken);
     return (call) => {
       const { operation } = calls[call] as Call;
       const waits = waitsOf[operation];
@@ -233,6 +239,7 @@ export class LogWriter implements Landing {
       { ...head, at: platform.now(), chain: this.digest, pageCount, pageSize: tail.pageSize },
       compressed,
     );
+    this.#options.witness?.onPut(n, position);
     const outcome = await this.#putUntilLanded(n, bytes);
     if (outcome !== "landed") {
       this.#end(fenced(), outcome);
@@ -276,7 +283,7 @@ export class LogWriter implements Landing {
   #hasSlept(): boolean {
     const { nowMs, monotonicUs } = this.#clocks();
     const sinceMs = Math.max(nowMs - this.#landedAt.nowMs, (monotonicUs - this.#landedAt.monotonicUs) / 1000);
-    return sinceMs > sleptMs;
+    return sinceMs > this.#options.sleptMs;
   }
 
   #land(position: number): void {
