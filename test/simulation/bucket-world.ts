@@ -344,7 +344,8 @@ export class BucketWorld {
 
   #committed(request: unknown, outcome: CallOutcome, position: number): void {
     const call = this.#byRequest.get(request);
-    if (call === undefined) return;
+    // A dead writer that is cleared away may still begin what had come to it.
+    if (call === undefined || this.#isOver) return;
     this.#byRequest.delete(request);
     call.position = position;
     const { entry } = call;
