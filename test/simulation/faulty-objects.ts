@@ -43,7 +43,7 @@ export class FaultyObjects implements Objects {
   put(name: string, bytes: Uint8Array, ifAbsent: boolean): Promise<"stored" | "exists"> {
     const { objects } = this.#options;
     // As it was when it was sent.
-    const sent = bytes.slice();
+    const sent = new Uint8Array(bytes);
     return this.#verb("put", [name], () => objects.put(name, sent, ifAbsent));
   }
 
