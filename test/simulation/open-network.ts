@@ -37,7 +37,7 @@ export interface NetworkOptions {
 }
 
 export async function openNetwork(options: NetworkOptions): Promise<Network> {
-  const { plan, time, realStore, isBucket = false } = options;
+  const { time, realStore, isBucket = false } = options;
   if (isBucket) return openBucket(options);
   const inFlight = new InFlight(time, realStore?.overlapUs ?? 0);
   const stores =
