@@ -17,6 +17,7 @@ import { logPrefix, numberOf } from "../../src/stores/bucket/layout.ts";
 import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";
 import { Replica } from "../../src/stores/bucket/replica.ts";
 import { waitsOf } from "../../src/stores/bucket/who-waits.ts";
+import type { ClaimAnswer } from "../../src/store/operations.ts";
 import type { CallOutcome } from "../../src/stores/sqlite/commit.ts";
 import { laterOperations } from "../../src/store/later-version.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
@@ -29,6 +30,7 @@ import { FaultyObjects } from "./faulty-objects.ts";
 import type { ObjectsFault } from "./faulty-objects.ts";
 import type { Network } from "./faulty-store.ts";
 import type { FaultClass, Plan } from "./plan.ts";
+import { handedOutEarly } from "./handed-out.ts";
 import { SimProcess } from "./sim-process.ts";
 
 /** One call at a writer. */
@@ -60,6 +62,7 @@ export interface BucketWorldOptions {
 
 const tuning = { sleptMs: 3000, graceMs: 20_000, cleanUpEveryMs: 1000, recordsMin: 40, closeRecords: 20 };
 const callTimeoutMs = 5000;
+const claimsPerLook = 8;
 const hangUs = 600_000_000;
 const listPage = 7;
 
@@ -93,6 +96,9 @@ export class BucketWorld {
   takeOvers = 0;
   fencedWriters = 0;
   lostCalls = 0;
+  /** Claims that were answered before all commits had landed. */
+  earlyClaims = 0;
+  readonly #looks: Promise<void>[] = [];
   readonly #options: BucketWorldOptions;
   readonly #bucket = new MemoryBucket({ pageSize: listPage });
   readonly #folder = mkdtempSync(join(tmpdir(), "millrace-bucket-world-"));
@@ -178,6 +184,7 @@ export class BucketWorld {
     } finally {
       rmSync(this.#folder, { recursive: true, force: true });
     }
+    await Promise.all(this.#looks);
     if (this.violations.length > 0) throw new Error(this.violations.join("\n"));
   }
 
@@ -391,6 +398,7 @@ export class BucketWorld {
         this.violations.push(
           `${name} was answered by ${writer.process.name} before its commit ${call.position} had landed (${writer.landed})`,
         );
+      if (name === "claim") this.#lookAtClaim(call, answer as ClaimAnswer);
       return answer;
     } catch (error) {
       if (!isMillraceError(error)) throw error;
@@ -400,6 +408,22 @@ export class BucketWorld {
       this.#gone(writer);
       throw new MillraceError("store-unavailable", `${writer.process.name} has ended.`, { cause: error });
     }
+  }
+
+  /** A part of the claims that were answered before all commits had landed. */
+  #lookAtClaim({ writer, position }: Committed, answer: ClaimAnswer): void {
+    if (answer.jobs.length === 0 || position === null || position <= writer.landed) return;
+    this.earlyClaims += 1;
+    if (this.earlyClaims % claimsPerLook !== 1) return;
+    const path = join(this.#folder, `copy-${this.#copies++}.db`);
+    // Nothing is waited for but microtasks, so the bucket stays as it is meanwhile.
+    const look = handedOutEarly(this.#bucket.open(), path, answer).then((found) => {
+      for (const each of found)
+        this.violations.push(
+          `a claim was answered by ${writer.process.name} too early: in the bucket ${each}`,
+        );
+    });
+    this.#looks.push(look);
   }
 
   async #callFrom(
