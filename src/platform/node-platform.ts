@@ -2,6 +2,7 @@
 import { getRandomValues } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { availableParallelism, hostname, tmpdir } from "node:os";
+import { constants, zstdCompress, zstdCompressSync } from "node:zlib";
 import type { Platform, Timer } from "./platform.ts";
 import { resolveHost } from "./guarded-post.ts";
 
@@ -32,6 +33,7 @@ export const nodePlatform: Platform = {
   defer: (run) => void setImmediate(run),
   random: () => Math.random(),
   randomBytes: (count) => getRandomValues(new Uint8Array(count)),
+  compress,
   bootId: readBootId,
   onTermination,
   readEnv: (name) => process.env[name]?.trim() || undefined,
@@ -42,6 +44,22 @@ export const nodePlatform: Platform = {
   processId: process.pid,
   hostName: hostname(),
 };
+
+/** A trip to another thread takes longer than to compress so little. */
+const smallBytes = 128 * 1024;
+
+async function compress(body: Uint8Array, level: number): Promise<Uint8Array> {
+  if (body.length <= smallBytes) return compressAtOnce(body, level);
+  const options = { params: { [constants.ZSTD_c_compressionLevel]: level } };
+  return new Promise((resolve, reject) =>
+    zstdCompress(body, options, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
+  );
+}
+
+/** The same bytes, always at once: for a platform on virtual time. */
+export async function compressAtOnce(body: Uint8Array, level: number): Promise<Uint8Array> {
+  return zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: level } });
+}
 
 function onTermination(run: () => void): () => void {
   const remove = (): void => {

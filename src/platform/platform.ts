@@ -18,6 +18,8 @@ export interface Platform {
   /** Uniform in [0, 1). */
   random(): number;
   randomBytes(count: number): Uint8Array;
+  /** Zstandard, from level 1 on. Other threads do it for large bodies, so the answer may come in any later lap. */
+  compress(body: Uint8Array, level: number): Promise<Uint8Array>;
   /** A text that changes when the machine restarts; null where that cannot be known. */
   bootId(): string | null;
   /**

@@ -2,7 +2,7 @@
  * A platform on virtual time. Clock and timers are virtual, randomness comes from a seed, identity is fixed; so
  * whatever runs on it repeats exactly.
  */
-import { nodePlatform } from "../platform/node-platform.ts";
+import { compressAtOnce, nodePlatform } from "../platform/node-platform.ts";
 import type { Platform } from "../platform/platform.ts";
 import { createSeededRandom } from "./seeded-random.ts";
 import type { SeededRandom } from "./seeded-random.ts";
@@ -41,6 +41,7 @@ export function createVirtualPlatform(options: VirtualPlatformOptions = {}): Vir
     defer: (run) => void (laps === "real" ? nodePlatform.defer(run) : time.after(0, run)),
     random: () => random.next(),
     randomBytes: (count) => random.bytes(count),
+    compress: compressAtOnce,
     bootId: () => "virtual-boot",
     onTermination: () => () => undefined,
     readEnv: (name) => options.env?.[name],

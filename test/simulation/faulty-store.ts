@@ -8,7 +8,7 @@ import type { Hint, Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 import { recordedCalls } from "../history/history.ts";
-import type { Operation, Seen, StoreCall } from "../history/history.ts";
+import type { Evidence, Operation, Seen, StoreCall } from "../history/history.ts";
 import type { InFlight } from "./in-flight.ts";
 import type { FaultClass, Plan } from "./plan.ts";
 import type { SimProcess } from "./sim-process.ts";
@@ -19,6 +19,12 @@ type Reply = { readonly seen: Seen; readonly answer?: unknown; readonly error?: 
 /** What all processes share: the store, the weather, and the record of it all. */
 export interface Network {
   readonly store: Store;
+  /** The same store for whoever moves the time: its calls move it as far as they need. */
+  readonly observer: Store;
+  /** The evidence without what was told but never happened. */
+  readonly witnessed: (
+    evidence: Pick<Evidence, "operations" | "effects">,
+  ) => Pick<Evidence, "operations" | "effects">;
   /** Of a store in memory: flows that were counted wrong behind any of its commits. */
   readonly miscounts: () => Promise<readonly string[]>;
   /** What it is made of: processes reach each part on a way of its own. */
@@ -81,13 +87,13 @@ export function connectStore(
   const arrive = async (
     entry: StoreCall | null,
     fate: Fate,
-    invoke: () => Promise<unknown>,
+    invoke: (entry: StoreCall | null) => Promise<unknown>,
   ): Promise<Reply> => {
     if (fate === "refuse" || (network.isAway && random.chance(0.7))) return { seen: "failed", error: away() };
     if (fate === "lose-request" || network.isAway) return { seen: "unknown", error: lost() };
     try {
       if (entry !== null) entry.reachedUs = time.elapsedUs;
-      const answer = await invoke();
+      const answer = await invoke(entry);
       if (entry !== null) {
         if (network.isOrdered) entry.order = ++network.orders;
         entry.answer = answer as never;
@@ -100,7 +106,11 @@ export function connectStore(
     }
   };
 
-  const call = (kind: string, request: unknown, invoke: () => Promise<unknown>): Promise<unknown> => {
+  const call = (
+    kind: string,
+    request: unknown,
+    invoke: (entry: StoreCall | null) => Promise<unknown>,
+  ): Promise<unknown> => {
     const entry = recorded.has(kind) ? beginEntry(network, process, kind, request, partition) : null;
     const fate = drawFate();
     network.calls += 1;
@@ -152,7 +162,7 @@ export function connectStore(
     Object.entries(store).map(([kind, operation]: [string, unknown]) => [
       kind,
       typeof operation === "function"
-        ? (request: unknown) => call(kind, request, () => operation(request) as Promise<unknown>)
+        ? (request: unknown) => call(kind, request, (entry) => operation(request, entry) as Promise<unknown>)
         : operation,
     ]),
   ) as unknown as Store;

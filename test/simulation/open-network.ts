@@ -7,6 +7,7 @@ import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
+import { BucketWorld } from "./bucket-world.ts";
 import type { Network } from "./faulty-store.ts";
 import { InFlight } from "./in-flight.ts";
 import type { Plan } from "./plan.ts";
@@ -31,31 +32,50 @@ export interface NetworkOptions {
   readonly clock: { readonly offsetMs: number };
   readonly partitions?: number;
   readonly realStore?: RealStore | undefined;
+  /** A bucket in memory with its writers, in place of one store in memory. */
+  readonly isBucket?: boolean;
 }
 
 export async function openNetwork(options: NetworkOptions): Promise<Network> {
-  const { plan, time, realStore } = options;
+  const { time, realStore, isBucket = false } = options;
+  if (isBucket) return openBucket(options);
   const inFlight = new InFlight(time, realStore?.overlapUs ?? 0);
   const stores =
     realStore === undefined ? await openInMemory(options) : await openReal(options, realStore, inFlight);
+  const store = stores.clients[0] as Store;
   return {
     ...stores,
-    store: stores.clients[0] as Store,
-    inFlight,
+    ...{ store, observer: store, witnessed: (evidence) => evidence },
+    ...blank(options, inFlight),
     isOrdered: (realStore?.overlapUs ?? 0) === 0,
-    time,
-    plan,
-    history: [],
-    isStormy: !plan.isFaultFree,
-    isAway: false,
-    orders: 0,
-    calls: 0,
-    onTheWay: 0,
-    watchers: 0,
     close: async () => {
       for (const client of stores.clients.toReversed()) await client.close();
     },
   };
+}
+
+function blank({ plan, time }: NetworkOptions, inFlight: InFlight) {
+  const counts = { orders: 0, calls: 0, onTheWay: 0, watchers: 0 };
+  return { inFlight, time, plan, history: [], isStormy: !plan.isFaultFree, isAway: false, ...counts };
+}
+
+async function openBucket(options: NetworkOptions): Promise<Network> {
+  const world = new BucketWorld(options);
+  await world.open();
+  const network: Network = {
+    ...blank(options, new InFlight(options.time, 0)),
+    store: world.patient,
+    observer: world.observer,
+    parts: [world.patient],
+    clients: world.clients,
+    witnessed: (evidence) => world.witnessed(evidence),
+    miscounts: () => Promise.resolve([]),
+    // The world knows the order of commits, which is not that of answers.
+    isOrdered: false,
+    close: () => world.close(),
+  };
+  world.join(network);
+  return network;
 }
 
 type Opened = Pick<Network, "parts" | "clients" | "miscounts">;

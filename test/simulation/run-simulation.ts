@@ -41,6 +41,7 @@ export interface RunOptions {
   readonly partitions?: number;
   /** In place of the store in memory. */
   readonly realStore?: RealStore;
+  readonly isBucket?: boolean;
 }
 
 const dayMs = 86_400_000;
@@ -97,9 +98,17 @@ class World {
 
   async open(): Promise<void> {
     const random = this.#random.fork("store");
-    const { partitions = 1, realStore } = this.#options;
+    const { partitions = 1, realStore, isBucket = false } = this.#options;
     const { plan, time } = this;
-    this.network = await openNetwork({ plan, time, random, clock: this.#storeClock, partitions, realStore });
+    this.network = await openNetwork({
+      plan,
+      time,
+      random,
+      clock: this.#storeClock,
+      partitions,
+      realStore,
+      isBucket,
+    });
     this.#client = {
       network: this.network,
       jobs: this.#jobs,
@@ -133,7 +142,7 @@ class World {
     for (const node of this.#nodes) void node.work();
     if (!this.#canServeAll()) this.#startNode();
     // A poison pill takes the leaders down also after the healing, and then nobody is there to be punctual.
-    if (!this.plan.isOn.poison) this.#healedAt = (await this.network.store.describe()).now;
+    if (!this.plan.isOn.poison) this.#healedAt = (await this.network.observer.describe()).now;
     const untilUs = this.time.elapsedUs + drainMaxUs;
     while (this.time.elapsedUs < untilUs) {
       await this.#runFor(2_000_000);
@@ -164,11 +173,10 @@ class World {
     void Promise.all(closing).then(() => (isClosed = true));
     for (let wait = 0; wait < 100 && !isClosed; wait++) await this.#runFor(5_000_000);
     await this.#runFor((restMs + longestHandlerLeases * this.plan.leaseMs) * 1000);
-    const snapshot = await takeSnapshot(this.network.store, this.#random.fork("pages"));
+    const snapshot = await takeSnapshot(this.network.observer, this.#random.fork("pages"));
     const pending = nodes.reduce((sum, node) => sum + node.process.pending, 0);
     const evidence: Evidence = {
-      operations: this.network.history,
-      effects: this.#effects,
+      ...this.network.witnessed({ operations: this.network.history, effects: this.#effects }),
       snapshot,
       miscounts: await this.network.miscounts(),
       isFaultFree: this.plan.isFaultFree,
@@ -291,10 +299,10 @@ class World {
   async #hasWork(): Promise<boolean> {
     if (this.#isActing()) return true;
     if (this.plan.scheduling.schedules.length > 0) {
-      const schedules = await readAllDocs(this.network.store, "schedule", "", 500);
+      const schedules = await readAllDocs(this.network.observer, "schedule", "", 500);
       if (schedules.some(({ dueAt }) => dueAt !== null)) return true;
     }
-    const tallies = await this.network.store.tallyJobs();
+    const tallies = await this.network.observer.tallyJobs();
     return tallies.some(({ state, count }) => count > 0 && !isTerminal(state));
   }
 

@@ -5,7 +5,7 @@
  * Killed: its timers and everything on the way to it are dropped, so its pending promises never settle. Paused: nothing
  * is delivered for a while, then everything, while its clocks went on.
  */
-import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { compressAtOnce, nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Platform, Timer } from "../../src/platform/platform.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
@@ -47,6 +47,11 @@ export class SimProcess {
       defer: (run) => void this.deliver(0, run),
       random: () => random.next(),
       randomBytes: (count) => random.bytes(count),
+      // As by other threads: anything may come between.
+      compress: async (body, level) => {
+        const bytes = await compressAtOnce(body, level);
+        return new Promise((resolve) => void this.deliver(0, () => resolve(bytes)));
+      },
       bootId: () => "simulated",
       onTermination: () => () => undefined,
       processId,

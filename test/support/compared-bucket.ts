@@ -9,6 +9,7 @@ import { expect } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openBucketStore } from "../../src/stores/bucket/bucket-store.ts";
+import type { WhenHeld } from "../../src/stores/bucket/held.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
 import { Replica } from "../../src/stores/bucket/replica.ts";
 
@@ -19,11 +20,13 @@ export async function openCompared(
   open: () => Objects | Promise<Objects>,
   platform: Platform,
   cacheFolder: string,
+  whenHeld: WhenHeld = "wait",
 ): Promise<Store> {
   return openBucketStore({
     objects: await open(),
     platform,
     cacheFolder,
+    whenHeld,
     onClosed: async (path) => {
       const objects = await open();
       const copy = join(cacheFolder, `restored-${restored++}.db`);

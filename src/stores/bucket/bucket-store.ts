@@ -10,6 +10,8 @@ import { join } from "node:path";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store } from "../../store/store.ts";
+import { readSchemaVersion } from "../sqlite/migrate.ts";
+import { openDatabase } from "../sqlite/open-file.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
 import { bucketError } from "./bucket-errors.ts";
 import { makeCacheFolder } from "./cache-folder.ts";
@@ -20,6 +22,7 @@ import { damaged, headFrom, headName, layoutVersion, headBytes } from "./layout.
 import type { Head } from "./layout.ts";
 import { findHole } from "./history.ts";
 import { LogWriter } from "./log-writer.ts";
+import type { LogWitness } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
 import { retrying } from "./objects/retrying.ts";
@@ -28,6 +31,8 @@ import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
 import { takeOver } from "./take-over.ts";
 import type { Writer } from "./take-over.ts";
+import { defaultTuning } from "./tuning.ts";
+import type { BucketTuning } from "./tuning.ts";
 import { WalTail } from "./wal-tail.ts";
 
 export interface BucketOptions {
@@ -41,6 +46,9 @@ export interface BucketOptions {
   readonly callTimeoutMs?: number;
   /** What requests cost, for `describe`; S3's unless said otherwise. */
   readonly prices?: Partial<BucketPrices>;
+  /** For tests. */
+  readonly tuning?: Partial<BucketTuning>;
+  readonly witness?: LogWitness;
   /** For tests: shows the local file after the close, before it is removed. */
   readonly onClosed?: (path: string) => Promise<void>;
 }
@@ -59,6 +67,7 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     const head = await readHead(objects, platform);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
     await untilFree(replica, whenHeld, platform);
+    refuseNewer(replica);
     const hole = await findHole(objects, replica);
     if (hole !== null) throw damaged(hole.object, hole.problem);
     const writer: Writer = {
@@ -99,7 +108,8 @@ async function openWriter(
   const opened: { log?: LogWriter; tail?: WalTail } = {};
   const log = (): LogWriter => opened.log as LogWriter;
   const tail = (): WalTail => opened.tail as WalTail;
-  const checkpoints = new Checkpoints({ objects, platform, replica, writer, epoch, log, tail });
+  const tuning = { ...defaultTuning, ...options.tuning };
+  const checkpoints = new Checkpoints({ tuning, objects, platform, replica, writer, epoch, log, tail });
   const store = await openSqliteStore({
     path: replica.path,
     platform,
@@ -110,7 +120,7 @@ async function openWriter(
         opened.log = new LogWriter({
           // It waits in a way of its own: callers are answered while its put is tried again.
           ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
-          ...{ n: replica.n, digest: replica.digest },
+          ...{ n: replica.n, digest: replica.digest, sleptMs: tuning.sleptMs, witness: options.witness },
           onPages: (pages) => checkpoints.notePages(pages),
           onRecord: (n) => checkpoints.noteRecord(n),
         });
@@ -118,6 +128,19 @@ async function openWriter(
       },
     },
   });
+  const close = async (): Promise<void> => {
+    try {
+      await checkpoints.close();
+      await store.close();
+      await options.onClosed?.(replica.path);
+    } finally {
+      tail().close();
+      replica.close();
+      rmSync(folder, { recursive: true, force: true });
+      await objects.close();
+    }
+  };
+  let closing: Promise<void> | null = null;
   return {
     ...store,
     async describe() {
@@ -136,19 +159,19 @@ async function openWriter(
         "A bucket cannot take part in a transaction of yours. Enqueue outside of it, or use SQLite or Postgres.";
       throw new MillraceError("not-in-transaction", sentence);
     },
-    async close() {
-      try {
-        await checkpoints.close();
-        await store.close();
-        await options.onClosed?.(replica.path);
-      } finally {
-        tail().close();
-        replica.close();
-        rmSync(folder, { recursive: true, force: true });
-        await objects.close();
-      }
-    },
+    close: () => (closing ??= close()),
   };
+}
+
+/** Tables of a newer version are refused before anybody is fenced for them. */
+function refuseNewer({ path, pageCount }: Replica): void {
+  if (pageCount === 0) return;
+  const database = openDatabase({ path, durability: "strict", lockSleepMs: 0 });
+  try {
+    readSchemaVersion(database, path);
+  } finally {
+    database.close();
+  }
 }
 
 /** What the bucket says of itself; made by the first opener, which also tries whether conditions hold. */

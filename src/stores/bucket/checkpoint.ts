@@ -4,7 +4,7 @@
  * everything that may be in the chunks has landed. `clean-up.ts` removes what a mark has made needless.
  */
 import { readSync } from "node:fs";
-import { crc32, zstdCompress } from "node:zlib";
+import { crc32 } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { CleanUp } from "./clean-up.ts";
@@ -14,6 +14,7 @@ import type { LogWriter } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
 import type { Replica } from "./replica.ts";
 import type { Writer } from "./take-over.ts";
+import type { BucketTuning } from "./tuning.ts";
 import type { WalTail } from "./wal-tail.ts";
 
 const checkpointBytes = 128 * 2 ** 20;
@@ -22,16 +23,15 @@ const checkpointBytes = 128 * 2 ** 20;
  * for each chunk that a checkpoint would put, so that checkpoints add at most a quarter to the puts of the log, and not
  * more than one in a minute, because a fast bucket takes a thousand records in a second or two.
  */
-const recordsMin = 1000;
 const recordsMax = 10_000;
 const recordsPerChunk = 4;
 const apartMs = 60_000;
 /** After a failure the next try comes after that many records more, not with every commit. */
 const retryRecords = 100;
-/** At the close a mark is worth its requests if the next opener would have to read more than this. */
-const closeRecords = 100;
 /** Each is compressed by a thread, which takes a core from the event loop for some milliseconds. */
 const chunksAtOnce = 2;
+/** Of zstd: chunks are kept for long, so the default one. */
+export const chunkLevel = 3;
 
 export interface CheckpointOptions {
   readonly objects: Objects;
@@ -41,6 +41,7 @@ export interface CheckpointOptions {
   readonly epoch: number;
   readonly log: () => LogWriter;
   readonly tail: () => WalTail;
+  readonly tuning: BucketTuning;
 }
 
 export class Checkpoints {
@@ -55,14 +56,17 @@ export class Checkpoints {
   #failed: { readonly error: unknown } | null = null;
   /** The record from which on a failed checkpoint is tried again. */
   #retryFrom = 0;
+  /** What the chunks of the last try are named after: a mark may name them, so they are never put again. */
+  #tried = 0;
+  #isClosed = false;
 
   constructor(options: CheckpointOptions) {
     this.#options = options;
-    const { objects, platform, replica, log } = options;
+    const { objects, platform, replica, log, tuning } = options;
     this.#changed = new Set(replica.changedChunks);
     this.#last = replica.mark;
     this.#beganUs = platform.monotonicUs();
-    this.#cleanUp = new CleanUp({ objects, platform, isFenced: () => log().isFenced });
+    this.#cleanUp = new CleanUp({ objects, platform, isFenced: () => log().isFenced, tuning });
   }
 
   /** What people should know: a log that cannot be bounded grows for ever. */
@@ -82,16 +86,18 @@ export class Checkpoints {
 
   /** After each record of the log. */
   noteRecord(n: number): void {
-    if (this.#running !== null || n < this.#retryFrom) return;
+    if (this.#running !== null || this.#isClosed || n < this.#retryFrom) return;
     const records = n - (this.#last?.from ?? 0);
-    const isApart = this.#options.platform.monotonicUs() - this.#beganUs >= apartMs * 1000;
-    const isLong = isApart && records >= Math.max(recordsMin, recordsPerChunk * this.#changed.size);
+    const { platform, tuning } = this.#options;
+    const isApart = platform.monotonicUs() - this.#beganUs >= apartMs * 1000;
+    const isLong = isApart && records >= Math.max(tuning.recordsMin, recordsPerChunk * this.#changed.size);
     if (isLong || records >= recordsMax || this.#bytes >= checkpointBytes)
       this.#options.platform.defer(() => void this.run());
   }
 
-  /** One at a time; a second caller gets the one that runs. */
+  /** One at a time; a second caller gets the one that runs. None after the close: the file may be another one by then. */
   run(): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
     this.#running ??= this.#make()
       .then(
         () => void (this.#failed = null),
@@ -107,20 +113,24 @@ export class Checkpoints {
   async close(): Promise<void> {
     await this.#running;
     const { n, isFenced } = this.#options.log();
-    if (!isFenced && n - (this.#last?.from ?? 0) > closeRecords) await this.run();
+    if (!isFenced && n - (this.#last?.from ?? 0) > this.#options.tuning.closeRecords) await this.run();
+    this.#isClosed = true;
   }
 
   async #make(): Promise<void> {
     const { platform, writer, epoch, log, tail } = this.#options;
     const { n: from, digest, pageCount, isFenced } = log();
     if (isFenced || from === (this.#last?.from ?? 0)) return;
+    if (from === this.#tried && this.#failed !== null) throw this.#failed.error;
+    this.#tried = from;
     const changed = this.#changed;
     const bytes = this.#bytes;
     this.#changed = new Set();
     this.#bytes = 0;
     this.#beganUs = platform.monotonicUs();
     try {
-      tail().cut(true);
+      // The chunks are read from the file, so all that has landed by `from` must be there.
+      if (!tail().cut()) throw new Error("The local write-ahead log could not be cut.");
       const chunks = [...(this.#last?.chunks ?? [])];
       for (let no = chunks.length; no * pagesPerChunk < pageCount; no++) changed.add(no);
       await this.#putChunks(changed, from, chunks);
@@ -158,24 +168,18 @@ export class Checkpoints {
     from: number,
     chunks: (readonly [label: number, crc: number])[],
   ): Promise<void> {
-    const { objects, replica } = this.#options;
+    const { objects, platform, replica } = this.#options;
     const size = pagesPerChunk * replica.pageSize;
     const left = [...changed].sort((a, b) => a - b);
     const lane = async (): Promise<void> => {
       const raw = Buffer.allocUnsafeSlow(size);
       for (let no = left.shift(); no !== undefined; no = left.shift()) {
         const got = readSync(replica.descriptor, raw, 0, size, no * size);
-        const bytes = await compressed(raw.subarray(0, got));
+        const bytes = await platform.compress(raw.subarray(0, got), chunkLevel);
         await objects.put(chunkName(no, from), bytes, false);
         chunks[no] = [from, crc32(bytes)];
       }
     };
     await Promise.all(Array.from({ length: chunksAtOnce }, lane));
   }
-}
-
-export function compressed(raw: Uint8Array): Promise<Uint8Array> {
-  return new Promise((resolve, reject) =>
-    zstdCompress(raw, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
-  );
 }

@@ -21,10 +21,8 @@ import {
 } from "./layout.ts";
 import type { Mark } from "./layout.ts";
 import type { Objects } from "./objects/objects.ts";
+import type { BucketTuning } from "./tuning.ts";
 
-export const graceMs = 60 * 60_000;
-/** A clean-up costs a LIST for each thousand objects, so it does not follow every checkpoint. */
-const everyMs = 10 * 60_000;
 /** As many as one request of S3 removes. Before each of them the marks are listed again. */
 const removesAtOnce = 1000;
 
@@ -32,22 +30,27 @@ export interface CleanUpOptions {
   readonly objects: Objects;
   readonly platform: Platform;
   readonly isFenced: () => boolean;
+  readonly tuning: BucketTuning;
 }
 
 export class CleanUp {
   readonly #options: CleanUpOptions;
   #doneAtUs = Number.NEGATIVE_INFINITY;
+  /** Both clocks at the beginning: if the wall clock leaps forward, the grace must not end early. */
+  readonly #begun: { readonly nowMs: number; readonly monotonicUs: number };
   /** When each mark was made, by its number: most of them are asked for again at the next clean-up. */
   #times = new Map<number, number>();
 
   constructor(options: CleanUpOptions) {
     this.#options = options;
+    const { platform } = options;
+    this.#begun = { nowMs: platform.now(), monotonicUs: platform.monotonicUs() };
   }
 
   /** `newest`: the mark that this writer has just put. */
   async run(newest: Mark): Promise<void> {
-    const { platform } = this.#options;
-    if (platform.monotonicUs() - this.#doneAtUs < everyMs * 1000) return;
+    const { platform, tuning } = this.#options;
+    if (platform.monotonicUs() - this.#doneAtUs < tuning.cleanUpEveryMs * 1000) return;
     this.#doneAtUs = platform.monotonicUs();
     const oldest = await this.#oldestToKeep(newest);
     if (oldest === null) return;
@@ -65,8 +68,9 @@ export class CleanUp {
 
   /** The second newest mark that is older than the grace; null if there are not so many. */
   async #oldestToKeep(newest: Mark): Promise<Mark | null> {
-    const { objects, platform } = this.#options;
-    const oldFrom = platform.now() - graceMs;
+    const { objects, platform, tuning } = this.#options;
+    const elapsedMs = (platform.monotonicUs() - this.#begun.monotonicUs) / 1000;
+    const oldFrom = Math.min(platform.now(), this.#begun.nowMs + elapsedMs) - tuning.graceMs;
     const times = new Map([[newest.through, newest.at]]);
     let past = 0;
     for (let after: string | null = null; ;) {

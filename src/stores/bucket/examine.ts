@@ -9,7 +9,6 @@
 import { crc32 } from "node:zlib";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { graceMs } from "./clean-up.ts";
 import { readNote, silentMs } from "./held.ts";
 import { eachName, eachRecord, findHole, listRecords, readHead, readMarks } from "./history.ts";
 import type { FoundMark } from "./history.ts";
@@ -22,6 +21,7 @@ import { ObjectsError } from "./objects/objects.ts";
 import { retrying } from "./objects/retrying.ts";
 import { chainAfter, noChain } from "./record.ts";
 import { Replica } from "./replica.ts";
+import { defaultTuning } from "./tuning.ts";
 
 export interface BucketCondition {
   /** Objects that are damaged or gone, with what is wrong. */
@@ -172,7 +172,8 @@ async function spanOf(objects: Objects, first: number | undefined, lastAt: numbe
 
 async function straysOf(objects: Objects, marks: readonly FoundMark[], now: number): Promise<string[]> {
   const oldest = marks.at(-1)?.mark ?? null;
-  if (oldest === null || now - oldest.at <= graceMs || marks.some(({ mark }) => mark === null)) return [];
+  if (oldest === null || now - oldest.at <= defaultTuning.graceMs || marks.some(({ mark }) => mark === null))
+    return [];
   const named = new Set(
     marks.flatMap(({ mark }) => (mark as Mark).chunks.map(([label], no) => chunkName(no, label))),
   );

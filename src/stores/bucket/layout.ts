@@ -12,6 +12,7 @@
  */
 import { crc32 } from "node:zlib";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
+import type { Objects } from "./objects/objects.ts";
 
 export const layoutVersion = 1;
 export const headName = "millrace";
@@ -34,6 +35,12 @@ export const keptPrefix = (n: number): string => `kept/${padded(n)}/`;
 export function numberOf(name: string): number {
   const written = Number(name.slice(name.indexOf("/") + 1));
   return name.startsWith(markPrefix) ? numberMax - written : written;
+}
+
+/** Whether there is a mark of this record or a later one: its slot may have been used and removed again. */
+export async function isPassed(objects: Pick<Objects, "list">, n: number): Promise<boolean> {
+  const { names } = await objects.list(markPrefix, null);
+  return names[0] !== undefined && numberOf(names[0]) >= n;
 }
 
 export function chunkOf(name: string): { readonly no: number; readonly n: number } {

@@ -6,14 +6,14 @@
  * slot, and the pages after it build on it. Callers do not wait that long. They get `outcome-unknown`, and new calls
  * are refused before they change anything.
  */
-import { constants, zstdCompress, zstdCompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
+import type { ErrorOutcome } from "../../model/error.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { ClaimAnswer, ExtendAnswer, ExtendRequest } from "../../store/operations.ts";
 import type { Call, CommitOutcome } from "../sqlite/commit.ts";
 import type { Landing } from "../sqlite/executor.ts";
-import { logName, markPrefix, numberOf } from "./layout.ts";
+import { isPassed, logName } from "./layout.ts";
 import { objectsError } from "./bucket-errors.ts";
 import { bodyOf, encodeRecord } from "./record.ts";
 import type { Page } from "./record.ts";
@@ -29,13 +29,8 @@ export const keepAliveMs = 10_000;
 const lazyMs = 1000;
 /** How long the bucket may fail before new calls are refused. */
 const patienceMs = 2000;
-/**
- * After such a pause the slot may have been used and removed again, so that it no longer keeps this writer out. Log
- * objects stay for an hour after a newer mark made them needless.
- */
-const sleptMs = 10 * 60_000;
-/** Smaller bodies are compressed at once: a trip to another thread takes longer. */
-const smallBytes = 128 * 1024;
+/** Of zstd: records are read once at most, so the fastest one. */
+const recordLevel = 1;
 const retryLengths = { firstMs: 20, maxMs: 2000 };
 
 export interface LogWriterOptions {
@@ -48,10 +43,20 @@ export interface LogWriterOptions {
   readonly n: number;
   readonly digest: string;
   readonly callTimeoutMs: number;
+  readonly sleptMs: number;
   /** Told of the pages of each commit, before they are put. */
   readonly onPages: (pages: ReadonlyMap<number, Uint8Array>) => void;
   /** Told of each record that has landed. */
+  readonly witness?: LogWitness | undefined;
   readonly onRecord: (n: number) => void;
+}
+
+/** For tests: which commit each record carries. */
+export interface LogWitness {
+  /** Commits have positions, from 1 on; a commit that wrote nothing has that of the one before. */
+  readonly onTaken: (calls: readonly Call[], commit: CommitOutcome, position: number) => void;
+  /** Before the record is put: it carries all commits up to the position. */
+  readonly onPut: (n: number, position: number) => void;
 }
 
 interface Wait {
@@ -80,7 +85,8 @@ export class LogWriter implements Landing {
   #timerAtUs = Number.POSITIVE_INFINITY;
   #landedAt: { nowMs: number; monotonicUs: number };
   #trouble: { readonly sinceUs: number; error: ObjectsError } | null = null;
-  #fenced: MillraceError | null = null;
+  /** Why nothing more is written: another writer, a local copy that cannot be read, or the close. */
+  #ended: MillraceError | null = null;
   #isClosing = false;
   #onClosed: (() => void) | null = null;
 
@@ -94,11 +100,11 @@ export class LogWriter implements Landing {
   }
 
   get isFenced(): boolean {
-    return this.#fenced !== null;
+    return this.#ended !== null;
   }
 
   refusal(): MillraceError | null {
-    if (this.#fenced !== null) return this.#fenced;
+    if (this.#ended !== null) return this.#ended;
     if (this.#trouble === null) return null;
     const forMs = (this.#options.platform.monotonicUs() - this.#trouble.sinceUs) / 1000;
     return forMs < patienceMs ? null : objectsError(this.#trouble.error, "did-not-happen");
@@ -106,7 +112,7 @@ export class LogWriter implements Landing {
 
   /** The handlers of a fenced writer hear at their next renewal that they have lost their leases. */
   answerRefused({ operation, request }: Call): unknown {
-    if (this.#fenced === null || operation !== "extendIfLeased") return undefined;
+    if (this.#ended === null || operation !== "extendIfLeased") return undefined;
     const { leases } = request as ExtendRequest;
     const now = this.#options.platform.now();
     return { answers: leases.map(() => "stale" as const), others: [], now } satisfies ExtendAnswer;
@@ -114,12 +120,26 @@ export class LogWriter implements Landing {
 
   take(calls: readonly Call[], commit: CommitOutcome): (call: number) => Promise<void> | null {
     const { outcomes, freed, told } = commit;
-    const hasPages = this.#takePages();
+    let hasPages = false;
+    try {
+      hasPages = this.#takePages();
+    } catch (cause) {
+      const sentence =
+        "The local copy of the bucket cannot be read, so nothing more is written. Check its disk and open the store again.";
+      this.#end(new MillraceError("store-replaced", sentence, { cause }), "unknown");
+    }
+    // Also a claim: what it hands out belongs to the new writer.
+    if (this.#ended !== null) {
+      const ended = Promise.reject(this.#ended);
+      ended.catch(() => undefined);
+      return () => ended;
+    }
     if (hasPages) {
       for (const route of freed.routes) this.#freed.set(route, this.#taken);
       if (freed.hasLanes) this.#freedLanes = this.#taken;
       this.#putWithin(told.length > 0 ? lazyMs : keepAliveMs);
     }
+    this.#options.witness?.onTaken(calls, commit, this.#taken);
     return (call) => {
       const { operation } = calls[call] as Call;
       const waits = waitsOf[operation];
@@ -134,7 +154,7 @@ export class LogWriter implements Landing {
 
   /** Resolves when everything that was committed so far has landed. */
   whenLanded(position = this.#taken): Promise<void> {
-    if (this.#fenced !== null) return Promise.reject(this.#fenced);
+    if (this.#ended !== null) return Promise.reject(this.#ended);
     if (position <= this.#landed) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#waits.push({ position, sinceUs: this.#options.platform.monotonicUs(), resolve, reject });
@@ -146,7 +166,7 @@ export class LogWriter implements Landing {
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#timer?.cancel();
-    if (this.#fenced !== null) return;
+    if (this.#ended !== null) return;
     const closed = new Promise<void>((resolve) => (this.#onClosed = resolve));
     this.#put();
     await closed;
@@ -162,11 +182,11 @@ export class LogWriter implements Landing {
     const { tail, onPages } = this.#options;
     const read = tail.read();
     if (read === null) return false;
-    tail.cut();
     this.#taken += 1;
     for (const [number, image] of read.pages) this.#pages.set(number, image);
     this.pageCount = read.pageCount;
     onPages(read.pages);
+    tail.cutLong();
     return true;
   }
 
@@ -185,7 +205,7 @@ export class LogWriter implements Landing {
   }
 
   #put(): void {
-    if (this.#isPutting || this.#fenced !== null) return;
+    if (this.#isPutting || this.#ended !== null) return;
     this.#isPutting = true;
     this.#timer?.cancel();
     this.#timerAtUs = Number.POSITIVE_INFINITY;
@@ -193,13 +213,13 @@ export class LogWriter implements Landing {
       (isLast) => {
         this.#isPutting = false;
         if (isLast) return this.#onClosed?.();
-        if (this.#fenced !== null) return;
+        if (this.#ended !== null) return;
         if (this.#waits.length > 0 || this.#isClosing) return this.#put();
         this.#putWithin(this.#pages.size > 0 ? lazyMs : keepAliveMs);
       },
       (error: unknown) => {
         this.#isPutting = false;
-        this.#fence(error);
+        this.#end(stopped(error), "unknown");
       },
     );
   }
@@ -209,18 +229,20 @@ export class LogWriter implements Landing {
     const { platform, epoch, writer, tail } = this.#options;
     const position = this.#taken;
     const isLast = this.#isClosing;
+    const { pageCount } = this;
     const pages: Page[] = [...this.#pages].map(([number, image]) => ({ number, image }));
     this.#pages = new Map();
     const n = this.n + 1;
-    const compressed = await compress(bodyOf(pages, tail.pageSize));
+    const compressed = await platform.compress(bodyOf(pages, tail.pageSize), recordLevel);
     const head = { kind: isLast ? ("end" as const) : ("pages" as const), n, epoch, writer: writer.id };
-    const { pageCount } = this;
     const { bytes, digest } = encodeRecord(
       { ...head, at: platform.now(), chain: this.digest, pageCount, pageSize: tail.pageSize },
       compressed,
     );
-    if (!(await this.#putUntilLanded(n, bytes))) {
-      this.#fence(null);
+    this.#options.witness?.onPut(n, position);
+    const outcome = await this.#putUntilLanded(n, bytes);
+    if (outcome !== "landed") {
+      this.#end(fenced(), outcome);
       return true;
     }
     this.n = n;
@@ -230,21 +252,22 @@ export class LogWriter implements Landing {
     return isLast;
   }
 
-  /** False: somebody else's record is there, so this writer is fenced. */
-  async #putUntilLanded(n: number, bytes: Uint8Array): Promise<boolean> {
+  /** If not landed, this writer is fenced; what was to land did not, or nobody knows. */
+  async #putUntilLanded(n: number, bytes: Uint8Array): Promise<"landed" | ErrorOutcome> {
     const { objects, platform } = this.#options;
     const backoff = new Backoff(platform, retryLengths);
     for (;;) {
       try {
-        const isStored = (await objects.put(logName(n), bytes, true)) === "stored";
-        if (!isStored) {
+        if ((await objects.put(logName(n), bytes, true)) === "exists") {
           const there = await objects.get(logName(n));
+          if (there === null) return "unknown";
           // Our own bytes: the reply of an earlier try was lost.
-          if (there === null || Buffer.compare(there, bytes) !== 0) return false;
+          if (Buffer.compare(there, bytes) !== 0) return "did-not-happen";
         }
-        if (this.#hasSlept() && (await this.#isPassed(n))) return false;
+        // A mark of somebody else: its own are of records before this one.
+        if (this.#hasSlept() && (await isPassed(objects, n))) return "unknown";
         this.#trouble = null;
-        return true;
+        return "landed";
       } catch (error) {
         if (!(error instanceof ObjectsError)) throw error;
         this.#trouble ??= { sinceUs: platform.monotonicUs(), error };
@@ -260,14 +283,7 @@ export class LogWriter implements Landing {
   #hasSlept(): boolean {
     const { nowMs, monotonicUs } = this.#clocks();
     const sinceMs = Math.max(nowMs - this.#landedAt.nowMs, (monotonicUs - this.#landedAt.monotonicUs) / 1000);
-    return sinceMs > sleptMs;
-  }
-
-  /** Whether a mark of somebody else has passed this slot; its own marks are of records before it. */
-  async #isPassed(n: number): Promise<boolean> {
-    const { names } = await this.#options.objects.list(markPrefix, null);
-    const [newest] = names;
-    return newest !== undefined && numberOf(newest) >= n;
+    return sinceMs > this.#options.sleptMs;
   }
 
   #land(position: number): void {
@@ -281,8 +297,9 @@ export class LogWriter implements Landing {
 
   /** Those who waited too long. What they wait for may still land. */
   #giveUpWaits(error: ObjectsError): void {
-    const given = this.#waits.filter((wait) => this.#isTooLong(wait));
-    this.#waits = this.#waits.filter((wait) => !given.includes(wait));
+    // In the order in which they came.
+    const left = this.#waits.findIndex((wait) => !this.#isTooLong(wait));
+    const given = this.#waits.splice(0, left < 0 ? this.#waits.length : left);
     for (const { reject } of given) reject(objectsError(error, "unknown"));
   }
 
@@ -291,24 +308,32 @@ export class LogWriter implements Landing {
     return platform.monotonicUs() - sinceUs >= callTimeoutMs * 1000;
   }
 
-  /** Nothing that waits has landed or ever will. */
-  #fence(cause: unknown): void {
-    const sentence =
-      "Another process took this bucket over, so this one writes nothing more. Nothing of this call happened.";
-    this.#fenced = new MillraceError("store-fenced", sentence, { cause });
+  /** Nothing more is written. `outcome`: of what waits. */
+  #end(error: MillraceError, outcome: ErrorOutcome): void {
+    this.#ended = error;
     this.#timer?.cancel();
     const waits = this.#waits;
     this.#waits = [];
-    for (const { reject } of waits) reject(this.#fenced);
+    const ofWaits = outcome === error.outcome ? error : unknownOutcome(error);
+    for (const { reject } of waits) reject(ofWaits);
     this.#onClosed?.();
   }
 }
 
-const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+function fenced(): MillraceError {
+  const sentence =
+    "Another process took this bucket over, so this one writes nothing more. Open the store again to work on.";
+  return new MillraceError("store-fenced", sentence);
+}
 
-function compress(body: Uint8Array): Promise<Uint8Array> | Uint8Array {
-  if (body.length <= smallBytes) return zstdCompressSync(body, level);
-  return new Promise((resolve, reject) =>
-    zstdCompress(body, level, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
-  );
+/** A close that the bucket did not answer in time, or a bug. */
+function stopped(error: unknown): MillraceError {
+  if (error instanceof ObjectsError) return objectsError(error, "unknown");
+  const sentence = "The log of the bucket cannot be written any more. Open the store again.";
+  return new MillraceError("store-unavailable", sentence, { cause: error });
+}
+
+function unknownOutcome(cause: MillraceError): MillraceError {
+  const sentence = `The call may or may not have happened (${cause.message}) Repeat it with the same ids.`;
+  return new MillraceError("outcome-unknown", sentence, { cause, outcome: "unknown" });
 }

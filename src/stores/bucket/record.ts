@@ -107,6 +107,7 @@ export function decodeRecord(n: number, given: Uint8Array): LogRecord {
   } catch (cause) {
     throw refuse("its body cannot be decompressed", cause);
   }
+  if (!isWhole(body, pageSize)) throw refuse("its body has another length than it says");
   return {
     kind,
     n,
@@ -119,6 +120,10 @@ export function decodeRecord(n: number, given: Uint8Array): LogRecord {
     digest: digestOf(bytes),
     ...contentOf(body, pageSize),
   };
+}
+
+function isWhole(body: Buffer, pageSize: number): boolean {
+  return body.length >= 8 && body.length === 8 + body.readUInt32LE(0) * (4 + pageSize) + body.readUInt32LE(4);
 }
 
 function contentOf(body: Buffer, pageSize: number): { pages: Page[]; note: string } {

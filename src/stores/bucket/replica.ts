@@ -57,15 +57,18 @@ export class Replica {
   ): Promise<Replica> {
     const replica = new Replica(objects, path, pageSize);
     try {
-      for (let tries = 1; !(await replica.#readWhole(until, mark)); tries++) {
-        if (tries < restoresMax) continue;
-        throw vanished();
-      }
+      await replica.restoreAgain(until, mark);
       return replica;
     } catch (error) {
       replica.close();
       throw error;
     }
+  }
+
+  /** From the newest mark on, as if nothing had been read before. */
+  async restoreAgain(until: number | null = null, mark?: Mark | null): Promise<void> {
+    for (let tries = 1; !(await this.#readWhole(until, mark)); tries++)
+      if (tries >= restoresMax) throw vanished();
   }
 
   /** For the checkpoint, which reads the file beside SQLite. */
@@ -97,8 +100,11 @@ export class Replica {
   }
 
   /** False if something was removed while it was read: a newer mark has what is needed. */
-  async #readWhole(until: number | null, given?: Mark | null): Promise<boolean> {
+  async #readWhole(until: number | null, given: Mark | null | undefined): Promise<boolean> {
     const mark = given === undefined ? await newestMark(this.#objects, until) : given;
+    // The fences are read again, so nothing of an earlier reading may make them doubtful.
+    this.epoch = 0;
+    this.hasDoubtfulFence = false;
     if (!(await this.#beginFrom(mark))) return false;
     await this.catchUp(until);
     if (this.n < (mark?.through ?? 0)) return false;
@@ -145,6 +151,7 @@ export class Replica {
   #apply(record: LogRecord): void {
     const { kind, n, pages, pageCount } = record;
     if (kind === "pages" || kind === "end") {
+      if (record.pageSize !== this.pageSize) throw damaged(logName(n), "its pages have another size");
       if (record.chain !== this.digest) throw damaged(logName(n), "it does not follow the record before it");
       for (const { number, image } of pages) {
         this.#write(image, (number - 1) * this.pageSize);

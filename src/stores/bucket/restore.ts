@@ -14,7 +14,7 @@ import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { inWriteTransaction, writeMeta } from "../sqlite/migrate.ts";
 import { makeCacheFolder } from "./cache-folder.ts";
-import { compressed } from "./checkpoint.ts";
+import { chunkLevel } from "./checkpoint.ts";
 import { buildStore, eachRecord, listRecords, readHead, readMarks } from "./history.ts";
 import { chunkName, headName, keptPrefix, logName, markBytes, markName, pagesPerChunk } from "./layout.ts";
 import type { Mark } from "./layout.ts";
@@ -98,7 +98,7 @@ export async function restoreBucket(objects: Objects, options: RestoreOptions): 
     const epoch = (await highestEpoch(objects, replica)) + 1;
     const writer = Buffer.from(platform.randomBytes(16)).toString("hex");
     const made = { epoch, writer, at: platform.now(), pageSize };
-    const { record, mark } = await putRestored(objects, replica, made);
+    const { record, mark } = await putRestored(objects, replica, made, platform);
     await closeBefore(objects, { from: replica.n + 1, to: record }, made);
     // What a living writer got in meanwhile.
     numbers = await listRecords(objects, (numbers.at(-1) ?? until) + 1);
@@ -153,11 +153,12 @@ async function putRestored(
   objects: Objects,
   replica: Replica,
   made: Made,
+  platform: Platform,
 ): Promise<{ record: number; mark: Mark }> {
   for (let distance = 2; ; distance = Math.min(2 * distance, distanceMax)) {
     const last = (await listRecords(objects, replica.n)).at(-1) ?? replica.n;
     const record = last + distance;
-    const chunks = await putChunks(objects, replica, record);
+    const chunks = await putChunks(objects, replica, record, platform);
     const { epoch, writer, at } = made;
     const { pageCount } = replica;
     const mark: Mark = {
@@ -177,7 +178,12 @@ async function putRestored(
 }
 
 /** Those that the mark has and that were not written since stay as they are. */
-async function putChunks(objects: Objects, replica: Replica, label: number): Promise<[number, number][]> {
+async function putChunks(
+  objects: Objects,
+  replica: Replica,
+  label: number,
+  platform: Platform,
+): Promise<[number, number][]> {
   const { mark, changedChunks, pageCount, pageSize, descriptor } = replica;
   const size = pagesPerChunk * pageSize;
   const chunks: [number, number][] = [];
@@ -189,7 +195,7 @@ async function putChunks(objects: Objects, replica: Replica, label: number): Pro
       continue;
     }
     const got = readSync(descriptor, raw, 0, size, no * size);
-    const bytes = await compressed(raw.subarray(0, got));
+    const bytes = await platform.compress(raw.subarray(0, got), chunkLevel);
     await objects.put(chunkName(no, label), bytes, false);
     chunks.push([label, crc32(bytes)]);
   }

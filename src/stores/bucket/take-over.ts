@@ -6,7 +6,7 @@
  */
 import { zstdCompressSync } from "node:zlib";
 import type { Platform } from "../../platform/platform.ts";
-import { logName } from "./layout.ts";
+import { isPassed, logName } from "./layout.ts";
 import { bodyOf, decodeRecord, encodeRecord, noChain } from "./record.ts";
 import type { RecordKind } from "./record.ts";
 import type { Replica } from "./replica.ts";
@@ -34,7 +34,10 @@ export async function takeOver(
     await fillBefore(objects, replica, { slot, epoch, writer, platform });
     // Another newcomer may have fenced after this one, or before it with the same epoch.
     const isOurs = replica.writer === writer.id && replica.n === slot;
-    if (isOurs && replica.epoch === epoch && !replica.hasDoubtfulFence) return epoch;
+    if (!isOurs || replica.epoch !== epoch || replica.hasDoubtfulFence) continue;
+    // An opener that slept, or stood by behind a log that was cut, may have put all of this into removed slots.
+    if (!(await isPassed(objects, slot))) return epoch;
+    await replica.restoreAgain();
   }
 }
 
@@ -64,6 +67,11 @@ async function fillBefore(
     await replica.catchUp();
     if (replica.n >= given.slot) return;
     const n = replica.n + 1;
+    if (await isPassed(objects, n)) {
+      // Written meanwhile, or written and removed.
+      if ((await replica.catchUp()) === 0) await replica.restoreAgain();
+      continue;
+    }
     await objects.put(logName(n), emptyRecord("void", n, { ...given, pageSize: replica.pageSize }), true);
   }
 }

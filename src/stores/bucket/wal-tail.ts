@@ -5,11 +5,12 @@
  * transaction that had spilled leaves frames with these salts after the end, a commit that failed on a full disk even
  * with a commit mark. See "File Format For WAL" in SQLite's documentation.
  */
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 
 const headerBytes = 32;
 const frameHeadBytes = 24;
+const framesAtOnce = 64;
 /** Frames after which the log is written back to the file and cut. */
 const framesMax = 1000;
 
@@ -41,14 +42,23 @@ export class WalTail {
   read(): Tail | null {
     const file = (this.#file ??= openSync(this.#path, "r"));
     if (this.#offset === 0 && !this.#readHeader(file)) return null;
+    const tail = this.#readFrames(file);
+    return tail !== null || !this.#hasBegunAgain(file) ? tail : this.#readFrames(file);
+  }
+
+  #readFrames(file: number): Tail | null {
     const frameBytes = frameHeadBytes + this.pageSize;
     const pages = new Map<number, Uint8Array>();
     let pageCount = 0;
     let pending: [number, Uint8Array][] = [];
     let sum = this.#sum;
+    // Kept only after everything was read: an error on the way must not lose a commit.
+    let end = { offset: this.#offset, sum };
     for (let offset = this.#offset; ;) {
-      // Never reused: the images go into records that are put later.
-      const block = Buffer.allocUnsafeSlow(frameBytes * 64);
+      // Never reused: the images go into records that are put later, so it is no larger than what is there.
+      const frames = Math.min(Math.floor((fstatSync(file).size - offset) / frameBytes), framesAtOnce);
+      if (frames <= 0) break;
+      const block = Buffer.allocUnsafeSlow(frameBytes * frames);
       const got = readSync(file, block, 0, block.length, offset);
       let at = 0;
       for (; at + frameBytes <= got; at += frameBytes) {
@@ -66,20 +76,29 @@ export class WalTail {
         for (const [number, image] of pending) pages.set(number, image);
         pending = [];
         pageCount = sizeAfterCommit;
-        this.#offset = offset + at + frameBytes;
-        this.#sum = sum;
+        end = { offset: offset + at + frameBytes, sum };
       }
       if (at + frameBytes <= block.length) break;
       offset += at;
     }
+    this.#offset = end.offset;
+    this.#sum = end.sum;
     return pageCount === 0 ? null : { pages, pageCount };
   }
 
-  /** Writes the log back to the file and cuts it, if it has grown long or if asked. Everything must have been read. */
-  cut(isAsked = false): void {
-    if (!isAsked && this.#offset < framesMax * (frameHeadBytes + this.pageSize)) return;
+  /** Cuts the log if it has grown long. */
+  cutLong(): void {
+    if (this.#offset >= framesMax * (frameHeadBytes + this.pageSize)) this.cut();
+  }
+
+  /**
+   * Writes the log back to the file and cuts it. Everything must have been read. @returns false if something of it is
+   * not in the file yet.
+   */
+  cut(): boolean {
     const done = this.#database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
     if (done.busy === 0) this.#offset = 0;
+    return done.busy === 0;
   }
 
   close(): void {
@@ -87,13 +106,21 @@ export class WalTail {
     this.#file = null;
   }
 
-  #readHeader(file: number): boolean {
+  /** After a cut that failed half-way SQLite may begin at the front again, with other salts. */
+  #hasBegunAgain(file: number): boolean {
+    const salts = this.#salts;
+    return this.#readHeader(file, (read) => read.compare(salts) !== 0);
+  }
+
+  #readHeader(file: number, isWanted: (salts: Buffer) => boolean = () => true): boolean {
     const header = Buffer.alloc(headerBytes);
     if (readSync(file, header, 0, headerBytes, 0) < headerBytes) return false;
+    const salts = header.subarray(16, 24);
+    if (!isWanted(salts)) return false;
     this.#isBigEndian = (header.readUInt32BE(0) & 1) === 1;
-    this.#salts = header.subarray(16, 24);
     const sum = this.#checksum([0, 0], header.subarray(0, 24));
     if (sum[0] !== header.readUInt32BE(24) || sum[1] !== header.readUInt32BE(28)) return false;
+    this.#salts = salts;
     this.#sum = sum;
     this.#offset = headerBytes;
     return true;

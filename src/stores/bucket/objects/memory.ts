@@ -34,13 +34,14 @@ class MemoryObjects implements Objects {
   async put(name: string, bytes: Uint8Array, ifAbsent: boolean): Promise<"stored" | "exists"> {
     const key = this.#key(name);
     if (ifAbsent && this.#objects.has(key)) return "exists";
-    // A copy, here and in get: the caller may use its buffer again.
-    this.#objects.set(key, bytes.slice());
+    // A copy, here and in get: the caller may use its buffer again. Of a Buffer slice() is none.
+    this.#objects.set(key, new Uint8Array(bytes));
     return "stored";
   }
 
   async get(name: string): Promise<Uint8Array | null> {
-    return this.#objects.get(this.#key(name))?.slice() ?? null;
+    const found = this.#objects.get(this.#key(name));
+    return found === undefined ? null : new Uint8Array(found);
   }
 
   async list(prefix: string, after: string | null): Promise<NamePage> {

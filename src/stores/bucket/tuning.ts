@@ -1,0 +1,25 @@
+/** Sizes and times of the bucket store that tests make smaller, because real ones are hours and thousands of records. */
+
+export interface BucketTuning {
+  /**
+   * After such a pause the slot may have been used and removed again, so that it no longer keeps this writer out. Much
+   * shorter than the grace.
+   */
+  readonly sleptMs: number;
+  /** How long objects stay after a newer mark made them needless. */
+  readonly graceMs: number;
+  /** A clean-up costs a LIST for each thousand objects, so it does not follow every checkpoint. */
+  readonly cleanUpEveryMs: number;
+  /** A checkpoint comes after at least so many records. */
+  readonly recordsMin: number;
+  /** At the close a mark is worth its requests if the next opener would have to read more than this. */
+  readonly closeRecords: number;
+}
+
+export const defaultTuning: BucketTuning = {
+  sleptMs: 10 * 60_000,
+  graceMs: 60 * 60_000,
+  cleanUpEveryMs: 10 * 60_000,
+  recordsMin: 1000,
+  closeRecords: 100,
+};

@@ -1,0 +1,17 @@
+/**
+ * The simulation on a bucket: writers are killed, paused, closed and taken over, and their objects fail in every way.
+ * MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
+ */
+import { expect, test } from "vitest";
+import { runSeed, seedsToRun } from "./run-seed.ts";
+
+const { from, to } = seedsToRun(20);
+
+test(`seeds ${from} to ${to} keep every invariant on a bucket`, { timeout: 3_600_000 }, async () => {
+  const failures: string[] = [];
+  for (let seed = from; seed <= to; seed++) {
+    const { failure } = await runSeed(seed, { isBucket: true });
+    if (failure !== null) failures.push(failure);
+  }
+  expect(failures).toEqual([]);
+});
