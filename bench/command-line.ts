@@ -1,7 +1,7 @@
 /** The bench's command line: what people type, and what is left once it is checked. */
 import { parseArgs } from "node:util";
-import { storeNames, unhurriedWorks, works } from "./figures.ts";
-import type { Executor, StoreName, Work } from "./figures.ts";
+import { isBucketWork, objectsKinds, storeNames, unhurriedWorks, works } from "./figures.ts";
+import type { Executor, ObjectsKind, StoreName, Work } from "./figures.ts";
 
 export interface Asked {
   readonly store: StoreName;
@@ -19,14 +19,19 @@ export interface Asked {
   readonly flood: number | null;
   /** Null leaves it to the store. */
   readonly executor: Executor | null;
+  /** Where a bucket's objects lie. */
+  readonly objects: ObjectsKind;
+  /** What each verb of a bucket's objects takes in addition. */
+  readonly latencyMs: number;
   /** A folder for CPU profiles of every measuring process. */
   readonly profileFolder: string | null;
 }
 
-export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--json] [--quick] [--alone] [--only WORK] [--jobs N]
-                 [--rounds N] [--processes N] [--flood N] [--executor inline|thread] [--profile FOLDER]
+export const usage = `npm run bench -- [--store sqlite|postgres|redis|bucket|stub] [--json] [--quick] [--alone] [--only WORK] [--jobs N]
+                 [--rounds N] [--processes N] [--flood N] [--executor inline|thread] [--objects ${objectsKinds.join("|")}]
+                 [--latency MS] [--profile FOLDER]
 
-  --store     sqlite (default), postgres, redis: Millrace beside its peers; stub: the engine alone, over a store that does nothing
+  --store     sqlite (default), postgres, redis: Millrace beside its peers; bucket: beside Millrace on a SQLite file; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
   --quick     one round of few jobs, within 40 s, without the runs on a million jobs
               and without ${unhurriedWorks.join(", ")}, unless --only names them
@@ -37,6 +42,8 @@ export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--j
   --processes how many idle processes share a store, with --only idle
   --flood     how many others are due at once, with --only delayed
   --executor  where Millrace's SQLite runs; left out, the store decides
+  --objects   where the objects of a bucket lie; disk unless said otherwise
+  --latency   milliseconds that each request to them takes in addition
   --profile   write CPU profiles of all measuring processes to this folder`;
 
 /** Over a store that does nothing there is nothing to wait for, and a job that failed never comes back. */
@@ -52,6 +59,10 @@ export function readCommandLine(words: readonly string[]): Asked {
     throw new UsageError(`--only ${only} needs a real store.`);
   if (store !== "redis" && only === "footprint")
     throw new UsageError("--only footprint is about Redis, where jobs live in memory.");
+  if (store !== "bucket" && only !== null && isBucketWork(only))
+    throw new UsageError(`--only ${only} is about a bucket.`);
+  if (store !== "bucket" && (given.objects !== undefined || given.latency !== undefined))
+    throw new UsageError("--objects and --latency are about a bucket.");
   if (store !== "sqlite" && given.executor !== undefined) throw new UsageError("--executor is about SQLite.");
   if (given.processes !== undefined && only !== "idle")
     throw new UsageError("--processes is about idle fleets: give --only idle.");
@@ -71,6 +82,8 @@ export function readCommandLine(words: readonly string[]): Asked {
     flood: wholeOf("flood", given.flood),
     executor:
       given.executor === undefined ? null : oneOf("executor", given.executor, ["inline", "thread"] as const),
+    objects: oneOf("objects", given.objects ?? "disk", objectsKinds),
+    latencyMs: wholeOf("latency", given.latency) ?? 0,
     profileFolder: given.profile ?? null,
   };
 }
@@ -90,6 +103,8 @@ function parse(words: readonly string[]) {
         processes: { type: "string" },
         flood: { type: "string" },
         executor: { type: "string" },
+        objects: { type: "string" },
+        latency: { type: "string" },
         profile: { type: "string" },
       },
     }).values;

@@ -6,6 +6,7 @@
 import type { Executor, Mode } from "./figures.ts";
 import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
+import type { Costs } from "./measurement.ts";
 import type { JobKind } from "./job-kind.ts";
 
 export interface Contender {
@@ -52,6 +53,10 @@ export interface Contender {
    * what the driver sends.
    */
   readonly storeCalls: number;
+  /** Objects put since the start, and their bytes; null unless it is a bucket. */
+  costs?(): Promise<Costs | null>;
+  /** Another writer of the same bucket, which takes it over. */
+  openAgain?(): Promise<Contender>;
   close(): Promise<unknown> | void;
 }
 

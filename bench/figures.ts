@@ -3,6 +3,13 @@
  * below, in this order, because other programs read them as JSON lines.
  */
 
+/** What only a bucket is asked. */
+export const bucketWorks = ["acknowledge", "steady", "reopen", "take-over"] as const;
+type BucketWork = (typeof bucketWorks)[number];
+
+export const isBucketWork = (work: string): work is BucketWork =>
+  bucketWorks.some((bucketWork) => bucketWork === work);
+
 export const works = [
   "enqueue-single",
   "enqueue-concurrent",
@@ -41,6 +48,7 @@ export const works = [
   "events-delay",
   "events-read",
   "footprint",
+  ...bucketWorks,
 ] as const;
 export type Work = (typeof works)[number];
 
@@ -48,15 +56,27 @@ export type Work = (typeof works)[number];
 const hurriedWorks: ReadonlySet<Work> = new Set<Work>([
   ...(["enqueue-single", "enqueue-concurrent", "enqueue-bulk"] as const),
   ...(["drain", "latency", "idle", "footprint"] as const),
+  ...bucketWorks,
 ]);
 
 /** Works that take longer: with --quick they are measured only when they are named. */
 export const unhurriedWorks: readonly Work[] = works.filter((work) => !hurriedWorks.has(work));
 
-export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
+export const storeNames = ["sqlite", "postgres", "redis", "bucket", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];
-export type SystemName = "millrace" | "plainjob" | "pg-boss" | "graphile-worker" | "bullmq";
+/** `millrace-sqlite`: Millrace on a SQLite file, beside a bucket. */
+export type SystemName =
+  | "millrace"
+  | "millrace-sqlite"
+  | "plainjob"
+  | "pg-boss"
+  | "graphile-worker"
+  | "bullmq";
 export type Executor = "inline" | "thread";
+
+/** Where a bucket's objects lie: in a folder, in memory, in Azurite, in our own server that speaks S3. */
+export const objectsKinds = ["disk", "memory", "azurite", "s3"] as const;
+export type ObjectsKind = (typeof objectsKinds)[number];
 
 /** What lies in the store beside the measured jobs. */
 export type Backlog =
@@ -127,17 +147,31 @@ export interface Result {
   readonly p99Ms?: number;
   /** Memory of the server per waiting job, its input included. */
   readonly bytesPerJob?: number;
+  /** Of a bucket: objects that were put for a job, and their bytes. For idle: objects put in a minute. */
+  readonly puts?: number;
+  readonly putBytes?: number;
   /** How the system was run, or under what; absent where there is nothing to say. */
   readonly note?: string;
 }
 
 /** What one round of one measurement answers. */
-export type Figures =
+export type Figures = (
   | { readonly rate: number }
   | { readonly p50Ms: number; readonly p99Ms: number }
-  | { readonly bytesPerJob: number };
+  | { readonly bytesPerJob: number }
+) & { readonly puts?: number; readonly putBytes?: number };
 
 export function medianFigures(rounds: readonly Figures[]): Figures {
+  const puts = rounds.flatMap((figures) => figures.puts ?? []);
+  const putBytes = rounds.flatMap((figures) => figures.putBytes ?? []);
+  return {
+    ...medianOf(rounds),
+    ...(puts.length === 0 ? {} : { puts: median(puts) }),
+    ...(putBytes.length === 0 ? {} : { putBytes: median(putBytes) }),
+  };
+}
+
+function medianOf(rounds: readonly Figures[]): Figures {
   const rates = rounds.flatMap((figures) => ("rate" in figures ? [figures.rate] : []));
   if (rates.length > 0) return { rate: median(rates) };
   const sizes = rounds.flatMap((figures) => ("bytesPerJob" in figures ? [figures.bytesPerJob] : []));

@@ -96,6 +96,14 @@ describe("npm run bench", () => {
     for (const result of late) expect(Object.keys(result)).toEqual([...shared, "p50Ms", "p99Ms"]);
   });
 
+  it("measures a bucket beside a SQLite file, with the objects that it puts", async () => {
+    const { stdout } = await bench("--store", "bucket", "--only", "drain", "--jobs", "1000", "--json");
+    const [bucket = {}, file = {}] = linesOf(stdout);
+    expect([bucket["system"], file["system"]]).toEqual(["millrace", "millrace-sqlite"]);
+    expect(Object.keys(bucket)).toEqual([...shared, "rate", "puts", "putBytes"]);
+    expect(Object.keys(file)).toEqual([...shared, "rate"]);
+  });
+
   it("refuses what it does not know, with its usage", async () => {
     for (const words of [
       ["--store", "mongo"],
@@ -105,6 +113,8 @@ describe("npm run bench", () => {
       ["--json", "--only", "memory"],
       ["--only", "footprint"],
       ["--store", "stub", "--only", "retry"],
+      ["--store", "sqlite", "--only", "take-over"],
+      ["--latency", "50"],
     ]) {
       await expect(bench(...words)).rejects.toMatchObject({
         code: 2,

@@ -4,7 +4,7 @@
  */
 import { readCommandLine, usage, UsageError } from "./command-line.ts";
 import type { Asked } from "./command-line.ts";
-import type { Result, StoreName } from "./figures.ts";
+import type { Result } from "./figures.ts";
 import { planGroups } from "./plan.ts";
 import type { Group } from "./plan.ts";
 import { endAll, measureInProcess } from "./processes.ts";
@@ -77,9 +77,13 @@ for (const [signal, code] of [
 ] as const)
   process.once(signal, () => process.exit(code));
 
-async function openScratch(store: StoreName): Promise<Scratch> {
+async function openScratch({ store, objects, latencyMs }: Asked): Promise<Scratch> {
   // Drivers and servers are loaded only where they are used.
   if (store === "redis") return new (await import("./scratch-keys.ts")).ScratchKeys();
+  if (store === "bucket") {
+    const { ScratchBuckets } = await import("./scratch-buckets.ts");
+    return new ScratchBuckets(objects, latencyMs);
+  }
   if (store !== "postgres") return new ScratchFiles();
   const { ScratchDatabases } = await import("./scratch-databases.ts");
   return new ScratchDatabases();
@@ -87,7 +91,7 @@ async function openScratch(store: StoreName): Promise<Scratch> {
 
 try {
   const asked = readCommandLine(process.argv.slice(2));
-  scratch = await openScratch(asked.store);
+  scratch = await openScratch(asked);
   await scratch.open();
   await runAll(asked, scratch);
   await scratch.close();

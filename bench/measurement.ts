@@ -25,12 +25,19 @@ export interface Measurement {
   readonly isFleet: boolean;
 }
 
+/** Of a bucket: objects that were put, and their bytes. */
+export interface Costs {
+  readonly puts: number;
+  readonly putBytes: number;
+}
+
 export type Outcome =
   | { readonly kind: "figures"; readonly figures: Figures; readonly durability: string }
   | {
       readonly kind: "drained";
       readonly marks: readonly Mark[];
       readonly total: number;
+      readonly costs: Costs | null;
       /** Finished jobs by the store's own count, when this process stopped. */
       readonly inStore: number;
       readonly durability: string;
@@ -38,6 +45,15 @@ export type Outcome =
   | { readonly kind: "memory"; readonly report: MemoryReport }
   /** Nothing to tell: it was done, or told on the way. */
   | { readonly kind: "done" };
+
+export function costsSince(before: Costs | null | undefined, after: Costs | null | undefined): Costs | null {
+  if (before === null || before === undefined || after === null || after === undefined) return null;
+  return { puts: after.puts - before.puts, putBytes: after.putBytes - before.putBytes };
+}
+
+export function perJob(costs: Costs | null, jobs: number): Partial<Costs> {
+  return costs === null ? {} : { puts: costs.puts / jobs, putBytes: costs.putBytes / jobs };
+}
 
 export type FromProcess =
   /** Opened and warm: the work may begin. */

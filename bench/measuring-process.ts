@@ -11,7 +11,9 @@ import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
 import { attemptsOf, isDrain } from "./job-kind.ts";
 import { jobsToDrain } from "./marks.ts";
+import { costsSince } from "./measurement.ts";
 import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
+import { measureAcknowledge, measureSteady, measureTakeOver } from "./works/bucket.ts";
 import { measureCalls } from "./works/call.ts";
 import { measureDelayed } from "./works/delayed.ts";
 import { drainPart } from "./works/drain.ts";
@@ -37,6 +39,14 @@ const enqueues = {
   "enqueue-concurrent": enqueueConcurrent,
   "enqueue-bulk": enqueueBulk,
 };
+
+/** How long the opening took. */
+let openMs = 0;
+
+/** One opening in a process of its own. */
+function openedIn(): { readonly p50Ms: number; readonly p99Ms: number } {
+  return { p50Ms: openMs, p99Ms: openMs };
+}
 
 function say(message: FromProcess): Promise<void> {
   return new Promise((resolve) => void process.send?.(message, undefined, {}, () => resolve()));
@@ -67,6 +77,11 @@ async function open(measurement: Measurement): Promise<Contender> {
   switch (system) {
     case "millrace":
       return (await import("./millrace-contender.ts")).openMillraceContender(store, options);
+    case "millrace-sqlite": {
+      const { fileBeside } = await import("./scratch-buckets.ts");
+      const { openMillraceContender } = await import("./millrace-contender.ts");
+      return openMillraceContender("sqlite", { ...options, place: fileBeside(place) });
+    }
     case "plainjob":
       return (await import("./plainjob-contender.ts")).openPlainjobContender(options);
     case "pg-boss":
@@ -108,10 +123,12 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });
       const filled = jobsToDrain(jobs);
+      const before = await contender.costs?.();
       const ends = filled * attemptsOf(measurement.jobKind);
       const book = await drainPart(contender, { concurrency, ends, go, stop, progress });
       const inStore = await contender.countFinished(filled + jobsBeside(measurement.backlog).waiting);
-      return { kind: "drained", marks: book.marks, total: book.total, inStore, durability };
+      const costs = costsSince(before, await contender.costs?.());
+      return { kind: "drained", marks: book.marks, total: book.total, costs, inStore, durability };
     }
     case "latency": {
       const figures = await measureLatency(contender, {
@@ -215,6 +232,16 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures: await measureEventDelay(contender, jobs), durability };
     case "events-read":
       return { kind: "figures", figures: await measureEventRead(contender, jobs), durability };
+    case "acknowledge":
+      return { kind: "figures", figures: await measureAcknowledge(contender, jobs), durability };
+    case "steady":
+      return { kind: "figures", figures: await measureSteady(contender, { jobs, concurrency }), durability };
+    case "take-over": {
+      const figures = await measureTakeOver(contender, jobs);
+      return { kind: "figures", figures, durability };
+    }
+    case "reopen":
+      return { kind: "figures", figures: openedIn(), durability };
     case "memory":
       return { kind: "memory", report: await measureMemory(contender, { jobs, concurrency }) };
     case "fill":
@@ -275,7 +302,9 @@ async function fill(contender: Contender, { backlog, jobs, store, place }: Measu
 
 try {
   const measurement = JSON.parse(process.argv[2] ?? "") as Measurement;
+  const startMs = nowMs();
   const contender = await open(measurement);
+  openMs = nowMs() - startMs;
   const outcome = await measure(contender, measurement);
   await contender.close();
   await say({ kind: "done", outcome });

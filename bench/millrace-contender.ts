@@ -16,6 +16,9 @@ import { openStore } from "../src/open.ts";
 import { nodePlatform } from "../src/platform/node-platform.ts";
 import type { Store } from "../src/store/store.ts";
 import { handler } from "../src/worker/handler.ts";
+import { openBucketStore } from "../src/stores/bucket/bucket-store.ts";
+import { openBucket } from "./bucket-objects.ts";
+import type { BenchBucket } from "./bucket-objects.ts";
 import { bulkJobs } from "./contender.ts";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { elsewhereHandler, isElsewhere } from "./elsewhere.ts";
@@ -38,7 +41,12 @@ const finishSlots = 500;
 const totalSlots = 100;
 const definedAtOnce = 200;
 
-export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
+/** @param again opens another writer of a bucket in place of the first one. */
+export async function openMillraceContender(
+  store: StoreName,
+  options: OpenOptions,
+  again: BenchBucket["again"] | null = null,
+): Promise<Contender> {
   const { place, mode, jobKind, executor } = options;
   const failsOnce = jobKind === "fails-once";
   const {
@@ -67,8 +75,11 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {}, promoted: () => {} };
   const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;
+  const bucket = store === "bucket" ? await bucketOf(place, again) : null;
   const open = (): Promise<Store> =>
-    openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
+    bucket !== null
+      ? openBucketStore({ objects: bucket.objects, platform: nodePlatform, whenHeld: "take" })
+      : openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
   const opened: Store =
     store === "stub" ? openStubStore({ queue, name, count: options.jobs, input }) : await open();
   const millrace = new Millrace(
@@ -195,9 +206,18 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
       await promise;
       await worker.stop();
     },
+    async costs() {
+      const { requests } = await millrace.describe();
+      return requests === undefined ? null : { puts: requests.put, putBytes: requests.bytesPut };
+    },
+    ...(bucket === null ? {} : { openAgain: () => openMillraceContender(store, options, bucket.again) }),
     close: () => millrace.close(),
   };
   return contender;
+}
+
+async function bucketOf(place: string, again: BenchBucket["again"] | null): Promise<BenchBucket> {
+  return again === null ? openBucket(place) : { objects: await again(), again };
 }
 
 const aloneLimit = limit("bench", { concurrency: 1 });
@@ -230,6 +250,7 @@ interface Statements {
 /** On a server what counts is what it is asked, whoever asks. Only the driver in use is loaded. */
 async function countCalls(store: StoreName, counts: Counts): Promise<() => number> {
   if (store === "sqlite") return countOwnReads(counts);
+  if (store === "bucket") return () => counts.calls;
   if (store === "redis") return (await import("./driver-commands.ts")).watchCommands();
   let queries = 0;
   (await import("./driver-queries.ts")).watchQueries({ sent: () => (queries += 1) });

@@ -1,7 +1,7 @@
 /** What a run measures: what is left out in a hurry, and what is never left out. */
 import { describe, expect, it } from "vitest";
 import { readCommandLine } from "./command-line.ts";
-import { unhurriedWorks } from "./figures.ts";
+import { bucketWorks, isBucketWork, unhurriedWorks } from "./figures.ts";
 import { planGroups } from "./plan.ts";
 
 function plan(...words: string[]) {
@@ -14,6 +14,17 @@ describe("the plan", () => {
       expect(plan("--store", store).map(({ work }) => work)).toEqual(
         expect.arrayContaining([...unhurriedWorks]),
       );
+  });
+
+  it("asks a bucket what only a bucket is asked", () => {
+    expect(plan("--store", "bucket").map(({ work }) => work)).toEqual(
+      expect.arrayContaining([...bucketWorks]),
+    );
+    expect(
+      plan("--store", "sqlite")
+        .map(({ work }) => work)
+        .filter(isBucketWork),
+    ).toEqual([]);
   });
 
   it("leaves long works out of a hurried run, unless they are asked for by name", () => {

@@ -90,6 +90,31 @@ function sqliteParts(asked: Asked): readonly Part[] {
   ];
 }
 
+/** A bucket beside a SQLite file: what the log of its pages costs. */
+function bucketParts({ isQuick, jobs }: Asked): readonly Part[] {
+  const beside = (concurrency: number): readonly Entry[] => [
+    millrace(concurrency),
+    { ...millrace(concurrency), system: "millrace-sqlite" },
+  ];
+  const many = jobs ?? (isQuick ? 20_000 : 100_000);
+  const samples = jobs ?? (isQuick ? 100 : 500);
+  const alone = [millrace(1)];
+  return [
+    { work: "enqueue-concurrent", jobs: many, entries: beside(enqueuesInFlight) },
+    { work: "enqueue-bulk", jobs: jobs ?? (isQuick ? 30_000 : 300_000), entries: beside(1) },
+    { work: "drain", jobs: many, entries: beside(100) },
+    { work: "steady", jobs: jobs ?? (isQuick ? 20_000 : 80_000), entries: [millrace(100)] },
+    { work: "acknowledge", jobs: samples, entries: beside(1) },
+    { work: "latency", jobs: samples, entries: beside(defaultSlots) },
+    { work: "reopen", jobs: jobs ?? 100_000, entries: alone },
+    ...(isQuick || jobs !== null
+      ? []
+      : [{ work: "reopen" as const, jobs: 1_000_000, rounds: 1, entries: alone }]),
+    { work: "take-over", jobs: jobs ?? (isQuick ? 5 : 20), rounds: 1, entries: alone },
+    { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots)] },
+  ];
+}
+
 function drains(): readonly Entry[] {
   const processes = availableParallelism();
   return [millrace(1), millrace(100), plainjob(), ...(processes > 1 ? [plainjob({ processes })] : [])];
@@ -384,4 +409,10 @@ function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
   ];
 }
 
-const partsOf = { sqlite: sqliteParts, postgres: postgresParts, redis: redisParts, stub: stubParts };
+const partsOf = {
+  sqlite: sqliteParts,
+  bucket: bucketParts,
+  postgres: postgresParts,
+  redis: redisParts,
+  stub: stubParts,
+};

@@ -5,13 +5,15 @@ import { isDrain } from "./job-kind.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
 export function resultLine(result: Result): string {
-  const { rate, p50Ms, p99Ms, bytesPerJob } = result;
+  const { rate, p50Ms, p99Ms, bytesPerJob, puts, putBytes } = result;
   return JSON.stringify({
     ...result,
     ...(rate === undefined ? {} : { rate: rounded(rate) }),
     ...(p50Ms === undefined ? {} : { p50Ms: rounded(p50Ms) }),
     ...(p99Ms === undefined ? {} : { p99Ms: rounded(p99Ms) }),
     ...(bytesPerJob === undefined ? {} : { bytesPerJob: rounded(bytesPerJob) }),
+    ...(puts === undefined ? {} : { puts: Number(puts.toPrecision(3)) }),
+    ...(putBytes === undefined ? {} : { putBytes: rounded(putBytes) }),
   });
 }
 
@@ -38,7 +40,11 @@ const heading = [
 const firstNumberColumn = 6;
 
 export function resultTable(results: readonly Result[]): string {
-  return aligned([heading, ...results.map((result) => rowOf(result, results))]);
+  const isBucket = results.some(({ store }) => store === "bucket");
+  return aligned([
+    isBucket ? [...heading, "puts", "put bytes"] : heading,
+    ...results.map((result) => rowOf(result, results)),
+  ]);
 }
 
 function rowOf(result: Result, all: readonly Result[]): readonly string[] {
@@ -59,6 +65,10 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
     result.bytesPerJob?.toFixed(0) ?? "-",
     ratioToPeer(result, all),
     ratioToPlain(result, all),
+    // Only a bucket has these.
+    ...(result.store === "bucket"
+      ? [result.puts?.toPrecision(3) ?? "-", result.putBytes?.toFixed(0) ?? "-"]
+      : []),
   ];
 }
 

@@ -10,6 +10,7 @@ import { attemptsOf, isDrain, jobKindOf } from "./job-kind.ts";
 import { measureCallsAcross } from "./call-across.ts";
 import { measureLatencyAcross } from "./latency-across.ts";
 import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
+import { perJob } from "./measurement.ts";
 import type { Measurement } from "./measurement.ts";
 import type { Entry, Group } from "./plan.ts";
 import { drainInProcesses, measureInProcess, startPart } from "./processes.ts";
@@ -73,7 +74,7 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
 /** All before the first round: a long fill between two entries would tear apart what is compared. */
 async function fillPlaces(group: Group, options: RunOptions): Promise<Map<string, string>> {
   const filled = new Map<string, string>();
-  if (!isDrain(group.work) || group.store === "stub") return filled;
+  if ((!isDrain(group.work) && group.work !== "reopen") || group.store === "stub") return filled;
   for (const entry of group.entries) {
     const key = fillKey(group, entry);
     if (filled.has(key)) continue;
@@ -150,7 +151,8 @@ async function idleInProcesses(
 function measurementOf(group: Group, entry: Entry, asked: Asked, place: string): Measurement {
   const { system, mode, concurrency, backlog } = entry;
   const { work, store, jobs } = group;
-  const idleSeconds = asked.isQuick ? 10 : 20;
+  // A bucket that is idle is asked every ten seconds.
+  const idleSeconds = store === "bucket" ? 60 : asked.isQuick ? 10 : 20;
   const { executor } = asked;
   const jobKind = jobKindOf(work, mode);
   const isFleet = work === "idle" && entry.processes > 1;
@@ -195,7 +197,11 @@ async function drain(
     parts.flatMap((part) => part.marks),
     warmUpJobs(measurement.jobs),
   );
-  return { figures: { rate: endsPerSecond / attempts }, durability: parts[0]?.durability ?? "unknown" };
+  const rate = endsPerSecond / attempts;
+  return {
+    figures: { rate, ...perJob(parts[0]?.costs ?? null, total / attempts) },
+    durability: parts[0]?.durability ?? "unknown",
+  };
 }
 
 const listenersOf: Partial<Record<Mode, number>> = {

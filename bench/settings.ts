@@ -9,6 +9,12 @@ const lines: Readonly<Record<StoreName, readonly string[]>> = {
     "          interval of 1 ms, idle at its default of 1,000 ms. It runs one job at a time in a process; several processes are its documented way up.",
     "ratio: to the fastest entry of the peer in the same group. For idle, rate is store calls per second.",
   ],
+  bucket: [
+    "millrace: everything at its default: each acknowledgement has landed in the bucket; feed, fences, history and duties on.",
+    "millrace-sqlite: the same on a SQLite file, strict durability.",
+    "puts and put bytes: per job. For idle: puts and their bytes in a minute. take-over: both writers in one process.",
+    "ratio: to the SQLite file.",
+  ],
   redis: [
     "server: one Redis for all: append-only file, appendfsync everysec, no rewrite of that file while measuring; on the disk of the repository.",
     "millrace: everything at its default: feed, fences, history and duties on; finished jobs are kept.",

@@ -172,4 +172,15 @@ export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";
 export type { Codec } from "./codec/codec.ts";
 export type { CompressionOptions } from "./codec/compression.ts";
 export type { EncryptionOptions } from "./codec/encryption.ts";
+export { ObjectsError } from "./store/objects.ts";
+export type {
+  AzureCredentials,
+  BucketCredentials,
+  GcsCredentials,
+  NamePage,
+  Objects,
+  ObjectsErrorKind,
+  ObjectsOutcome,
+  S3Credentials,
+} from "./store/objects.ts";
 export type { Durability, StoreDescription } from "./store/store.ts";

@@ -13,9 +13,11 @@ import { checkNamespace, fileOfNamespace, placeOfNamespace } from "./model/names
 import { checkNodeVersion } from "./model/node-version.ts";
 import { nodePlatform, nodeVersion } from "./platform/node-platform.ts";
 import type { Platform } from "./platform/platform.ts";
+import type { Objects } from "./stores/bucket/objects/objects.ts";
 import type { Store } from "./store/store.ts";
+import { bucketUrlIn, isBucketUrl, readBucketUrl } from "./stores/bucket/bucket-url.ts";
 
-/** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`; buckets follow. */
+/** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`, `s3://bucket/prefix`. */
 export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
   checkNodeVersion(nodeVersion);
   const namespace = options?.namespace ?? nodePlatform.readEnv("MILLRACE_NAMESPACE");
@@ -48,7 +50,7 @@ async function isPartMissing(store: Store): Promise<boolean> {
   return (store.missing?.() ?? []).length > 0;
 }
 
-const later = ["s3", "gs", "az", "http", "https"];
+const later = ["http", "https"];
 
 export async function openStore(
   platform: Platform,
@@ -95,7 +97,7 @@ export async function openStore(
       platform,
     });
   }
-  if (scheme === "file") {
+  if (isBucketUrl(url)) {
     onlyFor("bucket", options, "bucket");
     return openBucket(platform, url, options);
   }
@@ -110,10 +112,9 @@ async function openBucket(platform: Platform, url: string, options: StoreOptions
   if (options.durability === "relaxed")
     throw new MillraceError("durability-refused", "A bucket is always strict; leave durability out.");
   const { view = false, whenHeld, cacheFolder, callTimeout, prices } = options.bucket ?? {};
-  const { openFiles } = await import("./stores/bucket/objects/files.ts");
   const { openBucketView } = await import("./stores/bucket/bucket-view.ts");
   const { openBucketStore } = await import("./stores/bucket/bucket-store.ts");
-  const objects = await openFiles(folderOfUrl(url), platform);
+  const objects = await openBucketObjects(platform, url, options);
   const given = {
     objects,
     platform,
@@ -129,12 +130,17 @@ async function openBucket(platform: Platform, url: string, options: StoreOptions
       });
 }
 
-/** `file:///var/jobs`; a relative folder has no place in such a URL. */
-function folderOfUrl(url: string): string {
-  const path = URL.canParse(url) ? decodeURIComponent(new URL(url).pathname) : "";
-  if (/^file:\/\/\/[^?#]+$/i.test(url) && path !== "/") return path;
-  const sentence = `${JSON.stringify(url.slice(0, 80))} names no folder for a bucket; write "file:///var/lib/jobs", with three slashes and no parameters.`;
-  throw new MillraceError("unknown-store", sentence);
+/** The objects of a bucket by its URL, also for commands that work on them instead of the store. */
+export async function openBucketObjects(
+  platform: Platform,
+  url: string,
+  { bucket }: StoreOptions = {},
+): Promise<Objects> {
+  const { bucketError } = await import("./stores/bucket/bucket-errors.ts");
+  const { openObjects } = await import("./stores/bucket/objects/open-objects.ts");
+  return openObjects(readBucketUrl(url), bucket ?? {}, platform).catch((error: unknown) => {
+    throw bucketError(error, "did-not-happen");
+  });
 }
 
 function schemeOf(url: string): string {
@@ -159,7 +165,7 @@ function inNamespace(url: string, options: StoreOptions): { url: string; options
 export function urlInNamespace(url: string, namespace: string): string {
   const place = placeOfNamespace(checkNamespace(namespace, "namespace"));
   const scheme = schemeOf(url);
-  if (scheme === "file") return `${url.replace(/\/+$/, "")}/${place}`;
+  if (isBucketUrl(url)) return bucketUrlIn(url, place);
   if (scheme === "sqlite") return `sqlite:${fileOfNamespace(sqlitePath(url), namespace)}`;
   const parameter = /^postgres(ql)?$/.test(scheme)
     ? "schema"

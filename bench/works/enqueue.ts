@@ -7,6 +7,8 @@ import { bulkJobs } from "../contender.ts";
 import type { Contender } from "../contender.ts";
 import { makeInputs } from "../input.ts";
 import { warmUpJobs } from "../marks.ts";
+import { costsSince, perJob } from "../measurement.ts";
+import type { Costs } from "../measurement.ts";
 
 type EnqueueAll = (contender: Contender, inputs: readonly unknown[], inFlight: number) => Promise<void>;
 
@@ -34,13 +36,15 @@ export async function measureEnqueue(
   contender: Contender,
   enqueueAll: EnqueueAll,
   { jobs, inFlight }: { readonly jobs: number; readonly inFlight: number },
-): Promise<{ readonly rate: number }> {
+): Promise<{ readonly rate: number } & Partial<Costs>> {
   const inputs = makeInputs(jobs);
   await warmUp(contender, enqueueAll, { jobs: warmUpJobs(jobs), inFlight });
   collectGarbage();
+  const before = await contender.costs?.();
   const startMs = nowMs();
   await enqueueAll(contender, inputs, inFlight);
-  return { rate: (jobs * 1000) / (nowMs() - startMs) };
+  const rate = (jobs * 1000) / (nowMs() - startMs);
+  return { rate, ...perJob(costsSince(before, await contender.costs?.()), jobs) };
 }
 
 /** A system that takes five hundred single enqueues a second need not be waited for until it has taken two thousand. */

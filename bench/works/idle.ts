@@ -1,6 +1,8 @@
 /** Idle: what a worker with nothing to do asks of its store, duties and the store's own periodic reads included. */
 import { waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
+import { costsSince, perJob } from "../measurement.ts";
+import type { Costs } from "../measurement.ts";
 
 /**
  * The first claims, the first run of every duty (but for the walk of the index audit) and the first look at the file
@@ -21,13 +23,15 @@ interface IdleOptions {
 export async function measureIdle(
   contender: Contender,
   { seconds, concurrency, isInPartitions, go }: IdleOptions,
-): Promise<{ readonly rate: number }> {
+): Promise<{ readonly rate: number } & Partial<Costs>> {
   const workers = await contender.work({ concurrency, started: () => {}, finished: () => {} });
   await go();
   await waitMs(isInPartitions ? settlePartitionsMs : settleDownMs);
+  const costsBefore = await contender.costs?.();
   const before = contender.storeCalls;
   await waitMs(seconds * 1000);
   const rate = (contender.storeCalls - before) / seconds;
+  const costs = costsSince(costsBefore, await contender.costs?.());
   await workers.stop();
-  return { rate };
+  return { rate, ...perJob(costs, seconds / 60) };
 }

@@ -19,6 +19,7 @@ import { migrate } from "./commands/migrate.ts";
 import { purge } from "./commands/purge.ts";
 import { queues } from "./commands/queues.ts";
 import { reschedule } from "./commands/reschedule.ts";
+import { restore } from "./commands/restore.ts";
 import { retry } from "./commands/retry.ts";
 import { revoke } from "./commands/revoke.ts";
 import { runNow } from "./commands/run-now.ts";
@@ -61,6 +62,7 @@ export const allCommands: readonly Command[] = [
   webhooks,
   duties,
   doctor,
+  restore,
   migrate,
   version,
   helpCommand(() => allCommands),

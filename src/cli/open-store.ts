@@ -7,6 +7,7 @@ import type { Millrace } from "../client/millrace.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
 import { MillraceError } from "../model/error.ts";
 import { openMillraceOn, sqlitePath, urlInNamespace } from "../open.ts";
+import { isBucketUrl } from "../stores/bucket/bucket-url.ts";
 import type { Call } from "./command.ts";
 import { readStoreVersion } from "./store-version.ts";
 
@@ -53,7 +54,7 @@ export function shownUrl(url: string): string {
  * take it over.
  */
 function bucketOptions({ options }: Call, url: string): MillraceOptions {
-  if (!/^file:/i.test(url)) return {};
+  if (!isBucketUrl(url)) return {};
   return { bucket: options.has("take") ? { whenHeld: "take" } : { view: true } };
 }
 

@@ -1,6 +1,7 @@
 /** What doctor says of Redis and Valkey servers: from the facts of an examination to findings, each with its advice. */
 import { examineRedis } from "../stores/redis/examine.ts";
 import type { RedisCondition, ServerCondition } from "../stores/redis/examine.ts";
+import { bytesText } from "./bytes-text.ts";
 import type { Finding } from "./finding.ts";
 
 export { examineRedis as examine };
@@ -80,13 +81,6 @@ function orphanFindings({ partitions }: ServerCondition): Finding[] {
         "They cost memory only. Unless somebody edited the keys by hand this is a bug: please report it, then UNLINK them.",
     },
   ];
-}
-
-const units = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
-
-function bytesText(bytes: number): string {
-  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${(bytes / 1024 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);

@@ -165,7 +165,7 @@ describe("a caller who gives up", () => {
     expect(v.platform.time.now - from).toBe(2000);
     await v.advance(100);
     const view = await v.run(v.mill.jobs.get(error.ids![0]!));
-    expect(view).toMatchObject({ state: "cancelled", reason: "the caller gave up" });
+    expect(view).toMatchObject({ state: "cancelled", reason: "caller-gave-up" });
   });
 
   test("lets a running job go on unless told to cancel that too", async () => {

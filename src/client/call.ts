@@ -16,6 +16,7 @@ import { defaultTimes } from "../engine/store-retention.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { durationText } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
+import type { EndReason } from "../model/end-reason.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
 import { shortestKept } from "../model/job-policy.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
@@ -53,7 +54,7 @@ interface ReadCallOptions {
 /** `timeout` is among those of an enqueue, with another meaning. */
 const callOptionKeys = [...enqueueKeys, "signal", "cancel", "attemptTimeout"];
 const defaultTimeoutMs = 30_000;
-const gaveUp = "the caller gave up";
+const gaveUp: EndReason<"cancelled"> = "caller-gave-up";
 
 export class Calls {
   readonly #engine: Engine;

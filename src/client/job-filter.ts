@@ -1,6 +1,7 @@
 /** Filters of jobs: what people write, and what a store is asked for. */
 import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob } from "../engine/definition.ts";
+import type { EndReason } from "../model/end-reason.ts";
 import { readInstant } from "../model/instant.ts";
 import { MillraceError } from "../model/error.ts";
 import { isJobState } from "../model/job-state.ts";
@@ -15,8 +16,8 @@ export interface JobQuery {
   name?: string;
   job?: AnyJob;
   tag?: string;
-  /** Why the job ended, such as "retries-exhausted". */
-  reason?: string;
+  /** Why the job ended, such as "retries-exhausted", or the words of the person who cancelled it. */
+  reason?: EndReason | (string & {});
   createdAfter?: Date | number;
   createdBefore?: Date | number;
   /** True: only jobs that hold their group although they do not run, such as one that failed with `holdsOnFailure`. */

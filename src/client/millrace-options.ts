@@ -27,6 +27,7 @@ import type { CustomBackoff } from "../model/retry-policy.ts";
 import { readNetwork } from "../platform/address-guard.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
 import type { Platform } from "../platform/platform.ts";
+import type { BucketCredentials, Objects } from "../store/objects.ts";
 
 /** Options of the store itself; the engine around it is the same everywhere. */
 export interface StoreOptions {
@@ -64,7 +65,10 @@ export interface StoreOptions {
   };
   /**
    * A bucket: what to do if another process writes to it (stand by and take over when it is gone, the default; take it
-   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take; what a request costs, and a GiB in a month.
+   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take; what a
+   * request costs, and a GiB in a month. Where the storage is: its endpoint, its region, whether the bucket is named in
+   * the path; a function that gives the credentials, which the environment has otherwise; or four verbs of your own
+   * over objects, for the URL `bucket:`.
    */
   bucket?: {
     whenHeld?: "take" | "wait" | "refuse";
@@ -72,6 +76,11 @@ export interface StoreOptions {
     cacheFolder?: string;
     callTimeout?: Duration;
     prices?: { put?: number; get?: number; list?: number; remove?: number; gib?: number };
+    endpoint?: string;
+    region?: string;
+    pathStyle?: boolean;
+    credentials?: () => Promise<BucketCredentials>;
+    objects?: Objects;
   };
 }
 
@@ -165,7 +174,10 @@ interface ReadMillraceOptions {
 const dayMs = 86_400_000;
 const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeout"] as const;
 const redisOptions = ["client", "prefix", "allowEviction", "callTimeout", "partitions", "replicas"] as const;
-const bucketOptions = ["whenHeld", "view", "cacheFolder", "callTimeout", "prices"] as const;
+const bucketOptions = [
+  ...["whenHeld", "view", "cacheFolder", "callTimeout", "prices"],
+  ...["endpoint", "region", "pathStyle", "credentials", "objects"],
+];
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
   checkOptions(options, "open", known);
@@ -175,9 +187,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   oneOf(sqlite?.executor, "sqlite.executor", ["inline", "thread"]);
   if (options.postgres !== undefined) checkOptions(options.postgres, "open: postgres", postgresOptions);
   if (options.redis !== undefined) checkOptions(options.redis, "open: redis", redisOptions);
-  if (options.bucket !== undefined) checkOptions(options.bucket, "open: bucket", bucketOptions);
-  if (options.bucket?.prices !== undefined)
-    checkOptions(options.bucket.prices, "open: bucket.prices", ["put", "get", "list", "remove", "gib"]);
+  if (options.bucket !== undefined) checkBucket(options.bucket);
   oneOf(options.bucket?.whenHeld, "bucket.whenHeld", ["take", "wait", "refuse"]);
   checkFunctions(options);
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);
@@ -236,6 +246,25 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       bucket: options.bucket,
     },
   };
+}
+
+function checkBucket(bucket: NonNullable<StoreOptions["bucket"]>): void {
+  checkOptions(bucket, "open: bucket", bucketOptions);
+  if (bucket.prices !== undefined)
+    checkOptions(bucket.prices, "open: bucket.prices", ["put", "get", "list", "remove", "gib"]);
+  const { view, endpoint, region, pathStyle, credentials, objects } = bucket;
+  const wrong = (sentence: string): MillraceError =>
+    new MillraceError("invalid-option", `open: bucket.${sentence}`);
+  for (const [name, value] of Object.entries({ view, pathStyle }))
+    if (value !== undefined) checkBoolean(value, `open: bucket.${name}`);
+  for (const [name, value] of Object.entries({ endpoint, region }))
+    if (value !== undefined && (typeof value !== "string" || value === ""))
+      throw wrong(`${name} must be a text.`);
+  if (credentials !== undefined && typeof credentials !== "function")
+    throw wrong("credentials must be a function.");
+  const verbs = ["put", "get", "list", "remove", "close"] as const;
+  if (objects !== undefined && !verbs.every((verb) => typeof objects?.[verb] === "function"))
+    throw wrong(`objects must have the functions ${verbs.join(", ")}.`);
 }
 
 function readAllowed(given: MillraceOptions["webhooks"]): boolean | readonly string[] {

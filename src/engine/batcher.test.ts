@@ -73,32 +73,6 @@ describe("natural batching", () => {
     await run(batcher.whenIdle());
   });
 
-  test("no second call carries an item that may wait for the first one", async () => {
-    const answers: (() => void)[] = [];
-    const calls: number[][] = [];
-    const { batcher, run, platform } = open(
-      async (items) => {
-        calls.push([...items]);
-        await new Promise<void>((resolve) => answers.push(resolve));
-        return [...items];
-      },
-      { secondFrom: 2, mayWait: (item) => item === 9 },
-    );
-    const lapEnds = (): Promise<void> => run(new Promise((resolve) => platform.defer(resolve)));
-    const all = [batcher.add(1)];
-    await lapEnds();
-    for (const item of [2, 9, 3]) all.push(batcher.add(item));
-    await lapEnds();
-    expect(calls).toEqual([[1]]);
-    for (let landed = 0; landed < calls.length; landed++) {
-      answers[landed]?.();
-      await lapEnds();
-      await lapEnds();
-    }
-    expect(await run(Promise.all(all))).toEqual([1, 2, 9, 3]);
-    expect(calls).toEqual([[1], [2, 9, 3]]);
-  });
-
   test("a call carries at most its weight, and a heavier item travels alone", async () => {
     const calls: number[][] = [];
     const { batcher, run } = open(async (items) => (calls.push([...items]), [...items]), {

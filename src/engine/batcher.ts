@@ -35,8 +35,6 @@ export interface BatcherOptions<Item, Answer> {
   readonly weightMax: number;
   /** A second call goes out beside the one in flight where it carries so many items; left out: never. */
   readonly secondFrom?: number;
-  /** An item that no second call carries: it would wait for what the call in flight holds. */
-  readonly mayWait?: (item: Item) => boolean;
   /** Called with an item when a call takes it: from now on nobody may change the item. */
   readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
@@ -129,9 +127,7 @@ export class Batcher<Item, Answer> {
   readonly #flush = (): void => {
     this.#isScheduled = false;
     if (!this.#mayCall()) return;
-    const { platform, taken, mayWait } = this.#options;
-    if (this.#inFlight > 0 && mayWait !== undefined && this.#pending.some(({ item }) => mayWait(item)))
-      return;
+    const { platform, taken } = this.#options;
     this.#inFlight += 1;
     const batch = this.#takeBatch();
     if (taken !== undefined) for (const { item } of batch) taken(item);

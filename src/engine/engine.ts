@@ -80,11 +80,8 @@ export interface EngineSettings {
  * lease is renewed meanwhile, and a settle that comes too late is refused by its fence.
  */
 const settleGiveUpMs = 600_000;
-/**
- * On a store beside this process so many settles need not wait for those in flight. Where calls are done beside each
- * other, more of them, because each call has its commit; and none that may meet in a document, a key or a flow.
- */
-const secondSettles = { inOrder: 100, beside: 250 };
+/** On a server that does calls in order, this many settles do not wait for the call in flight. */
+const secondSettlesFrom = 100;
 
 export class Engine {
   readonly store: Store;
@@ -212,9 +209,8 @@ export class Engine {
       giveUpMs: settleGiveUpMs,
       call: (settles) => store.settleIfLeased(settles),
       ...(store.claimsAhead === true && store.claimsOvertake !== true
-        ? { secondFrom: secondSettles.inOrder }
+        ? { secondFrom: secondSettlesFrom }
         : {}),
-      ...(store.claimsOvertake === true ? { secondFrom: secondSettles.beside, mayWait: mayMeet } : {}),
       weigh: weighSettle,
     };
     const byId = ({ id }: { readonly id: string }): string => id;
@@ -318,11 +314,6 @@ export class Engine {
   levelOf(policy: JobPolicy): number {
     return policy.level ?? this.settings.codeDefaults.level ?? 0;
   }
-}
-
-/** Its end writes more than its own job: its effects, or as a member of a flow what its edges lead to. */
-function mayMeet({ id, effects }: Settle): boolean {
-  return effects !== undefined || id.includes(".");
 }
 
 function weighSettle(settle: Settle): number {

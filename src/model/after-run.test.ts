@@ -12,7 +12,8 @@ import {
   handBack,
   unstartedCrashesMax,
 } from "./after-run.ts";
-import type { Decision, EndedAttempt, EndReason, Failure, Sources } from "./after-run.ts";
+import type { Decision, EndedAttempt, Failure, Sources } from "./after-run.ts";
+import type { EndReason } from "./end-reason.ts";
 import { readAttemptLog } from "./attempt-log.ts";
 import { eventCodes } from "./event-kind.ts";
 import { createPolicyReader, writePolicy } from "./job-policy.ts";
@@ -308,7 +309,7 @@ describe("whatever ended the attempt", () => {
       case "unstarted crash":
         return afterCrash(attempt, false, drawn);
       default: {
-        const final: EndReason | undefined = given.end === "final" ? "unrecoverable" : undefined;
+        const final: EndReason<"failed"> | undefined = given.end === "final" ? "unrecoverable" : undefined;
         return afterFailure(
           attempt,
           { ...boom, ...(final ? { final } : {}), ...(given.end === "retry-after" ? { retryInMs: 5 } : {}) },

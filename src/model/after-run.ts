@@ -23,6 +23,7 @@ import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason 
 import type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import { durationText } from "./duration.ts";
+import type { EndReason } from "./end-reason.ts";
 import type { EventKind } from "./event-kind.ts";
 import { keepMsOf, keepResultMsOf } from "./job-policy.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
@@ -30,20 +31,6 @@ import type { JobState, TerminalState } from "./job-state.ts";
 import { rankingOf } from "./rank.ts";
 import { backoffDelayMs, isRetryable } from "./retry-policy.ts";
 import type { BackoffSources } from "./retry-policy.ts";
-
-/** Why a job ended in failed, cancelled or expired. Stable: people filter dead letters by it. */
-export type EndReason =
-  | "retries-exhausted"
-  | "unrecoverable"
-  | "not-retryable"
-  | "invalid-input"
-  | "invalid-result"
-  | "record-unreadable"
-  | "crash-loop"
-  | "throttles-exhausted"
-  | "no-handler"
-  | "deadline"
-  | "time-to-live";
 
 /** Of a lost lease nobody but its worker can tell why, and a worker that has crashed does not. */
 export const lostLeases =
@@ -111,7 +98,7 @@ export interface Failure {
   readonly ranUs?: number;
   readonly output?: AttemptOutput;
   /** Ends the job in failed with this reason, whatever its retry policy says. */
-  readonly final?: EndReason;
+  readonly final?: EndReason<"failed">;
   /** The handler named the time of its next try. */
   readonly retryInMs?: number;
 }
@@ -136,7 +123,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
   return { next: schedule(policy, delayMs, 1, "retry-scheduled", sources.strideMs), attempts };
 }
 
-function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure): EndReason | null {
+function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure): EndReason<"failed"> | null {
   // A handler that names the time of its next try has said that there is to be one, whatever its error is called.
   if (failure.retryInMs === undefined && !isRetryable(policy.retryIf, failure.error)) return "not-retryable";
   return attempt >= policy.attempts ? "retries-exhausted" : null;
@@ -225,7 +212,7 @@ export function afterHandBack(policy: DecidedPolicy, strideMs: number): SettleNe
   return policy.isPermit ? schedule(policy, 0, 0, handBack.event, strideMs) : handBack;
 }
 
-export const defaultCancelReason = "asked";
+export const defaultCancelReason: EndReason<"cancelled"> = "asked";
 
 export function afterCancel(policy: DecidedPolicy, reason: string): Finish {
   return finish("cancelled", policy, shortReason(reason), null);
@@ -240,12 +227,13 @@ export function afterCancelAsked(ended: Pick<EndedAttempt, "policy" | "attempts"
 }
 
 export function afterExpiry(policy: DecidedPolicy, clock: "deadline" | "ttl"): Finish {
-  return finish("expired", policy, clock === "deadline" ? "deadline" : "time-to-live", null);
+  const reason: EndReason<"expired"> = clock === "deadline" ? "deadline" : "time-to-live";
+  return finish("expired", policy, reason, null);
 }
 
 /** The end of a ready job that no worker of its queue has a handler for, once its grace is over. */
 export function afterNoHandler(policy: DecidedPolicy): Finish {
-  return finish("failed", policy, "no-handler", null);
+  return finish("failed", policy, "no-handler" satisfies EndReason<"failed">, null);
 }
 
 /**
@@ -292,7 +280,7 @@ function finish(
 }
 
 /** The end of a job that failed while it ran. One that holds its group on stays until somebody decides about it. */
-function failed(policy: DecidedPolicy, reason: EndReason): Finish {
+function failed(policy: DecidedPolicy, reason: EndReason<"failed">): Finish {
   const end = finish("failed", policy, reason, null);
   return policy.holdsGroupFailed ? { ...end, keepMs: null, keepsLane: true } : end;
 }

@@ -40,8 +40,6 @@ const groupPrefix = "g:";
 /** The gate of one key of a limit or a group: `limitGateKey(name)` or `groupGateKey(queue)` before it. */
 export const keyedGate = (gate: string, key: string): string => `${gate}${keyMark}${key}`;
 export const groupGateKey = (queue: string): string => `${groupPrefix}${queue}`;
-/** Behind the gates of all groups, in byte order. */
-export const behindGroupGates = "g;";
 export const isGroupGate = (key: string): boolean => key.startsWith(groupPrefix);
 export const isKeyedGate = (key: string): boolean => key.includes(keyMark);
 /** The limit's own gate, which says what bounds each of its keys. */
@@ -59,16 +57,6 @@ export const groupLane = (queue: string, key: string, order: LaneOrder): string 
 /** The lane of the jobs of a route that ask for the same keys; `uses` says for which. */
 export const keysLane = (route: number, uses: string): string =>
   `${lanePrefixes.keys}${route}${keyMark}${uses}`;
-
-/** Whether it is the gate of the group that stands in this lane, by rank. Compared in place: every claim asks. */
-export function isGateOfLane(key: string, laneKey: string): boolean {
-  const { rank } = lanePrefixes;
-  if (key.length !== laneKey.length || !laneKey.startsWith(rank) || !isGroupGate(key)) return false;
-  return key.endsWith(laneKey.slice(rank.length));
-}
-
-/** The lane by rank of the group with this gate. */
-export const laneOfGate = (key: string): string => lanePrefixes.rank + key.slice(groupPrefix.length);
 
 /** The key of the group that stands in this lane; null for none. */
 export function groupOfLane(laneKey: string | null | undefined): string | null {

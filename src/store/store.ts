@@ -226,7 +226,7 @@ export interface StoreRequests {
   /** Of the puts: records of the log. The others are checkpoints. */
   readonly logPut: number;
   readonly logBytesPut: number;
-  /** Bytes put for each byte of log records: what exceeds 1 is the price of checkpoints. Null before the first record. */
+  /** Bytes put for each byte of log records: the part above 1 is checkpoints. Null before the first record. */
   readonly amplification: number | null;
   /** Of the requests, in the currency of the store's prices. */
   readonly cost: number;

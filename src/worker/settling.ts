@@ -19,6 +19,7 @@ import type { AttemptObserver } from "../engine/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import { afterCancel } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
+import type { EndReason } from "../model/end-reason.ts";
 import { MillraceError } from "../model/error.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { Effects } from "../store/records.ts";
@@ -107,7 +108,7 @@ export class Settling {
         return this.settle(attempt, cancelDecision(attempt));
       case "flow-closed":
         return this.settle(attempt, {
-          next: afterCancel(attempt.policy, "flow-closed"),
+          next: afterCancel(attempt.policy, "flow-closed" satisfies EndReason<"cancelled">),
           attempts: null,
         });
       case "key-held":

@@ -8,6 +8,16 @@ const stores = join(import.meta.dirname, "..", "..", "src", "stores");
 
 /** What every store may have. Another path needs a decision record. */
 const expected: Readonly<Record<string, readonly string[]>> = {
+  redis: [
+    "submit: set",
+    "submit: flow members",
+    "claim: lanes",
+    "lease: set",
+    "lease: flow members",
+    "settle: flow members",
+    "settle: set",
+    "arrive: flow members",
+  ],
   sqlite: [
     "submit: set",
     "submit: flow members",

@@ -1,7 +1,7 @@
 /**
- * A field of a job is one line of store/job-fields.ts. Here the table gets two more lines, one for what a job is and
- * one for where it stands, and nothing else is edited: every store keeps both through submit, claim, settle, history
- * and replay, and tells them to a duty whose list of fields names them.
+ * A field of a job is one line of store/job-fields.ts. Here the table gets three more lines, and nothing else is
+ * edited: a rare field of the spec, a rare field of the state, and a common field of the spec. Every store keeps all of
+ * them through submit, claim, settle, history and replay, and returns them to a duty whose list of fields names them.
  */
 import { describe, expect, test, vi } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
@@ -20,8 +20,9 @@ vi.mock("../../src/store/job-fields.ts", async (importOriginal) => {
   Object.assign(original.jobFields, {
     shape: { ...line, home: "spec" },
     colour: { ...line, home: "state" },
+    label: { ...line, isRare: undefined, home: "spec" },
   });
-  original.dueFields.push("shape", "colour");
+  original.dueFields.push("shape", "colour", "label");
   return original;
 });
 
@@ -39,8 +40,8 @@ const stores: readonly (readonly [string, (platform: Platform) => Promise<Store>
   ["Redis", (platform) => redis.open({ platform, clock: "platform" })],
 ];
 
-const plain = { shape: null, colour: null };
-const painted = { shape: "round \x1f'\"", colour: "blue" };
+const plain = { shape: null, colour: null, label: null };
+const painted = { shape: "round \x1f'\"", colour: "blue", label: "L" };
 
 describe.each(stores)("%s", (_, open) => {
   test.each([
@@ -77,4 +78,28 @@ describe.each(stores)("%s", (_, open) => {
       }
     },
   );
+
+  test("keeps a common field of each job apart from its neighbours", async () => {
+    const store = await open(createHeldPlatform());
+    const labels = ["x", null, "y", "y", "y", null, null, "x"];
+    // As jobs of one plan share it: they differ in their labels alone.
+    const due = { inMs: 0 };
+    const jobs = Array.from({ length: 40 }, (_, at) => ({
+      ...aJob({ id: `n${at}`, due }),
+      label: labels[Math.floor(at / 3) % labels.length],
+    }));
+    try {
+      await store.submit([{ jobs: jobs.slice(0, 30) }, { jobs: jobs.slice(30) }]);
+      const read = await store.readJobs(jobs.map(({ id }) => id));
+      expect(read).toMatchObject(jobs.map(({ id, label }) => ({ id, label })));
+      const ids = jobs.map(({ id }) => id);
+      const { jobs: claimed } = await store.claim(aClaim({ max: jobs.length }));
+      expect(claimed.map(({ id }) => id)).toEqual(ids);
+      await store.settleIfLeased(claimed.map((lease) => aSettle(lease, finish())));
+      const ended = await store.readJobs(ids);
+      expect(ended).toMatchObject(jobs.map(({ id, label }) => ({ id, label, state: "completed" })));
+    } finally {
+      await store.close();
+    }
+  });
 });

@@ -181,7 +181,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   ),
   tag: maybe(fc.nat(2)),
   gates: fc.constantFrom(0, 0, 0, 1, 2),
-  lane: fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7),
+  lane: fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8),
   policy: fc.nat(2),
   isLarge: fc.boolean(),
 });

@@ -64,6 +64,7 @@ const gateSets: readonly (readonly GateUse[])[] = [
   ],
 ];
 const gateC = limitGateKey("c");
+const gateD = limitGateKey("d");
 const laneOrders: readonly (LaneOrder | null)[] = [null, "rank", "turn"];
 const waiting: readonly JobState[] = ["scheduled", "ready"];
 const hugeInput = JSON.stringify("x".repeat(3000));
@@ -432,21 +433,28 @@ function docPut({ id, isDelete, guard, expiresInMs, dueInMs }: DocShape, place: 
 }
 
 /** Keys of a group lie in the queue, so that its lanes share one turn. */
-function laneOf({ lane, queue, name, caps, gates }: JobShape, place: string): LaneFields {
+function laneOf({ lane, level, queue, name, caps, gates }: JobShape, place: string): LaneFields {
   const key = `${place}k${lane % 2}`;
   const ofGroup = (cap: number): string =>
     writeKeyUse({ key: keyedGate(groupGateKey(`q${queue}`), key), weight: 1, cap });
+  const alone = (of: string): string => writeKeyUse({ key: keyedGate(gateD, of), weight: 1, cap: 1 });
   const ofLimit = (weight: number): string => writeKeyUse({ key: keyedGate(gateC, key), weight, cap: null });
   const group = `q${queue}\t${key}`;
-  const alone = `${queue} ${name} ${caps} ${gates}\t${key}`;
+  const keys = `${queue} ${name} ${caps} ${gates}\t${key}`;
   const lanes: readonly LaneFields[] = [
     { laneKey: groupLane(`q${queue}`, key, "rank"), laneStep: null, laneGates: [ofGroup(1)] },
     { laneKey: `two ${group}`, laneStep: null, laneGates: [ofGroup(2)] },
     { laneKey: `fair ${group}`, laneStep: laneStepOf(1), laneGates: null },
     { laneKey: `fair ${group}`, laneStep: laneStepOf(2), laneGates: null },
-    { laneKey: `keyed ${alone}`, laneStep: null, laneGates: [ofLimit(1)] },
+    { laneKey: `keyed ${keys}`, laneStep: null, laneGates: [ofLimit(1)] },
     { laneKey: `both ${group}`, laneStep: laneStepOf(1), laneGates: [ofGroup(1), ofLimit(2)] },
     { laneKey: groupLane(`q${queue}`, key, "rank"), laneStep: null, laneGates: [ofGroup(2)] },
+    // Several lanes of one route that share the key of a limit; each runs one job at a time.
+    {
+      laneKey: `shared ${group} ${level}`,
+      laneStep: null,
+      laneGates: [ofLimit(1), alone(`${key} ${level}`)],
+    },
   ];
   return pick(lanes, lane - 1);
 }

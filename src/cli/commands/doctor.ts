@@ -10,6 +10,8 @@ import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { withoutHidden } from "../../model/hidden-queue.ts";
 import { openStore } from "../../open.ts";
+import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
+import type { BucketPrices } from "../../stores/bucket/prices.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
 import { missingSentence } from "../../store/missing-partition.ts";
@@ -24,30 +26,52 @@ import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl } from "../open-store.ts";
 import { packageVersion } from "../package-version.ts";
 import { toJson } from "../print-json.ts";
+import { wrong } from "../read-args.ts";
+import { pricesOption, readPricesOption } from "../read-prices.ts";
 
 export const doctor: Command = {
   name: "doctor",
   usage: "doctor",
   summary: "check a store: settings, durability, clocks, indexes, orphans, stuck jobs, workers",
   words: [0, 0],
-  options: storeOption,
+  options: { ...storeOption, ...pricesOption },
   async run(call) {
-    const { terminal, platform, wantsJson } = call;
+    const { terminal, platform, options, wantsJson } = call;
     const url = await existingStoreUrl(call);
-    const store = await openAsItIs(platform, url);
+    const prices = readPricesOption(options);
+    if (!isBucketUrl(url) && options.has("prices")) throw wrong("--prices is for buckets");
+    const bucket = isBucketUrl(url) ? await examinedBucket(platform, url, prices) : null;
+    if (bucket !== null && bucket.copy === null) {
+      const { lines, findings, condition } = bucket;
+      const report = {
+        ok: false,
+        millrace: packageVersion(),
+        node: terminal.nodeVersion,
+        bucket: condition,
+        findings,
+      };
+      const told = [...lines, ...findingLines(findings), countText(findings)].join("\n");
+      terminal.writeOut(`${wantsJson ? toJson(report) : told}\n`);
+      await bucket.close();
+      return 1;
+    }
+    const store = bucket?.copy ?? (await openAsItIs(platform, url));
     try {
       const askedAt = platform.now();
       const described = await store.describe();
       const missingAtFirst = store.missing?.() ?? [];
       const clockAheadMs = aheadMs(described.now, askedAt, platform.now());
       const { checked, repaired } = await walkIndexes(store);
-      const server = await examineServer(described.kind, url, platform);
+      const server =
+        bucket === null
+          ? await examineServer(described.kind, url, platform)
+          : { condition: { bucket: bucket.condition }, lines: [], findings: bucket.findings };
       const findings = [
         ...warnings(described, missingAtFirst),
         ...missingFindings(store),
         ...server.findings,
         ...clockFindings(clockAheadMs),
-        ...indexFindings(repaired),
+        ...indexFindings(repaired, bucket !== null),
         ...(await asideFindings(store)),
         ...(await overdueFindings(store, described.now)),
         ...(await unlessMissing(store, () => quarantineFindings(store), [])),
@@ -73,10 +97,11 @@ export const doctor: Command = {
         audit: { checked, repaired },
         findings,
       };
-      terminal.writeOut(`${wantsJson ? toJson(report) : describe(report, server.lines)}\n`);
+      const told = (): string => describe(report, server.lines, bucket?.lines ?? []);
+      terminal.writeOut(`${wantsJson ? toJson(report) : told()}\n`);
       return findings.length === 0 ? 0 : 1;
     } finally {
-      await store.close();
+      await (bucket ?? store).close();
     }
   },
 };
@@ -93,25 +118,39 @@ interface Report {
   readonly findings: readonly Finding[];
 }
 
-function describe(report: Report, servers: readonly string[]): string {
+/** The code for it is loaded when it is needed. */
+async function examinedBucket(platform: Platform, url: string, prices: BucketPrices) {
+  const { bucketFindings, bucketLines, openExamined } = await import("../bucket-findings.ts");
+  const examined = await openExamined(platform, url);
+  const { condition } = examined;
+  const lines = bucketLines(condition, prices).map((line) => escapeText(line));
+  return { ...examined, lines, findings: bucketFindings(condition) };
+}
+
+function describe(report: Report, servers: readonly string[], bucket: readonly string[]): string {
   const { store, findings } = report;
   const jobs = Object.entries(report.jobs).map(([state, count]) => `${count} ${state}`);
   const lines = [
     `millrace  ${report.millrace} on Node.js ${report.node}`,
     `store     ${store.kind}, schema ${store.schemaVersion}, epoch ${store.epoch}, ${store.partitions === undefined ? "" : `${store.partitions} partitions, `}opened as ${store.durability}`,
     ...servers.map((line) => `server    ${escapeText(line)}`),
+    ...bucket,
     `clock     ${Math.abs(store.clockAheadMs) < clockSlackMs ? "agrees with this process" : `${store.clockAheadMs} ms ahead of this process`}`,
     `indexes   ${report.audit.checked} entries checked, tallies counted again`,
     `jobs      ${jobs.length === 0 ? "none" : jobs.join(", ")}`,
   ];
-  for (const { check, problem, advice } of findings)
-    lines.push(`FINDING   ${check}: ${escapeText(problem)}`, `          ${advice}`);
-  lines.push(
-    findings.length === 0
-      ? "no findings"
-      : `${findings.length} ${findings.length === 1 ? "finding" : "findings"}`,
-  );
-  return lines.join("\n");
+  return [...lines, ...findingLines(findings), countText(findings)].join("\n");
+}
+
+function findingLines(findings: readonly Finding[]): readonly string[] {
+  return findings.flatMap(({ check, problem, advice }) => [
+    `FINDING   ${check}: ${escapeText(problem)}`,
+    `          ${advice}`,
+  ]);
+}
+
+function countText({ length }: readonly Finding[]): string {
+  return length === 0 ? "no findings" : `${length} ${length === 1 ? "finding" : "findings"}`;
 }
 
 /**
@@ -222,13 +261,15 @@ async function asideFindings(store: Store): Promise<readonly Finding[]> {
   ];
 }
 
-function indexFindings(repaired: Readonly<Record<string, number>>): readonly Finding[] {
+function indexFindings(repaired: Readonly<Record<string, number>>, isCopy: boolean): readonly Finding[] {
   // What was set aside has a finding of its own.
   const kinds = Object.entries(repaired).filter(([kind]) => kind !== "set-aside");
   return kinds.map(([kind, count]) => ({
     check: "indexes",
     problem: `${count} ${kind} ${count === 1 ? "entry" : "entries"} disagreed with the jobs.`,
-    advice: "Repaired just now. Unless somebody edited the file by hand this is a bug: please report it.",
+    advice: isCopy
+      ? "Only a copy was repaired: the duty audit of the process that writes repairs the store. This is a bug: please report it."
+      : "Repaired just now. Unless somebody edited the file by hand this is a bug: please report it.",
   }));
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Handler, Millrace, MillraceOptions, WorkerOptions } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
@@ -62,7 +63,7 @@ export const work: Command = {
       return notStopped === 0 ? 0 : 1;
     };
     // A worker stands by while another process writes to a bucket.
-    const waiting: MillraceOptions = /^file:/i.test(url) && !options.has("take") ? { bucket: {} } : {};
+    const waiting: MillraceOptions = isBucketUrl(url) && !options.has("take") ? { bucket: {} } : {};
     return withMillrace(call, url, run, { ...waiting, ...lines });
   },
 };

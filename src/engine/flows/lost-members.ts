@@ -8,6 +8,7 @@
  * Whether it had ended is told by the counts of its flow: these count more members that live than there are.
  */
 import type { Finish } from "../../model/change.ts";
+import type { EndReason } from "../../model/end-reason.ts";
 import { targetOf, withTarget } from "../../model/flow/edge.ts";
 import { idOfPath, memberTag, pathOfId, placeOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { edgeToFlow } from "../../model/flow/graph.ts";
@@ -23,7 +24,7 @@ import type { Engine } from "../engine.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
 import { partJob } from "./plan-flow.ts";
 
-const reason = "record-unreadable";
+const reason: EndReason<"failed"> = "record-unreadable";
 /** A flow whose members end while they are counted is counted again, so often; then by the next walk. */
 const countsMax = 5;
 

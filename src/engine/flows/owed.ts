@@ -14,6 +14,7 @@
  */
 import type { Finish } from "../../model/change.ts";
 import { readAttemptLog } from "../../model/attempt-log.ts";
+import type { EndReason } from "../../model/end-reason.ts";
 import { targetOf } from "../../model/flow/edge.ts";
 import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
@@ -50,7 +51,7 @@ interface Payment extends OwedEnd {
 
 const postponed = "postponed";
 const postponedMs = 60_000;
-const restReason = "the flow has no more use for it";
+const restReason: EndReason<"cancelled"> = "not-needed";
 
 export async function payOwed(
   engine: Engine,

@@ -12,6 +12,7 @@
  * store three times as much. Where one of them was changed meanwhile, the whole unit is refused, and each is tried
  * alone.
  */
+import type { EndReason } from "../../model/end-reason.ts";
 import { decideSchedule, scheduleDue } from "../../model/schedule/decide.ts";
 import type { ScheduleDecision } from "../../model/schedule/decide.ts";
 import { settingsOf } from "../../model/schedule/state.ts";
@@ -113,7 +114,7 @@ async function decideFiring(engine: Engine, doc: Doc, now: number): Promise<Firi
   const partition = partitionOfDoc(engine, doc.id);
   const decision = decideSchedule(state, { name, now, previous, partition });
   if (decision === null) return keep(engine, schedule, state, now, "waited");
-  if (decision.cancel !== null) await cancelJob(engine, decision.cancel, name);
+  if (decision.cancel !== null) await cancelJob(engine, decision.cancel);
   if (decision.fire.length === 0) return keep(engine, schedule, decision.state, now, "skipped");
   const { template } = schedule;
   const jobs = decision.fire.map(({ tick, id }) => jobOfTemplate(template, { id, schedule: name, tick }));
@@ -174,12 +175,12 @@ async function put(engine: Engine, doc: DocPut): Promise<boolean> {
   return answer?.kind === "ok";
 }
 
-async function cancelJob(engine: Engine, id: string, schedule: string): Promise<void> {
+async function cancelJob(engine: Engine, id: string): Promise<void> {
   const record = await engine.reads.add(id);
   if (record === null) return;
   const { attempts, cancelAsked, rev } = record;
   const policy = engine.readPolicy(record.policy);
-  const reason = `The next tick of the schedule ${JSON.stringify(schedule)} came.`;
+  const reason: EndReason<"cancelled"> = "next-tick";
   const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
   await engine.changes.add({
     id,

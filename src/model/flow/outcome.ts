@@ -11,6 +11,7 @@
  * cancelled.
  */
 import { afterCancel, defaultCancelReason } from "../after-run.ts";
+import type { EndReason } from "../end-reason.ts";
 import type { Finish } from "../change.ts";
 import { keepMsOf } from "../job-policy.ts";
 import type { DecidedPolicy } from "../job-policy.ts";
@@ -85,7 +86,7 @@ export function decideFlow(flow: FlowStanding): FlowDecision {
   const ended = countEnds(waits.members);
   const areOver = liveMembers(waits) === 0;
   const isLost = part.kind === "group" ? hasLost(part, waits) : waits.slack < 0;
-  const end = (to: "completed" | "failed", reason: string | null): Finish => ({
+  const end = (to: "completed" | "failed", reason: EndReason<"failed"> | null): Finish => ({
     ...{ to, event: to, reason, result: null, keepMs: keepMsOf(policy, to) },
   });
   const cancelled = afterCancel(policy, flow.cancelReason ?? defaultCancelReason);
@@ -116,8 +117,9 @@ export function decideFlow(flow: FlowStanding): FlowDecision {
 
 /** A node that waits for what can no longer happen. */
 export function afterImpossible(policy: DecidedPolicy): Finish {
+  const reason: EndReason<"skipped"> = "unreachable";
   return {
-    ...{ to: "skipped", event: "skipped", reason: "unreachable", result: null },
+    ...{ to: "skipped", event: "skipped", reason, result: null },
     keepMs: keepMsOf(policy, "skipped"),
   };
 }

@@ -63,17 +63,12 @@ export class Admission {
     return this.refusedBy(route).length === 0;
   }
 
-  /**
-   * The keys of the gates that do not let this job pass. Where there are none it passes, as in `admit`.
-   *
-   * @param heldKey a gate that is not looked at here, and of which nothing is left for this job; null for none.
-   */
-  refusedBy(route: number, uses: readonly KeyUse[] = none, heldKey: string | null = null): readonly string[] {
+  /** The keys of the gates that do not let this job pass. If there are none it passes, as in `admit`. */
+  refusedBy(route: number, uses: readonly KeyUse[] = none): readonly string[] {
     const passages = this.#passages(route, uses);
     const refusing: string[] = [];
     for (const { key, gate } of passages) if (gate.isShut) refusing.push(key);
     if (refusing.length > 0) return refusing;
-    if (heldKey !== null) refusing.push(heldKey);
     for (const { key, gate, weight, cap } of passages) {
       const own = cap === null ? Infinity : cap - gate.state.held - gate.passed;
       if (Math.min(gate.left, own) >= weight) continue;
@@ -87,19 +82,6 @@ export class Admission {
       gate.passed += weight;
     }
     return refusing;
-  }
-
-  /**
-   * What has passed in this call without being looked at here.
-   *
-   * @param isWritten gates that were not looked at yet will be read with it.
-   */
-  passed({ key, weight }: KeyUse, isWritten: boolean): void {
-    if (isWritten && this.#gates.size === 0) return;
-    const gate = isWritten ? this.#gates.get(key) : this.#gateOf(key);
-    if (gate === undefined || gate === null) return;
-    gate.left -= weight;
-    gate.passed += weight;
   }
 
   leased(route: number, uses: readonly KeyUse[] = none): void {

@@ -4,7 +4,7 @@
  * it, and nothing has to be remembered for giving a permit back.
  */
 import { stateCodes } from "../../model/job-state.ts";
-import { isGateOfLane, readKeyUse } from "../../model/lane.ts";
+import { readKeyUse } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { JobRow } from "../job-fields.ts";
 
@@ -31,29 +31,18 @@ export function keyUsesOf({ laneGates }: Pick<JobRow, "laneGates">): readonly Ke
   return laneGates === null ? [] : laneGates.map(readKeyUse);
 }
 
-/**
- * Whether this is the only permit of the group that stands in the lane: a job that holds it is the only one that runs.
- */
-export function isSole({ key, weight, cap }: KeyUse, laneKey: string): boolean {
-  return cap === 1 && weight === 1 && isGateOfLane(key, laneKey);
-}
-
 /** The permits of its keys that a job holds: all while it runs, that of its group while it keeps its lane. */
 export function heldOf(job: Pick<JobRow, "state" | "keepsLane" | "laneGates">): readonly KeyUse[] {
   if (job.state === stateCodes.running) return keyUsesOf(job);
   return job.keepsLane === 1 ? keyUsesOf(job).filter(({ cap }) => cap !== null) : [];
 }
 
-/**
- * How much of each gate of a key is held more (or less) after these changes. The only permit of a group is not counted:
- * the lane of the group names its holder.
- */
+/** How much of each gate of a key is held more (or less) after these changes. */
 export function permitChanges(moves: readonly LaneMove[]): Map<string, number> {
   const changes = new Map<string, number>();
   const add = (job: Laned | null, sign: 1 | -1): void => {
     if (job === null) return;
-    for (const use of heldOf(job))
-      if (!isSole(use, job.laneKey)) changes.set(use.key, (changes.get(use.key) ?? 0) + sign * use.weight);
+    for (const { key, weight } of heldOf(job)) changes.set(key, (changes.get(key) ?? 0) + sign * weight);
   };
   for (const { from, to } of moves) {
     add(from, -1);

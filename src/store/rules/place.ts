@@ -62,16 +62,20 @@ export interface StoreGiven {
   readonly now: number;
 }
 
+/** Fields of a plain spec that are written as the submit gives them: all that are not put together below. */
+type AsGiven = Exclude<keyof CommonSpec, "seq" | "id" | "createdAt" | "tags">;
+const computedNames: readonly string[] = ["seq", "id", "createdAt", "tags"] satisfies (keyof CommonSpec)[];
+const asGivenNames = fieldNames(
+  ({ home, isRare }: JobField, name) => home === "spec" && isRare !== true && !computedNames.includes(name),
+) as AsGiven[];
+
 export function placePlain(job: NewJob, { seq, route, now }: StoreGiven): PlainRow {
   const { state, rank, dueAt, ttlAt } = placeOf(job, now);
-  const row: PlainRow = {
+  const placed: Omit<PlainRow, AsGiven> = {
     seq,
     id: job.id,
     createdAt: now,
     tags: tagsOf(job),
-    policy: job.policy,
-    meta: job.meta,
-    input: job.input,
     route,
     state,
     rank,
@@ -80,7 +84,9 @@ export function placePlain(job: NewJob, { seq, route, now }: StoreGiven): PlainR
     deadlineAt: deadlineAtOf(job, now),
     timerAt: null,
   };
-  row.timerAt = timerAtOf(row);
+  placed.timerAt = timerAtOf(placed);
+  const row = placed as PlainRow;
+  for (const name of asGivenNames) row[name] = job[name] as never;
   return row;
 }
 

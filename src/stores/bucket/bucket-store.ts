@@ -18,12 +18,14 @@ import { makeCacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
 import { noteOf, untilFree } from "./held.ts";
 import type { WhenHeld } from "./held.ts";
-import { headFrom, headName, layoutVersion, toJson } from "./layout.ts";
+import { damaged, headFrom, headName, isPassed, layoutVersion, headBytes } from "./layout.ts";
 import type { Head } from "./layout.ts";
+import { findHole } from "./history.ts";
 import { LogWriter } from "./log-writer.ts";
 import type { LogWitness } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
+import { retrying } from "./objects/retrying.ts";
 import { readPrices, requestsOf } from "./prices.ts";
 import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
@@ -57,21 +59,27 @@ const defaultCallTimeoutMs = 30_000;
 export async function openBucketStore(options: BucketOptions): Promise<Store> {
   const { platform, whenHeld = "wait", callTimeoutMs = defaultCallTimeoutMs } = options;
   const prices = readPrices(options.prices, "open: bucket.prices");
-  const objects = new CountedObjects(options.objects);
+  const counted = new CountedObjects(options.objects);
+  const objects = retrying(counted, platform);
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   let replica: Replica | null = null;
   try {
     const head = await readHead(objects, platform);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
     await untilFree(replica, whenHeld, platform);
+    // One that stood by and slept while the log was removed behind it can only begin again.
+    if ((await isPassed(objects, replica.n + 1)) && (await replica.catchUp()) === 0)
+      await replica.restoreAgain();
     refuseNewer(replica);
+    const hole = await findHole(objects, replica);
+    if (hole !== null) throw damaged(hole.object, hole.problem);
     const writer: Writer = {
       id: Buffer.from(platform.randomBytes(16)).toString("hex"),
       note: noteOf(platform),
     };
     const epoch = await takeOver(objects, replica, writer, platform);
     return await openWriter(
-      { ...options, objects, prices, callTimeoutMs },
+      { ...options, objects, counted, prices, callTimeoutMs },
       { folder, replica, writer, epoch },
     );
   } catch (error) {
@@ -90,7 +98,7 @@ interface Opened {
 }
 
 interface WriterOptions extends BucketOptions {
-  readonly objects: CountedObjects;
+  readonly counted: CountedObjects;
   readonly prices: BucketPrices;
   readonly callTimeoutMs: number;
 }
@@ -99,7 +107,7 @@ async function openWriter(
   options: WriterOptions,
   { folder, replica, writer, epoch }: Opened,
 ): Promise<Store> {
-  const { objects, prices, platform, callTimeoutMs } = options;
+  const { objects, counted, prices, platform, callTimeoutMs } = options;
   const opened: { log?: LogWriter; tail?: WalTail } = {};
   const log = (): LogWriter => opened.log as LogWriter;
   const tail = (): WalTail => opened.tail as WalTail;
@@ -113,7 +121,8 @@ async function openWriter(
       open(database) {
         opened.tail = new WalTail(database, replica.path);
         opened.log = new LogWriter({
-          ...{ objects, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
+          // It waits in a way of its own: callers are answered while its put is tried again.
+          ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
           ...{ n: replica.n, digest: replica.digest, sleptMs: tuning.sleptMs, witness: options.witness },
           onPages: (pages) => checkpoints.notePages(pages),
           onRecord: (n) => checkpoints.noteRecord(n),
@@ -145,7 +154,7 @@ async function openWriter(
         durability: "strict",
         acknowledged: "An acknowledged call has landed in the bucket.",
         warnings: checkpoints.warnings(),
-        requests: requestsOf(objects.counts, prices),
+        requests: requestsOf(counted.counts, prices),
       };
     },
     inTransaction() {
@@ -173,9 +182,11 @@ async function readHead(objects: Objects, platform: Platform): Promise<Head> {
   const found = await objects.get(headName);
   if (found !== null) return headFrom(found);
   const head: Head = { layout: layoutVersion, pageSize, madeAt: platform.now() };
-  const bytes = toJson(head);
+  const bytes = headBytes(head);
   await objects.put(headName, bytes, true);
-  if ((await objects.put(headName, bytes, true)) === "stored") {
+  // Other bytes: a put that finds its own ones after a lost reply counts as stored.
+  const others = headBytes({ ...head, madeAt: head.madeAt + 1 });
+  if ((await objects.put(headName, others, true)) === "stored") {
     const sentence =
       "This object storage ignores the condition of a put-if-absent, so it cannot keep a second writer out. Use one with conditional writes.";
     throw new MillraceError("durability-refused", sentence);

@@ -21,6 +21,7 @@ import { headFrom, headName } from "./layout.ts";
 import { keepAliveMs } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
+import { retrying } from "./objects/retrying.ts";
 import { readPrices, requestsOf } from "./prices.ts";
 import type { BucketPrices } from "./prices.ts";
 import { Replica } from "./replica.ts";
@@ -38,7 +39,8 @@ const busyTimeoutMs = 10_000;
 export async function openBucketView(options: BucketViewOptions): Promise<Store> {
   const { platform } = options;
   const prices = readPrices(options.prices, "open: bucket.prices");
-  const objects = new CountedObjects(options.objects);
+  const counted = new CountedObjects(options.objects);
+  const objects = retrying(counted, platform);
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   const removeAll = async (): Promise<void> => {
     rmSync(folder, { recursive: true, force: true });
@@ -51,7 +53,7 @@ export async function openBucketView(options: BucketViewOptions): Promise<Store>
     const { pageSize } = headFrom(head);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize });
     if (replica.pageCount === 0) throw missing();
-    return viewOf(replica, platform, { requests: () => requestsOf(objects.counts, prices), removeAll });
+    return viewOf(replica, platform, { requests: () => requestsOf(counted.counts, prices), removeAll });
   } catch (error) {
     replica?.close();
     await removeAll();

@@ -8,7 +8,7 @@ import { crc32 } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { CleanUp } from "./clean-up.ts";
-import { chunkName, markName, pagesPerChunk, toJson } from "./layout.ts";
+import { chunkName, markName, pagesPerChunk, markBytes } from "./layout.ts";
 import type { Mark } from "./layout.ts";
 import type { LogWriter } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
@@ -20,13 +20,15 @@ import type { WalTail } from "./wal-tail.ts";
 const checkpointBytes = 128 * 2 ** 20;
 /**
  * An opener reads the log record by record, so a log of many small records is bounded by their number too: 4 records
- * for each chunk that a checkpoint would put, so that checkpoints add at most a quarter to the puts of the log.
+ * for each chunk that a checkpoint would put, so that checkpoints add at most a quarter to the puts of the log, and not
+ * more than one in a minute, because a fast bucket takes a thousand records in a second or two.
  */
 const recordsMax = 10_000;
 const recordsPerChunk = 4;
 /** After a failure the next try comes after that many records more, not with every commit. */
 const retryRecords = 100;
-const chunksAtOnce = 4;
+/** Each is compressed by a thread, which takes a core from the event loop for some milliseconds. */
+const chunksAtOnce = 2;
 /** Of zstd: chunks are kept for long, so the default one. */
 const chunkLevel = 3;
 
@@ -47,6 +49,8 @@ export class Checkpoints {
   #changed: Set<number>;
   #bytes = 0;
   #running: Promise<void> | null = null;
+  /** When the last checkpoint began, or this writer. */
+  #beganUs: number;
   #last: Mark | null;
   #failed: { readonly error: unknown } | null = null;
   /** The record from which on a failed checkpoint is tried again. */
@@ -60,6 +64,7 @@ export class Checkpoints {
     const { objects, platform, replica, log, tuning } = options;
     this.#changed = new Set(replica.changedChunks);
     this.#last = replica.mark;
+    this.#beganUs = platform.monotonicUs();
     this.#cleanUp = new CleanUp({ objects, platform, isFenced: () => log().isFenced, tuning });
   }
 
@@ -82,11 +87,10 @@ export class Checkpoints {
   noteRecord(n: number): void {
     if (this.#running !== null || this.#isClosed || n < this.#retryFrom) return;
     const records = n - (this.#last?.from ?? 0);
-    const recordsWorth = Math.max(
-      this.#options.tuning.recordsMin,
-      Math.min(recordsMax, recordsPerChunk * this.#changed.size),
-    );
-    if (records >= recordsWorth || this.#bytes >= checkpointBytes)
+    const { platform, tuning } = this.#options;
+    const isApart = platform.monotonicUs() - this.#beganUs >= tuning.apartMs * 1000;
+    const isLong = isApart && records >= Math.max(tuning.recordsMin, recordsPerChunk * this.#changed.size);
+    if (isLong || records >= recordsMax || this.#bytes >= checkpointBytes)
       this.#options.platform.defer(() => void this.run());
   }
 
@@ -122,6 +126,7 @@ export class Checkpoints {
     const bytes = this.#bytes;
     this.#changed = new Set();
     this.#bytes = 0;
+    this.#beganUs = platform.monotonicUs();
     try {
       // The chunks are read from the file, so all that has landed by `from` must be there.
       if (!tail().cut()) throw new Error("The local write-ahead log could not be cut.");
@@ -146,7 +151,7 @@ export class Checkpoints {
   async #putMark(mark: Mark): Promise<void> {
     const { objects } = this.#options;
     const name = markName(mark.through);
-    const bytes = toJson(mark);
+    const bytes = markBytes(mark);
     if ((await objects.put(name, bytes, true)) === "stored") return;
     const there = await objects.get(name);
     // Our own bytes: the reply of an earlier try was lost.
@@ -166,8 +171,8 @@ export class Checkpoints {
     const size = pagesPerChunk * replica.pageSize;
     const left = [...changed].sort((a, b) => a - b);
     const lane = async (): Promise<void> => {
+      const raw = Buffer.allocUnsafeSlow(size);
       for (let no = left.shift(); no !== undefined; no = left.shift()) {
-        const raw = Buffer.allocUnsafeSlow(size);
         const got = readSync(replica.descriptor, raw, 0, size, no * size);
         const bytes = await platform.compress(raw.subarray(0, got), chunkLevel);
         await objects.put(chunkName(no, from), bytes, false);

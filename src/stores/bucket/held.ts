@@ -14,7 +14,7 @@ import type { Replica } from "./replica.ts";
  */
 export type WhenHeld = "take" | "wait" | "refuse";
 
-const silentMs = 1.5 * keepAliveMs;
+export const silentMs = 1.5 * keepAliveMs;
 const lookMs = 500;
 
 /** What a fence says of its writer's process. */

@@ -5,11 +5,13 @@
  *   log/<n>              what the n-th put of the log wrote: pages of the SQLite file, or a change of the writer
  *   chunk/<no>-<n>       256 pages of the file, as a checkpoint that began after log record n found them
  *   mark/<10^12 - n>     a checkpoint: which chunks, and from where on the log has to be applied
+ *   kept/<n>/...         what a restore threw away: a bucket of its own, with these same names; a person removes it
  *
  * Numbers have twelve digits, so that names sort like numbers. Marks count down: the newest one is the first of its
  * list, and one LIST finds it however many there are.
  */
-import { MillraceError } from "../../model/error.ts";
+import { crc32 } from "node:zlib";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Objects } from "./objects/objects.ts";
 
 export const layoutVersion = 1;
@@ -27,6 +29,7 @@ export const markName = (n: number): string => `mark/${padded(numberMax - n)}`;
 export const logPrefix = "log/";
 export const chunkPrefix = "chunk/";
 export const markPrefix = "mark/";
+export const keptPrefix = (n: number): string => `kept/${padded(n)}/`;
 
 /** The number in the name of a log record or a mark. */
 export function numberOf(name: string): number {
@@ -73,7 +76,13 @@ export interface Mark {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-export const toJson = (value: Head | Mark): Uint8Array => encoder.encode(JSON.stringify(value));
+export const headBytes = (head: Head): Uint8Array => encoder.encode(JSON.stringify(head));
+
+/** One line of JSON after its checksum. */
+export function markBytes(mark: Mark): Uint8Array {
+  const text = encoder.encode(JSON.stringify(mark));
+  return Buffer.concat([encoder.encode(`${crc32(text)}\n`), text]);
+}
 
 export function headFrom(bytes: Uint8Array): Head {
   const head = jsonFrom<Head>(bytes, headName);
@@ -84,7 +93,13 @@ export function headFrom(bytes: Uint8Array): Head {
   return head;
 }
 
-export const markFrom = (bytes: Uint8Array, name: string): Mark => jsonFrom<Mark>(bytes, name);
+export function markFrom(bytes: Uint8Array, name: string): Mark {
+  const end = bytes.indexOf(10);
+  const text = bytes.subarray(end + 1);
+  if (decoder.decode(bytes.subarray(0, Math.max(0, end))) !== String(crc32(text)))
+    throw damaged(name, "its checksum is wrong");
+  return jsonFrom<Mark>(text, name);
+}
 
 function jsonFrom<T>(bytes: Uint8Array, name: string): T {
   try {
@@ -94,7 +109,17 @@ function jsonFrom<T>(bytes: Uint8Array, name: string): T {
   }
 }
 
+/** The object that an error of `damaged` names; null for any other error. */
+export function damagedObject(error: unknown): string | null {
+  if (!isMillraceError(error, "store-corrupt")) return null;
+  return /^The object (\S+) of the bucket is damaged/.exec(error.message)?.[1] ?? null;
+}
+
+/** What to do depends on the object: a chunk or a mark costs nothing as long as an older mark and the log are there. */
 export function damaged(name: string, why: string, cause?: unknown): MillraceError {
-  const sentence = `The object ${name} of the bucket is damaged (${why}). Restore the store up to the record before it: millrace restore --until.`;
+  const advice = name.startsWith(logPrefix)
+    ? `Restore the store up to the record before it: millrace restore --until ${numberOf(name) - 1}.`
+    : "An older checkpoint and the log give the same store: see millrace restore --list.";
+  const sentence = `The object ${name} of the bucket is damaged (${why}). ${advice}`;
   return new MillraceError("store-corrupt", sentence, { cause });
 }

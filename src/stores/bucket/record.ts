@@ -4,13 +4,14 @@
  * of it is applied.
  *
  * Kinds: `pages` has images of pages of the SQLite file; `fence` makes its writer the only one; `void` closes a slot
- * that a fence left empty; `end` has pages too, and says that the writer has closed.
+ * that a fence left empty; `end` has pages too, and says that the writer has closed; `restored` drops everything
+ * before it, because a person has put the store back to an earlier record: it carries a mark.
  */
 import { createHash } from "node:crypto";
 import { crc32, zstdDecompressSync } from "node:zlib";
 import { damaged, logName } from "./layout.ts";
 
-const kinds = ["pages", "fence", "void", "end"] as const;
+const kinds = ["pages", "fence", "void", "end", "restored"] as const;
 export type RecordKind = (typeof kinds)[number];
 
 export interface RecordHead {
@@ -32,7 +33,7 @@ export interface LogRecord extends RecordHead {
   /** Of this record, for the chain of the next one. */
   readonly digest: string;
   readonly pages: readonly Page[];
-  /** Of a fence: who the writer is. */
+  /** Of a fence: who the writer is. Of a restore: the mark. */
   readonly note: string;
 }
 
@@ -44,7 +45,7 @@ export interface Page {
 
 const magic = 0x4d52_4c47;
 const version = 1;
-const headBytes = 96;
+const headLength = 96;
 const digestBytes = 16;
 
 /** The bytes that are to be compressed. */
@@ -68,7 +69,7 @@ export function encodeRecord(
   head: RecordHead,
   compressed: Uint8Array,
 ): { readonly bytes: Uint8Array; readonly digest: string } {
-  const bytes = Buffer.alloc(headBytes + compressed.length);
+  const bytes = Buffer.alloc(headLength + compressed.length);
   bytes.writeUInt32BE(magic, 0);
   bytes.writeUInt8(version, 4);
   bytes.writeUInt8(kinds.indexOf(head.kind), 5);
@@ -81,8 +82,8 @@ export function encodeRecord(
   bytes.writeUInt32LE(crc32(compressed), 40);
   bytes.write(head.writer, 48, "hex");
   bytes.write(head.chain, 64, "hex");
-  bytes.writeUInt32LE(crc32(bytes.subarray(0, headBytes - 4)), headBytes - 4);
-  bytes.set(compressed, headBytes);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, headLength - 4)), headLength - 4);
+  bytes.set(compressed, headLength);
   return { bytes, digest: digestOf(bytes) };
 }
 
@@ -90,13 +91,13 @@ export function encodeRecord(
 export function decodeRecord(n: number, given: Uint8Array): LogRecord {
   const bytes = Buffer.from(given.buffer, given.byteOffset, given.length);
   const refuse = (why: string, cause?: unknown) => damaged(logName(n), why, cause);
-  if (bytes.length < headBytes || bytes.readUInt32BE(0) !== magic) throw refuse("it is no record of a log");
-  if (bytes.readUInt32LE(headBytes - 4) !== crc32(bytes.subarray(0, headBytes - 4)))
+  if (bytes.length < headLength || bytes.readUInt32BE(0) !== magic) throw refuse("it is no record of a log");
+  if (bytes.readUInt32LE(headLength - 4) !== crc32(bytes.subarray(0, headLength - 4)))
     throw refuse("the checksum of its header is wrong");
   const kind = kinds[bytes.readUInt8(5)];
   if (bytes.readUInt8(4) > version || kind === undefined) throw refuse("a newer Millrace wrote it");
   if (bytes.readDoubleLE(8) !== n) throw refuse(`it is record ${bytes.readDoubleLE(8)}`);
-  const compressed = bytes.subarray(headBytes);
+  const compressed = bytes.subarray(headLength);
   if (compressed.length !== bytes.readUInt32LE(36) || bytes.readUInt32LE(40) !== crc32(compressed))
     throw refuse("the checksum of its body is wrong");
   const pageSize = bytes.readUInt32LE(32);
@@ -135,10 +136,22 @@ function contentOf(body: Buffer, pageSize: number): { pages: Page[]; note: strin
   return { pages, note: body.toString("utf8", images + count * pageSize) };
 }
 
+/**
+ * What the chain of the next record has to be. Fences and voids do not know the record before them, so the chain folds
+ * them in: otherwise a lost record before a fence would not be missed.
+ */
+export function chainAfter(before: string, { kind, digest }: Pick<LogRecord, "kind" | "digest">): string {
+  if (kind !== "fence" && kind !== "void") return digest;
+  return createHash("sha256")
+    .update(before + digest)
+    .digest("hex")
+    .slice(0, 2 * digestBytes);
+}
+
 /** The header holds the body's checksum, so a digest of the header is one of the record. */
 function digestOf(bytes: Uint8Array): string {
   return createHash("sha256")
-    .update(bytes.subarray(0, headBytes))
+    .update(bytes.subarray(0, headLength))
     .digest("hex")
     .slice(0, 2 * digestBytes);
 }

@@ -10,7 +10,7 @@ import { crc32, zstdDecompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import { chunkName, damaged, logName, markFrom, markPrefix, pagesPerChunk } from "./layout.ts";
 import type { Mark } from "./layout.ts";
-import { decodeRecord, noChain } from "./record.ts";
+import { chainAfter, decodeRecord, noChain } from "./record.ts";
 import type { LogRecord } from "./record.ts";
 import type { Objects } from "./objects/objects.ts";
 
@@ -50,14 +50,14 @@ export class Replica {
     this.#file = openSync(path, "w+");
   }
 
-  /** `until`: the last record to apply; for a restore by hand. */
+  /** `until` and `mark`: the last record to apply and where to begin; for a restore by hand. */
   static async restore(
     objects: Objects,
-    { path, pageSize, until = null }: { path: string; pageSize: number; until?: number | null },
+    { path, pageSize, until = null, mark }: RestoreOptions,
   ): Promise<Replica> {
     const replica = new Replica(objects, path, pageSize);
     try {
-      await replica.restoreAgain(until);
+      await replica.restoreAgain(until, mark);
       return replica;
     } catch (error) {
       replica.close();
@@ -65,13 +65,11 @@ export class Replica {
     }
   }
 
-  /** From the newest mark on, as if nothing had been read before. */
-  async restoreAgain(until: number | null = null): Promise<void> {
-    for (let tries = 1; !(await this.#readWhole(until)); tries++) {
-      if (tries < restoresMax) continue;
-      const sentence = `Objects of the bucket vanished ${tries} times while it was read. Look for a lifecycle rule that deletes objects.`;
-      throw new MillraceError("store-unavailable", sentence);
-    }
+  /** As if nothing had been read before: from the newest mark on, unless another one is given. */
+  async restoreAgain(until: number | null = null, mark?: Mark | null): Promise<void> {
+    this.hasDoubtfulFence = false;
+    for (let tries = 1; !(await this.#readWhole(until, mark)); tries++)
+      if (tries === restoresMax) throw vanished();
   }
 
   /** For the checkpoint, which reads the file beside SQLite. */
@@ -89,8 +87,11 @@ export class Replica {
       const found = await Promise.all(gets);
       const end = found.findIndex((bytes) => bytes === null);
       const first = this.n + 1;
-      for (const [at, bytes] of (end < 0 ? found : found.slice(0, end)).entries())
-        this.#apply(decodeRecord(first + at, bytes as Uint8Array));
+      for (const [at, bytes] of (end < 0 ? found : found.slice(0, end)).entries()) {
+        const record = decodeRecord(first + at, bytes as Uint8Array);
+        if (record.kind !== "restored") this.#apply(record);
+        else if (!(await this.#beginFrom(restoredMark(record)))) throw vanished();
+      }
       if (end >= 0 || room === 0) return this.n - before;
     }
   }
@@ -100,23 +101,30 @@ export class Replica {
   }
 
   /** False if something was removed while it was read: a newer mark has what is needed. */
-  async #readWhole(until: number | null): Promise<boolean> {
-    this.mark = await newestMark(this.#objects, until);
-    const { mark } = this;
-    this.changedChunks.clear();
-    ftruncateSync(this.#file, 0);
-    this.n = mark?.from ?? 0;
-    this.epoch = mark?.epoch ?? 0;
-    this.digest = mark?.digest ?? noChain;
-    this.writer = mark?.writer ?? "";
-    this.writerNote = mark?.note ?? "";
-    this.isFree = mark === null;
-    this.hasDoubtfulFence = false;
-    if (mark !== null && !(await this.#readChunks(mark))) return false;
-    this.pageCount = mark?.pageCount ?? 0;
+  async #readWhole(until: number | null, given?: Mark | null): Promise<boolean> {
+    const mark = given === undefined ? await newestMark(this.#objects, until) : given;
+    if (!(await this.#beginFrom(mark))) return false;
     await this.catchUp(until);
     if (this.n < (mark?.through ?? 0)) return false;
     fdatasyncSync(this.#file);
+    return true;
+  }
+
+  /** The file becomes what the mark says, without the log after it. False if a chunk is gone. */
+  async #beginFrom(mark: Mark | null): Promise<boolean> {
+    this.mark = mark;
+    this.changedChunks.clear();
+    ftruncateSync(this.#file, 0);
+    this.n = mark?.from ?? 0;
+    this.epoch = Math.max(this.epoch, mark?.epoch ?? 0);
+    this.digest = mark?.digest ?? noChain;
+    this.writer = mark?.writer ?? "";
+    this.writerNote = mark?.note ?? "";
+    this.writerAt = mark?.at ?? 0;
+    // A restore leaves no writer.
+    this.isFree = this.writerNote === "";
+    if (mark !== null && !(await this.#readChunks(mark))) return false;
+    this.pageCount = mark?.pageCount ?? 0;
     return true;
   }
 
@@ -157,7 +165,7 @@ export class Replica {
     }
     if (kind !== "void") this.isFree = kind === "end";
     this.n = n;
-    this.digest = record.digest;
+    this.digest = chainAfter(this.digest, record);
     this.writerAt = record.at;
   }
 
@@ -165,6 +173,25 @@ export class Replica {
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, at + written);
   }
+}
+
+interface RestoreOptions {
+  readonly path: string;
+  readonly pageSize: number;
+  readonly until?: number | null;
+  /** Null: from the first record of the log on. Without it, from the newest mark that fits. */
+  readonly mark?: Mark | null;
+}
+
+/** A restore was the last record that the file is made from: its mark, whose own digest it could not know. */
+function restoredMark({ n, note, digest }: LogRecord): Mark {
+  return { ...(JSON.parse(note) as Mark), from: n, through: n, digest };
+}
+
+function vanished(): MillraceError {
+  const sentence =
+    "Objects of the bucket vanished while it was read. Look for a lifecycle rule that deletes objects; millrace doctor names what is missing.";
+  return new MillraceError("store-unavailable", sentence);
 }
 
 /** The newest mark, or the newest one from which a restore up to this record can begin. */

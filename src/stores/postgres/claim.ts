@@ -62,27 +62,23 @@ async function ask(
   const now = Number(time);
   const jobs: LeasedJob[] = [];
   const taken = offers.map(() => 0);
-  /** A job that a gate has held back is found again: the floor stays below it. */
+  /** The lowest rank that was seen, also of a job that a gate has held back: it has to be found again. */
   const known = readBrief(seen || null);
   const lowest = offers.map((_, index) => itemAt(known, index));
-  const batchLength = 2 + listedFields.length;
+  const batchLength = 3 + listedFields.length;
   for (let from = 0; from < fields.length; from += batchLength) {
-    const [claimedAt, offerNumber, ...lists] = fields.slice(from, from + batchLength);
-    const [, number = "", seqs = "", gates = ""] =
-      /^(\d+)(\{[^}]*\})?(.*)$/s.exec(offerNumber as string) ?? [];
-    const offer = Number(number) - 1;
+    const [claimedAt, offerNumber, gates, ...lists] = fields.slice(from, from + batchLength);
+    const offer = Number(offerNumber) - 1;
     const batch = listsOf(lists);
-    const order = seqs === "" ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
-    const count = order?.length ?? batch.seq.length;
+    const count = batch.seq.length;
     const atMs = Number(claimedAt);
-    const gatesOf = gates === "" ? null : readTexts(gates);
+    const gatesOf = gates === "" ? null : readTexts(gates as string);
     for (let at = 0; at < count; at++) {
-      const job = leasedJob(batch, order === null ? at : (order[at] as number), atMs);
+      const job = leasedJob(batch, at, atMs);
       const laneGates = gatesOf === null ? null : itemAt(gatesOf, at);
       jobs.push(laneGates === null ? job : { ...job, keyGates: keysIn(laneGates) });
     }
     taken[offer] = (taken[offer] ?? 0) + count;
-    lowest[offer] ??= itemAt(batch.rank, order?.[0] ?? 0);
   }
   // Only this process hears of it: a message for each claim would wake all the others.
   if (jobs.length > 0) calls.tell({ ...emptyHints(), hasTold: true }, true);
@@ -151,19 +147,4 @@ function leasedJob(lists: Lists, index: number, claimedAt: number): LeasedJob {
     claimedAt,
     deadlineAt: itemAt(lists.deadlineAt, index),
   };
-}
-
-/** Jobs of lanes, whose order was told. */
-function inOrderOf({ seq: seqs }: Lists, order: readonly number[]): number[] {
-  const indexes = new Map(seqs.map((seq, index) => [seq, index]));
-  return order.map((seq) => indexes.get(seq) as number);
-}
-
-/** Rows come as they lie in the table, which mostly is their order already: then null. */
-function inOrder({ rank: ranks, seq: seqs }: Lists): number[] | null {
-  const compare = (one: number, other: number): number =>
-    itemAt(ranks, one) - itemAt(ranks, other) || (seqs[one] as number) - (seqs[other] as number);
-  for (let index = 1; index < seqs.length; index++)
-    if (compare(index - 1, index) > 0) return seqs.map((_, at) => at).sort(compare);
-  return null;
 }

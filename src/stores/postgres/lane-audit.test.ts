@@ -12,9 +12,7 @@ import { openPostgresStore } from "./postgres-store.ts";
 const database = useTestDatabase();
 const schemas = new SchemaPool(database);
 
-/**
- * One at a time. A lane whose jobs take all of a cap of 1 rests while one of them runs; with heavier ones it is shown.
- */
+/** One at a time. */
 const one = (id: string, key: string, weight = 1): NewJob =>
   aJob({
     ...{ id, laneKey: `fifo ${key}` },
@@ -76,62 +74,3 @@ test.each(Object.entries(damages))(
     }
   },
 );
-
-test("lanes that rest although none of their jobs runs are shown again", async () => {
-  let schema = "";
-  const platform = createHeldPlatform();
-  const store = await schemas.open((place) => {
-    ({ schema } = place);
-    return openPostgresStore({ ...place, platform, clock: "platform" });
-  });
-  try {
-    await store.submit([{ jobs: twoOfEach(1) }]);
-    const claimed = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
-    expect(claimed.jobs.map(({ id }) => id)).toEqual(["a1", "b1", "c1"]);
-    expect(await audit(store)).toEqual({});
-    for (const table of ["leased", "permit"]) await database.query(`DELETE FROM ${schema}.${table}`);
-    expect((await store.claim(aClaim({ offers: [{ routes, max: 10 }] }))).jobs).toEqual([]);
-    expect(await audit(store)).toMatchObject({ lane: 3 });
-    const next = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
-    expect(next.jobs.map(({ id }) => id)).toEqual(["a2", "b2", "c2"]);
-  } finally {
-    await store.close();
-  }
-});
-
-const stretchDamages = {
-  "a stretch that is gone": "DELETE FROM @lane_stretch",
-  "a stretch of other jobs": "UPDATE @lane_stretch SET seqs = array_fill(4711, ARRAY[cardinality(seqs)])",
-  "a stretch that no queue names": "UPDATE @lane_turn SET stretch = NULL",
-  "lanes of a stretch that are gone": "DELETE FROM @lane",
-} as const;
-
-test.each(Object.entries(stretchDamages))("%s: mended, and each job still runs once", async (_, damage) => {
-  let schema = "";
-  const platform = createHeldPlatform();
-  const store = await schemas.open((place) => {
-    ({ schema } = place);
-    return openPostgresStore({ ...place, platform, clock: "platform" });
-  });
-  const fair = [aRoute({ laneKey: "any", laneStep: 10 })];
-  const claimIds = async (max: number): Promise<string[]> =>
-    (await store.claim(aClaim({ offers: [{ routes: fair, max }] }))).jobs.map(({ id }) => id);
-  try {
-    const jobs = ["a", "b"].flatMap((key) =>
-      Array.from({ length: 6 }, (_, at) => aJob({ id: `${key}${at}`, laneKey: key, laneStep: 10 })),
-    );
-    await store.submit([{ jobs }]);
-    expect(await claimIds(2)).toEqual(["a0", "b0"]);
-    const [laid] = await database.query(`SELECT count(*)::int4 AS rows FROM ${schema}.lane_stretch`);
-    expect(laid).toEqual({ rows: 1 });
-    await database.query(damage.replaceAll("@", `${schema}.`));
-    await audit(store);
-    expect(await audit(store)).toEqual({});
-    const left = await claimIds(20);
-    for (const key of ["a", "b"])
-      expect(left.filter((id) => id.startsWith(key))).toEqual([1, 2, 3, 4, 5].map((at) => `${key}${at}`));
-    expect(left).toHaveLength(10);
-  } finally {
-    await store.close();
-  }
-});

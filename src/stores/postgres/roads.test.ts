@@ -77,7 +77,6 @@ const tables = [
   "permit",
   "lane",
   "lane_turn",
-  "lane_stretch",
   "lane_touch",
   "doc",
   "doc_floor",
@@ -115,8 +114,8 @@ async function rowsOf(schema: string): Promise<object> {
     sortEvents({ number: Number(id), at: Number(at), events: readEvents(body as string) }),
   );
   // How many rows say that something was touched is nobody's business.
-  const touches = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate, NULL AS rests FROM ${schema}.lane_touch
-    UNION SELECT NULL, unnest(gates), NULL FROM ${schema}.lane_touch UNION SELECT NULL, NULL, unnest(rests) FROM ${schema}.lane_touch ORDER BY 1, 2, 3`;
+  const touches = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate FROM ${schema}.lane_touch
+    UNION SELECT NULL, unnest(gates) FROM ${schema}.lane_touch ORDER BY 1, 2`;
   return { ...found, touches: await read(touches), tally: await read(sums), records };
 }
 

@@ -9,8 +9,7 @@
  *  tally     count deltas, appended and folded               meta      schema version, epoch, identity of the cluster
  *  gate      pauses and limits that claims must pass         gate_use  gate -> routes that pass it, their jobs' weight
  *  permit    gates of keys that jobs hold, a row for each    key_clock token times of keys, when lanes there may go on
- *  lane      the first ready job, where it waits; or it rests lane_turn how far the turns of a queue have come
- *  lane_stretch the next jobs of lanes that take turns, laid out in the order in which claims take them
+ *  lane      the first ready job, where it waits            lane_turn how far the turns of a queue have come
  *  lane_touch what has happened to lanes and gates of keys, appended; brought in by the next claim of lanes
  *  aside     records that could not be read                  doc_floor highest versions of documents that are gone
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
@@ -24,13 +23,13 @@
  * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
  *
  * A ready job with a lane is in waiting_lane instead of waiting_ready. Writes more than a plain one: a permit for each
- * gate of a key, the row of its lane unless that rests (sql/lanes.ts) or the job was laid out with others
- * (sql/lane-stretch.ts), and its part of a touch at its submit and at its end.
+ * gate of a key, the row of its lane, and its part of a touch at its submit and at its
+ * end.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { keptForeverAt } from "../../store/rules/finish.ts";
 import { columnsSql } from "./columns.ts";
-import { hasKeyRates, isOfKey } from "./sql/rules/lane.ts";
+import { isOfKey } from "./sql/rules/lane.ts";
 
 const { scheduled, ready, running, completed } = stateCodes;
 
@@ -64,11 +63,6 @@ const inline = "toast_tuple_target = 8160";
 /** Ids and times do not get much shorter, and to try took a claim or a settle of 500 jobs one instruction in twenty. */
 const feedStorage = "ALTER TABLE @feed ALTER COLUMN body SET STORAGE EXTERNAL;";
 
-/** Written once and read a few times, each time a part of it. */
-const stretchStorage = ["places", "seqs", "turns", "lanes", "keys"]
-  .map((list) => `ALTER TABLE @lane_stretch ALTER COLUMN ${list} SET STORAGE EXTERNAL;`)
-  .join(" ");
-
 export const tablesSql = `
 CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
@@ -83,7 +77,6 @@ CREATE TABLE @gate (
   is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
 ) WITH (${hot});
 CREATE INDEX gate_of_key ON @gate (key) WHERE ${isOfKey};
-CREATE INDEX gate_rates_keys ON @gate (key) WHERE ${hasKeyRates};
 CREATE TABLE @gate_use (key text COLLATE "C" NOT NULL, route int8 NOT NULL, weight int8 NOT NULL);
 CREATE INDEX gate_use_key ON @gate_use (key);
 CREATE INDEX gate_use_route ON @gate_use (route);
@@ -115,22 +108,13 @@ CREATE INDEX history_result ON @history (result_until, seq) WHERE result_until I
 CREATE TABLE @history_rest PARTITION OF @history DEFAULT;
 
 CREATE TABLE @lane (
-  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8, turn int8, parked text COLLATE "C", own_cap int8,
-  stretch int8, stretch_rank int8, stretch_seq int8
+  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8, turn int8, parked text COLLATE "C", own_cap int8
 ) WITH (${hot});
 CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
 CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
-CREATE TABLE @lane_turn (
-  queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL, stretch int8, taken int4 NOT NULL DEFAULT 0, next_stretch_at int8 NOT NULL DEFAULT 0
-) WITH (${hot});
-CREATE SEQUENCE @stretch_number;
-CREATE TABLE @lane_stretch (
-  number int8 NOT NULL, routes int8[] NOT NULL, last_rank int8 NOT NULL,
-  places tid[] NOT NULL, seqs int8[] NOT NULL, turns int8[] NOT NULL, lanes int4[] NOT NULL, keys text[] COLLATE "C" NOT NULL
-) WITH (${hot});
-${stretchStorage}
-CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, rests text[] COLLATE "C", rank int8, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
+CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
+CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
 CREATE INDEX lane_touch_xact ON @lane_touch (xact);
 CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);

@@ -8,14 +8,7 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import {
-  areAlikeJobs,
-  isGrowth,
-  isPlainButForFlow,
-  isPlainJob,
-  isPlainUnit,
-  mayBeRefusedLate,
-} from "../../store/plain.ts";
+import { isGrowth, isPlainButForFlow, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -161,41 +154,28 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
 }
 
 /**
- * The lists of plain jobs, by the names of submit_v1's parameters. A list of nothing but what goes without saying is
- * null. Jobs of one plan differ in their ids and inputs alone: what the first one does not say, none of them says.
- * What members that stand alike share is sent once for all of them.
+ * The lists of plain jobs, by the names of submit_v1's parameters. A list is null if it has no value beyond the usual
+ * one. Members that stand alike in their flow send what they share once.
  */
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
   const likes = jobs.some(({ waits }) => waits !== undefined && waits !== null) ? likesOf(jobs) : null;
   const told = likes === null ? jobs : likes.firsts;
-  const [first] = jobs;
-  const areAlike =
-    likes === null && jobs.every((job) => isPlainJob(job) && areAlikeJobs(first as NewJob, job));
-  const sayers = areAlike ? jobs.slice(0, 1) : jobs;
-  const unlessUsual = (write: (some: readonly NewJob[]) => string | null): string | null => {
-    const list = write(sayers);
-    return list === null || !areAlike ? list : write(jobs);
-  };
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : null));
   // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
   const tags = placesOf(told, ({ tags: given }) => (given ? [...new Set(given)] : null));
-  const places = sayers.map((job) => routes.add(job).place);
+  const places = jobs.map((job) => routes.add(job).place);
   const lists: Record<string, string | null> = {
     p_id: packedList(jobs.map(idOf)),
     p_input: packedList(jobs.map(smallInputOf)),
-    p_route_at:
-      routes.size > 1 ? sparseNumberList(areAlike ? jobs.map(() => places[0] as number) : places) : null,
+    p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
     p_large_at: sparseNumberList(large.places),
     p_large: sparseTextList(large.texts),
     p_tag_at: sparseNumberList(tags.places),
     p_tag: sparseTextList(tags.texts),
     p_like: likes === null ? null : numberList(likes.places),
   };
-  for (const name of sharedFields)
-    lists[`p_${columnOf(name)}`] =
-      likes === null ? unlessUsual((some) => listOf(some, name)) : listOf(told, name);
-  for (const { name, of, usual } of placeParameters)
-    lists[name] = unlessUsual((some) => sparseNumberList(some.map(of), usual));
+  for (const name of sharedFields) lists[`p_${columnOf(name)}`] = listOf(told, name);
+  for (const { name, of, usual } of placeParameters) lists[name] = sparseNumberList(jobs.map(of), usual);
   return lists;
 }
 
@@ -220,12 +200,18 @@ function areLike(one: NewJob, other: NewJob): boolean {
   return true;
 }
 
-/** A field that jobs give under its own name. */
+/** A field that jobs give under its own name; null if none gives it. */
 function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
+  if (!jobs.some((job) => gives(job, name))) return null;
   const given = jobs.map((job) => packValue(valueOf(job, name)));
   return typeOf(name) === "text"
     ? sparseTextList(given as (string | null)[])
     : sparseNumberList(given as (number | null)[]);
+}
+
+function gives(job: NewJob, name: JobFieldName): boolean {
+  const value = (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name];
+  return value !== undefined && value !== null;
 }
 
 function valueOf(job: NewJob, name: JobFieldName): FieldValue {

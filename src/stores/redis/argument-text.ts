@@ -48,10 +48,9 @@ export const argumentFields = {
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
   /**
-   * Of a lane (lua/lanes.ts): how many of its jobs it shows and by which step, the last of these, its turn, the gates
-   * at which it waits, those for which it speaks, and whether nobody stands behind what it shows.
+   * Of a lane (lua/lanes.ts): its first job, its turn, and the gates at which it waits.
    */
-  lane: ["shown", "step", "handle", "place", "route", "turn", "parked", "speaks", "alone"],
+  lane: ["handle", "place", "route", "turn", "waitsAt"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

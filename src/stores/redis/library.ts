@@ -11,6 +11,7 @@ import { auditLanesLua } from "./lua/audit-lanes.ts";
 import { auditLua } from "./lua/audit.ts";
 import { callLua } from "./lua/call.ts";
 import { changeLua } from "./lua/change.ts";
+import { claimLaneSetLua } from "./lua/claim-lane-set.ts";
 import { claimLanesLua } from "./lua/claim-lanes.ts";
 import { claimLua } from "./lua/claim.ts";
 import { clocksLua } from "./lua/clocks.ts";
@@ -30,18 +31,15 @@ import { laneCandidatesLua } from "./lua/lane-candidates.ts";
 import { laneEndsLua } from "./lua/lane-ends.ts";
 import { laneKindsLua } from "./lua/lane-kinds.ts";
 import { laneJoinsLua } from "./lua/lane-joins.ts";
-import { laneNextLua } from "./lua/lane-next.ts";
 import { lanePackingLua } from "./lua/lane-packing.ts";
-import { laneReadsLua } from "./lua/lane-reads.ts";
-import { laneShownLua } from "./lua/lane-shown.ts";
-import { laneStretchesLua } from "./lua/lane-stretches.ts";
+import { laneTextsLua } from "./lua/lane-texts.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import { packingLua } from "./lua/packing.ts";
-import { parkedLua } from "./lua/parked.ts";
 import { passOnLua } from "./lua/pass-on.ts";
+import { pathsLua, serverPaths } from "./lua/path-branches.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { rulesLua } from "./lua/rules.ts";
@@ -51,6 +49,7 @@ import { targetsLua } from "./lua/targets.ts";
 import { tellLua } from "./lua/tell.ts";
 import { lapLua } from "./lua/lap.ts";
 import { uniqueLua } from "./lua/unique.ts";
+import { waitingLanesLua } from "./lua/waiting-lanes.ts";
 import { writeLua } from "./lua/write.ts";
 
 /** Grows with each release that changes the library's text: a process never replaces a higher build by its own. */
@@ -71,9 +70,9 @@ export const libraryModules: readonly string[] = [
     tellLua,
     gatesLua,
     keyGatesLua,
-    laneShownLua,
+    laneTextsLua,
     lanesLua,
-    parkedLua,
+    waitingLanesLua,
   ],
   ...[
     laneJoinsLua,
@@ -96,9 +95,7 @@ export const libraryModules: readonly string[] = [
     firstClaimsLua,
     laneCandidatesLua,
     laneKindsLua,
-    laneReadsLua,
-    laneNextLua,
-    laneStretchesLua,
+    claimLaneSetLua,
     claimLanesLua,
     claimLua,
     settleLua,
@@ -111,16 +108,12 @@ export const libraryModules: readonly string[] = [
 
 export interface LibraryOptions {
   readonly modules?: readonly string[];
-  /** False: every claim and settle takes the general road, so that a test can compare what both leave. */
-  readonly hasPlainRoads?: boolean;
+  /** The fast paths that the library has; none: only the general ones, so that a test can compare what both leave. */
+  readonly paths?: readonly string[];
 }
 
-export function buildLibrary({
-  modules = libraryModules,
-  hasPlainRoads = true,
-}: LibraryOptions = {}): string {
-  const roads = `local HAS_PLAIN_ROADS = ${hasPlainRoads}\n`;
-  return constantsLua + roads + luaOf(modules);
+export function buildLibrary({ modules = libraryModules, paths = serverPaths }: LibraryOptions = {}): string {
+  return constantsLua + pathsLua(paths) + luaOf(modules);
 }
 
 const body = buildLibrary();

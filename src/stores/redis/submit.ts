@@ -3,12 +3,13 @@
  * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to
  * be answered. Members of a flow that differ in their ids and inputs alone travel without the rest of their bodies.
  */
-import { laneOrderOf } from "../../model/lane.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
-import { isOfFlow, isPlainButForFlow, isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
+import { choosePath } from "../../store/paths.ts";
+import { isOfFlow } from "../../store/plain.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
+import { redisPaths } from "./paths.ts";
 import {
   docField,
   hasSameLead,
@@ -27,7 +28,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
   const answers = await send(
     calls,
     units,
-    units.map((unit) => isPlainUnit(isChecked(unit) ? { ...unit, checks: [] } : unit, isPlain)),
+    units.map((unit) => choosePath(redisPaths.submit, unit) !== "general"),
   );
   return answers ?? ((await send(calls, units, [])) as SubmitAnswer[]);
 };
@@ -64,12 +65,6 @@ async function send(
     const answer = answers[at++] as string;
     return arePlain[index] === true && answer === "ok" ? created(unit) : answerOf(answer);
   });
-}
-
-/** In a lane or of a flow, not both: where a job joins its lane depends on whether it is blocked. */
-function isPlain(job: NewJob): boolean {
-  if (!isOfFlow(job)) return isPlainButForLane(job);
-  return laneOrderOf(job) === null && isPlainButForFlow(job);
 }
 
 function isChecked({ checks }: SubmitUnit): boolean {

@@ -1,19 +1,19 @@
 /**
- * Which jobs of lanes a claim takes (rules R6, R7): the first of each open lane, in the order of the lanes, and behind
- * a job that was taken the next of its lane. A lane whose first job the gate of a key refuses is parked there once the
- * claim has been written; a gate of the route closes the route for this call.
+ * Which jobs of lanes a claim takes (rules R6, R7): the first of each open lane, in the order of the lanes, and after a
+ * job that was taken the next of its lane. A lane whose first job is refused by the gate of a key waits there once the
+ * claim has been written; a gate of the route closes the route for this call. store/rules/lanes.ts decides.
  */
-import { isKeyedGate } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { Admission } from "../../store/rules/admit.ts";
-import { addPermits, isAnyGroupCounted, setKeyClock, takeRungKeys } from "./key-gates.ts";
-import { LaneHeads, placeAt } from "./lane-heads.ts";
-import type { Asks, Head } from "./lane-heads.ts";
-import type { LaneLine, Place } from "./lane-line.ts";
+import { isLaneAhead, leftAt, positionOf, refusedAt, takeTurn } from "../../store/rules/lanes.ts";
+import { addPermits, setKeyClock, takeRungKeys } from "./key-gates.ts";
+import { LaneHeads } from "./lane-heads.ts";
+import type { Head } from "./lane-heads.ts";
+import { leaveLine, nextInLine } from "./lane-lines.ts";
+import type { Place } from "./lane-lines.ts";
 import { readLeasedRows } from "./leased-columns.ts";
-import { readTurn, writeLanes, writeTops } from "./lanes.ts";
-import type { Showing } from "./lanes.ts";
-import { wakeAtGate } from "./parked-lanes.ts";
+import { readTop, writeLanes, writeTops } from "./lanes.ts";
+import { isAnyWaiting, releaseLanes } from "./waiting-lanes.ts";
 import { readRoute } from "./routes.ts";
 import type { Step } from "./step.ts";
 
@@ -22,10 +22,9 @@ interface Picked {
   readonly head: Head;
   readonly leased: Head["leased"];
   readonly place: Place;
-  readonly asks: Asks;
-  readonly step: number | null;
-  /** The turn of its lane behind it; null by rank. */
-  readonly turn: number | null;
+  readonly uses: readonly KeyUse[];
+  /** The turn of its lane from then on, and the top of its queue; null by rank. */
+  readonly turned: ReturnType<typeof takeTurn> | null;
 }
 
 interface Refused {
@@ -33,8 +32,15 @@ interface Refused {
   readonly gate: string;
 }
 
+/** A lane from which jobs were leased. */
+interface Shown {
+  turn: number | null;
+  first: Place | null;
+  waitsAt: string | null;
+}
+
 /** Inputs: key of the gate, number of the lane, its first job. */
-const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE number = ? AND seq = ?";
+const letWait = "UPDATE millrace_lane SET waits_at = ? WHERE number = ? AND seq = ?";
 
 const refusedMax = 1000;
 const lowest = -Number.MAX_SAFE_INTEGER;
@@ -57,15 +63,15 @@ export class LanePick {
   readonly #batch: number;
   readonly #heads: LaneHeads;
   readonly #sources: Source[];
-  /** Heads behind taken ones and of lanes that were woken, in order. */
+  /** Heads after taken ones and of lanes that were released, in order. */
   readonly #others: Head[] = [];
-  /** Lanes that were woken in this call, which are among the open ones from then on. */
-  readonly #woken = new Set<number>();
+  /** Lanes that were released in this call, which are among the open ones from then on. */
+  readonly #released = new Set<number>();
   readonly #closed = new Set<number>();
   readonly #refused: Refused[] = [];
-  /** Gates of groups are asked for by others than their own lanes, so that all of them are looked at by key. */
-  #isMixed: boolean | null = null;
   readonly #tops = new Map<string, number>();
+  /** Whether a lane waited when the claim began: it makes none wait before its end. */
+  #isAnyWaiting: boolean | null = null;
   /** In claim order. */
   readonly picked: Picked[] = [];
 
@@ -75,7 +81,10 @@ export class LanePick {
     this.#routes = new Set(routes);
     this.#heads = new LaneHeads(step);
     this.#batch = Math.ceil(max / this.#routes.size) + 4;
-    for (const key of takeRungKeys(step)) wakeAtGate(step, key);
+    releaseLanes(
+      step,
+      takeRungKeys(step).map((key) => [key, false] as const),
+    );
     this.#sources = [...this.#routes].map((route) => ({
       ...{ route, pos: lowest, seq: 0 },
       ...{ heads: [], next: 0, isDry: false },
@@ -88,7 +97,7 @@ export class LanePick {
     }
   }
 
-  /** So many lanes were refused that the rest is left to another claim: nobody waits while thousands are parked. */
+  /** So many lanes were refused that the rest is left to another claim: one call does not make thousands wait. */
   get isCut(): boolean {
     return this.#refused.length >= refusedMax;
   }
@@ -103,125 +112,86 @@ export class LanePick {
 
   /** The picked job of this number was leased. Answers what it asks for of keys. */
   leased(at: number): readonly KeyUse[] {
-    const { place, asks } = this.picked[at] as Picked;
-    const { uses, sole, counted } = asks;
-    this.#admission.leased(place.route, sole === null || this.#isMixed === true ? uses : counted);
+    const { place, uses } = this.picked[at] as Picked;
+    this.#admission.leased(place.route, uses);
     return uses;
   }
 
-  /** So many of the picked jobs were leased: their lanes have had their turns, and those that were refused wait. */
+  /** This many of the picked jobs were leased: their lanes have had their turns, and refused lanes wait. */
   close(leased: number): void {
     const { statements, now } = this.#step;
-    const { picked } = this;
     const tops = new Map<string, number>();
     const held = new Map<string, number>();
-    for (let at = 0; at < leased; at++) {
-      const { head, place, asks, step, turn } = picked[at] as Picked;
-      head.turn = turn;
-      if (turn !== null && step !== null) tops.set(this.#queueOf(place.route), turn - step);
-      if (asks.sole !== null) {
-        head.holder = place.seq;
-        if (this.#isMixed !== true) this.#admission.passed(asks.sole, true);
-      }
-      for (const { key, weight } of asks.counted) held.set(key, (held.get(key) ?? 0) + weight);
+    const shown = new Map<Head, Shown>();
+    for (const { head, place, uses, turned } of this.picked.slice(0, leased)) {
+      leaveLine(statements, head.number, place);
+      if (turned !== null) tops.set(this.#queueOf(place.route), turned.top);
+      for (const { key, weight } of uses) held.set(key, (held.get(key) ?? 0) + weight);
+      shown.set(head, { turn: turned?.turn ?? null, first: head.next, waitsAt: null });
     }
-    writeLanes(statements, this.#shown(leased));
-    addPermits(statements, held, now);
-    writeTops(statements, tops);
+    // A job that was not leased after all is the first of its lane again, and takes no permits.
+    const left = new Set<string>();
+    for (const { head, place, uses } of this.picked.slice(leased).toReversed()) {
+      const lane = shown.get(head);
+      if (lane !== undefined) lane.first = place;
+      for (const { key } of uses) left.add(key);
+    }
     const gates = new Set<string>();
     for (const { head, gate } of this.#refused) {
+      if (left.has(gate)) continue;
       gates.add(gate);
-      if (!head.isTaken) statements(parkLane).run(placeAt(head, gate), head.number, head.first.seq);
+      const lane = shown.get(head);
+      if (lane === undefined) statements(letWait).run(gate, head.number, head.first.seq);
+      else if (lane.first === head.first) lane.waitsAt = gate;
     }
+    writeLanes(
+      statements,
+      [...shown].map(([{ number }, lane]) => ({ number, ...lane })),
+    );
+    addPermits(statements, held, now);
+    writeTops(statements, tops);
     for (const gate of gates) {
       const opens = this.#admission.opensAtOf(gate);
       if (opens !== null) setKeyClock(statements, gate, opens, now);
     }
   }
 
-  /** The lanes that were taken from, as they stand now. Picked jobs that were not leased are in their lines again. */
-  #shown(leased: number): Showing[] {
-    if (leased < this.picked.length) this.#putBack(this.picked.slice(leased));
-    // Behind a picked job that was not leased after all, another one is the first.
-    else for (const { head, gate } of this.#refused) head.parkedAt = placeAt(head, gate);
-    const showing: Showing[] = [];
-    for (const { head } of this.picked) {
-      if (head.isTaken) continue;
-      head.isTaken = true;
-      showing.push(head);
-    }
-    return showing;
-  }
-
-  #putBack(unleased: readonly Picked[]): void {
-    const byLane = new Map<LaneLine, Place[]>();
-    for (const { head, place } of unleased) {
-      const places = byLane.get(head.line);
-      if (places === undefined) byLane.set(head.line, [place]);
-      else places.push(place);
-    }
-    for (const [line, places] of byLane) line.putBack(places);
-  }
-
   #consider(head: Head): void {
     if (head.isBare && !this.#heads.readSpec(head)) return;
-    const { first } = head;
-    const { route } = first;
-    if (this.#isRung(first) || !this.#routes.has(route) || this.#closed.has(route)) return;
-    const refusing = this.#refusedBy(head);
+    const { first, uses } = head;
+    const { route, timerAt } = first;
+    const isRung = timerAt !== null && timerAt <= this.#step.now;
+    if (isRung || !this.#routes.has(route) || this.#closed.has(route)) return;
+    const refusing = this.#admission.refusedBy(route, uses);
     if (refusing.length === 0) {
       this.#take(head);
       return;
     }
-    const gate = refusing.find(isKeyedGate);
-    if (gate === undefined) {
+    const gate = refusedAt(refusing);
+    if (gate === null) {
       this.#closed.add(route);
       return;
     }
     this.#refused.push({ head, gate });
-    // It was looked at in the stead of others that wait for what it does not take now.
-    for (const { key } of head.asks.uses) if (!refusing.includes(key)) this.#wake(key);
-  }
-
-  /** A lane that alone asks for the gate of its group needs no look by key: its holder says all. */
-  #refusedBy({ first, asks, isHeld }: Head): readonly string[] {
-    const { uses, sole, counted } = asks;
-    if (asks.isMixed) this.#mix();
-    if (sole === null || this.#isAnyMixed) return this.#admission.refusedBy(first.route, uses);
-    return this.#admission.refusedBy(first.route, counted, isHeld ? sole.key : null);
-  }
-
-  get #isAnyMixed(): boolean {
-    this.#isMixed ??= isAnyGroupCounted(this.#step.statements);
-    return this.#isMixed;
-  }
-
-  /** From now on by key, with those that have passed. */
-  #mix(): void {
-    if (this.#isAnyMixed) return;
-    this.#isMixed = true;
-    for (const { asks } of this.picked) if (asks.sole !== null) this.#admission.passed(asks.sole, false);
+    this.#release(leftAt(uses, refusing));
   }
 
   #take(head: Head): void {
-    const { first, step, asks, line, leased } = head;
-    const turn = step === null ? null : this.#takeTurn(head, step);
-    this.picked.push({ head, leased, place: first, asks, step, turn });
+    const { first, step, uses, leased } = head;
+    let turned: Picked["turned"] = null;
+    if (step !== null) {
+      const queue = this.#queueOf(first.route);
+      turned = takeTurn(head.pos, this.#tops.get(queue) ?? readTop(this.#step.statements, queue), step);
+      this.#tops.set(queue, turned.top);
+    }
+    this.picked.push({ head, leased, place: first, uses, turned });
     head.leased = null;
-    head.isHeld ||= asks.sole !== null;
-    line.shift();
-    if (line.first === null) return;
-    head.first = line.first;
-    head.pos = turn ?? line.first.rank;
+    head.next = nextInLine(this.#step.statements, head.number, first);
+    if (head.next === null) return;
+    head.first = head.next;
+    head.pos = positionOf(turned?.turn ?? null, head.next);
     head.isBare = true;
     this.#add(head);
-  }
-
-  #takeTurn({ pos, first }: Head, step: number): number {
-    const queue = this.#queueOf(first.route);
-    const top = Math.max(pos, this.#tops.get(queue) ?? readTurn(this.#step.statements, queue));
-    this.#tops.set(queue, top);
-    return top + step;
   }
 
   #queueOf(route: number): string {
@@ -229,22 +199,23 @@ export class LanePick {
     return readRoute(statements, commit.routes, route)?.queue ?? "";
   }
 
-  #wake(gate: string): void {
-    for (const { number, route } of wakeAtGate(this.#step, gate)) {
-      const head = this.#heads.one(number, route);
+  #release(gates: readonly string[]): void {
+    this.#isAnyWaiting ??= isAnyWaiting(this.#step.statements);
+    if (gates.length === 0 || !this.#isAnyWaiting) return;
+    for (const { number } of releaseLanes(
+      this.#step,
+      gates.map((key) => [key, false] as const),
+    )) {
+      const head = this.#heads.one(number);
       if (head === null) continue;
-      this.#woken.add(number);
+      this.#released.add(number);
       this.#add(head);
     }
   }
 
-  #isRung({ timerAt }: Place): boolean {
-    return timerAt !== null && timerAt <= this.#step.now;
-  }
-
   #add(head: Head): void {
     let at = this.#others.length;
-    while (at > 0 && isBefore(head, this.#others[at - 1] as Head)) at -= 1;
+    while (at > 0 && isLaneAhead(head, this.#others[at - 1] as Head)) at -= 1;
     this.#others.splice(at, 0, head);
   }
 
@@ -253,10 +224,10 @@ export class LanePick {
     let head: Head | null = null;
     for (const source of this.#sources) {
       const next = this.#nextOf(source);
-      if (next !== null && (head === null || isBefore(next, head))) [first, head] = [source, next];
+      if (next !== null && (head === null || isLaneAhead(next, head))) [first, head] = [source, next];
     }
     const other = this.#others[0];
-    if (other !== undefined && (head === null || isBefore(other, head))) {
+    if (other !== undefined && (head === null || isLaneAhead(other, head))) {
       this.#others.shift();
       return other;
     }
@@ -264,7 +235,7 @@ export class LanePick {
     return head;
   }
 
-  /** A route whose gate has refused a job is left; a lane that was woken has its place among the others. */
+  /** A route whose gate has refused a job is left; a lane that was released has its place among the others. */
   #nextOf(source: Source): Head | null {
     if (this.#closed.has(source.route)) return null;
     for (;;) {
@@ -272,7 +243,7 @@ export class LanePick {
       if (head === undefined) {
         if (source.isDry) return null;
         this.#fetch(source);
-      } else if (this.#woken.size > 0 && this.#woken.has(head.number)) source.next += 1;
+      } else if (this.#released.size > 0 && this.#released.has(head.number)) source.next += 1;
       else return head;
     }
   }
@@ -285,8 +256,4 @@ export class LanePick {
     source.next = 0;
     source.isDry = source.heads.length < this.#batch;
   }
-}
-
-function isBefore(one: Head, other: Head): boolean {
-  return one.pos < other.pos || (one.pos === other.pos && one.first.seq < other.first.seq);
 }

@@ -15,7 +15,7 @@ import { putGate } from "../../store/rules/put-gate.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { drainKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";
-import { wakeLanesOf } from "./parked-lanes.ts";
+import { releaseAfterPut } from "./waiting-lanes.ts";
 import { laned, readLanedRoutes, readRoute } from "./routes.ts";
 import type { Step } from "./step.ts";
 
@@ -82,7 +82,7 @@ export function putGates(step: Step, puts: readonly GatePut[]): GatePutAnswer[] 
     if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
     for (const [route] of statements(readRoutesOf).all(key) as [route: number][]) step.woken.add(route);
     if (put.drains === true && isKeyedGate(key)) drainKey(step, key);
-    for (const route of wakeLanesOf(step, key)) step.woken.add(route);
+    for (const route of releaseAfterPut(step, key)) step.woken.add(route);
     return { kind: "ok", version };
   });
 }

@@ -1,8 +1,8 @@
 /**
- * Writes new jobs, whichever road has made them, as sets: what all jobs of a set share is bound once per statement,
- * what differs is bound with each row, and rare fields that nobody gave are not bound at all. Of a bulk of one kind
- * only id and input cross into SQLite for each job, and live rows are copied from their specs inside the database: 2
- * values instead of 20 made a bulk a sixth faster.
+ * Writes new jobs of both paths as sets. A value that all jobs of a set share is bound once per statement, the others
+ * are bound with each row, and rare fields that no job of the set has are not bound at all. Of a bulk of one kind only
+ * id and input are bound for each job, and live rows are copied from their specs inside the database: 2 values instead
+ * of 20 made a bulk a sixth faster.
  *
  * What was added is in the store only after `flush`.
  */
@@ -15,10 +15,8 @@ import type { NamedValues, RowSet, SqlValue, Statements } from "./connection.ts"
 import { addTags, shareTags } from "./forget.ts";
 
 export interface Insert {
-  /** What a plain job has beside a plain row is initial: nobody looks for it. */
+  /** The rare fields of a plain job are initial: nobody looks at them. */
   readonly addPlain: (row: PlainRow) => void;
-  /** One that differs from a plain job that was added before in its seq, id and input only. */
-  readonly addAlike: (like: PlainRow, seq: number, job: AlikeJob) => void;
   readonly add: (row: PlainRow & Partial<JobRow>) => void;
   readonly flush: () => void;
   /**
@@ -27,8 +25,6 @@ export interface Insert {
    */
   readonly hasPending: (id: string) => boolean;
 }
-
-type AlikeJob = Pick<PlainRow, "id" | "input">;
 
 const ownNames: readonly JobFieldName[] = ["seq", "id", "createdAt", "input"];
 const isOwn = (name: string): boolean => ownNames.includes(name as JobFieldName);
@@ -140,30 +136,16 @@ function openInserts(open: Inserts): Inserts {
   };
 }
 
-/** Plain jobs that differ in their seqs, ids and inputs only; their seqs have no gap. */
-interface Run {
-  readonly first: PlainRow;
-  readonly jobs: AlikeJob[];
-}
-
-/**
- * Jobs wait as one run as long as they are alike, else as rows:
- *
- *   nothing ──addPlain──► a run ──another kind of job──► rows,
- *   or written where it is long enough to be a set of its own
- */
 export function openInsert(statements: Statements): Insert {
-  let run: Run | null = null;
   let rows: PlainRow[] = [];
   /** What is rare of any of them. */
   let groups = 0;
   let pending: Set<string> | null = null;
 
   const flush = (): void => {
-    if (run !== null) endRun();
     pending?.clear();
     if (rows.length === 0) return;
-    if ((groups & flowGroup) === 0) writeRows(statements, rows, groups, areAlike(rows, isTextLike));
+    if ((groups & flowGroup) === 0) writeRows(statements, rows, groups, haveSame(rows, textNames));
     else
       for (const { members, isOneText } of runsOfMembers(rows))
         writeRows(statements, members, groups, isOneText);
@@ -171,40 +153,15 @@ export function openInsert(statements: Statements): Insert {
     groups = 0;
   };
 
-  /** A short one becomes rows. */
-  const endRun = (): void => {
-    const { first, jobs } = run as Run;
-    run = null;
-    if (jobs.length >= copiedMin) writeRun(statements, first, jobs);
-    else
-      for (const [at, { id, input }] of jobs.entries())
-        rows.push({ ...first, seq: first.seq + at, id, input });
-  };
-
-  const push = (row: PlainRow): void => {
+  const addPlain = (row: PlainRow): void => {
     rows.push(row);
     pending?.add(row.id);
     if (rows.length === rowsMax) flush();
   };
 
-  const addPlain = (row: PlainRow): void => {
-    if (run !== null) endRun();
-    if (rows.length > 0) return push(row);
-    run = { first: row, jobs: [row] };
-    pending?.add(row.id);
-  };
-
-  const addAlike = (like: PlainRow, seq: number, job: AlikeJob): void => {
-    if (run === null) return addPlain({ ...like, seq, id: job.id, input: job.input });
-    run.jobs.push(job);
-    pending?.add(job.id);
-    if (run.jobs.length === rowsMax) flush();
-  };
-
   const add = (row: PlainRow & Partial<JobRow>): void => {
-    if (run !== null) endRun();
     groups |= groupsOf(row);
-    push(row);
+    addPlain(row);
   };
 
   const hasPending = (id: string): boolean => {
@@ -215,7 +172,7 @@ export function openInsert(statements: Statements): Insert {
     return pending.has(id);
   };
 
-  return { add, addPlain, addAlike, flush, hasPending };
+  return { add, addPlain, flush, hasPending };
 }
 
 /** What is rare of a job. */
@@ -257,19 +214,6 @@ function runsOfMembers(
   return sets;
 }
 
-/** At least `copiedMin` of them. */
-function writeRun(statements: Statements, first: PlainRow, jobs: readonly AlikeJob[]): void {
-  const lastSeq = first.seq + jobs.length - 1;
-  const values: SqlValue[] = [];
-  for (let at = 0; at < jobs.length; at++) {
-    const { id, input } = jobs[at] as AlikeJob;
-    values.push(id, input);
-  }
-  runSet(statements, specInserts(true, 0), first, values);
-  statements(copiedPlain.sql).run(namedValues(first, copiedPlain.names), first.seq, lastSeq);
-  shareTags(statements, first.tags ?? [], first.seq, lastSeq);
-}
-
 /** @param values those of each row that it does not share with the first. */
 function runSet(
   statements: Statements,
@@ -299,7 +243,7 @@ function writeRows(
   };
   const areMembers = (groups & flowGroup) !== 0;
   run(specInserts, isOneText);
-  const isOnePlace = areAlike(rows, isPlaceLike);
+  const isOnePlace = haveSame(rows, placeNames);
   const bound = areMembers && isOneText ? groups & ~flowGroup : groups;
   if (isOnePlace && (bound & liveGroups) === 0 && rows.length >= copiedMin) {
     const { names, sql } = areMembers ? copiedMembers : copiedPlain;
@@ -309,15 +253,12 @@ function writeRows(
   else if (rows.some(({ tags }) => tags !== null)) addTags(statements, first.seq, last.seq);
 }
 
-function areAlike(rows: readonly PlainRow[], isLike: (one: PlainRow, other: PlainRow) => boolean): boolean {
-  const first = rows[0] as PlainRow;
-  for (const row of rows) if (!isLike(row, first)) return false;
-  return true;
-}
-
-function isTextLike(one: PlainRow, other: PlainRow): boolean {
-  for (const name of textNames)
-    if (one[name as keyof PlainRow] !== other[name as keyof PlainRow]) return false;
+/** Whether all rows have the same values of these fields. Of lists it is asked whether they are the very same. */
+function haveSame(rows: readonly PlainRow[], names: readonly JobFieldName[]): boolean {
+  for (const name of names as readonly (keyof PlainRow)[]) {
+    const value = rows[0]?.[name];
+    for (let at = 1; at < rows.length; at++) if (rows[at]?.[name] !== value) return false;
+  }
   return true;
 }
 
@@ -334,19 +275,6 @@ function isSame(one: JobRow[JobFieldName] | undefined, other: JobRow[JobFieldNam
   if (one === other) return true;
   if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
   return one.every((text, at) => text === other[at]);
-}
-
-/** By the names in `placeNames`, but four times as fast. */
-function isPlaceLike(one: PlainRow, other: PlainRow): boolean {
-  return (
-    one.route === other.route &&
-    one.state === other.state &&
-    one.rank === other.rank &&
-    one.dueAt === other.dueAt &&
-    one.deadlineAt === other.deadlineAt &&
-    one.ttlAt === other.ttlAt &&
-    one.timerAt === other.timerAt
-  );
 }
 
 function rowValues(rows: readonly PlainRow[], names: readonly JobFieldName[]): SqlValue[] {

@@ -1,16 +1,14 @@
 /**
  * Gates of keys (rule R7, model/lane.ts). What is held of one is counted in millrace_permit, in the step that writes
- * the job which takes or leaves it, but for what the holder of a lane has (holders.ts); its token time stands beside
- * the count. Its bounds are those of its own put, else those that its limit has for each key; a job's own cap comes
- * with the job.
+ * the job which takes or leaves it; its token time stands beside the count. Its bounds are those of its own put, else
+ * those that its limit has for each key; a job's own cap comes with the job.
  */
 import type { GateState } from "../../model/gate.ts";
-import { behindGroupGates, gateOfLimit, groupGateKey, isGroupGate } from "../../model/lane.ts";
+import { gateOfLimit } from "../../model/lane.ts";
 import type { Gate } from "../../store/records.ts";
 import { openRowSets, readValue, runRowSets } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { readGate } from "./gates.ts";
-import { heldByHolder } from "./holders.ts";
 import type { Step } from "./step.ts";
 
 /** Input: key. */
@@ -55,15 +53,12 @@ interface KeyState extends GateState {
 type PermitRow = readonly [held: number, tatUs: number, opensAt: number | null];
 const nothing: PermitRow = [0, 0, null];
 
-/** @param byHolder how much the holder of the lane has, where the caller knows it. */
 function stateOf(
   statements: Statements,
   key: string,
   { put, limit }: { readonly put: Gate | null; readonly limit: Gate | null },
-  byHolder = isGroupGate(key) ? heldByHolder(statements, key) : 0,
 ): KeyState {
-  const [counted, tatUs, opensAt] = (statements(readPermit).get(key) ?? nothing) as PermitRow;
-  const held = counted + byHolder;
+  const [held, tatUs, opensAt] = (statements(readPermit).get(key) ?? nothing) as PermitRow;
   const perKey = limit?.perKey ?? null;
   return {
     cap: put?.cap ?? perKey?.cap ?? null,
@@ -78,26 +73,23 @@ function stateOf(
 /** No input. Whether the gate of any key was put: few ever are. */
 const hasPuts = "SELECT 1 FROM millrace_gate WHERE instr(key, char(9)) > 0 LIMIT 1";
 
-/**
- * From the key of a gate to its state; `byHolder` is what the holder of a lane has of it, where the caller knows it.
- */
-export type KeyStates = (key: string, byHolder?: 0 | 1) => GateState;
+export type KeyStates = (key: string) => KeyState;
 
 /** Reads the states of keys for one call, which meets the same limits again and again. */
 export function openKeyStates(statements: Statements, isGated: boolean): KeyStates {
   const limits = new Map<string, Gate | null>();
   let isAnyPut: boolean | null = isGated ? null : false;
-  return (key, byHolder) => {
-    if (!isGated) return stateOf(statements, key, { put: null, limit: null }, byHolder);
+  return (key) => {
+    if (!isGated) return stateOf(statements, key, { put: null, limit: null });
     const name = gateOfLimit(key);
     let limit = limits.get(name);
     if (limit === undefined) limits.set(name, (limit = readGate(statements, name)));
     isAnyPut ??= readValue(statements, hasPuts) !== null;
-    return stateOf(statements, key, { put: isAnyPut ? readGate(statements, key) : null, limit }, byHolder);
+    return stateOf(statements, key, { put: isAnyPut ? readGate(statements, key) : null, limit });
   };
 }
 
-export function keyState(statements: Statements, key: string): KeyState {
+function keyState(statements: Statements, key: string): KeyState {
   const [put, limit] = [readGate(statements, key), readGate(statements, gateOfLimit(key))];
   return stateOf(statements, key, { put, limit });
 }
@@ -114,22 +106,6 @@ export function keyGate(
   if (put === null && state.held === 0 && tatUs === 0) return null;
   const { version = 0, isDraining = false, body = null } = put ?? {};
   return { ...state, key, version, isDraining, perKey: null, body, tatUs };
-}
-
-const hasPermits = "SELECT 1 FROM millrace_permit LIMIT 1";
-/** Inputs: first and last key of gates. */
-const hasAmong = `SELECT 1 FROM millrace_permit WHERE key > @from AND key < @to
-  UNION ALL SELECT 1 FROM millrace_gate WHERE key > @from AND key < @to LIMIT 1`;
-const groupKeys = { from: groupGateKey(""), to: behindGroupGates };
-
-/** Whether anything is counted, or a clock set, of the gate of any key. */
-export function isAnyCounted(statements: Statements): boolean {
-  return readValue(statements, hasPermits) !== null;
-}
-
-/** Whether the gate of any group says more than who holds its lane: others hold it, too, or it was put. */
-export function isAnyGroupCounted(statements: Statements): boolean {
-  return statements(hasAmong).get(groupKeys) !== undefined;
 }
 
 /** @param changes how much more (or less) is held, by key. */

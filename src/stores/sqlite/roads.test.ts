@@ -65,7 +65,7 @@ const tables = [
 ];
 /** Where a lane waits is no part of what is true of it: only a claim that looks at lanes finds out. */
 const columnsOf = (table: string): string =>
-  table === "lane" ? "number, key, queue, pos, rank, seq, route, timer_at, holder" : "*";
+  table === "lane" ? "number, key, queue, pos, rank, seq, route, timer_at" : "*";
 
 /** Every row of every table, and what was told: the feed without the order between jobs, which is free. */
 function contentsOf(database: DatabaseSync): unknown {

@@ -72,17 +72,12 @@ export function readLanes(statements: Statements, seqs: readonly number[]): Map<
 }
 
 /** Inputs: the seqs. */
-const gatesOf = "SELECT lane_key, lane_gates FROM millrace_spec";
+const gatesOf = "SELECT lane_gates FROM millrace_spec";
 
-/** The lanes and the gates of the keys of these jobs, of those that have any. */
-export function readLaneGates(
-  statements: Statements,
-  seqs: readonly number[],
-): Pick<Laned, "laneKey" | "laneGates">[] {
-  const rows = readOnSeqs(statements, gatesOf, seqs) as [lane: string, gates: string | null][];
-  return rows.flatMap(([laneKey, gates]) =>
-    gates === null ? [] : [{ laneKey, laneGates: JSON.parse(gates) as string[] }],
-  );
+/** The gates of the keys of these jobs, of those that have any. */
+export function readLaneGates(statements: Statements, seqs: readonly number[]): Pick<Laned, "laneGates">[] {
+  const rows = readOnSeqs(statements, gatesOf, seqs) as [gates: string | null][];
+  return rows.flatMap(([gates]) => (gates === null ? [] : [{ laneGates: JSON.parse(gates) as string[] }]));
 }
 
 export type Member = Pick<JobRow, "flow" | "edges">;

@@ -9,8 +9,8 @@
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
  *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
- *  millrace_lane     lane -> its first jobs (lane-line.ts), its turn, where it waits, who holds it (holders.ts)
- *  millrace_line     the ready jobs with a lane behind those, in order
+ *  millrace_lane     lane -> its first job, its turn, the gate at which it waits
+ *  millrace_line     the ready jobs with a lane, in order
  *  millrace_turn     the turn that a queue has reached    millrace_permit   gate of a key -> what is held, token time
  *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
@@ -44,12 +44,10 @@ export const isNotCompleted = `state <> ${completed}`;
 export const isKeeping = "keeps_lane = 1";
 
 /** Of a lane: its first job may be claimed; it waits at the gate of a key; it has no ready job. */
-export const isOpenLane = "route IS NOT NULL AND parked_at IS NULL";
+export const isOpenLane = "route IS NOT NULL AND waits_at IS NULL";
 export const isLanedRoute = "lanes IS NOT NULL";
-export const isParkedLane = "parked_at > ''";
+export const isWaitingLane = "waits_at IS NOT NULL";
 export const isEmptyLane = "route IS NULL AND queue IS NOT NULL";
-/** Nobody of it is shown until its holder lets go (holders.ts). */
-export const isRestingLane = "parked_at = ''";
 
 const first = `
 CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, caps TEXT NOT NULL,
@@ -68,13 +66,11 @@ CREATE TABLE millrace_line (
   PRIMARY KEY (lane, rank, seq)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_lane (
-  number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, queue TEXT, pos INTEGER NOT NULL, parked_at TEXT,
-  rank INTEGER, seq INTEGER, route INTEGER, timer_at INTEGER, behind TEXT, has_more INTEGER NOT NULL DEFAULT 0,
-  holder INTEGER
+  number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, queue TEXT, pos INTEGER NOT NULL, waits_at TEXT,
+  rank INTEGER, seq INTEGER, route INTEGER, timer_at INTEGER
 );
 CREATE INDEX millrace_lane_open ON millrace_lane (route, pos, seq) WHERE ${isOpenLane};
-CREATE INDEX millrace_lane_parked ON millrace_lane (parked_at, route, pos, seq) WHERE ${isParkedLane};
-CREATE INDEX millrace_lane_resting ON millrace_lane (holder) WHERE ${isRestingLane};
+CREATE INDEX millrace_lane_waiting ON millrace_lane (waits_at, route, pos, seq) WHERE ${isWaitingLane};
 CREATE INDEX millrace_lane_empty ON millrace_lane (queue, pos) WHERE ${isEmptyLane};
 CREATE TABLE millrace_turn (queue TEXT PRIMARY KEY, top INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE millrace_permit (

@@ -8,7 +8,7 @@ const oneSeq = "= ?";
 const seqRange = "BETWEEN ? AND ?";
 const seqList = "IN (SELECT value FROM json_each(?))";
 
-/** @param column what has these values, behind any other condition: lanes have numbers and holders instead of seqs. */
+/** @param column what has these values, behind any other condition: lanes have numbers instead of seqs. */
 export function runOnSeqs(
   statements: Statements,
   sql: string,

@@ -101,12 +101,6 @@ function openMove(inputs: string, formulas: Formulas): readonly RowSet[] {
 const moveRows = openMove("seq, result, attempts", finished);
 /** Of members of flows also how far their ends have gone. */
 const moveMembers = openMove("seq, result, attempts, waits", { ...finished, waits: "e.waits" });
-/**
- * Of jobs without results whose seqs have no gap. Inputs: as above, and the lowest seq and a JSON list of the logs by
- * seq. A settle by 500 takes 2.65 us per job, with their values bound as rows 2.9.
- */
-const moveLogged = `${insertBy({ ...finished, result: "NULL", attempts: "e.value" })}
-  FROM json_each(@logs) e CROSS JOIN millrace_job j ON j.seq = @lowest + e.key`;
 /** Inputs: the seqs. */
 const dropLive = "DELETE FROM millrace_job";
 
@@ -137,7 +131,7 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
   const kept = forgotten === null ? ends : ends.filter(isKept);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
   runOnSeqs(statements, dropLive, seqs);
-  // Behind their rows, which say who holds a lane, and before their specs.
+  // Before their specs, which say what they hold.
   leaveLanesOf(step, ends);
   if (forgotten !== null) forgetJobs(statements, forgotten);
 }
@@ -206,38 +200,9 @@ function moveAlike(step: Step, ends: readonly End[], from: number): number {
   const alike = from === 0 && to === ends.length ? ends : ends.slice(from, to);
   const keepUntil = areMembers ? keptForeverAt : keepUntilOf(like, now);
   const named = { state: stateCodes[like.to], now, keepUntil, reason: like.reason };
-  const listed = areMembers ? null : listLogs(alike);
-  if (listed !== null) statements(moveLogged).run({ ...named, ...listed });
-  else if (areMembers) runRowSets(statements, moveMembers, memberRows(step, alike), () => named);
+  if (areMembers) runRowSets(statements, moveMembers, memberRows(step, alike), () => named);
   else runRowSets(statements, moveRows, plainRows(alike), () => named);
   return alike.length;
-}
-
-/** Fewer are bound as rows. */
-const listedMin = 8;
-
-/**
- * The inputs of `moveLogged`; null where it is not for these ends, or where JSON would not give a log back as it is.
- */
-function listLogs(ends: readonly End[]): { readonly lowest: number; readonly logs: string } | null {
-  if (ends.length < listedMin) return null;
-  let lowest = Infinity;
-  for (let place = 0; place < ends.length; place++) {
-    const { lease, next, attempts } = ends[place] as End;
-    if (next.result !== null || attempts === null) return null;
-    if (lease.seq < lowest) lowest = lease.seq;
-  }
-  const logs: string[] = [];
-  for (let place = 0; place < ends.length; place++) {
-    const { lease, attempts } = ends[place] as End;
-    const at = lease.seq - lowest;
-    // Seqs of one call are distinct, so none is beyond the end where they have no gap.
-    if (at >= ends.length) return null;
-    logs[at] = attempts as string;
-  }
-  const list = JSON.stringify(logs);
-  // A NUL or half a surrogate pair, which SQLite's JSON reads otherwise than a text that is bound.
-  return list.includes("\\u") ? null : { lowest, logs: list };
 }
 
 interface Rows {
@@ -246,10 +211,12 @@ interface Rows {
 }
 
 function plainRows(ends: readonly End[]): Rows {
-  return {
-    values: ends.flatMap(({ lease, next, attempts }) => [lease.seq, next.result, attempts]),
-    width: 3,
-  };
+  const values: SqlValue[] = [];
+  for (let place = 0; place < ends.length; place++) {
+    const { lease, next, attempts } = ends[place] as End;
+    values.push(lease.seq, next.result, attempts);
+  }
+  return { values, width: 3 };
 }
 
 /** Their ends are to be passed on from here. */

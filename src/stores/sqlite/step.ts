@@ -8,9 +8,7 @@ import { hintDue, hintEvent } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { mayFree, packEvents } from "../../store/packed-events.ts";
 import { forgetCounts, openCounts } from "../../store/rules/telling.ts";
-import type { Counts, Telling, ToldBundle } from "../../store/rules/telling.ts";
-import type { PlainRow } from "../../store/rules/place.ts";
-import type { NewJob } from "../../store/records.ts";
+import type { Counts, Telling } from "../../store/rules/telling.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "./insert.ts";
@@ -51,15 +49,6 @@ export interface Step extends Telling {
    * (targets.ts).
    */
   readonly targets: Map<string, Target | null>;
-  /** The plain job that was submitted last, for those that are like it. */
-  like: SubmittedJob | null;
-}
-
-export interface SubmittedJob {
-  readonly job: NewJob;
-  readonly row: PlainRow;
-  /** Where it was told. */
-  readonly told: ToldBundle;
 }
 
 export interface EndedMember extends Pick<JobRow, "id" | "state"> {
@@ -91,7 +80,6 @@ export function beginStep(commit: Commit): Step {
     woken: new Set(),
     ended: [],
     targets: new Map(),
-    like: null,
   };
 }
 

@@ -8,12 +8,11 @@
  */
 import { queueGateKey } from "../../model/gate.ts";
 import { choosePath } from "../../store/paths.ts";
-import { areAlikeJobs, isGrowth, mayBeRefusedLate } from "../../store/plain.ts";
+import { isGrowth, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
-import { mark, takeBack, tellAlike, tellSubmitted } from "../../store/rules/telling.ts";
-import type { ToldBundle } from "../../store/rules/telling.ts";
+import { mark, takeBack, tellSubmitted } from "../../store/rules/telling.ts";
 import { isDocAt, putDoc } from "./docs.ts";
 import { growFlow } from "./flows.ts";
 import { readDrainingGates } from "./gates.ts";
@@ -49,7 +48,6 @@ export function allOrNothing<A extends { readonly kind: string }>(step: Step, ru
     takeBack(step, before);
     step.ended.length = 0;
     step.targets.clear();
-    step.like = null;
     commit.lastSeq = null;
     commit.routes.clear();
   }
@@ -102,21 +100,11 @@ function checkDocs(step: Step, { checks = [] }: SubmitUnit): SubmitAnswer | null
   return null;
 }
 
-/**
- * Nothing is looked up, and what is rare of a job has its initial value. Of a job that is like the one before only id
- * and input are new, so no row is made of it: of a bulk that was half of what the store did beside SQLite.
- */
+/** Nothing is looked up, and the rare fields of the job have their initial values. */
 function submitPlain(step: Step, job: NewJob): void {
-  const { statements, commit, now, like, events } = step;
-  const { insert } = commit;
-  if (like !== null && events.at(-1) === like.told && areAlikeJobs(job, like.job)) {
-    insert.addAlike(like.row, nextSeq(commit), job);
-    tellAlike(step, like.row, like.told, job.id);
-    return;
-  }
+  const { statements, commit, now } = step;
   const route = keepRoute(statements, commit.routes, job);
   const row = placePlain(job, { seq: nextSeq(commit), route, now });
-  insert.addPlain(row);
+  commit.insert.addPlain(row);
   tellSubmitted(step, row);
-  step.like = { job, row, told: events.at(-1) as ToldBundle };
 }

@@ -14,7 +14,7 @@
 import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import type { Dirent } from "node:fs";
-import { dirname, join, sep } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import type { Platform } from "../../../platform/platform.ts";
 import { ObjectsError, checkName, closedError } from "./objects.ts";
 import type { NamePage, Objects, ObjectsErrorKind, ObjectsOutcome } from "./objects.ts";
@@ -44,7 +44,8 @@ class FileObjects implements Objects {
   #isClosed = false;
 
   constructor(folder: string, platform: Platform) {
-    this.#folder = folder;
+    // Without a slash at its end: the walk up from an object must meet this very text.
+    this.#folder = resolve(folder);
     this.#platform = platform;
     this.#unique = `${platform.processId}-${Buffer.from(platform.randomBytes(8)).toString("hex")}`;
   }
@@ -153,6 +154,11 @@ class FileObjects implements Objects {
         throw this.#errorOf(error, `remove ${names.length} objects`, "unknown");
       }
     });
+  }
+
+  /** A folder has none. */
+  async deletionRules(): Promise<readonly string[]> {
+    return [];
   }
 
   async close(): Promise<void> {

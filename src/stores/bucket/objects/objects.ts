@@ -1,65 +1,8 @@
-/**
- * Object storage as the bucket store sees it: four verbs over named objects under one prefix. Each provider has one
- * client (memory.ts, files.ts, s3.ts, azure.ts, gcs.ts). All of them pass the same suite, objects-suite.ts in test/.
- *
- * What a client must keep:
- *
- *   - A stored object is whole and durable, and every later get and list of any process finds it.
- *   - Of several puts of one name with `ifAbsent`, at most one is answered with `stored`.
- *   - A failed verb is an ObjectsError. A client does not retry: retrying.ts does.
- */
+/** What every client of object storage shares beside the contract itself, which is in store/objects.ts. */
+import { ObjectsError } from "../../../store/objects.ts";
 
-export interface Objects {
-  /** `exists` only with ifAbsent: somebody's object is there (perhaps our own: a reply may have been lost). */
-  put(name: string, bytes: Uint8Array, ifAbsent: boolean): Promise<"stored" | "exists">;
-  /** null: no such object. */
-  get(name: string): Promise<Uint8Array | null>;
-  /**
-   * One page of names with the prefix, in byte order, after the given name; `isLast` when no more follow. Every other
-   * page has at least one name.
-   */
-  list(prefix: string, after: string | null): Promise<NamePage>;
-  /** Removing what is not there is no error. If it fails, some of the objects may be gone. */
-  remove(names: readonly string[]): Promise<void>;
-  close(): Promise<void>;
-}
-
-export interface NamePage {
-  readonly names: readonly string[];
-  readonly isLast: boolean;
-}
-
-/**
- * - denied: credentials are wrong or expired, or a permission is missing.
- * - no-bucket: the bucket, container or folder does not exist.
- * - busy: the service asks to try again later.
- * - unreachable: no connection, a lost one, or no answer in time.
- * - refused: anything else. A retry does not help.
- */
-export type ObjectsErrorKind = "denied" | "no-bucket" | "busy" | "unreachable" | "refused";
-
-/** Whether a failed put or remove had an effect. A failed get or list never has one. */
-export type ObjectsOutcome = "did-not-happen" | "unknown";
-
-/** A failed verb. */
-export class ObjectsError extends Error {
-  override readonly name = "ObjectsError";
-  readonly kind: ObjectsErrorKind;
-  readonly outcome: ObjectsOutcome;
-  /** How long the service asks to wait; null if it does not say. */
-  readonly retryAfterMs: number | null;
-
-  constructor(
-    kind: ObjectsErrorKind,
-    message: string,
-    options: { outcome?: ObjectsOutcome; retryAfterMs?: number | null; cause?: unknown } = {},
-  ) {
-    super(message, "cause" in options ? { cause: options.cause } : undefined);
-    this.kind = kind;
-    this.outcome = options.outcome ?? "did-not-happen";
-    this.retryAfterMs = options.retryAfterMs ?? null;
-  }
-}
+export { ObjectsError };
+export type { NamePage, Objects, ObjectsErrorKind, ObjectsOutcome } from "../../../store/objects.ts";
 
 const nameLengthMax = 512;
 /** A segment that begins with a dot is a path or a temporary file on a disk. */

@@ -4,7 +4,6 @@ import { auditSql } from "./audit.ts";
 import { callSql } from "./call.ts";
 import { changeSql } from "./change.ts";
 import { claimGatesSql } from "./claim-gates.ts";
-import { claimHeadsSql } from "./claim-heads.ts";
 import { claimLanesSql } from "./claim-lanes.ts";
 import { claimSql } from "./claim.ts";
 import { gatesSql } from "./gates.ts";
@@ -12,7 +11,6 @@ import { docsSql } from "./docs.ts";
 import { dueSql } from "./due.ts";
 import { extendSql } from "./extend.ts";
 import { feedSql } from "./feed.ts";
-import { stretchSql } from "./lane-stretch.ts";
 import { lanesSql } from "./lanes.ts";
 import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
@@ -47,8 +45,6 @@ const operations = [
   submitOneSql,
   claimGatesSql,
   lanesSql,
-  stretchSql,
-  claimHeadsSql,
   claimLanesSql,
   claimSql,
   settleSql,

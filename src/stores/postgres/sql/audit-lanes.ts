@@ -3,7 +3,7 @@
  * with what was appended about them these are exact at every commit, so any difference is a wrong one.
  */
 import { stateCodes } from "../../../model/job-state.ts";
-import { byKey, isAlone, keyStates, keyUses, laneLock, timeLeft } from "./rules/lane.ts";
+import { byKey, keyStates, keyUses, laneLock, timeLeft } from "./rules/lane.ts";
 import { headOf } from "./lanes.ts";
 
 const { ready } = stateCodes;
@@ -12,12 +12,6 @@ const heldBy = (table: string, which: string): string =>
   `SELECT u.key, j.seq, u.weight, u.cap IS NOT NULL FROM @${table} j CROSS JOIN LATERAL ${keyUses("j.lane_gates")} WHERE j.lane_gates IS NOT NULL AND ${which}`;
 
 const isKeeping = "j.keeps_lane = 1 AND u.cap IS NOT NULL";
-
-/**
- * Whether lane k, which has no row, waits for one of its own jobs, which holds the gate for which its first one h asks.
- */
-const mayRest = `${isAlone("h.lane_gates")} AND EXISTS (SELECT 1 FROM ${keyUses("h.lane_gates")} JOIN @permit p ON p.key = u.key AND p.is_own
-        WHERE k = ANY (v_busy) OR EXISTS (SELECT 1 FROM @waiting j WHERE j.seq = p.seq AND j.lane_key = k) OR EXISTS (SELECT 1 FROM @history j WHERE j.seq = p.seq AND j.lane_key = k))`;
 
 /** What time has made meaningless goes, too. */
 export const auditPermits = `
@@ -34,24 +28,19 @@ export const auditPermits = `
 
 /**
  * Lanes from p_after on: the first jobs that they show, and whether somebody waits at a gate that would let it pass.
- * Stretches are broken first, so that each lane has to show its first job; what is wrong with one is then wrong with
- * its lanes, or gone.
  */
 export const auditLanes = `
     PERFORM pg_advisory_xact_lock(${laneLock});
-    PERFORM @break_stretch_v1(v_now, number) FROM @lane_stretch;
-    UPDATE @lane_turn SET stretch = NULL WHERE stretch IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @lane_stretch s WHERE s.number = stretch);
     LOOP
-      SELECT d.woken, d.ajar, d.resting, d.more INTO v_keys, v_gates, v_resting, v_more FROM @drain_lanes_v1(v_now, true) d;
-      PERFORM @leave_lanes_v1(v_now, v_keys, v_gates, v_resting);
+      SELECT d.woken, d.ajar, d.more INTO v_keys, v_gates, v_more FROM @drain_lanes_v1(v_now, true) d;
+      PERFORM @leave_lanes_v1(v_now, v_keys, v_gates);
       EXIT WHEN NOT v_more;
     END LOOP;
     SELECT array_agg(key), count(*), max(key) INTO v_keys, checked, last FROM (
       (SELECT DISTINCT lane_key AS key FROM @waiting WHERE state = ${ready} AND lane_key > p_after ORDER BY 1 LIMIT p_max)
       UNION (SELECT key FROM @lane WHERE key > p_after ORDER BY 1 LIMIT p_max) ORDER BY 1 LIMIT p_max) k;
-    v_busy := ARRAY(SELECT DISTINCT lane_key FROM @leased WHERE lane_key = ANY (v_keys));
     v_wrong := ARRAY(SELECT k FROM unnest(v_keys) k LEFT JOIN LATERAL (${headOf("k")}) h ON true ${byKey("lane", "k", "l")}
-      WHERE NOT EXISTS (SELECT 1 FROM @lane_touch t WHERE k = ANY (t.lanes || t.rests)) AND NOT (l.key IS NULL AND h.seq IS NOT NULL AND ${mayRest})
+      WHERE NOT EXISTS (SELECT 1 FROM @lane_touch t WHERE k = ANY (t.lanes))
         AND (l.route, l.seq, l.pos) IS DISTINCT FROM (h.route, h.seq, CASE WHEN h.lane_step IS NULL THEN coalesce(h.rank, l.turn) ELSE coalesce(l.turn, l.pos - 1) END));
     -- One that shows no job at all is one that is gone, or one that remembers its turn.
     v_wrong := ARRAY(SELECT w FROM unnest(v_wrong) w WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = w AND l.route IS NOT NULL)

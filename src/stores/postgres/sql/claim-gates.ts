@@ -1,7 +1,7 @@
 /**
  * Gates at a claim (rule R7, sql/rules/admit.ts): fragments of claim_v1, for calls one of whose routes has a gate that
- * was put. Each look at the heads of routes is preceded by a look at their gates and cut before the first job that a
- * gate refuses; what refused it is shut for the rest of the call, and the routes that need it leave the offer. So a
+ * was put. Before each look at the first jobs of routes comes a look at their gates. The jobs are cut before the first
+ * one that a gate refuses; that gate is shut for the rest of the call, and the routes that need it leave the offer. So a
  * look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
  *
  * A route of which nothing is known at the beginning of the call leaves its offer too: its first job may be committed
@@ -25,7 +25,7 @@ const anyRank = -Number.MAX_SAFE_INTEGER;
  * them.
  */
 export const declareGates = `
-  v_has_gates bool; v_gated bool; v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool; v_seen int8[]; v_first int8;
+  v_has_gates bool; v_gated bool; v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool;
   u_routes int8[]; u_keys text[]; u_weights int8[]; u_permits float8[]; v_cut int4; v_refusing text[]; v_weights int8[];`;
 
 /**
@@ -76,21 +76,9 @@ export const lookAtGates = `
         IF v_lowest[v_i] IS NULL AND array_length(v_offer, 1) IS DISTINCT FROM array_length(v_whole, 1) THEN v_lowest[v_i] := ${anyRank}; END IF;
         EXIT WHEN v_offer IS NULL;`;
 
-/** An offer of one route: as many jobs as may pass were looked for. Whether one is behind them, which is refused. */
-export const cutAlone = (isClaimable: string): string => `
-        IF v_most[1] < v_left AND coalesce(array_length(v_places, 1), 0) = v_most[1] THEN
-          SELECT rank INTO v_first FROM @waiting WHERE route = v_offer[1] AND rank >= v_floor AND ${isClaimable} ORDER BY rank, seq OFFSET v_most[1] LIMIT 1;
-          IF FOUND THEN
-            v_cut := v_most[1] + 1;
-            IF v_cut = 1 THEN v_lowest[v_i] := v_first; END IF;
-            SELECT array_agg(key), array_agg(weight) INTO v_refusing, v_weights FROM unnest(u_keys, u_weights, u_permits) u(key, weight, permits) WHERE weight * v_cut > permits;
-          END IF;
-        END IF;`;
-
 /** Of the jobs at v_places, which stand on v_seen, those before the first one that a gate refuses. */
 export const cutByGates = `
         IF u_routes IS NOT NULL THEN
-          v_lowest[v_i] := least(v_lowest[v_i], v_first);
           WITH asked AS (
             SELECT j.at, u.key, u.weight, u.permits, sum(u.weight) OVER (PARTITION BY u.key ORDER BY j.at) AS sum
             FROM unnest(v_seen) WITH ORDINALITY j(route, at) JOIN unnest(u_routes, u_keys, u_weights, u_permits) u(route, key, weight, permits) ON u.route = j.route)
@@ -107,14 +95,9 @@ export const takeTokens = `
           WHERE g.key = t.key AND g.step_us IS NOT NULL;
         END IF;`;
 
-/** Of an offer of one route nothing is left then. */
 export const shutGates = `
         v_shut := v_shut || v_refusing;
-        SELECT least(v_opens, min(${opensAt("r.weight", "now")})) INTO v_opens FROM unnest(v_refusing, v_weights) r(key, weight) JOIN @gate g ON g.key = r.key;
-        IF array_length(v_offer, 1) = 1 THEN
-          v_lowest[v_i] := coalesce(v_lowest[v_i], ${anyRank});
-          EXIT;
-        END IF;`;
+        SELECT least(v_opens, min(${opensAt("r.weight", "now")})) INTO v_opens FROM unnest(v_refusing, v_weights) r(key, weight) JOIN @gate g ON g.key = r.key;`;
 
 export const claimGatesSql = `
 -- Waits a moment for the lock of a gate.

@@ -9,8 +9,6 @@
  * wider look is taken at what is left: a lane that was refused is not read to its depth. A look that has brought
  * nothing is taken again over twice as many.
  *
- * Most claims need none of that: their jobs are the first of as many lanes, and all of them pass (claim-heads.ts).
- *
  * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
  */
 import { storeLimits } from "../../../store/limits.ts";
@@ -29,7 +27,7 @@ const looksMax = 16;
 
 /** v_laned: routes of the call that have lanes; null for none. */
 export const declareLanes = `
-  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_resting text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[]; v_lay int8[]; v_lay_max int4;`;
+  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[];`;
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
@@ -40,7 +38,7 @@ export const lockLanes = `
     IF v_laned IS NOT NULL THEN
       IF pg_try_advisory_xact_lock(${laneLock}) OR @wait_gate_v1(${laneLock}, false) THEN
         now := greatest(now, coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8));
-        SELECT d.woken, d.ajar, d.resting, d.more INTO v_woken, v_ajar, v_resting, v_more FROM @drain_lanes_v1(now, false) d;
+        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now, false) d;
       ELSE
         v_opens := now + ${lockWaitMs};
       END IF;
@@ -50,94 +48,60 @@ export const lockLanes = `
 /** Picks into v_places, in order. */
 export const pickLanes = `
         v_offer_laned := ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned));
-        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, v_offer_laned, v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_resting, v_floor, v_look, v_deep);
+        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, v_offer_laned, v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor, v_look, v_deep);
         v_look := v_look + 1;
         v_deep := v_pick_lanes.next_deep;
         v_cut := NULL;
         v_rated := false;
         v_places := v_pick_lanes.places;
-        v_order := v_pick_lanes.seqs;
         v_told := array_to_string(v_pick_lanes.gates, ${itemEnd}, ${nullItem});
         v_pick := v_pick + v_pick_lanes.look_us;
         v_lowest[v_i] := coalesce(v_lowest[v_i], v_pick_lanes.lowest);
         v_lane_shut := v_pick_lanes.shut;
         v_woken := v_pick_lanes.left_woken;
-        v_resting := v_pick_lanes.left_resting;
         v_opens := least(v_opens, v_pick_lanes.opens);
         CONTINUE WHEN v_pick_lanes.again AND v_places IS NULL;
         v_got := CASE WHEN v_pick_lanes.again THEN array_length(v_places, 1) ELSE v_left END;
-        v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND NOT v_pick_lanes.again AND coalesce(array_length(v_places, 1), 0) < v_left);
-        IF v_gates IS NULL AND array_length(v_places, 1) = v_left THEN
-          v_lay := v_offer_laned;
-          v_lay_max := p_maxes[v_i];
-        END IF;`;
+        v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND NOT v_pick_lanes.again AND coalesce(array_length(v_places, 1), 0) < v_left);`;
 
 /** At the end of a call. */
 export const leaveLanes = `
-  IF v_ajar <> '{}' OR v_woken <> '{}' OR v_resting <> '{}' THEN PERFORM @leave_lanes_v1(now, v_woken, v_ajar, v_resting); END IF;
-  IF v_lay IS NOT NULL THEN PERFORM @lay_stretch_v1(now, v_lay, v_lay_max); END IF;`;
-
-/** Lanes that stand before a stretch cannot be taken from: without it all of them are looked at as they stand. */
-const breakAhead = `
-        PERFORM @break_stretch_v1(p_now, v_stretch.number);
-        v_next := NULL;
-        CONTINUE;`;
+  IF v_ajar <> '{}' OR v_woken <> '{}' THEN PERFORM @leave_lanes_v1(now, v_woken, v_ajar); END IF;`;
 
 export const claimLanesSql = `
 -- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
 -- and gates; the caller leases them. gates: of the keys of each, null where none of them has any. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
 -- refused somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the
 -- first place that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at
--- again; left_woken: those that were not written. p_resting: lanes without a row that rest no more; left_resting: those
--- that do not rest again. p_look: the number of this look, from 0; p_deep: what the last one has
+-- again; left_woken: those that were not written. p_look: the number of this look, from 0; p_deep: what the last one has
 -- told as next_deep, how far into lanes to look. again: there may be more to take. bad: jobs whose input is gone; then nothing was taken.
-CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_resting text[], p_floor int8, p_look int4, p_deep int4,
-  OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT left_resting text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
+CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8, p_look int4, p_deep int4,
+  OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
-  v_heads record; v_stretch record; v_bound int8[]; v_next int8[]; v_rows int4; v_refusals text[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
+  v_bound int8[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
   v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
   l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
-  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; c_alike bool[]; v_all_go bool; v_all_pass bool;
+  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; v_all_go bool; v_all_pass bool;
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
   g_passed int8[]; g_weight int8[]; u_at int4[]; u_gate int4[]; u_weight int8[]; u_cap int8[];
 BEGIN
   shut := p_shut;
   left_woken := p_woken;
-  left_resting := p_resting;
   look_us := 0;
-  IF EXISTS (SELECT 1 FROM @lane_stretch) THEN
-    SELECT * INTO v_stretch FROM @take_stretch_v1(p_now, p_routes, p_max, p_bytes, p_gates IS NULL AND p_shut = '{}', p_woken, p_resting) s;
-    places := v_stretch.places; seqs := v_stretch.seqs; lowest := v_stretch.lowest; v_next := v_stretch.bound;
-    again := cardinality(places) < p_max AND p_look < ${looksMax};
-    more := cardinality(places) < p_max AND NOT again;
-  END IF;
-  again := coalesce(again, false);
-  more := coalesce(more, false);
+  again := false;
+  more := false;
   LOOP
-    EXIT WHEN places IS NOT NULL;
     v_began := clock_timestamp();${lanesOfRoutes}
     look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
     v_count := coalesce(array_length(l_key, 1), 0);
-    v_bound := least(v_next, CASE WHEN v_rows >= v_lanes THEN ARRAY[l_pos[v_lanes], l_seq[v_lanes] + 1] END);
-    IF p_look = 0 AND v_deep IS NULL AND p_gates IS NULL AND p_shut = '{}' AND v_count > 0 AND (v_count >= p_max OR p_resting <> '{}') THEN
-      SELECT * INTO v_heads FROM @pick_heads_v1(p_now, p_routes, p_max, p_bytes, v_rows, l_place, l_key, l_turn, l_queue, v_bound, p_woken, p_resting) h;
-      IF v_heads.places IS NOT NULL THEN
-        again := v_heads.again; places := v_heads.places; seqs := v_heads.seqs; gates := v_heads.gates;
-        left_woken := v_heads.left_woken; left_resting := v_heads.left_resting; lowest := least(l_pos[1], v_heads.lowest);
-        EXIT;
-      END IF;
-    END IF;
-    IF v_count = 0 AND v_next IS NOT NULL THEN${breakAhead}
-    END IF;
+    v_bound := CASE WHEN v_count >= v_lanes THEN ARRAY[l_pos[v_lanes], l_seq[v_lanes] + 1] END;
     IF v_count > 0 THEN
       v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, v_deep);${jobsOfLanes}
       lowest := coalesce(lowest, least(l_pos[1], c_pos[1]));
       IF p_gates IS NOT NULL OR array_length(array_remove(c_gates, NULL), 1) > 0 THEN${gatesOfJobs}
       END IF;${admit}${choosePlaces}
       again := v_taken < p_max AND v_got < p_bytes AND v_end IS NOT NULL;
-      IF again AND v_taken = 0 AND v_next IS NOT NULL THEN${breakAhead}
-      END IF;
       IF again THEN
         next_deep := CASE WHEN v_end = 0 OR v_over[v_end] THEN v_deep ELSE 2 * v_deep END;
         IF v_taken = 0 AND NOT v_any_parks AND v_lanes < ${lanesMax} THEN

@@ -1,7 +1,10 @@
 /**
  * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq). Never a job one of whose clocks
- * has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for. Where a route has
- * gates, claim-gates.ts has its part.
+ * has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for.
+ *
+ * One statement finds the places of an offer's jobs, whether it has one route or many: the first jobs of each route,
+ * as many as their gates let pass (claim-gates.ts), merged in order. Offers of routes with lanes find theirs by lanes
+ * (claim-lanes.ts). Everything after that is the same for both and goes by sets, in the order of the places.
  *
  * A claim moves the row (delete and insert) instead of updating it: 10.8 against 15.0 us per job by 100. The planner is
  * told to keep to the index: on a freshly filled table without statistics it would sort all that waits.
@@ -19,7 +22,6 @@ import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { nextClock, timeNow } from "./call.ts";
 import {
-  cutAlone,
   cutByGates,
   declareGates,
   hasGates,
@@ -31,23 +33,19 @@ import {
   takeTokens,
 } from "./claim-gates.ts";
 import { declareLanes, hasLanes, leaveLanes, lockLanes, pickLanes } from "./claim-lanes.ts";
-import { hasStarted, lease, leasedValues } from "./rules/lease.ts";
+import { lease, leasedValues } from "./rules/lease.ts";
 import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
 const { ready, running } = stateCodes;
 
-/**
- * Lists of a batch: what a claim hands out of a job but the time of the claim, which is that of the batch, and its
- * rank.
- */
-export const listedFields = [
-  ...leasedFields.filter((name) => name !== "claimedAt"),
-  "rank",
-] as const satisfies readonly JobFieldName[];
+/** Lists of a batch: what a claim hands out of a job but the time of the claim, which is that of the batch. */
+export const listedFields = leasedFields.filter(
+  (name): name is Exclude<typeof name, "claimedAt"> => name !== "claimedAt",
+);
 const values: Expressions = leasedValues;
 
 /** Fields that mostly say what another one says: the list is then left out. */
-export const sameAs = { dueAt: "createdAt", rank: "dueAt" } as const satisfies Partial<
+export const sameAs = { dueAt: "createdAt" } as const satisfies Partial<
   Record<(typeof listedFields)[number], (typeof listedFields)[number]>
 >;
 
@@ -72,10 +70,6 @@ function listOf(name: JobFieldName, input: string): string {
   return isNullable === true ? `CASE WHEN count(${value}) > 0 THEN array_agg(${value}) END` : brief(value);
 }
 
-/** The rank of a row of the lists, whatever was left out of them. */
-const rankInLists = (row: string): string =>
-  `coalesce(${row}.rank, ${row}.due, ${row}.created, l_created_at[1])`;
-
 const listName = (name: JobFieldName): string => `l_${columnOf(name)}`;
 const listDeclared = listedFields.map(
   (name) => `${listName(name)} ${typeOf(name) === "text" ? "text" : `${typeOf(name)}[]`};`,
@@ -83,73 +77,51 @@ const listDeclared = listedFields.map(
 
 /** What another claimer does not hold, at the head of a route. */
 const isClaimable = `state = ${ready} AND lane_key IS NULL AND (timer_at IS NULL OR timer_at > now)`;
-const head = (route: string, limit: string, wanted: string): string =>
-  `SELECT ctid, ${wanted} FROM @waiting WHERE route = ${route} AND rank >= v_floor AND ${isClaimable}
-    ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
+const head = `SELECT ctid, rank, seq FROM @waiting WHERE route = r.route AND rank >= v_floor AND ${isClaimable}
+    ORDER BY rank, seq LIMIT least(v_batch, r.most + 1) FOR UPDATE SKIP LOCKED`;
+
+/**
+ * The first jobs of all routes in one order, as far as it is certain: up to the last row that was seen of a route that
+ * may have more. That of a single route is certain.
+ */
+const pick = `
+        v_batch := coalesce(v_batch, CASE array_length(v_offer, 1) WHEN 1 THEN v_left ELSE ceil(2.0 * v_left / array_length(v_offer, 1)) + 8 END);
+        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (${head}) h),
+        ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads WHERE array_length(v_offer, 1) > 1 GROUP BY route HAVING count(*) = v_batch) l)
+        SELECT array_agg(ctid), array_agg(route), array_agg(rank), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END, min(rank)
+          INTO v_places, v_seen, v_ranks, v_got, v_first FROM (SELECT ctid, route, rank FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
+        v_lowest[v_i] := least(v_lowest[v_i], v_first);`;
 
 const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "holds", "unique_key"])].join(
   ", ",
 );
 
-/** The rows of a select as lists, and how many of them have their input elsewhere. */
-const lists = (rows: string, input: string): string => `
-        SELECT array_agg(ctid), count(*) FILTER (WHERE input IS NULL), ${listedFields.map((name) => listOf(name, input)).join(", ")},
+/**
+ * The rows at v_places as lists in that order, and how many of them have their input elsewhere. The settings of claim_v1
+ * leave one plan for it, a look at one place after the other.
+ */
+const lists = (input: string): string => `
+        SELECT count(*) FILTER (WHERE input IS NULL), ${listedFields.map((name) => listOf(name, input)).join(", ")},
           array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}), array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
-        INTO v_places, v_away, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
-        FROM (${rows}) h;`;
-
-const picked = `SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)`;
-/** The same one by one, in the order of v_places, which is that of a claim of lanes. */
-const pickedInOrder = `SELECT w.ctid, ${wanted} FROM unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place`;
+        INTO v_away, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
+        FROM (SELECT ${wanted} FROM unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place) h;`;
 
 /** The input where it lies in the row. */
 const smallInput = `coalesce(input, ${nullItem})`;
 
 /**
- * Of the picked rows those before which less than v_bytes were taken. Only where inputs are large or many: sizes are
- * told without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside
+ * Of the picked rows those before which less than v_bytes were taken. Only if inputs are large or many: sizes are told
+ * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside
  * before anything is leased, and the look is taken again.
  */
 const bound = `
-        SELECT array_agg(ctid) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (
-          SELECT ctid, id, bytes, coalesce(sum(bytes) OVER (ORDER BY rank, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (
-            SELECT ctid, id, rank, seq, octet_length(${wholeInput("w")}) AS bytes FROM @waiting w WHERE ctid = ANY (v_places)) w) b;
+        SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (
+          SELECT place, id, bytes, coalesce(sum(bytes) OVER (ORDER BY o ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (
+            SELECT p.place, p.o, w.id, octet_length(${wholeInput("w")}) AS bytes FROM unnest(v_places) WITH ORDINALITY p(place, o) JOIN @waiting w ON w.ctid = p.place) w) b;
         IF v_bad IS NOT NULL THEN
           PERFORM @set_aside_v1(now, NULL, v_bad);
           CONTINUE;
-        END IF;
-        v_sorted := false;${lists(picked, wholeInput("h"))}`;
-
-/**
- * Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's, up to
- * the one of v_last_rank and v_last_seq. Of lanes, whose order is another one, v_started has the seqs. v_first_count:
- * so many stand first in the lists, where these are sorted, as those of one route come from the index.
- */
-const chooseStarted = `
-      v_start := CASE WHEN v_starts >= v_count THEN now END;
-      IF v_started IS NOT NULL OR v_last_seq IS NOT NULL THEN
-        v_started := NULL; v_last_rank := NULL; v_last_seq := NULL; v_first_count := NULL;
-      END IF;
-      IF v_start IS NULL AND v_starts > 0 THEN
-        IF v_is_laned THEN
-          v_started := v_order[1:v_starts];
-          IF l_seq = v_order THEN v_first_count := v_starts; END IF;
-        ELSE
-          IF v_sorted THEN
-            v_last_rank := coalesce(l_rank[v_starts], l_due_at[v_starts], l_created_at[v_starts], l_created_at[1]);
-            v_last_seq := l_seq[v_starts];
-            -- A row whose rank somebody has changed in this very moment stands where it stood before.
-            SELECT bool_and(((${rankInLists("j")}, j.seq) <= (v_last_rank, v_last_seq)) = (j.o <= v_starts)) INTO v_sorted
-              FROM unnest(l_rank, l_due_at, l_created_at, l_seq) WITH ORDINALITY j(rank, due, created, seq, o);
-          END IF;
-          IF v_sorted THEN
-            v_first_count := v_starts;
-          ELSE
-            SELECT rank, seq INTO v_last_rank, v_last_seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq OFFSET v_starts - 1 LIMIT 1;
-          END IF;
-        END IF;
-      END IF;
-      v_starts := greatest(0, v_starts - v_count);`;
+        END IF;${lists(wholeInput("h"))}`;
 
 /** Tells what was leased, and frees keys that were held until the start. */
 const tell = `
@@ -157,14 +129,8 @@ const tell = `
         kind: `${eventCodes.claimed}`,
         from: `${ready}`,
         to: `${running}`,
-        extra: "CASE WHEN v_start IS NULL THEN '' ELSE 'n1' END",
-        differs: {
-          lists: { rank: "l_rank", due: "l_due_at", created: "l_created_at", seq: "l_seq" },
-          where: `${hasStarted(rankInLists("g"), "g.seq")}`,
-          extra: "'n1'",
-          unless: "v_started IS NULL AND v_last_seq IS NULL",
-          first: "v_first_count",
-        },
+        extra: "''",
+        differs: { first: "v_begun", extra: "'n1'" },
       })}
       v_all := @and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
@@ -172,16 +138,16 @@ const tell = `
       END IF;`;
 
 /**
- * A batch of the answer; no value holds the character between its fields, null is empty. Behind the number of an offer
- * of lanes stand the seqs in the order of the claim, and where jobs have gates of keys, these in the same order.
+ * A batch of the answer; no value holds the character between its fields, null is empty. v_told: of jobs with lanes,
+ * the gates of their keys.
  */
-const batch = ["now", "v_i, v_order, v_told", ...listedFields.map(listName)]
+const batch = ["now", "v_i", "v_told", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)
   .join(", ");
 
-/** Of the routes that a gate has shut, what stands behind the last job that was taken: nobody has refused it yet. */
+/** Of the routes that a gate has shut, what comes after the last job that was taken: nobody has refused it yet. */
 const leftBehind = ` OR (v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_whole)
-        AND ${isClaimable} AND ARRAY[rank, seq] > (SELECT max(ARRAY[${rankInLists("j")}, j.seq]) FROM unnest(l_rank, l_due_at, l_created_at, l_seq) j(rank, due, created, seq))))`;
+        AND ${isClaimable} AND ARRAY[rank, seq] > ARRAY[v_ranks[v_count], l_seq[v_count]]))`;
 
 export const claimSql = `
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
@@ -204,8 +170,8 @@ END $$;
 -- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
 -- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
 -- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
--- when the first gate that refused a job opens, of offers with gates the lowest rank that was seen, then of each batch
--- its time, the number of its offer and its lists.
+-- when the first gate that refused a job opens, of each offer the lowest rank that was seen, then of each batch its
+-- time, the number of its offer, gates of keys and its lists.
 CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
   p_bytes int8)
   RETURNS text LANGUAGE plpgsql
@@ -216,7 +182,7 @@ DECLARE
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
-  v_starts int4; v_start int8; v_started int8[]; v_last_rank int8; v_last_seq int8; v_first_count int4; v_away int4; v_sorted bool;${declareGates}${declareLanes}
+  v_starts int4; v_begun int4; v_away int4; v_ranks int8[]; v_seen int8[]; v_first int8;${declareGates}${declareLanes}
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
   SELECT epoch * ${fencesPerEpoch}, ${hasGates}, ${hasLanes} INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
@@ -226,7 +192,7 @@ BEGIN
     v_has_lanes := ${hasLanes};
   END IF;${lockLanes}${lockGates}
   -- Whole from the start: a list whose first items nobody sets is told as one that begins behind them.
-  IF v_gates IS NOT NULL OR v_laned IS NOT NULL THEN v_lowest := array_fill(NULL::int8, ARRAY[array_length(p_ends, 1)]); END IF;
+  v_lowest := array_fill(NULL::int8, ARRAY[coalesce(array_length(p_ends, 1), 0)]);
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;
@@ -236,7 +202,6 @@ BEGIN
     v_batch := NULL;
     IF v_laned IS NOT NULL THEN
       v_is_laned := v_offer && v_laned;
-      v_order := NULL;
       v_told := NULL;
       v_look := 0;
       v_deep := NULL;
@@ -248,26 +213,14 @@ BEGIN
         IF v_pick_lanes.bad IS NOT NULL THEN
           PERFORM @set_aside_v1(now, NULL, v_pick_lanes.bad);
           CONTINUE;
-        END IF;${lists(pickedInOrder, smallInput)}
-        IF v_away > 0 THEN${lists(pickedInOrder, wholeInput("h"))}
         END IF;
-      ELSIF v_gates IS NOT NULL THEN${lookAtGates}
-      END IF;
-      IF v_is_laned THEN NULL;
-      ELSIF array_length(v_offer, 1) = 1 THEN
-        v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
-        v_sorted := true;
       ELSE
-        v_sorted := false;
-        v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
-        -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
-        -- have more.
-        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (${head("r.route", "least(v_batch, r.most + 1)", "rank, seq")}) h),
-        ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
-        SELECT array_agg(ctid), array_agg(route), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END, min(rank)
-          INTO v_places, v_seen, v_got, v_first FROM (SELECT ctid, route, rank FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;${cutByGates}${lists(picked, smallInput)}
-      END IF;
-      IF v_is_laned THEN NULL;
+        IF v_gates IS NOT NULL THEN${lookAtGates}
+        END IF;${pick}${cutByGates}
+      END IF;${lists(smallInput)}
+      IF v_is_laned THEN
+        IF v_away > 0 THEN${lists(wholeInput("h"))}
+        END IF;
       ELSIF v_away > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
       END IF;
       v_count := array_length(v_places, 1);
@@ -277,7 +230,9 @@ BEGIN
         -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
         -- before they were due.
         now := greatest(now, ${timeNow});
-        v_ends := now + p_lease;${chooseStarted}${lease}
+        v_ends := now + p_lease;
+        v_begun := least(v_starts, v_count);
+        v_starts := v_starts - v_begun;${lease}
         DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}${takeTokens}
         v_answer := concat(v_answer, ${batch});
         v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
@@ -291,7 +246,7 @@ BEGIN
     END LOOP;
     IF v_bytes <= 0 THEN
       v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})${leftBehind}
-        OR v_more OR (v_has_lanes AND (EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])) OR EXISTS (SELECT 1 FROM @lane_stretch WHERE routes && p_routes[v_from:])));
+        OR v_more OR (v_has_lanes AND EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])));
       EXIT;
     END IF;
   END LOOP;

@@ -42,7 +42,7 @@ const nextRoute = (behind: string): string =>
 export const dueSql = `
 CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_laned int8[]; v_rank int8;
+DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_laned int8[];
 BEGIN
   now := @begin_v1(p_now, p_commit);
   SELECT count(*), array_agg(DISTINCT route) INTO v_due, v_routes FROM (
@@ -57,10 +57,10 @@ BEGIN
       UPDATE @waiting SET state = ${ready}, rev = rev + 1, timer_at = least(deadline_at, ttl_at), keeps_lane = 0
       WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM unnest(v_routes[1:p_max]) r(route) CROSS JOIN LATERAL (
         SELECT ctid FROM @waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now ORDER BY due_at, seq LIMIT v_share FOR UPDATE SKIP LOCKED) d))
-      RETURNING route, rev, attempt, id, seq, rank, lane_key, lane_gates)
+      RETURNING route, rev, attempt, id, seq, lane_key, lane_gates)
     SELECT count(*), string_agg(id, ${fieldEnd}), array_agg(DISTINCT route), ${brief("route")}, ${brief("rev")}, ${brief("attempt")},
-        array_agg(DISTINCT lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL), min(rank) FILTER (WHERE lane_key IS NOT NULL)
-      INTO v_count, v_ids, ready, l_route, l_rev, l_attempt, v_lanes, v_laned, v_rank FROM promoted;
+        array_agg(DISTINCT lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL)
+      INTO v_count, v_ids, ready, l_route, l_rev, l_attempt, v_lanes, v_laned FROM promoted;
     IF v_count > 0 THEN${tellSet({
       kind: `${eventCodes.promoted}`,
       from: `${scheduled}`,
@@ -69,9 +69,9 @@ BEGIN
       PERFORM @tell_v1(now, v_events, false);
     END IF;
     IF v_lanes IS NOT NULL THEN
-      INSERT INTO @lane_touch (lanes, rank) SELECT v_lanes[i:i + ${touchKeysMax - 1}], v_rank FROM generate_series(1, array_length(v_lanes, 1), ${touchKeysMax}) i;
+      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, array_length(v_lanes, 1), ${touchKeysMax}) i;
       -- A retry that kept its lane has held the gate of its group until now.
-      PERFORM @return_permits_v1(v_laned, NULL);
+      PERFORM @return_permits_v1(v_laned);
     END IF;
   END IF;
   jobs := v_count;

@@ -1,6 +1,6 @@
 /**
- * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken
- * or have rested, and the first jobs of each.
+ * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken,
+ * and the first jobs of each.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { wholeInput } from "../columns.ts";
@@ -22,10 +22,6 @@ export const lanesOfRoutes = `
           SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (${openLanes("r.route")}) l
           UNION ALL SELECT pos, seq, ctid, key, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
         WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes`)}
-      END IF;
-      v_rows := coalesce(array_length(l_key, 1), 0);
-      IF p_resting <> '{}' THEN
-        l_key := l_key || CASE WHEN v_skipped = '{}' THEN p_resting ELSE ARRAY(SELECT unnest(p_resting) EXCEPT SELECT unnest(v_skipped)) END;
       END IF;`;
 
 /**
@@ -42,13 +38,13 @@ export const jobsOfLanes = `
           SELECT ctid AS place, seq, rank, route, timer_at, lane_step, lane_gates, octet_length(${wholeInput("w")}) AS bytes
           FROM @waiting w WHERE lane_key = l.key AND state = ${ready} ORDER BY rank, seq LIMIT v_deep) j),
       placed AS (
-        SELECT *, row_number() OVER w AS number, bool_and(is_offered) OVER w AS may_go, lead(coalesce(lane_gates, '')) OVER w = coalesce(lane_gates, '') AS is_alike, (top + sum(lane_step::float8) OVER w)::int8 AS after,
+        SELECT *, row_number() OVER w AS number, bool_and(is_offered) OVER w AS may_go, (top + sum(lane_step::float8) OVER w)::int8 AS after,
           CASE WHEN lane_step IS NULL THEN rank WHEN row_number() OVER w = 1 THEN coalesce(turn, top) ELSE (top + sum(lane_step::float8) OVER w)::int8 - lane_step END AS pos
         FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq ROWS UNBOUNDED PRECEDING))
       SELECT array_agg(place), array_agg(seq), array_agg(rank), array_agg(lane), array_agg(route), array_agg(lane_gates), array_agg(bytes), array_agg(pos), array_agg(after),
-        array_agg(number = v_deep), array_agg(may_go), array_agg(is_alike), bool_and(may_go), sum(bytes), count(*), array_position(array_agg(number = v_deep AND may_go), true),
+        array_agg(number = v_deep), array_agg(may_go), bool_and(may_go), sum(bytes), count(*), array_position(array_agg(number = v_deep AND may_go), true),
         CASE WHEN v_bound IS NOT NULL THEN count(*) FILTER (WHERE (pos, seq) < (v_bound[1], v_bound[2])) END
-      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, c_go, c_alike, v_all_go, v_bytes, v_certain, v_deepest, v_within
+      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, c_go, v_all_go, v_bytes, v_certain, v_deepest, v_within
         FROM (SELECT * FROM placed ORDER BY pos, seq) c;
       v_end := CASE WHEN v_within <= coalesce(v_deepest, v_within) THEN 0 ELSE c_lane[v_deepest] END;
       v_certain := least(v_certain, v_deepest, v_within);`;

@@ -4,7 +4,7 @@
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { headOf } from "./lanes.ts";
-import { isAlone, opensAfter } from "./rules/lane.ts";
+import { opensAfter } from "./rules/lane.ts";
 
 const { ready } = stateCodes;
 
@@ -24,10 +24,6 @@ const gateRows = `unnest(g_key, g_keyed, g_step, g_burst, g_tat, g_closed, g_pas
 const tat =
   "CASE WHEN g.passed > 0 AND g.step_us IS NOT NULL THEN greatest(g.tat_us, p_now * 1000) + g.passed * g.step_us ELSE g.tat_us END";
 
-/** Whether the next of a lane by rank has to wait until the one that was taken gives its gate back. */
-const restsBehind = (taken: string): string =>
-  `(c_alike[${taken}] AND c_after[${taken}] IS NULL AND ${isAlone(`c_gates[${taken}]`)})`;
-
 /** The next job of a lane is known, unless all were taken that were looked at. */
 export const writeLanes = `
       IF g_key IS NOT NULL THEN
@@ -44,32 +40,21 @@ export const writeLanes = `
           SELECT p_shut || array_agg(g.key), min(${opensAfter("g.passed", "g.weight", "p_now")}) INTO shut, opens FROM ${gateRows} WHERE g_shut[g.number];
         END IF;
       END IF;
-      IF v_rows > 0 THEN
-        WITH seen AS MATERIALIZED (
-          SELECT s.lane, l_place[s.lane] AS place, l_key[s.lane] AS key, s.taken, c_gates[s.looked] AS gates, g_key[u_gate[s.park]] AS parked, u_cap[s.park] AS own_cap
-          FROM unnest(v_seen, v_last, v_parks) WITH ORDINALITY s(looked, taken, park, lane)
-          WHERE s.lane <= v_rows AND (s.taken IS NOT NULL OR s.park IS NOT NULL AND g_key[u_gate[s.park]] IS DISTINCT FROM l_parked[s.lane])),
-        nexts AS (SELECT lane, min(at) AS at FROM unnest(c_lane) WITH ORDINALITY c(lane, at) WHERE at > coalesce(v_last[lane], 0) GROUP BY lane),
-        heads AS MATERIALIZED (
-          SELECT s.place, coalesce(c_after[s.taken], l_turn[s.lane]) AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
-            CASE WHEN n.at IS NULL THEN h.rank ELSE c_rank[n.at] END AS rank, CASE WHEN n.at IS NULL THEN h.lane_step ELSE c_after[n.at] END AS step,
-            coalesce(c_gates[n.at], h.lane_gates) = s.gates AS asks_alike, s.parked, s.own_cap, s.taken IS NOT NULL AND l_turn[s.lane] IS NULL AND ${restsBehind("s.taken")} AS rests
-          FROM seen s LEFT JOIN nexts n ON n.lane = s.lane
-          LEFT JOIN LATERAL (${headOf("s.key", " AND n.at IS NULL AND c_more[s.taken] AND (rank, seq) > (c_rank[s.taken], c_seq[s.taken])")}) h ON true),
-        gone AS (DELETE FROM @lane WHERE ctid = ANY (ARRAY(SELECT h.place FROM heads h WHERE (h.route IS NULL AND h.turn IS NULL) OR h.rests)))
-        UPDATE @lane l SET route = h.route, pos = CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE h.turn END, seq = h.seq, turn = h.turn,
-            parked = CASE WHEN h.asks_alike THEN h.parked END, own_cap = CASE WHEN h.asks_alike THEN h.own_cap END
-          FROM heads h WHERE l.ctid = h.place AND (h.route IS NOT NULL OR h.turn IS NOT NULL) AND h.rests IS NOT TRUE;
-      END IF;
-      IF p_resting <> '{}' THEN
-        IF true = ANY (v_over) THEN
-          v_refusals := ARRAY(SELECT l_key[s.lane] FROM unnest(v_over, v_last) WITH ORDINALITY s(is_over, taken, lane) WHERE s.lane > v_rows AND s.is_over AND s.taken IS NULL);
-          IF v_refusals <> '{}' THEN PERFORM @refresh_lanes_v1(p_now, v_refusals, '{}'); END IF;
-        END IF;
-        left_resting := ARRAY(SELECT l_key[s.lane] FROM unnest(v_over, v_last) WITH ORDINALITY s(is_over, taken, lane) WHERE s.lane > v_rows
-          AND CASE WHEN s.taken IS NULL THEN NOT s.is_over ELSE CASE WHEN c_alike[s.taken] IS NULL THEN c_more[s.taken] ELSE ${restsBehind("s.taken")} IS NOT TRUE END END);
-        IF v_skipped <> '{}' THEN left_resting := left_resting || ARRAY(SELECT unnest(p_resting) INTERSECT SELECT unnest(v_skipped)); END IF;
-      END IF;
+      WITH seen AS MATERIALIZED (
+        SELECT s.lane, l_place[s.lane] AS place, l_key[s.lane] AS key, s.taken, c_gates[s.looked] AS gates, g_key[u_gate[s.park]] AS parked, u_cap[s.park] AS own_cap
+        FROM unnest(v_seen, v_last, v_parks) WITH ORDINALITY s(looked, taken, park, lane)
+        WHERE s.taken IS NOT NULL OR s.park IS NOT NULL AND g_key[u_gate[s.park]] IS DISTINCT FROM l_parked[s.lane]),
+      nexts AS (SELECT lane, min(at) AS at FROM unnest(c_lane) WITH ORDINALITY c(lane, at) WHERE at > coalesce(v_last[lane], 0) GROUP BY lane),
+      heads AS MATERIALIZED (
+        SELECT s.place, coalesce(c_after[s.taken], l_turn[s.lane]) AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
+          CASE WHEN n.at IS NULL THEN h.rank ELSE c_rank[n.at] END AS rank, CASE WHEN n.at IS NULL THEN h.lane_step ELSE c_after[n.at] END AS step,
+          coalesce(c_gates[n.at], h.lane_gates) = s.gates AS asks_alike, s.parked, s.own_cap
+        FROM seen s LEFT JOIN nexts n ON n.lane = s.lane
+        LEFT JOIN LATERAL (${headOf("s.key", " AND n.at IS NULL AND c_more[s.taken] AND (rank, seq) > (c_rank[s.taken], c_seq[s.taken])")}) h ON true),
+      gone AS (DELETE FROM @lane WHERE ctid = ANY (ARRAY(SELECT h.place FROM heads h WHERE h.route IS NULL AND h.turn IS NULL)))
+      UPDATE @lane l SET route = h.route, pos = CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE h.turn END, seq = h.seq, turn = h.turn,
+          parked = CASE WHEN h.asks_alike THEN h.parked END, own_cap = CASE WHEN h.asks_alike THEN h.own_cap END
+        FROM heads h WHERE l.ctid = h.place AND (h.route IS NOT NULL OR h.turn IS NOT NULL);
       IF c_after[v_chosen[1]] IS NOT NULL THEN
         WITH tops AS (
           INSERT INTO @lane_turn AS t SELECT l_queue[c_lane[c]], max(c_pos[c]) FROM unnest(v_chosen) c WHERE c_after[c] IS NOT NULL GROUP BY 1

@@ -8,15 +8,6 @@
  * lets by no means pass, else by the claim that was refused. When something about the gate has changed, the first
  * lanes of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim
  * touches it again, so that the next one goes on if these have not taken what there is.
- *
- * A lane whose first job was taken and holds a gate alone that the next one asks for (isAlone) rests: it has no row
- * until that job gives the gate back, which is told by the touch of its end. Whoever brings that in looks at the lane's
- * jobs without writing a row first; where one is taken the lane rests again, else it is shown. So lanes that run one
- * job at a time and always have a next one are not written at all.
- *
- *   shown (a row) ──taken, the next asks for the same──► resting (no row) ──given back──► looked at ──taken──► resting
- *        ▲                                                  └─another job comes, goes or changes─┐     └─not taken─┐
- *        └───────────────────────────────────────────────────────────────────────────────────────┴─────────────────┘
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { byKey, keyStates, keyUses, laneLock, opensAfter, timeLeft } from "./rules/lane.ts";
@@ -44,9 +35,6 @@ export const byIndex =
 export const headOf = (lane: string, behind = ""): string =>
   `SELECT route, rank, seq, lane_step, lane_gates FROM @waiting WHERE lane_key = ${lane} AND state = ${ready}${behind} ORDER BY rank, seq LIMIT 1`;
 
-/** Before every rank and every seq. */
-const leastPlace = "'-9223372036854775808'::int8";
-
 /** Permits that a lane with this own cap finds at gate s. */
 const leftFor = (ownCap: string, s = "s"): string =>
   `coalesce(least(${s}.by_time, coalesce(${ownCap}, ${s}.cap) - ${s}.held), ${wokenMax})`;
@@ -64,18 +52,15 @@ const setClocks = (full: string): string =>
   `INSERT INTO @key_clock SELECT key, tat_us, opens FROM ${full} ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
 
 export const lanesSql = `
--- Shows the first job of each of these lanes, behind the stretch that it is in (lane-stretch.ts). One whose first job is another than before waits where that one's gates
+-- Shows the first job of each of these lanes. One whose first job is another than before waits where that one's gates
 -- let nobody pass, and so do those of p_reopened.
 CREATE FUNCTION @refresh_lanes_v1(p_now int8, p_lanes text[], p_reopened text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_stretches int8[] := ARRAY(SELECT number FROM @lane_stretch);
 BEGIN
   WITH heads AS MATERIALIZED (
     SELECT k.key, h.route, h.rank, h.seq, h.lane_step, h.lane_gates, o.route AS old_route, o.seq AS old_seq, o.pos AS old_pos, o.turn AS old_turn
     FROM unnest(p_lanes) k(key) ${byKey("lane", "k.key", "o")}
-    CROSS JOIN LATERAL (SELECT o.stretch = ANY (v_stretches) AS is_in) s
-    CROSS JOIN LATERAL (SELECT CASE WHEN s.is_in THEN o.stretch_rank ELSE ${leastPlace} END AS rank, CASE WHEN s.is_in THEN o.stretch_seq ELSE ${leastPlace} END AS seq) b
-    LEFT JOIN LATERAL (${headOf("k.key", " AND (rank, seq) > (b.rank, b.seq)")}) h ON true),
+    LEFT JOIN LATERAL (${headOf("k.key")}) h ON true),
   gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NULL))),
   emptied AS (UPDATE @lane SET route = NULL, seq = NULL, parked = NULL, own_cap = NULL
     WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NOT NULL))),
@@ -121,10 +106,10 @@ BEGIN
   END LOOP;
 END $$;
 
--- Brings in what has happened. resting: lanes that have rested until now, which have no row. more: there are more touches than one claim brings in. p_whole looks at all of them.
-CREATE FUNCTION @drain_lanes_v1(p_now int8, p_whole bool, OUT woken text[], OUT ajar text[], OUT resting text[], OUT more bool) LANGUAGE plpgsql ${byIndex} AS $$
+-- Brings in what has happened. more: there are more touches than one claim brings in. p_whole looks at all of them.
+CREATE FUNCTION @drain_lanes_v1(p_now int8, p_whole bool, OUT woken text[], OUT ajar text[], OUT more bool) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_floor xid8; v_open xid8; v_places tid[]; v_lanes text[]; v_reopened text[]; v_gates text[]; v_rests text[]; v_last_rank int8 := (SELECT max(last_rank) FROM @lane_stretch); v_changed text[];
+DECLARE v_floor xid8; v_open xid8; v_places tid[]; v_lanes text[]; v_reopened text[]; v_gates text[];
 BEGIN
   -- What began before the floor was brought in already, unless this is another server than the one that has set it.
   SELECT value::xid8 INTO v_floor FROM @meta WHERE name = 'lane_floor';
@@ -134,25 +119,16 @@ BEGIN
   more := array_length(v_places, 1) = ${touchesMax};
   woken := '{}';
   ajar := '{}';
-  resting := '{}';
   IF v_places IS NOT NULL THEN
-    WITH gone AS (DELETE FROM @lane_touch WHERE ctid = ANY (v_places) RETURNING lanes, gates, is_reopened, rests, rank)
+    WITH gone AS (DELETE FROM @lane_touch WHERE ctid = ANY (v_places) RETURNING lanes, gates, is_reopened)
     SELECT (SELECT array_agg(DISTINCT k) FROM gone, unnest(lanes) k), (SELECT array_agg(k) FROM gone, unnest(lanes) k WHERE is_reopened),
-      (SELECT array_agg(DISTINCT k) FROM gone, unnest(gates) k), (SELECT array_agg(k) FROM (SELECT DISTINCT k FROM gone, unnest(rests) k) r),
-      (SELECT array_agg(k) FROM gone, unnest(lanes) k WHERE v_last_rank IS NOT NULL AND coalesce(rank <= v_last_rank, true)) INTO v_lanes, v_reopened, v_gates, v_rests, v_changed;
-    IF cardinality(v_rests) > ${wokenMax} THEN v_lanes := v_lanes || v_rests[${wokenMax + 1}:]; END IF;
+      (SELECT array_agg(DISTINCT k) FROM gone, unnest(gates) k) INTO v_lanes, v_reopened, v_gates;
     IF NOT coalesce(more, false) AND v_open::text::int8 > v_floor::text::int8 + ${floorStep} THEN
       UPDATE @meta SET value = v_open::text WHERE name = 'lane_floor';
     END IF;
   END IF;
   more := coalesce(more, false);
-  IF v_changed IS NOT NULL THEN PERFORM @break_stretches_of_v1(p_now, v_changed); END IF;
   IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(p_now, v_lanes, coalesce(v_reopened, '{}')); END IF;
-  IF v_rests IS NOT NULL THEN
-    resting := v_rests[:${wokenMax}];
-    v_lanes := ARRAY(SELECT key FROM @lane WHERE key = ANY (resting));
-    IF v_lanes <> '{}' THEN resting := ARRAY(SELECT unnest(resting) EXCEPT SELECT unnest(v_lanes)); END IF;
-  END IF;
   IF EXISTS (SELECT 1 FROM @key_clock WHERE opens_at <= p_now) THEN
     WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE opens_at <= p_now RETURNING key) SELECT v_gates || array_agg(key) INTO v_gates FROM rung;
   END IF;
@@ -168,14 +144,13 @@ BEGIN
     WHERE xact >= (SELECT value::xid8 FROM @meta WHERE name = 'lane_floor') ORDER BY xact LIMIT ${piledUp}) t;
   IF v_rows < ${piledUp} OR NOT pg_try_advisory_xact_lock(${laneLock}) THEN RETURN; END IF;
   SELECT * INTO v_lanes FROM @drain_lanes_v1(p_now, false);
-  PERFORM @leave_lanes_v1(p_now, v_lanes.woken, v_lanes.ajar, v_lanes.resting);
+  PERFORM @leave_lanes_v1(p_now, v_lanes.woken, v_lanes.ajar);
 END $$;
 
 -- At the end of a claim: lanes that were woken and not written yet are open again. Gates that are ajar are looked at
--- again by the next claim, or when their clock opens them. Lanes that rest no more are shown.
-CREATE FUNCTION @leave_lanes_v1(p_now int8, p_woken text[], p_ajar text[], p_resting text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
+-- again by the next claim, or when their clock opens them.
+CREATE FUNCTION @leave_lanes_v1(p_now int8, p_woken text[], p_ajar text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 BEGIN
-  IF p_resting <> '{}' THEN PERFORM @refresh_lanes_v1(p_now, p_resting, '{}'); END IF;
   IF p_woken <> '{}' THEN UPDATE @lane SET parked = NULL, own_cap = NULL WHERE key = ANY (p_woken) AND parked IS NOT NULL; END IF;
   IF p_ajar <> '{}' THEN
     WITH states AS MATERIALIZED (${statesOf("(SELECT a AS key FROM unnest(p_ajar) a WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.parked = a)) k")}),

@@ -16,7 +16,6 @@ import { carriedBy, columnList, movedBy } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd } from "../text.ts";
 import { byKeys, timeNow } from "./call.ts";
-import { isAlone } from "./rules/lane.ts";
 import { edgeCount, isMember, withPassedOfFour } from "./rules/member.ts";
 import { brief, noteOf, tellSet } from "./rules/tell.ts";
 import { texts } from "./submit.ts";
@@ -113,7 +112,7 @@ DECLARE
   v_results text[] := ${texts("p_results")}; v_logs text[] := ${texts("p_logs")};
   v_state int2; v_keep int8; v_reason text; v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0; v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text;
   v_told text; v_all text; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_done int4[]; v_keys text[]; v_freed int8[];
-  v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes text[]; v_left_rests text[]; v_limits text[]; v_lanes text[]; v_laned int8[]; v_rests text[];
+  v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes text[]; v_limits text[]; v_lanes text[]; v_laned int8[];
   r_at int4[]; r_id text[]; r_flow text[]; r_edges text[]; r_route int8[]; m_place int4[]; m_id text[]; m_flow text[]; m_edges text[]; m_state int2[]; v_arrived record; v_owes bool := false;
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
@@ -150,10 +149,10 @@ BEGIN
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
       array_agg(seq) FILTER (WHERE ${isDropped}),
       array_agg(seq) FILTER (WHERE ${isDropped} AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE ${isDropped} AND tags IS NOT NULL),
-      array_agg(lane_key) FILTER (WHERE NOT ${isAlone("lane_gates")}), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL), array_agg(lane_key) FILTER (WHERE ${isAlone("lane_gates")}),
+      array_agg(lane_key) FILTER (WHERE lane_gates IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL),
       array_agg(at) FILTER (WHERE ${isMember()}), array_agg(id) FILTER (WHERE ${isMember()}), array_agg(flow) FILTER (WHERE ${isMember()}),
       array_agg(edges) FILTER (WHERE ${isMember()}), array_agg(route) FILTER (WHERE ${isMember()})
-    INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags, v_lanes, v_laned, v_rests, r_at, r_id, r_flow, r_edges, r_route FROM ended;
+    INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags, v_lanes, v_laned, r_at, r_id, r_flow, r_edges, r_route FROM ended;
     IF v_count > 0 THEN${tellSet({
       kind: "p_kinds[v_run]",
       from: `${running}`,
@@ -174,8 +173,7 @@ BEGIN
     -- A job without gates of keys has kept nobody of its lane waiting.
     IF v_laned IS NOT NULL THEN
       v_left_lanes := v_left_lanes || v_lanes;
-      v_left_rests := v_left_rests || v_rests;
-      v_limits := v_limits || @return_permits_v1(v_laned, v_rests);
+      v_limits := v_limits || @return_permits_v1(v_laned);
     END IF;
     IF v_keys IS NOT NULL THEN
       DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
@@ -194,7 +192,7 @@ BEGIN
   END LOOP;${arriveAll}
   PERFORM @tell_v1(now, v_all, p_inside);
   IF EXISTS (SELECT 1 FROM @gate) THEN v_ready := @sharing_v1(v_left); END IF;
-  IF v_left_lanes IS NOT NULL OR v_left_rests IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes, v_left_rests, v_limits); END IF;
+  IF v_left_lanes IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes, v_limits); END IF;
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''), coalesce(v_ready::text, ''), v_owes::int4, v_told);
 END $$;
 `;

@@ -126,7 +126,7 @@ CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool
 DECLARE
   now int8 := @begin_v1(p_now, p_commit); v_queues text[] := ${texts("p_queues")}; ${unpacked.join(" ")}
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text; v_ready int8[]; v_timer int8;
-  v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8; v_failed text; v_rank int8;
+  v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8; v_failed text;
   -- Of one route and without a clock: nothing has to be grouped.
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
@@ -173,9 +173,7 @@ BEGIN
     ELSE${insertAnywhere({ ...placed, ...laned })}
     END IF;
     IF p_lane_key IS NOT NULL THEN
-      v_rank := CASE WHEN coalesce(p_due_in, p_due_at, p_rank_base, p_rank_slope) IS NULL THEN now
-        ELSE (SELECT min(${rankOf("coalesce(p_due_at[i], now + coalesce(p_due_in[i], 0))")}) FROM ${eachJob}) END;
-      INSERT INTO @lane_touch (lanes, rank) SELECT array_agg(key), v_rank FROM (SELECT k AS key, row_number() OVER () AS number FROM (
+      INSERT INTO @lane_touch (lanes) SELECT array_agg(key) FROM (SELECT k AS key, row_number() OVER () AS number FROM (
         SELECT DISTINCT v_lane_key[coalesce(p_like[i], i)] AS k FROM generate_series(v_from, v_to) i) d WHERE k IS NOT NULL) n GROUP BY (number - 1) / ${touchKeysMax};
     END IF;
     v_all := @and_v1(v_all, v_plain);

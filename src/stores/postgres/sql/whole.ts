@@ -25,7 +25,6 @@ export const whole = (name: (typeof kinds)[number], item: string): string =>
 /** What an item's answer says of the lane that its job has left (leaves_v1), for lane_hints_v1. */
 export const leaveLane = `
       v_left_lanes := v_left_lanes || (v_answer->'lane'->>'lane');
-      v_left_rests := v_left_rests || (v_answer->'lane'->>'rests');
       v_limits := v_limits || ARRAY(SELECT jsonb_array_elements_text(v_answer->'lane'->'limits'));`;
 
 export const wholeSql = `
@@ -48,7 +47,7 @@ END $$;
 
 -- Items of one kind in order; answers a list, and the routes for which there may be room at a gate.
 CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT owes bool) LANGUAGE plpgsql ${byIndex} AS $$
-DECLARE v_items jsonb := p_items::jsonb; v_item jsonb; v_answer jsonb; v_left int8[]; v_left_lanes text[]; v_left_rests text[]; v_limits text[];
+DECLARE v_items jsonb := p_items::jsonb; v_item jsonb; v_answer jsonb; v_left int8[]; v_left_lanes text[]; v_limits text[];
 BEGIN
   now := @begin_v1(p_now, p_commit);
   ${waitBriefly}
@@ -68,6 +67,6 @@ BEGIN
   END LOOP;
   PERFORM @tell_v1(now, events, false);
   IF EXISTS (SELECT 1 FROM @gate) THEN ready := @sharing_v1(v_left); END IF;
-  IF v_left_lanes IS NOT NULL THEN ready := ready || @lane_hints_v1(v_left_lanes, v_left_rests, v_limits); END IF;
+  IF v_left_lanes IS NOT NULL THEN ready := ready || @lane_hints_v1(v_left_lanes, v_limits); END IF;
 END $$;
 `;

@@ -1,37 +1,25 @@
 /**
- * The audit of lanes (lanes.ts, parked.ts, key-gates.ts), as that of the other indexes (audit.ts). An entry of an index
- * that a claim meets and that is no lane's is taken out there.
+ * The audit of lanes (lanes.ts, waiting-lanes.ts, key-gates.ts), as that of the other indexes (audit.ts). An entry of
+ * an index that a claim meets and that is no lane's is taken out there.
  *
- *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route, or one that its lane
- *                              has shown with others that are left (lane-shown.ts)
- *  audit_lanes   cursor, max   each lane shows its first job, or the first of them, and stands where that says
+ *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route
+ *  audit_lanes   cursor, max   each lane has its first job, and stands where that says
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
 
 export const auditLanesLua = String.raw`
 local LOOKED_AT_ONCE = 1000
 
--- Whether an entry is of a job that was taken while its lane shows others behind it. known: such entries, by lane.
-local function isTakenOf(c, lane, entry, known)
-  if not known[lane] then
-    local text, taken = call("HGET", c.k.lane, lane) or "", {}
-    local s = showsMore(text) and shownOf(c, lane, text)
-    for i = 1, s and s.first and s.first - 1 or 0 do taken[s.entries[i]] = true end
-    known[lane] = taken
-  end
-  return known[lane][entry]
-end
-
 serveAudit("lines", function(c)
-  local rank, most, repaired, known = nextNumber(c), nextNumber(c), 0, {}
+  local rank, most, repaired = nextNumber(c), nextNumber(c), 0
   local entries, handles = call("ZRANGE", c.k.line, rank, rank + most - 1), {}
   for i, entry in ipairs(entries) do handles[i] = match(entry, "\31[01]%d*(%l%d+)\31[^\31]*$") or "" end
   loadJobs(c, handles)
   for i, entry in ipairs(entries) do
     local job, lane = c.jobs[handles[i]], match(entry, "^[^\31]*")
     local isInLine = job and job.state == READY and job.laneKey ~= "" and entryOf(job) == entry
-    if not isInLine and not isTakenOf(c, lane, entry, known) then
-      noteGone(workOf(c), lane, handles[i], entry)
+    if not isInLine then
+      noteGone(workOf(c), lane, handles[i], entry, job and job.laneGates or "")
       repaired = repaired + 1
     end
   end
@@ -42,86 +30,51 @@ end)
 local function isPlaced(c, record)
   local was = record.was
   if was.handle == "" then return true end
-  if was.parked == "" then
+  if was.waitsAt == "" then
     local score = call("ZSCORE", c.k.open .. was.route, openEntry(record.key, was.handle))
     return score and tonumber(score) == was.position
   end
-  for _, gate in ipairs(tagsIn(was.parked)) do
-    if not call("ZSCORE", c.k.parked, parkedEntry(gate, record)) then return false end
+  for _, gate in ipairs(tagsIn(was.waitsAt)) do
+    if not call("ZSCORE", c.k.waits, waitEntryOf(gate, record)) then return false end
   end
   return true
 end
 
--- Whether a lane that shows several jobs shows those that its record says, where they should stand. s: as in shownOf.
-local function areShown(c, lane, text, s)
-  local laned, total = lanedOf(c, s.route), #s.entries
-  if not s.first or s.looks == 0 or not laned or s.entries[total] ~= s.last then return false end
-  loadJobs(c, s.handles)
-  for i, entry in ipairs(s.entries) do
-    local job, score = c.jobs[s.handles[i]], tonumber(s.scores[i] or "")
-    local isReady = job and job.state == READY and job.laneKey == lane and entryOf(job) == entry
-    if (i >= s.first) ~= (isReady or false) or (i >= s.first) ~= (score ~= nil) then return false end
-    if score and not laned.byTurn and score ~= rankIn(s.places[i]) then return false end
-    local behind = (total - i) * (tonumber(s.step) or 0)
-    if score and laned.byTurn and score ~= tonumber(s.turn) - behind then return false end
-  end
-  if byte(text, -1) ~= ALONE_BYTE then return byte(text, -1) == US_BYTE end
-  return #call("ZRANGE", c.k.line, "(" .. s.last, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", "0", "1") == 0
-end
-
 -- Nothing of a lane stands among the open ones.
-local function hideLane(c, record, step)
-  local gone, handles = {}, { record.handle }
-  for _, entry in ipairs(inLineOf(c, record.key, LOOKED_AT_ONCE)) do
-    local _, h = inEntry(record.key, entry)
-    handles[#handles + 1] = h
-  end
-  for _, h in ipairs(handles) do
-    add2(gone, openEntry(record.key, h), midEntry(record.key, h, step))
+local function hideLane(c, record)
+  local gone = { openEntry(record.key, record.handle) }
+  for i, entry in ipairs(lineAfter(c, record.key, nil, num(LOOKED_AT_ONCE))) do
+    local _, h = inLine(record.key, entry)
+    gone[i + 1] = openEntry(record.key, h)
   end
   for route in eachRoute(c) do
     if lanedOf(c, route) then many("ZREM", c.k.open .. route, gone) end
   end
 end
 
--- Whether the record of a lane has its only job.
-local function hasOnly(c, record)
-  loadJobs(c, { record.handle })
-  local job = c.jobs[record.handle]
-  return job and job.state == READY and job.laneKey == record.key and isInRecord(c, job)
+-- Whether a lane has its first job, and stands where its record says.
+local function isLaneRight(c, record, head)
+  if not head then return record.handle == "" end
+  return head.handle == record.handle and head.place == record.place and head.route == record.route
+    and isPlaced(c, record)
 end
 
--- Whether a lane that shows one job shows its first, and stands where its record says.
-local function isFirstShown(c, record, head)
-  if record.alone ~= "" then return not head and hasOnly(c, record) and isPlaced(c, record) end
-  local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
-  if not isSame and (head or record.handle ~= "") then return false end
-  return isPlaced(c, record)
+-- A lane that waits and is not refused by itself waits for another one, which a hand may have taken away.
+local function releaseBehind(c, record)
+  if record.waitsAt == "" or closedFor(c, usesIn(gatesOf(c, record.handle)))[1] then return end
+  for _, gate in ipairs(tagsIn(record.waitsAt)) do workOf(c).releases[gate .. US .. record.route] = true end
 end
 
--- The job in a record goes into its line, where it is ready.
-local function unloadReady(c, record)
-  loadJobs(c, { record.handle })
-  local job = c.jobs[record.handle]
-  if job and job.state == READY and job.laneKey == record.key then call("ZADD", c.k.line, "0", entryOf(job)) end
-  record.alone = ""
-end
-
-local function repairLane(c, lane)
-  local text = call("HGET", c.k.lane, lane) or ""
-  local isMany = showsMore(text)
-  local s = isMany and shownOf(c, lane, text)
-  if s and areShown(c, lane, text, s) then return 0 end
+local function repairLane(c, lane, text)
   loadLanes(c, { lane })
   local record, work, head = c.lanes[lane], workOf(c), firstInLine(c, lane)
-  if not isMany and find(text, LANE_PATTERN) and isFirstShown(c, record, head) then return 0 end
-  if record.alone ~= "" then
-    unloadReady(c, record)
-    head = firstInLine(c, lane)
+  if find(text, LANE_PATTERN) and isLaneRight(c, record, head) then
+    releaseBehind(c, record)
+    return 0
   end
   noteLane(work, lane)
   work.heads[lane] = head or false
-  hideLane(c, record, match(text, "^[^\31]*\31([^\31]*)") or "")
+  hideLane(c, record)
   -- Whatever the indexes have of it, it takes its place anew.
   local places = newPlaces()
   leavePlace(c, record, places)
@@ -131,7 +84,7 @@ local function repairLane(c, lane)
 end
 
 serveAudit("lanes", function(c)
-  return auditHash(c, c.k.lane, function(lane) return repairLane(c, lane) end)
+  return auditHash(c, c.k.lane, function(lane, text) return repairLane(c, lane, text) end)
 end)
 
 local function hasLanes(c)
@@ -169,7 +122,7 @@ serveAudit("uses", function(c)
     local g = keyGateOf(c, key)
     if g.held ~= held then
       repaired, g.held = repaired + 1, held
-      workOf(c).wakes[key] = true
+      workOf(c).releases[key] = true
     end
   end
   -- What says nothing any more goes without being a repair.

@@ -27,11 +27,11 @@ local function ensure(key, score, h)
   return call("ZADD", key, "CH", score, h)
 end
 
--- A job with a lane stands in its line or in the record of its lane while it is ready, and among those that keep their lanes while it does.
+-- A job with a lane stands in its line while it is ready, and among those that keep their lanes while it does.
 local function repairLine(c, job)
   local k, h = c.k, job.h
   if job.keepsLane == "1" then return ensure(k.keeping, seqOf(h), h) end
-  if job.state ~= READY or call("ZSCORE", k.line, entryOf(job)) or isInRecord(c, job) then return 0 end
+  if job.state ~= READY or call("ZSCORE", k.line, entryOf(job)) then return 0 end
   noteMove(c, h, nil, job)
   return 1
 end

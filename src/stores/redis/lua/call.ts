@@ -23,7 +23,7 @@
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
  *                  of their own that ends, by its end                     by that time
- *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.ts, parked.ts, key-gates.ts
+ *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.ts, key-gates.ts
  */
 
 export const callLua = String.raw`
@@ -34,7 +34,7 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "aside", "gate", "line", "lane", "parked", "use", "one", "opens",
+  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "aside", "gate", "line", "lane", "waits", "use", "one", "opens",
   "top", "keeping",
 }
 local names = {}

@@ -10,15 +10,17 @@
  *           comma, their specs, and of all but those, where several in a row have the same: place of the first, how
  *           many, state; and in how many ms a gate opens that refused a job (admit.ts)
  */
+import { hasPath, reads } from "./path-branches.ts";
 
 export const claimLua = String.raw`
--- The reader of plain jobs where there are no plain roads.
+-- The reader of plain jobs if there is no set path.
 local function readNone() end
 
--- A job that is plain but for tags and a unique key, at its first claim. Answers whether it is one.
-local function leaseMarked(c, h, spec, route, isStarted)
-  local id, flags = readMarked(spec, route)
-  if not id then return false end
+-- The set path of one job: its first claim, and it is plain but for tags and a unique key. Answers whether it is such a
+-- job.
+local function leaseFirst(c, h, spec, state, route, isStarted)
+  ${reads("lease: set", "id, flags, lane")}
+  if not id or lane ~= "" then return false end
   local first = firstOf(c, route, c.owner, c.endsAt, isStarted, flags)
   local g = first.bundle
   push2(c, "states", h, first.before .. id .. first.behind)
@@ -29,12 +31,9 @@ local function leaseMarked(c, h, spec, route, isStarted)
   return true
 end
 
--- Any other job; one that is not ready there is passed over.
+-- Any job that has not the text of the plain one before it; one that is not ready there is passed over.
 local function leaseOther(c, h, spec, state, route, isStarted)
-  if HAS_PLAIN_ROADS and spec then
-    if not state and leaseMarked(c, h, spec, route, isStarted) then return end
-    if leaseMember(c, h, spec, state, route, isStarted) then return end
-  end
+  if leaseFirst(c, h, spec, state, route, isStarted) or leaseMember(c, h, spec, state, route, isStarted) then return end
   local job = leaseAny(c, h, spec, state, route, c.owner, c.endsAt, isStarted)
   if not job then return end
   push2(c, "others", #c.out, job)
@@ -45,7 +44,7 @@ end
 -- bound. Appends to c.handles and out, and place and job to c.others. Answers how many members are taken now.
 local function leasePart(c, members, done, specs, states, of, route, isStarted)
   local endsAt, handles, out = c.endsAt, c.handles, c.out
-  local written, leases, alike, read = c.states, c.zadd[c.k.lease], c.alike, HAS_PLAIN_ROADS and readPlain or readNone
+  local written, leases, alike, read = c.states, c.zadd[c.k.lease], c.alike, ${hasPath("lease: set")} and readPlain or readNone
   local w, z, o, last, bytes, bytesMax = #written + 1, #leases + 1, #out + 1, #specs, c.bytes, c.bytesMax
   local first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
   local before, behind, g, n = first.before, first.behind, first.bundle, first.bundle.n
@@ -135,8 +134,8 @@ local function claimPlain(c, routes, wanted, starts, owner, endsAt, out, hasPerm
   return #members == wanted or taken < #members or isLeft
 end
 
--- The states of jobs that are no first claims of plain ones, by their places: those in a row that have the same, once. times: how
--- many in a row an entry is of, where it is of more than one.
+-- The states of jobs that are no first claims of plain ones, by their places: those in a row that have the same, once.
+-- times: how many in a row an entry is of, where it is of more than one.
 local function statesOf(others)
   local runs, n = {}, 0
   for i = 1, #others, 2 do

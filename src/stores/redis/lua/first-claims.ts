@@ -3,6 +3,7 @@
  * the job's own fields. Jobs are read in parts, so that not many more inputs are read than the bound of the caller lets
  * through.
  */
+import { reads } from "./path-branches.ts";
 
 export const firstClaimsLua = String.raw`
 -- So many are read before it is known how large they are.
@@ -159,7 +160,7 @@ end
 
 -- Leases a job of a flow as one of those that are alike; answers whether it is one.
 local function leaseMember(c, h, spec, state, route, isStarted)
-  local flags, id, dueAt, flow, waits, uses, input = readMember(spec, route)
+  ${reads("lease: flow members", "flags, id, dueAt, flow, waits, uses, input")}
   local head, rest = state and id and NEVER_CLAIMED .. id, nil
   if head then rest = find(state, head, 1, true) == 1 and sub(state, #head + 1) end
   if not id or state and not rest then return false end

@@ -137,6 +137,7 @@ local function hasUsualFlags(flags) return find(flags, "^${usualFlags}$") end
 -- Flags, id, due time, flow, waits and uses of a job of a flow and of a route that has tags and nothing else beyond it, and
 -- where its input begins; nothing for others.
 local function readMember(spec, route)
+  if not spec then return nil end
   local flags, id, own, dueAt, flow, edges, waits, tail = match(spec, "${memberPattern}")
   local input = tail and own == route and waits ~= "" and inputAt(spec, tail)
   if input then return flags, id, dueAt, flow, waits, usesOfEdges(flow, edges), input end

@@ -43,7 +43,7 @@ local function putKeyGate(c, key, drains)
   local g = keyGateOf(c, key)
   setBounds(c, g)
   if drains and g.stepUs then g.tatUs = max(g.tatUs, c.now * 1000 + g.burstUs) end
-  workOf(c).wakes[key] = true
+  workOf(c).releases[key] = true
 end
 
 -- Answers whether the guard held, and the version.
@@ -69,7 +69,7 @@ local function putGate(c, key, guard)
   writeGate(c.k, gate)
   if put.tells ~= "" then tellPacked(c, put.tells) end
   tellGate(c, gate)
-  if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else wakeKeys(c, key, "") end
+  if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else releaseKeys(c, key, "") end
   return true, gate.version
 end
 

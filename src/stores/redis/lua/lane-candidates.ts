@@ -1,19 +1,15 @@
 /**
  * The candidates of a claim by lanes (claim-lanes.ts): which lane is next, read in batches from the open lanes of the
- * offered routes, and what comes up on the way: the next job of a lane that was taken from, and lanes that were called.
+ * offered routes, and what comes up on the way: the next job of a lane that was taken from, and lanes that waited.
  *
  *  candidate  the first job of a lane: handle, lane, route, position, place in its line; once it was read also its
  *             texts, step and uses, and the job itself where it is no first claim
  *  p          the state of one offer: its sources (open lanes of a route), others (a heap of candidates that came up),
- *             lines (of lanes that were taken from: what stands behind)
+ *             lines (of lanes that were taken from: what comes next)
  */
+import { reads } from "./path-branches.ts";
 
 export const laneCandidatesLua = String.raw`
-local function isInFront(a, b)
-  if a.position ~= b.position then return a.position < b.position end
-  return a.handle < b.handle
-end
-
 -- All fields at once (as in newRecord).
 local function newCandidate(handle, lane, route, place, position)
   return {
@@ -27,7 +23,7 @@ local function addOther(p, candidate)
   local i = #heap + 1
   while i > 1 do
     local above = floor(i / 2)
-    if not isInFront(candidate, heap[above]) then break end
+    if not isLaneAhead(candidate, heap[above]) then break end
     heap[i] = heap[above]
     i = above
   end
@@ -43,8 +39,8 @@ local function takeOther(p)
   while n > 0 do
     local below = i * 2
     if below > n then break end
-    if below < n and isInFront(heap[below + 1], heap[below]) then below = below + 1 end
-    if not isInFront(heap[below], last) then break end
+    if below < n and isLaneAhead(heap[below + 1], heap[below]) then below = below + 1 end
+    if not isLaneAhead(heap[below], last) then break end
     heap[i] = heap[below]
     i = below
   end
@@ -55,12 +51,11 @@ end
 -- What the texts of a candidate say. One that is not ready there is a stray.
 local function readCandidate(c, each, spec, state)
   each.isRead, each.spec = true, spec
-  if HAS_PLAIN_ROADS and spec and not state then
-    local id, flags, lane, step, gates = readLaned(spec, each.route)
-    if id and lane == each.lane then
-      each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
-      return
-    end
+  local route = each.route
+  ${reads("lease: set", "id, flags, lane, step, gates")}
+  if id and lane == each.lane then
+    each.id, each.flags, each.step, each.gates, each.uses = id, flags, tonumber(step), gates, usesIn(gates)
+    return
   end
   widen(c)
   c.met = { route = each.route, state = READY }
@@ -86,22 +81,18 @@ end
 
 -- The next open lanes of a route. An entry that is none is taken out.
 local function refill(c, p, source)
-  local found, some = nil, nil
-  repeat
-    found, some = call("ZRANGE", source.key, source.at, source.at + p.batch - 1, "WITHSCORES"), {}
-    local lanes = {}
-    for i = 1, #found, 2 do
-      local handle, lane = match(found[i], "^([^\31]*)\31([^\30]*)")
-      lane = lane or ""
-      some[#some + 1] = newCandidate(handle, lane, source.route, "", tonumber(found[i + 1]))
-      lanes[#lanes + 1] = lane
-    end
-    -- What a lane shows beside its first job stands behind that, and is gone from here on.
-  until not loadLanes(c, lanes)
+  local found, some, lanes = call("ZRANGE", source.key, source.at, source.at + p.batch - 1, "WITHSCORES"), {}, {}
+  for i = 1, #found, 2 do
+    local handle, lane = match(found[i], "^([^\31]*)\31(.*)$")
+    lane = lane or ""
+    some[#some + 1] = newCandidate(handle, lane, source.route, "", tonumber(found[i + 1]))
+    lanes[#lanes + 1] = lane
+  end
+  loadLanes(c, lanes)
   source.at, source.isEmpty, source.list, source.i = source.at + #some, #some < p.batch, {}, 1
   for i, each in ipairs(some) do
     local was = c.lanes[each.lane].was
-    if each.handle and was.handle == each.handle and was.route == source.route and was.parked == "" then
+    if each.handle and was.handle == each.handle and was.route == source.route and was.waitsAt == "" then
       each.place = c.lanes[each.lane].place
       push(source, "list", each)
     else push(p.strays, source.key, found[i * 2 - 1]) end
@@ -115,25 +106,25 @@ local function nextCandidate(c, p)
   for _, source in ipairs(p.sources) do
     while not p.closed[source.route] and not source.list[source.i] and not source.isEmpty do refill(c, p, source) end
     local each = not p.closed[source.route] and source.list[source.i]
-    if each and (not first or isInFront(each, first)) then first, at = each, source end
+    if each and (not first or isLaneAhead(each, first)) then first, at = each, source end
   end
   if at then at.i = at.i + 1
   elseif first then takeOther(p) end
   return first
 end
 
-local function inLine(lane, entry)
-  local place, h = inEntry(lane, entry)
-  return { handle = h, lane = lane, route = match(entry, "[^\31]*$"), place = place, position = false, uses = NONE }
+local function candidateIn(lane, entry)
+  local place, h, route = inLine(lane, entry)
+  return newCandidate(h, lane, route, place, false)
 end
 
--- What stands behind a job in its line: the next one alone, then several at once.
-local function behind(c, p, lane, entry)
-  local line, stop = p.lines[lane], "(" .. lane .. BEHIND_US
+-- What comes after a job in its line: the next one alone, then several at once.
+local function nextOf(c, p, lane, entry)
+  local line = p.lines[lane]
   if not line then
     p.lines[lane] = true
-    local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", "1")[1]
-    return found and inLine(lane, found)
+    local found = lineAfter(c, lane, entry, "1")[1]
+    return found and candidateIn(lane, found)
   end
   if line == true then
     line = { list = NONE, i = 0, size = 4, isEmpty = false }
@@ -141,25 +132,23 @@ local function behind(c, p, lane, entry)
   end
   line.i = line.i + 1
   if not line.list[line.i] and not line.isEmpty then
-    local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", num(line.size))
+    local found = lineAfter(c, lane, entry, num(line.size))
     line.list, line.i, line.isEmpty, line.size = {}, 1, #found < line.size, min(line.size * 4, p.wanted)
-    for i, each in ipairs(found) do line.list[i] = inLine(lane, each) end
+    for i, each in ipairs(found) do line.list[i] = candidateIn(lane, each) end
     readCandidates(c, line.list)
   end
   return line.list[line.i]
 end
 
--- The job leaves its line, and the lane shows the next one.
+-- The job leaves its line, and the next one is the first of the lane.
 local function leaveLine(c, p, candidate)
-  local work, record, lane, head = workOf(c), c.lanes[candidate.lane], candidate.lane, nil
-  noteLane(work, lane)
+  local work, record, lane = workOf(c), c.lanes[candidate.lane], candidate.lane
+  noteLane(work, lane).isTaken = true
   local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
-  if record.alone ~= ALONE then
-    work.gone[#work.gone + 1] = entry
-    head = behind(c, p, lane, entry)
-  end
+  work.gone[#work.gone + 1] = entry
+  local head = nextOf(c, p, lane, entry)
   work.heads[lane] = head or false
-  record.speaks, record.parked, record.alone, record.isTouched = "", "", "", true
+  record.waitsAt, record.isTouched = "", true
   if not head then return end
   record.handle, record.place, record.route = head.handle, head.place, head.route
   head.position = positionOf(c, record)

@@ -1,6 +1,6 @@
 /**
  * Jobs with lanes that ended as a set give back what they held of the gates of their keys. Most have one gate, of which
- * nothing but a count is kept; a gate about which more is known moves as after any other change (parked.ts).
+ * nothing but a count is kept; a gate about which more is known moves as after any other change (waiting-lanes.ts).
  */
 
 export const laneEndsLua = String.raw`
@@ -46,11 +46,11 @@ local function heldBy(work, back)
 end
 
 -- Gates of which a permit came back, and at which lanes wait, are opened.
-local function noteWakes(c, work, keys)
-  if #keys == 0 or call("EXISTS", c.k.parked) == 0 then return end
+local function noteReleases(c, work, keys)
+  if #keys == 0 or call("EXISTS", c.k.waits) == 0 then return end
   for _, key in ipairs(keys) do
-    local found = call("ZRANGE", c.k.parked, "[" .. key .. US, "+", "BYLEX", "LIMIT", "0", "1")[1]
-    if found and find(found, key .. US, 1, true) == 1 then work.wakes[key] = true end
+    local found = call("ZRANGE", c.k.waits, "[" .. key .. US, "+", "BYLEX", "LIMIT", "0", "1")[1]
+    if found and find(found, key .. US, 1, true) == 1 then work.releases[key] = true end
   end
 end
 
@@ -74,7 +74,7 @@ local function returnHeld(c, work, keys, freed, areDropped)
   many("SREM", c.k.one, noOnes)
   many("HSET", c.k.use, set)
   many("SADD", c.k.one, ones)
-  noteWakes(c, work, returned)
+  noteReleases(c, work, returned)
 end
 
 -- Keys of which one is held, by a job that has given it back, are free. Answers how many these were; none where the call
@@ -86,20 +86,20 @@ local function dropOnes(c, back)
   return dropped
 end
 
--- Ends as a set of jobs of these routes that have gates of keys. Where lanes of such a route are open, their first jobs may
--- go on; a lane whose first job is of another route was told of when it came to show that.
+-- Ends as a set of jobs of these routes that have gates of keys. If lanes of such a route are open, their first jobs may
+-- go on; a lane whose first job is of another route was told of when it got that job.
 local function freeGates(c, routes)
   local work, back = workOf(c), c.back
   c.back = nil
   local dropped = dropOnes(c, back)
-  if dropped == back.n and #back.others == 0 then noteWakes(c, work, back.keys)
+  if dropped == back.n and #back.others == 0 then noteReleases(c, work, back.keys)
   else
     local freed, keys = heldBy(work, back)
     returnHeld(c, work, keys, freed, dropped > 0)
   end
   for route in pairs(routes) do
-    if call("EXISTS", c.k.open .. route) == 1 then push(c, "shown", route) end
+    if call("EXISTS", c.k.open .. route) == 1 then noteOpen(c, route) end
   end
-  tellShown(c)
+  tellOpened(c)
 end
 `;

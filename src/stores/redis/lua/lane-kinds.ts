@@ -40,7 +40,7 @@ end
 -- The kind of a job of this lane, its id, and the key of its gate; nothing for one that is not plain but for its lane, tags
 -- and a unique key, or has to pass several. One with tags or a unique key is compared with no other.
 local function kindOf(c, spec, route, lane)
-  local id, own, found, step, gates = readLaned(spec, route)
+  local id, own, found, step, gates = readFirst(spec, nil, route)
   if not id or found ~= lane then return nil end
   local kind, key, use = newKind(own, step), nil, nil
   if gates ~= "" then

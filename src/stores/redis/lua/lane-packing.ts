@@ -6,10 +6,10 @@ import { flags, headFields, ownFields } from "../packed-fields.ts";
 import { captured, initials, patternOf, skipped, sureNumbers } from "./packing.ts";
 
 /**
- * A spec with a lane and nothing else beyond a plain one but a unique key and tags, due when it was made: flags, id,
- * route, how the key is held, lane, step and gates, and where its tail begins.
+ * A spec with a unique key, tags or a lane and nothing else beyond a plain one, due when it was made: flags, id, route,
+ * how the key is held, lane, step and gates, and where its tail begins.
  */
-const lanedPattern = patternOf([...headFields, ...ownFields], {
+const firstPattern = patternOf([...headFields, ...ownFields], {
   ...{ flags: `([${flags.key}${flags.tags}${flags.lane}${flags.gates}]+)`, id: captured, route: captured },
   ...{ ...sureNumbers, uniqueHold: captured, ...initials },
   ...{ laneKey: captured, laneStep: "(%d*)", laneGates: captured },
@@ -24,14 +24,15 @@ const laneAt = ownFields.indexOf("laneKey");
 const beforeLane = `^(${`${skipped}\\31`.repeat(laneAt)})`;
 
 export const lanePackingLua = String.raw`
--- Id, flags, lane, step and gates of a job of a route that is plain but for its lane, tags and a unique key, held on beyond
--- its start; nothing for others.
-local function readLaned(spec, route)
-  local flags, id, own, hold, lane, step, gates, tail = match(spec, "${lanedPattern}")
+-- Id, flags, lane, step and gates of a job of a route that nobody has touched and that is plain but for its lane, tags
+-- and a unique key, held on beyond its start; nothing for others.
+local function readFirst(spec, state, route)
+  if not spec or state then return nil end
+  local flags, id, own, hold, lane, step, gates, tail = match(spec, "${firstPattern}")
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
 end
 
--- Lane, step and gates in what a submit sends of the single job. last: what the one before had before its lane, which is the
+-- Lane and gates in what a submit sends of the single job. last: what the one before had before its lane, which is the
 -- same for most.
 local function laneInBody(body, last)
   if find(body, last.before, 1, true) ~= 1 then last.before = match(body, "${beforeLane}") end
@@ -39,6 +40,6 @@ local function laneInBody(body, last)
   local stop = find(body, US, at, true)
   local stepEnd = find(body, US, stop + 1, true)
   local gatesEnd = find(body, US, stepEnd + 1, true)
-  return sub(body, at, stop - 1), sub(body, stop + 1, stepEnd - 1), sub(body, stepEnd + 1, gatesEnd - 1)
+  return sub(body, at, stop - 1), sub(body, stepEnd + 1, gatesEnd - 1)
 end
 `;

@@ -96,14 +96,6 @@ export const sureNumbers = {
   ttlAt: "",
   digest: "",
 };
-/**
- * A spec with a unique key or tags and nothing else beyond a plain one, due when it was made: flags, id, route, how the
- * key is held, and where its tail begins.
- */
-const markedPattern = patternOf([...headFields, ...ownFields], {
-  ...{ flags: `([${flags.key}${flags.tags}]+)`, id: captured, route: captured },
-  ...{ ...sureNumbers, uniqueHold: captured, ...initials },
-});
 /** Up to the end of its lease, of the rest of a state behind the end of the id: where its times begin and end. */
 const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
 const timesPattern = patternOf(throughLease, {
@@ -342,13 +334,6 @@ local function readPlain(spec, route, alike)
     alike[route] = shared
   end
   if not find(spec, US, stop + #shared.text, true) then return sub(spec, 2, stop - 1) end
-end
-
--- Id and flags of a job of a route that is plain but for tags and a unique key, held on beyond its start; nothing for
--- others.
-local function readMarked(spec, route)
-  local flags, id, own, hold, tail = match(spec, "${markedPattern}")
-  if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags end
 end
 
 -- The unique keys of specs; nothing for one that has none, or is none.

@@ -10,10 +10,11 @@
  *           id [US attempt log], [result], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
+import { takes } from "./path-branches.ts";
 
 export const settleLua = String.raw`
 -- Which no state has behind its id.
-local NO_ENDING = { rest = HOLE }
+local NO_ENDING = { rest = HOLE, isPlain = false }
 
 local function newStretch(next, text, fence)
   local running = RUNNING .. US .. fence .. US
@@ -29,22 +30,21 @@ local function stretchOf(stretches, text, fence)
   if not stretch then
     stretch = newStretch(readFields(text), text, fence)
     local next = stretch.next
-    stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
-      and next.keepsLane ~= "1"
+    stretch.isPlain = ${takes("settle: set")}
     stretches[key] = stretch
   end
   return stretch
 end
 
--- The same for the members of flows in a stretch whose ends go along so many edges: they are kept as long as their flows, and
--- their waits say how far their ends have gone.
+-- The same for the members of flows in a stretch whose ends go along so many edges: they are kept as long as their
+-- flows, and their waits say how far their ends have gone.
 local function stretchOfMembers(stretches, stretch, passes)
   local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
   local own = ofMembers[passes]
   if not own then
     local next = stretch.next
     own = newStretch(next, stretch.text, stretch.fence)
-    own.passes, own.isPlain = passes, next.kind == "finish" and next.keepsLane ~= "1"
+    own.passes, own.isPlain = passes, ${takes("settle: flow members")}
     ofMembers[passes], stretches[passes .. US .. stretch.fence .. US .. stretch.text] = own, own
   end
   return own
@@ -107,71 +107,55 @@ local function prepare(c, stretch, rest)
   return ending
 end
 
--- The ending of a job with this state and id; nothing where it is not running under the fence of the stretch. Jobs that
--- differ in their uses alone have the same.
-local function endingOf(c, stretch, state, id)
-  local at = #stretch.running + 1
-  if find(state, stretch.running, 1, true) ~= 1 or find(state, id, at, true) ~= at then return nil end
-  local rest = match(state, "^.*\31", at + #id) or ""
-  local ending = stretch.endings[rest] or prepare(c, stretch, rest)
-  if ending.isPlain then
-    stretch.last = ending
-    return ending
-  end
+-- The next settle from a place on becomes what the stretch ends as. Answers whether it is one of a set: it runs under
+-- the fence of the stretch, and nobody in the call has it in view. Jobs that differ in their uses alone have the same
+-- ending.
+local function meetEnding(c, stretch, s, at)
+  local h, state, id, jobs = c.args[s.before + at + 1], s.states[at + 1], c.args[c.i], c.jobs
+  if not stretch.isPlain or not state or c.done[h] or jobs and jobs[h] ~= nil then return false end
+  if s.hasAttempts then id = sub(id, 1, find(id, US, 1, true) - 1) end
+  local idAt = stretch.idAt
+  if find(state, stretch.running, 1, true) ~= 1 or find(state, id, idAt, true) ~= idAt then return false end
+  local rest = match(state, "^.*\31", idAt + #id) or ""
+  stretch.last = stretch.endings[rest] or prepare(c, stretch, rest)
+  return stretch.last.isPlain
 end
 
--- Ends a job as one of a set; answers whether it is such an ending.
-local function endPlain(c, stretch, h, state, id, ended, result)
-  if not stretch.isPlain or not state or c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
-  local ending, running, idAt = stretch.last, stretch.running, stretch.idAt
-  local rest, restAt = ending.rest, idAt + #id
-  -- Most look like the one before them.
-  if find(state, rest, restAt, true) ~= restAt or not (ending.hasUses or #state == restAt + #rest - 1)
-    or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 then
-    ending = endingOf(c, stretch, state, id)
-    if not ending then return false end
-  end
-  if ending.hasGates and not giveBackUses(c, state, restAt + #ending.rest) then return false end
-  -- The id and its note: a short attempt log as it came, most often.
-  local told = ended
-  if ended == id then
-    told, ended = id .. US, id .. US .. ending.attempts
-  elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
-  local states, n, g = c.states, c.statesAt, ending.bundle
-  ended = ending.before .. ended .. ending.middle .. result .. ending.behind
-  states[n + 1], states[n + 2] = h, ended
-  c.statesAt, c.done[h] = n + 2, ended
-  n = stretch.n + 1
-  stretch.n, stretch.handles[n] = n, h
-  ending.jobs = ending.jobs + 1
-  if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
-  n = g.n + 1
-  g.n, g[n], g.ids[n] = n, told, id
+-- An end of a member goes along its edges. Answers whether nothing but a count was needed: others wait for it that wait
+-- for the one before it already.
+local function countAlong(c, passing, to)
+  local counted = not c.isOneByOne and passing.counted
+  if not (counted and counted[to]) then return false end
+  counted[to] = counted[to] + 1
   return true
 end
 
--- Ends those behind a place that look like the last ending of their stretch, as endPlain does, with all that they share at
--- hand. Answers the place of the last. Jobs with gates share what their uses begin with, and each gives back its own key.
-local function endAlike(c, stretch, states, before, at, stop, hasAttempts, hasResults)
-  local ending, args, i, first, back = stretch.last, c.args, c.i, at, c.back
-  if ending == NO_ENDING or ending.hasKey or c.jobs or ending.hasUses and not (ending.hasGates and back) then return at end
-  local running, idAt, rest, done, written, handles = stretch.running, stretch.idAt, ending.rest, c.done, c.states, stretch.handles
-  local head, middle, tail, g, keys = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasGates and back.keys
-  if keys then rest = rest .. back.prefix end
-  local w, n, gn, ids, restLength, keyCount = c.statesAt, stretch.n, g.n, g.ids, #rest, keys and back.n
+-- Ends those from a place on that look like the last ending of their stretch, with all that they share at hand; of
+-- members of flows those with this passing. Answers the place of the last.
+local function endAlike(c, stretch, s, at, stop, passing)
+  local ending, args, i, first, before, states = stretch.last, c.args, c.i, at, s.before, s.states
+  local running, idAt, rest, done, written = stretch.running, stretch.idAt, ending.rest, c.done, c.states
+  local handles, hasAttempts, hasResults = stretch.handles, s.hasAttempts, s.hasResults
+  local members, jobs = s.members, c.jobs
+  local head, middle, tail, g, hasGates = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasGates
+  if not ending.isPlain then return at end
+  -- Most have nothing to look at beside their texts.
+  local hasUses, hasMore = ending.hasUses, jobs or passing or hasGates or ending.hasKey
+  local w, n, gn, ids, restLength, left = c.statesAt, stretch.n, g.n, g.ids, #rest, nil
   while at < stop do
     local h, state, ended = args[before + at + 1], states[at + 1], args[i]
     local id, told, result = ended, ended, ""
     if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
     local restAt = idAt + #id
     local restEnd = restAt + restLength
-    if not state or not keys and #state ~= restEnd - 1 or find(state, rest, restAt, true) ~= restAt
+    if not state or not hasUses and #state ~= restEnd - 1 or find(state, rest, restAt, true) ~= restAt
       or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 or done[h] then break end
-    if keys then
-      if find(state, RS, restEnd, true) then break end
-      keyCount = keyCount + 1
-      keys[keyCount] = sub(state, restEnd)
+    if hasMore then
+      if jobs and jobs[h] ~= nil or passing and members[at + 1] ~= passing
+        or hasGates and not giveBackUses(c, state, restEnd) then break end
+      if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
     end
+    -- The id and its note: a short attempt log as it came, most often.
     if not hasAttempts then told, ended = id .. US, id .. US .. ending.attempts
     elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
     if hasResults then
@@ -182,9 +166,25 @@ local function endAlike(c, stretch, states, before, at, stop, hasAttempts, hasRe
     at, i, n, gn = at + 1, i + 1, n + 1, gn + 1
     written[w + 1], written[w + 2] = h, ended
     w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, told, id
+    if passing and not countAlong(c, passing, stretch.next.to) then
+      left = id
+      break
+    end
   end
   c.i, c.statesAt, stretch.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
-  if keys then back.n = keyCount end
+  if left then goAlong(c, passing, left, stretch.next.to) end
+  return at
+end
+
+-- The set path of settles: ends those from a place on that are of a set, whatever they look like. Answers the place of
+-- the last.
+local function endSet(c, stretch, s, at, stop, passing)
+  local hasMet = false
+  while at < stop and not (passing and s.members[at + 1] ~= passing) do
+    local to = endAlike(c, stretch, s, at, stop, passing)
+    if to == at and (hasMet or not meetEnding(c, stretch, s, at)) then return at end
+    hasMet, at = to == at, to
+  end
   return at
 end
 
@@ -261,8 +261,8 @@ local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   return refusal
 end
 
--- The passing of a running member whose state says its edges; nothing where it does not. Members with the same edges of one flow
--- share it. passings: by uses, and in order.
+-- The passing of a running member whose state says its edges; nothing where it does not. Members with the same edges of
+-- one flow share it. passings: by uses, and in order.
 local function passingIn(c, state, passings)
   local uses = match(state, "^.*(\31.*)$")
   local passing = passings[uses]
@@ -276,15 +276,15 @@ local function passingIn(c, state, passings)
   return passing
 end
 
--- The members of flows among the settles from one place on, by their places, and in view all that their ends arrive at, by a few
--- commands for all of them.
-local function loadMembers(c, states, args, before, from, to)
+-- The members of flows among the settles from one place on, by their places, and in view all that their ends arrive at,
+-- by a few commands for all of them.
+local function loadMembers(c, s, from, to)
   widen(c)
   takeTargets(c)
   local members, wanted, handles, passings, jobs, last, uses = {}, {}, {}, {}, c.jobs, nil, HOLE
   if not c.targets then return members end
   for i = from, to do
-    local h, state = args[before + i], states[i]
+    local h, state = c.args[s.before + i], s.states[i]
     local isOpen = state and jobs[h] == nil
     -- Most have the uses of the one before. Those of a member begin as no others do.
     if isOpen and find(state, uses, #state - #uses + 1, true) then
@@ -308,56 +308,51 @@ local function loadMembers(c, states, args, before, from, to)
   return members
 end
 
--- Ends a member of a flow as one of a set, and goes along its edges; answers whether it is such an ending.
-local function endMember(c, stretches, stretch, passing, h, state, id, ended, result)
-  local own, to = passing.own, stretch.next.to
+-- The path of members of flows: ends those from a place on that have the passing of the first, and goes along its
+-- edges.
+local function endMembers(c, stretches, stretch, s, at, stop)
+  local passing = s.members[at + 1]
+  local own = passing.own
   if not own or passing.ownOf ~= stretch then
     own = stretchOfMembers(stretches, stretch, passing.to)
     passing.own, passing.ownOf = own, stretch
   end
-  if not endPlain(c, own, h, state, id, ended, result) then return false end
-  local counted = not c.isOneByOne and passing.counted
-  -- As the one before it, which waits for the others already.
-  if counted and counted[to] then counted[to] = counted[to] + 1 else goAlong(c, passing, id, to) end
-  return true
+  return endSet(c, own, s, at, stop, passing)
+end
+
+-- The general path: one settle, with its effects. Answers a refusal or nothing.
+local function endOne(c, stretch, s, at, hasEffects)
+  local h, id, ended, result = c.args[s.before + at + 1], c.args[c.i], c.args[c.i], ""
+  c.i = c.i + 1
+  if s.hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
+  if s.hasResults then result = nextArg(c) end
+  return settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
 end
 
 function OPERATIONS.settle(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local total, args, refusals, stretches = nextNumber(c), c.args, {}, {}
-  local before, at, members = c.i - 1, 0, nil
-  local states = fetch("HMGET", c.k.state, args, c.i, before + total)
+  local total, refusals, stretches, at = nextNumber(c), {}, {}, 0
+  local s = { before = c.i - 1, states = fetch("HMGET", c.k.state, c.args, c.i, c.i + total - 1), members = nil }
   c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
   while at < total do
     local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
-    local hasAttempts, hasResults, hasEffects, stop = nextFlag(c), nextFlag(c), nextFlag(c), at + length
+    local stop, hasEffects = at + length, nil
+    s.hasAttempts, s.hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
     while at < stop do
-      if not (hasEffects or members) then at = endAlike(c, stretch, states, before, at, stop, hasAttempts, hasResults) end
+      local from = at
+      if not hasEffects and not (s.members and s.members[at + 1]) then at = endSet(c, stretch, s, at, stop) end
       if at == stop then break end
-      at = at + 1
-      local i, h, result = c.i, args[before + at], ""
-      local id, ended = args[i], args[i]
-      if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
-      if hasResults then i, result = i + 1, args[i + 1] end
-      c.i = i + 1
-      local member = members and members[at]
-      if hasEffects or member or not endPlain(c, stretch, h, states[at], id, ended, result) then
-        if not members then
-          members = loadMembers(c, states, args, before, at, total)
-          member = members[at]
-        end
-        local isEnded = member and not hasEffects
-          and endMember(c, stretches, stretch, member, h, states[at], id, ended, result)
-        local refusal = not isEnded and settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
-        if refusal then
-          refusals[#refusals + 1] = at - 1
-          refusals[#refusals + 1] = refusal
-        end
+      s.members = s.members or loadMembers(c, s, at + 1, total)
+      if not hasEffects and s.members[at + 1] then at = endMembers(c, stretches, stretch, s, at, stop) end
+      if at == from then
+        local refusal = endOne(c, stretch, s, at, hasEffects)
+        at = at + 1
+        if refusal then add2(refusals, at - 1, refusal) end
       end
     end
   end
-  if members then leaveTargets(c) end
+  if s.members then leaveTargets(c) end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   freeKeys(c)
   if c.back then freeGates(c, c.freed) end

@@ -12,6 +12,7 @@
  * to the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
  */
 import { storeLimits } from "../../../store/limits.ts";
+import { hasPath, takes } from "./path-branches.ts";
 
 export const targetsLua = String.raw`
 -- A job that was blocked from its birth, up to its id.
@@ -40,8 +41,8 @@ local function cutEdges(text, from, most)
   return edges
 end
 
--- The end of a member on its way: which edges it goes along, up to which of all, and from 1 on what these lead to. ends: how
--- many members it is of.
+-- The end of a member on its way: which edges it goes along, up to which of all, and from 1 on what these lead to.
+-- ends: how many members it is of.
 local function passingOf(c, flow, text, from, most)
   local all = c.edgesOf or newList(c, "edgesOf")
   local edges = from == 0 and most == AT_ONCE and all[text]
@@ -55,8 +56,8 @@ local function passingOf(c, flow, text, from, most)
   return { flow = flow, edges = edges, to = from + total, ends = 1, isMany = isMany }
 end
 
--- What jobs share whose states have the same between their ids and their uses: their waits, and the text around them. false
--- for others.
+-- What jobs share whose states have the same between their ids and their uses: their waits, and the text around them.
+-- false for others.
 local function alikeOf(c, rest, isBlocked)
   local rests = c.restsOf[isBlocked]
   local alike = rests[rest]
@@ -86,8 +87,8 @@ local function readTarget(c, target, text)
   target.alike, target.need, target.slack, target.uses = alike, alike.need, alike.slack, sub(text, #head + #rest + 1)
 end
 
--- The targets of these passings, each once, and those of them that the call meets for the first time; but for those of many
--- edges, which are looked at when the end comes. arrivals: how many ends will come, and behind this how many came.
+-- The targets of these passings, each once, and those of them that the call meets for the first time; but for those of
+-- many edges, which are looked at when the end comes. arrivals: how many ends will come, and behind this how many came.
 local function targetsOf(c, passings)
   local met, targets, n = {}, c.targets, 0
   for _, passing in ipairs(passings) do
@@ -121,8 +122,8 @@ local function findTargets(c, targets)
   end
 end
 
--- What these passings lead to comes into view, by a few commands for all of them. toCome: how many ends a target is to count at
--- most, where that is more than one.
+-- What these passings lead to comes into view, by a few commands for all of them. toCome: how many ends a target is to
+-- count at most, where that is more than one.
 local function loadTargets(c, passings)
   local met, wanted, handles = targetsOf(c, passings), {}, {}
   findTargets(c, met)
@@ -195,7 +196,8 @@ local function arriveTogether(c, passing, ended, ends)
   end
 end
 
--- Ends that were counted arrive; from now on each arrives by itself, because others may come than those that were known.
+-- Ends that were counted arrive; from now on each arrives by itself, because others may come than those that were
+-- known.
 local function endCounting(c)
   for _, passing in ipairs(c.counted) do
     for ended, ends in pairs(passing.counted) do arriveTogether(c, passing, ended, ends) end
@@ -225,7 +227,7 @@ end
 
 -- From here on the call takes this road. c.flush: before a job is read whole (job.ts).
 local function takeTargets(c)
-  if not HAS_PLAIN_ROADS then return end
+  if not ${hasPath("arrive: flow members")} then return end
   c.targets, c.arrived, c.placed, c.done, c.flush = {}, {}, {}, c.done or {}, flushTargets
   c.restsOf, c.counted, c.isOneByOne = { [true] = {}, [false] = {} }, {}, false
 end
@@ -253,8 +255,8 @@ local function placedAlike(c, alike, freed)
   return placed
 end
 
--- The same by their uses. The spec of such a job must have another due time and rank: where they are the same, the state
--- says nothing of them.
+-- The same by their uses. The spec of such a job must have another due time and rank: where they are the same, the
+-- state says nothing of them.
 local function placedByUses(c, alike, uses)
   local dueAt, rank, freed = freedInUses(uses)
   if not freed then return false end
@@ -311,8 +313,8 @@ local function arriveAtTarget(c, target, edge, ended)
   if isMet and target.slack >= 0 then freeTarget(c, target) end
 end
 
--- Whether all ends that are to come leave the target of this edge blocked, and its slack on the same side of 0, where this
--- kind of end counts.
+-- Whether all ends that are to come leave the target of this edge blocked, and its slack on the same side of 0, where
+-- this kind of end counts.
 local function staysBlocked(target, edge, ended)
   local toCome = target.toCome
   if not toCome or not (target.need <= 0 or target.need > toCome) then return false end
@@ -349,7 +351,7 @@ end
 local function arriveEach(c, passing, ended)
   local edges = passing.edges
   for i, target in ipairs(passing) do
-    if target.alike and c.jobs[target.h] == nil then arriveAtTarget(c, target, edges[i], ended)
+    if ${takes("arrive: flow members")} then arriveAtTarget(c, target, edges[i], ended)
     else
       local job = jobById(c, target.id)
       if job then arrive(c, job, edges[i], ended) end

@@ -79,7 +79,7 @@ const freeRows = (which: string): string => `
     events := @and_v1(events, v_events);
     IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
       v_lanes := ARRAY(SELECT DISTINCT unnest(v_lanes));
-      INSERT INTO @lane_touch (lanes, rank) SELECT v_lanes[i:i + ${touchKeysMax - 1}], v_how[2]::int8 + v_how[3]::int8 * v_due FROM generate_series(1, cardinality(v_lanes), ${touchKeysMax}) i;
+      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_lanes), ${touchKeysMax}) i;
     END IF;`;
 
 /** From so many targets of one member on it is worth a look whether all of them are alike. */

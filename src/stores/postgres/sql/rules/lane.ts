@@ -15,16 +15,7 @@ const { ready, running } = stateCodes;
 /** So many lanes or gates lie in one row of lane_touch at most: what a claim brings in is bounded by its rows. */
 export const touchKeysMax = 100;
 
-/** So many lanes are asked at once for the routes of their first jobs. */
-const hintLanes = 32;
-
 export const laneLock = "hashtextextended('@lane', 0)";
-
-/**
- * Whether a job with these gates holds one of them alone: whoever asks for the same has to wait until it comes back. A
- * lane whose next job does so rests (sql/lanes.ts). Of jobs whose gate stands behind others this says nothing.
- */
-export const isAlone = (gates: string): string => `${gates} LIKE '["1:1:%'`;
 
 /** The gate of a key of a limit or a group, by what its key holds. */
 export const isOfKey = "key LIKE E'%\\t%'";
@@ -65,24 +56,14 @@ export const keyStates = (
       coalesce(t.tat_us, 0) AS tat_us, o.closed_until
     FROM ${keys} ${joins}`;
 
-/** Limits whose keys have a rate each. */
-export const hasKeyRates = "key_step_us IS NOT NULL";
-
-/** Joins p, what is held of each of many keys. Table `keys`: a column key, each once. */
-export const keyHolds =
-  "LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key";
-/** Joins m, the gates of their limits. */
-export const keyLimits = `LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}`;
-export const manyKeyHolds = `${keyHolds}
-      ${keyLimits}`;
-
 /**
  * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gates of keys
  * only where one was put, and a clock only where there is one to be asked. Table \`keys\`: a column key, each once.
  */
 export const manyKeyStates = keyStates("keys k", {
   held: "coalesce(p.held, 0)",
-  joins: `${manyKeyHolds}
+  joins: `LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key
+      LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}
       ${byKey("gate", "k.key", "o", `(SELECT EXISTS (SELECT 1 FROM @gate WHERE ${isOfKey}))`)}
       ${byKey("key_clock", "k.key", "t", "(o.closed_until IS NOT NULL OR o.step_us IS NOT NULL OR m.key_step_us IS NOT NULL)")}`,
 });
@@ -109,49 +90,36 @@ DECLARE v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1; v_kee
 BEGIN
   IF v_held AND NOT (p_kept AND j.state = ${running}) THEN
     WITH returned AS (DELETE FROM @permit WHERE seq = j.seq AND NOT (is_own AND v_keeps) RETURNING key)
-    INSERT INTO @lane_touch (gates, rests) SELECT array_agg(key), CASE WHEN ${isAlone("p_from.lane_gates")} THEN ARRAY[p_from.lane_key] END FROM returned HAVING count(*) > 0;
+    INSERT INTO @lane_touch (gates) SELECT array_agg(key) FROM returned HAVING count(*) > 0;
   ELSIF v_keeps AND NOT v_held AND j.lane_gates IS NOT NULL THEN
     INSERT INTO @permit SELECT u.key, j.seq, u.weight, true FROM ${keyUses("j.lane_gates")} WHERE u.cap IS NOT NULL;
   END IF;
   -- Reopened: its first job may ask for other gates than before, so it waits at none.
   IF p_from.state = ${ready} OR (p_kept AND j.state = ${ready}) THEN
-    INSERT INTO @lane_touch (lanes, is_reopened, rank) VALUES (array_remove(ARRAY[p_from.lane_key, j.lane_key], NULL), p_from.lane_gates IS DISTINCT FROM j.lane_gates,
-      CASE WHEN p_from.state <> ${ready} AND p_kept THEN j.rank END);
+    INSERT INTO @lane_touch (lanes, is_reopened) VALUES (array_remove(ARRAY[p_from.lane_key, j.lane_key], NULL), p_from.lane_gates IS DISTINCT FROM j.lane_gates);
   END IF;
 END $$;
 
--- These jobs have left \`running\`. p_rests: lanes of which one has held a gate alone. Answers the keys of limits that they held.
-CREATE FUNCTION @return_permits_v1(p_seqs int8[], p_rests text[]) RETURNS text[] LANGUAGE plpgsql AS $$
+-- These jobs have left \`running\`. Answers the keys of limits that they held.
+CREATE FUNCTION @return_permits_v1(p_seqs int8[]) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE v_gates text[]; v_limits text[];
 BEGIN
   WITH returned AS (DELETE FROM @permit WHERE seq = ANY (p_seqs) RETURNING key, is_own)
   SELECT array_agg(key), array_agg(DISTINCT key) FILTER (WHERE NOT is_own) INTO v_gates, v_limits FROM returned;
-  INSERT INTO @lane_touch (gates, rests) SELECT nullif(v_gates[i:i + ${touchKeysMax - 1}], '{}'), nullif(p_rests[i:i + ${touchKeysMax - 1}], '{}')
-    FROM generate_series(1, greatest(cardinality(v_gates), cardinality(p_rests)), ${touchKeysMax}) i;
+  INSERT INTO @lane_touch (gates) SELECT v_gates[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_gates), ${touchKeysMax}) i;
   RETURN v_limits;
 END $$;
 
 -- What lane_hints_v1 takes of one job, before it is changed; null where it holds nothing.
 CREATE FUNCTION @leaves_v1(j @waiting) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN j.state = ${running} OR j.keeps_lane = 1 THEN
-    jsonb_build_object(CASE WHEN ${isAlone("j.lane_gates")} THEN 'rests' ELSE 'lane' END, j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
+    jsonb_build_object('lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
 $$;
 
--- The routes on which somebody may go on once jobs of these lanes have left, which held these keys of limits. p_rests:
--- lanes that may rest, so that only their jobs tell. Without a lock, so it may be too many.
-CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_rests text[], p_limits text[]) RETURNS int8[] LANGUAGE plpgsql STABLE SET enable_nestloop = on AS $$
-DECLARE v_routes int8[] := ARRAY(SELECT DISTINCT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL); v_known int8;
-BEGIN
-  IF p_rests IS NOT NULL THEN
-    v_known := (SELECT count(DISTINCT number) FROM @route WHERE lanes IS NOT NULL);
-    -- A few lanes mostly name all the routes that there are.
-    FOR i IN 1..cardinality(p_rests) BY ${hintLanes} LOOP
-      EXIT WHEN cardinality(v_routes) >= v_known;
-      v_routes := ARRAY(SELECT unnest(v_routes) UNION SELECT h.route FROM unnest(p_rests[i:i + ${hintLanes - 1}]) k(key)
-        CROSS JOIN LATERAL (SELECT route FROM @waiting WHERE lane_key = k.key AND state = ${ready} ORDER BY rank, seq LIMIT 1) h);
-    END LOOP;
-  END IF;
-  IF p_limits IS NULL THEN RETURN v_routes; END IF;
-  RETURN v_routes || ARRAY(SELECT DISTINCT w.route FROM unnest(p_limits) k CROSS JOIN LATERAL (SELECT route FROM @lane WHERE parked = k LIMIT 10) w);
-END $$;
+-- The routes on which somebody may go on after jobs of these lanes have left, which held these keys of limits. Without
+-- a lock, so it may be too many.
+CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE sql STABLE SET enable_nestloop = on AS $$
+  SELECT ARRAY(SELECT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL
+    UNION SELECT w.route FROM unnest(p_limits) k CROSS JOIN LATERAL (SELECT route FROM @lane WHERE parked = k LIMIT 10) w)
+$$;
 `;

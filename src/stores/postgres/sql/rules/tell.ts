@@ -35,20 +35,14 @@ interface SharedStep {
   readonly counted?: (jobs: string) => string;
   /** Behind each id in v_ids stands its note, and itemEnd between two of them. */
   readonly isNoted?: boolean;
-  /** Of jobs that are alike but for a condition. */
+  /** Of jobs that are alike but for the extra value of the first ones. */
   readonly differs?: Difference;
 }
 
 interface Difference {
-  /** Over g, a row of these lists. */
-  readonly where: string;
-  readonly lists: Readonly<Record<string, string>>;
-  /** The extra value of those for which it holds. */
-  readonly extra: string;
-  /** There are none of them. */
-  readonly unless: string;
-  /** So many of v_ids are those for which it holds, and stand first; null where they may stand anywhere. */
+  /** So many of v_ids, the first ones, have the extra value. */
   readonly first: string;
+  readonly extra: string;
 }
 
 /**
@@ -60,34 +54,28 @@ export const tellSet = (step: SharedStep): string => {
   const { from, to, extra = "''", counted = (jobs: string) => jobs, isNoted = false, differs } = step;
   const kind = isNoted ? `${step.kind} || '${notedMark}'` : step.kind;
   const [ids, between] = isNoted ? [`replace(v_ids, ${itemEnd}, ${fieldEnd})`, itemEnd] : ["v_ids", fieldEnd];
-  const [seqs, seq, isOther, value] =
-    differs === undefined
-      ? ["", "", "", extra]
-      : [
-          `, ${Object.values(differs.lists).join(", ")}`,
-          `, ${Object.keys(differs.lists).join(", ")}`,
-          `, ${differs.where} AS is_other`,
-          `CASE WHEN is_other THEN ${differs.extra} ELSE ${extra} END`,
-        ];
   const alike = (own: string, jobs: string): string =>
     `concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${own}, ${jobs})`;
   const part = (places: string): string =>
     `array_to_string((string_to_array(v_ids, ${between}))[${places}], ${fieldEnd})`;
+  const isFirst = differs === undefined ? "false" : `o <= ${differs.first}`;
+  const value = differs === undefined ? extra : `CASE WHEN is_first THEN ${differs.extra} ELSE ${extra} END`;
   const told =
     differs === undefined
       ? `v_events := ${alike(extra, ids)};`
-      : `IF ${differs.unless} THEN v_events := ${alike(extra, ids)};
+      : `IF ${differs.first} = 0 THEN v_events := ${alike(extra, ids)};
+        ELSIF ${differs.first} = v_count THEN v_events := ${alike(differs.extra, ids)};
         ELSE v_events := ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd} || ${alike(extra, part(`${differs.first} + 1:`))};
         END IF;`;
   return `
-      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1${differs === undefined ? "" : ` AND (${differs.unless} OR ${differs.first} IS NOT NULL)`} THEN
+      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
         ${told}
         INSERT INTO @tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
       ELSE
         WITH grouped AS (
-          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, count(*) AS jobs,
-            string_agg(g.id, ${fieldEnd}) AS ids${isOther}
-          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between})${seqs}) g(route, rev, attempt, id${seq}) GROUP BY 1, 2, 3${differs === undefined ? "" : ", 6"}),
+          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, ${isFirst} AS is_first, count(*) AS jobs,
+            string_agg(g.id, ${fieldEnd}) AS ids
+          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between})) WITH ORDINALITY g(route, rev, attempt, id, o) GROUP BY 1, 2, 3, 4),
         counted AS (
           INSERT INTO @tally SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
             UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)

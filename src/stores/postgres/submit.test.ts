@@ -1,6 +1,4 @@
-/**
- * Jobs of one plan differ in their ids and inputs alone, so a submit looks at the first of them for everything else.
- */
+/** Each job of a submit keeps its own fields, and those that it shares with the other jobs of its plan. */
 import { expect, test } from "vitest";
 import { aJob } from "../../../test/support/builders.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";

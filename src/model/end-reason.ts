@@ -1,0 +1,58 @@
+/**
+ * Why a job ended without success: every reason that Millrace itself gives. They are stable, because people filter dead
+ * letters by them. A cancelled job has the words of the person who cancelled it, if there were any.
+ *
+ * The page docs/reference/end-reasons.md is made from this catalogue.
+ */
+import type { TerminalState } from "./job-state.ts";
+
+interface Entry<State extends TerminalState> {
+  readonly state: State;
+  /** One sentence for people. */
+  readonly meaning: string;
+}
+
+function entry<State extends TerminalState>(state: State, meaning: string): Entry<State> {
+  return { state, meaning };
+}
+
+export const endReasons = {
+  "retries-exhausted": entry("failed", "The last of its attempts failed or timed out."),
+  unrecoverable: entry("failed", "The handler threw `Unrecoverable`."),
+  "not-retryable": entry(
+    "failed",
+    "The handler failed with an error that the job's `retryIf` does not retry.",
+  ),
+  "invalid-input": entry("failed", "The input does not match the schema of the handler, or cannot be read."),
+  "invalid-result": entry("failed", "The handler's result does not match the schema, or cannot be stored."),
+  "record-unreadable": entry("failed", "A part of the job's stored record cannot be read."),
+  "crash-loop": entry(
+    "failed",
+    "It lost its lease in its last attempt too: its worker crashed or stood still.",
+  ),
+  "throttles-exhausted": entry("failed", "It was throttled more often than the limit allows."),
+  "no-handler": entry("failed", "No worker of its queue could run it for as long as `noHandlerGrace`."),
+  "node-failed": entry("failed", "Of a flow: one of its nodes failed or expired."),
+  "no-list": entry("failed", "Of a map: what it was to map over is no list."),
+  "too-many-failed": entry("failed", "Of a map or a group: more of its jobs failed than it tolerates."),
+  "nobody-won": entry("failed", "Of a race: too few of its jobs completed."),
+  deadline: entry("expired", "It did not end before its `deadline`."),
+  "time-to-live": entry("expired", "It waited longer than its `ttl`."),
+  unreachable: entry("skipped", "What it waited for can no longer happen."),
+  "not-needed": entry(
+    "cancelled",
+    "Its flow was decided without it: a race was won, or another node failed.",
+  ),
+  "next-tick": entry(
+    "cancelled",
+    "The next tick of its schedule came, and the overlap is `cancel-previous`.",
+  ),
+  "caller-gave-up": entry("cancelled", "`mill.call` stopped waiting for it."),
+  asked: entry("cancelled", "Somebody cancelled it without a reason."),
+  "flow-closed": entry("cancelled", "It was to add nodes to a flow that had ended or was being cancelled."),
+} as const satisfies Record<string, Entry<TerminalState>>;
+
+/** Of a job that ended in one of these states. */
+export type EndReason<State extends TerminalState = TerminalState> = {
+  [Reason in keyof typeof endReasons]: (typeof endReasons)[Reason]["state"] extends State ? Reason : never;
+}[keyof typeof endReasons];
