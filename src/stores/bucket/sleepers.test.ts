@@ -15,6 +15,7 @@ import { logName, logPrefix, markName, markPrefix, markBytes } from "./layout.ts
 import type { Mark } from "./layout.ts";
 import { ObjectsError } from "./objects/objects.ts";
 import type { Objects } from "./objects/objects.ts";
+import { Replica } from "./replica.ts";
 import { defaultTuning } from "./tuning.ts";
 
 let folder: string;
@@ -145,8 +146,9 @@ test("calls in a long outage are refused before they change anything, and those 
 
 test("a whole record of another log is found by the chain, and named", async () => {
   const buckets = await Promise.all(
-    [1, 2].map(async () => {
+    [0, 1000].map(async (laterMs) => {
       const world = aBucketWorld(folder);
+      await world.advance(laterMs);
       const store = await world.open();
       await world.submit(store, 10);
       await store.close();
@@ -155,7 +157,11 @@ test("a whole record of another log is found by the chain, and named", async () 
   );
   const [one, other] = buckets.map((world) => world.bucket.open()) as [Objects, Objects];
   await one.put(logName(6), (await other.get(logName(6))) as Uint8Array, false);
-  await expect(Replica.restore(one, { path: join(folder, "chained.db"), pageSize: 4096 })).resolves.toBeDefined();
+  const restoring = Replica.restore(one, { path: join(folder, "chained.db"), pageSize: 4096 });
+  await expect(restoring).rejects.toMatchObject({
+    code: "store-corrupt",
+    message: expect.stringContaining(logName(6)) as string,
+  });
 });
 
 test("a clean-up removes nothing once another writer has made a mark, also if it had listed what it would remove", async () => {
