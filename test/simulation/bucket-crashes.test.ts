@@ -25,7 +25,14 @@ import { SimProcess } from "./sim-process.ts";
 
 const { MILLRACE_CRASHES: wanted } = process.env;
 const sampled = 40;
-const tuning = { sleptMs: 600_000, graceMs: 60_000, cleanUpEveryMs: 0, recordsMin: 4, closeRecords: 2 };
+const tuning = {
+  sleptMs: 600_000,
+  graceMs: 60_000,
+  cleanUpEveryMs: 0,
+  recordsMin: 4,
+  apartMs: 0,
+  closeRecords: 2,
+};
 const latencyUs = 100;
 
 let folder: string;

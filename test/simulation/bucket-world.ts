@@ -60,7 +60,14 @@ export interface BucketWorldOptions {
   readonly clock: { readonly offsetMs: number };
 }
 
-const tuning = { sleptMs: 3000, graceMs: 20_000, cleanUpEveryMs: 1000, recordsMin: 40, closeRecords: 20 };
+const tuning = {
+  sleptMs: 3000,
+  graceMs: 20_000,
+  cleanUpEveryMs: 1000,
+  recordsMin: 40,
+  apartMs: 500,
+  closeRecords: 20,
+};
 const callTimeoutMs = 5000;
 const claimsPerLook = 8;
 const hangUs = 600_000_000;

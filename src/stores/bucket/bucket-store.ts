@@ -18,7 +18,7 @@ import { makeCacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
 import { noteOf, untilFree } from "./held.ts";
 import type { WhenHeld } from "./held.ts";
-import { damaged, headFrom, headName, layoutVersion, headBytes } from "./layout.ts";
+import { damaged, headFrom, headName, isPassed, layoutVersion, headBytes } from "./layout.ts";
 import type { Head } from "./layout.ts";
 import { findHole } from "./history.ts";
 import { LogWriter } from "./log-writer.ts";
@@ -67,6 +67,9 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     const head = await readHead(objects, platform);
     replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
     await untilFree(replica, whenHeld, platform);
+    // One that stood by and slept while the log was removed behind it can only begin again.
+    if ((await isPassed(objects, replica.n + 1)) && (await replica.catchUp()) === 0)
+      await replica.restoreAgain();
     refuseNewer(replica);
     const hole = await findHole(objects, replica);
     if (hole !== null) throw damaged(hole.object, hole.problem);

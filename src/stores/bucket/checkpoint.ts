@@ -25,7 +25,6 @@ const checkpointBytes = 128 * 2 ** 20;
  */
 const recordsMax = 10_000;
 const recordsPerChunk = 4;
-const apartMs = 60_000;
 /** After a failure the next try comes after that many records more, not with every commit. */
 const retryRecords = 100;
 /** Each is compressed by a thread, which takes a core from the event loop for some milliseconds. */
@@ -89,7 +88,7 @@ export class Checkpoints {
     if (this.#running !== null || this.#isClosed || n < this.#retryFrom) return;
     const records = n - (this.#last?.from ?? 0);
     const { platform, tuning } = this.#options;
-    const isApart = platform.monotonicUs() - this.#beganUs >= apartMs * 1000;
+    const isApart = platform.monotonicUs() - this.#beganUs >= tuning.apartMs * 1000;
     const isLong = isApart && records >= Math.max(tuning.recordsMin, recordsPerChunk * this.#changed.size);
     if (isLong || records >= recordsMax || this.#bytes >= checkpointBytes)
       this.#options.platform.defer(() => void this.run());

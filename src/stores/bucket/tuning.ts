@@ -10,8 +10,9 @@ export interface BucketTuning {
   readonly graceMs: number;
   /** A clean-up costs a LIST for each thousand objects, so it does not follow every checkpoint. */
   readonly cleanUpEveryMs: number;
-  /** A checkpoint comes after at least so many records. */
+  /** A checkpoint comes after at least so many records, and so long after the one before, unless the log is very long. */
   readonly recordsMin: number;
+  readonly apartMs: number;
   /** At the close a mark is worth its requests if the next opener would have to read more than this. */
   readonly closeRecords: number;
 }
@@ -21,5 +22,6 @@ export const defaultTuning: BucketTuning = {
   graceMs: 60 * 60_000,
   cleanUpEveryMs: 10 * 60_000,
   recordsMin: 1000,
+  apartMs: 60_000,
   closeRecords: 100,
 };
