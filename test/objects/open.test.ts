@@ -113,11 +113,18 @@ test("a folder whose URL ends with a slash is the same folder", async () => {
 test("missing buckets, wrong keys and missing credentials are errors with codes of their own, and without secrets", async () => {
   const server = await openS3Server();
   const platform = s3Environment(server);
-  const failure = async (url: string, on: Platform, options: MillraceOptions = {}): Promise<MillraceError> =>
-    openMillraceOn(on, url, { ...silent, ...options }).then(
-      () => expect.fail("it opened"),
-      (error: unknown) => error as MillraceError,
+  const failure = async (
+    url: string,
+    on: Platform,
+    options: MillraceOptions = {},
+  ): Promise<MillraceError> => {
+    const opening = openMillraceOn(on, url, { ...silent, ...options });
+    const error: unknown = await opening.then(
+      () => null,
+      (thrown: unknown) => thrown,
     );
+    return error as MillraceError;
+  };
   expect(await failure("s3://nobodys", platform)).toMatchObject({ code: "store-missing" });
   expect(await failure("s3://jobs", clientPlatform({ AWS_ENDPOINT_URL: server.url }))).toMatchObject({
     code: "store-denied",
