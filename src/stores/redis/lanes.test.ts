@@ -263,6 +263,45 @@ test("a raised limit opens more keys than one call can, by the claims that come"
   expect(await redis.admin.exists(keyOf("waits"), keyOf("opens"))).toBe(0);
 });
 
+test("a heavy job keeps lighter ones of other lanes waiting only while it is the first of its lane", async () => {
+  const weighed = (id: string, weight: number, given: Partial<NewJob> = {}): NewJob => {
+    const use = writeKeyUse({ key: keyedGate("l:slack", "k"), weight, cap: null });
+    return aJob({ id, laneKey: `lane ${id}`, laneGates: [use], ...given });
+  };
+  await store.putGates([aGate("l:slack", { perKey: { cap: 3, rate: null } })]);
+  await submit(weighed("holder", 2));
+  expect(await claim()).toEqual(["holder"]);
+  for (const [at, goes] of [finish("cancelled"), schedule(1000)].entries()) {
+    await submit(weighed(`heavy ${at}`, 2), weighed(`light ${at}`, 1), weighed(`other ${at}`, 1));
+    expect(await auditAll(store)).toEqual({});
+    expect(await claim()).toEqual([]);
+    await submit(weighed(`late ${at}`, 1));
+    expect(await claim()).toEqual([]);
+    await store.changeIf([aChange(`heavy ${at}`, ["ready"], goes)]);
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes: [route], max: 10 }] }));
+    expect(jobs.map(({ id }) => id)).toEqual([`light ${at}`]);
+    await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+    expect(await claim(1)).toEqual([`other ${at}`]);
+    await store.changeIf([aChange(`other ${at}`, ["running"], finish("cancelled"))]);
+    expect(await claim()).toEqual([`late ${at}`]);
+    await store.changeIf([aChange(`late ${at}`, ["running"], finish("cancelled"))]);
+  }
+});
+
+test("a lane that waits for a heavy job which a hand took away goes on after the audit", async () => {
+  const use = (weight: number): string => writeKeyUse({ key: keyedGate("l:slack", "k"), weight, cap: null });
+  await store.putGates([aGate("l:slack", { perKey: { cap: 3, rate: null } })]);
+  await submit(aJob({ id: "holder", laneKey: "h", laneGates: [use(2)] }));
+  expect(await claim()).toEqual(["holder"]);
+  await submit(aJob({ id: "heavy", laneKey: "a", laneGates: [use(2)] }));
+  await submit(aJob({ id: "light", laneKey: "b", laneGates: [use(1)] }));
+  expect(await claim()).toEqual([]);
+  await redis.admin.hset(keyOf("spec"), "a2", "garbage");
+  await claim();
+  await auditAll(store);
+  expect(await claim()).toEqual(["light"]);
+});
+
 test("lanes and what keys hold are there again after the library was lost", async () => {
   const slack = "l:slack";
   const keyed = (id: string): NewJob =>
