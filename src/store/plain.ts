@@ -51,27 +51,6 @@ function hasNeitherLaneNorFlow(job: NewJob): boolean {
   );
 }
 
-/**
- * Whether two plain jobs differ in their ids and inputs alone, so that the store writes and tells what they share once.
- * Of lists and times it is asked whether they are the very same ones: jobs of one plan share them.
- */
-export function areAlikeJobs(one: NewJob, other: NewJob): boolean {
-  return (
-    one.name === other.name &&
-    one.queue === other.queue &&
-    one.policy === other.policy &&
-    one.meta === other.meta &&
-    one.tags === other.tags &&
-    one.due === other.due &&
-    one.rankBase === other.rankBase &&
-    one.rankSlope === other.rankSlope &&
-    one.deadline === other.deadline &&
-    one.ttlMs === other.ttlMs &&
-    one.gates === other.gates &&
-    one.caps === other.caps
-  );
-}
-
 /** The same, whichever lane it stands in: for a store that lets jobs join their lanes as a set. */
 export function isPlainButForLane(job: NewJob): boolean {
   return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideLane);
