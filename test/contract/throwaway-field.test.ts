@@ -81,7 +81,7 @@ describe.each(stores)("%s", (_, open) => {
 
   test("keeps a common field of each job apart from its neighbours", async () => {
     const store = await open(createHeldPlatform());
-    const labels = ["x", null, "y", "y", "y", null, null, "x"];
+    const labels = [null, "x", "y", "y", "y", null, null, "x"];
     // As jobs of one plan share it: they differ in their labels alone.
     const due = { inMs: 0 };
     const jobs = Array.from({ length: 40 }, (_, at) => ({
