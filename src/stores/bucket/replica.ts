@@ -79,7 +79,7 @@ export class Replica {
   /** Applies what has come since. @returns how many records that were. */
   async catchUp(until: number | null = null): Promise<number> {
     const before = this.n;
-    // Most looks find nothing or one record, and an open some few. A long tail is read ahead, after one more round trip.
+    // Most looks find nothing or one record, and an open some few; a long tail is read ahead.
     for (let ahead = 1; ; ahead = Math.min(4 * ahead, getsAhead)) {
       const room = until === null ? ahead : Math.min(ahead, until - this.n);
       const gets = Array.from({ length: room }, (_, at) => this.#objects.get(logName(this.n + 1 + at)));
