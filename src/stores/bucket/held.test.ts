@@ -125,7 +125,7 @@ test("a standby outlives an outage of the storage and does not take its own deaf
 });
 
 test("a writer that slept hands out no job and renews no lease before it knows that the bucket is still its own", async () => {
-  const { process, openWriter, open, time, pass } = useBucket();
+  const { process, openWriter, open, pass } = useBucket();
   const platform = process(1);
   const old = await openWriter(platform);
   const { jobs } = await pass(old.claim(aClaim()));

@@ -108,8 +108,8 @@ export class LogWriter implements Landing {
     this.digest = options.digest;
     this.#landedAt = this.#clocks();
     this.#carefulUntilUs = this.#landedAt.monotonicUs + (options.isAfterCrash ? carefulMs * 1000 : 0);
-    this.#takePages();
-    this.#putWithin(keepAliveMs);
+    // The tables, at least the epoch: a view should find them soon.
+    this.#putWithin(this.#takePages() ? lazyMs : keepAliveMs);
   }
 
   get isFenced(): boolean {

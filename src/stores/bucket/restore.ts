@@ -7,7 +7,7 @@
  * is made from up to that record is copied to `kept/<n>/` before, as a bucket of its own.
  */
 import { closeSync, existsSync, fsyncSync, openSync, readSync, renameSync, rmSync } from "node:fs";
-import { dirname, join, sep } from "node:path";
+import { dirname, sep } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { crc32, zstdCompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
