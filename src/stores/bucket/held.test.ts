@@ -223,3 +223,70 @@ test("a view tells what the writer is doing, by what it hears and by the process
   expect(await writerOf(view)).toBe("closed");
   await pass(Promise.all([view.close(), early.close()]));
 });
+
+test("a clock that jumps by an hour, forth and back, of the writer or of a newcomer, costs nothing", async () => {
+  const { process, openWriter, open, pass, time } = useBucket();
+  const [platform, other] = [process(1), process(2)];
+  const writer = await openWriter(platform);
+  for (const [at, skewMs] of [3_600_000, -3_600_000, 0].entries()) {
+    platform.skewMs = skewMs;
+    await pass(writer.submit([{ jobs: [aJob({ id: `jump-${at}` })] }]));
+    other.skewMs = -skewMs;
+    await expect(open(other)).rejects.toMatchObject({ code: "store-held" });
+  }
+  await time.advance(60 * secondUs);
+  await pass(writer.submit([{ jobs: [aJob({ id: "last" })] }]));
+  await pass(writer.close());
+  const next = await open(other);
+  const ids = ["jump-0", "jump-1", "jump-2", "last"];
+  expect(await pass(next.readJobs(ids))).not.toContain(null);
+  await pass(next.close());
+});
+
+test("a storage that ignores the condition of a put is refused by its name", async () => {
+  const { bucket, process, open } = useBucket();
+  const own = bucket.open();
+  const objects: Objects = {
+    put: (name, bytes) => own.put(name, bytes, false),
+    get: (name) => own.get(name),
+    list: (prefix, after) => own.list(prefix, after),
+    remove: (names) => own.remove(names),
+    close: () => own.close(),
+  };
+  await expect(open(process(1), { objects })).rejects.toMatchObject({
+    code: "durability-refused",
+    message: expect.stringMatching(/ignores the condition/) as unknown,
+  });
+});
+
+test("a put that hangs gives its callers up after their time, and answers those that come after it", async () => {
+  const { bucket, process, openWriter, pass, time } = useBucket();
+  const objects = faultyObjects(bucket.open());
+  const writer = await openWriter(process(1), { objects, callTimeoutMs: 5000 });
+  objects.state = "hung";
+  const before = time.now;
+  await expect(pass(writer.submit([{ jobs: [aJob({ id: "hung" })] }]))).rejects.toMatchObject({
+    code: "outcome-unknown",
+  });
+  expect(time.now - before).toBe(5000);
+  objects.heal();
+  await pass(writer.submit([{ jobs: [aJob({ id: "next" })] }]));
+  expect(await pass(writer.readJobs(["hung", "next"]))).not.toContain(null);
+  await pass(writer.close());
+});
+
+test("a job that kills its process at once is counted from the second start on: its claim has landed", async () => {
+  const { bucket, process, openWriter, open, pass } = useBucket();
+  const first = faultyObjects(bucket.open());
+  const writer = await openWriter(process(1), { objects: first });
+  await pass(writer.claim(aClaim()));
+  first.state = "hung";
+  const second = faultyObjects(bucket.open());
+  const next = await open(process(2), { objects: second, whenHeld: "take" });
+  const { jobs } = await pass(next.claim(aClaim({ leaseMs: 60_000 })));
+  expect(jobs).toMatchObject([{ id: "of-1", attempt: 1 }]);
+  second.state = "hung";
+  const third = await open(process(3), { whenHeld: "take" });
+  expect(await pass(third.readJobs(["of-1"]))).toMatchObject([{ state: "running", attempt: 1 }]);
+  await pass(third.close());
+});
