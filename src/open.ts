@@ -6,6 +6,8 @@ import { Millrace } from "./client/millrace.ts";
 import { readMillraceOptions } from "./client/millrace-options.ts";
 import type { MillraceOptions, StoreOptions } from "./client/millrace-options.ts";
 import { Engine } from "./engine/engine.ts";
+import { silentLogger } from "./engine/logger.ts";
+import type { Logger } from "./engine/logger.ts";
 import { durationMs } from "./model/duration.ts";
 import type { Duration } from "./model/duration.ts";
 import { MillraceError, notYetSupported } from "./model/error.ts";
@@ -31,7 +33,7 @@ export async function openMillraceOn(
   options: MillraceOptions,
 ): Promise<Millrace> {
   const { settings, duties, log, store: storeOptions } = readMillraceOptions(platform, options);
-  const store = await openStore(platform, url, storeOptions);
+  const store = await openStore(platform, url, storeOptions, log);
   const engine = new Engine(store, platform, settings, log);
   try {
     if (engine.retention.isUndeclared) await engine.retention.learn();
@@ -56,6 +58,7 @@ export async function openStore(
   platform: Platform,
   given: string,
   givenOptions: StoreOptions = {},
+  log: Logger = silentLogger,
 ): Promise<Store> {
   if (typeof given !== "string" || given === "") {
     throw new MillraceError("unknown-store", 'A store is named by a URL such as "sqlite:./jobs.db".');
@@ -99,7 +102,7 @@ export async function openStore(
   }
   if (isBucketUrl(url)) {
     onlyFor("bucket", options, "bucket");
-    return openBucket(platform, url, options);
+    return openBucket(platform, url, options, log);
   }
   if (later.includes(scheme)) throw notYetSupported(`A store of the scheme ${scheme}:`);
   throw new MillraceError(
@@ -108,10 +111,23 @@ export async function openStore(
   );
 }
 
-async function openBucket(platform: Platform, url: string, options: StoreOptions): Promise<Store> {
+async function openBucket(
+  platform: Platform,
+  url: string,
+  options: StoreOptions,
+  log: Logger,
+): Promise<Store> {
   if (options.durability === "relaxed")
     throw new MillraceError("durability-refused", "A bucket is always strict; leave durability out.");
-  const { view = false, whenHeld, cacheFolder, callTimeout, prices } = options.bucket ?? {};
+  const { view = false, whenHeld, signal, cacheFolder, callTimeout, prices } = options.bucket ?? {};
+  const timeout = callTimeoutOf(callTimeout, "bucket");
+  const ofWriters = Object.entries({ whenHeld, signal, callTimeout }).find(
+    ([, value]) => value !== undefined,
+  );
+  if (view && ofWriters !== undefined) {
+    const sentence = `open: bucket.${ofWriters[0]} is of a process that writes, and a view does not; leave one of the two out.`;
+    throw new MillraceError("invalid-option", sentence);
+  }
   const { openBucketView } = await import("./stores/bucket/bucket-view.ts");
   const { openBucketStore } = await import("./stores/bucket/bucket-store.ts");
   const objects = await openBucketObjects(platform, url, options);
@@ -121,13 +137,14 @@ async function openBucket(platform: Platform, url: string, options: StoreOptions
     ...(cacheFolder === undefined ? {} : { cacheFolder }),
     ...(prices === undefined ? {} : { prices }),
   };
-  return view
-    ? openBucketView(given)
-    : openBucketStore({
-        ...given,
-        ...callTimeoutOf(callTimeout, "bucket"),
-        ...(whenHeld === undefined ? {} : { whenHeld }),
-      });
+  if (view) return openBucketView(given);
+  return openBucketStore({
+    ...given,
+    ...timeout,
+    ...(whenHeld === undefined ? {} : { whenHeld }),
+    ...(signal === undefined ? {} : { signal }),
+    onWaiting: (sentence) => log.warn(sentence),
+  });
 }
 
 /** The objects of a bucket by its URL, also for commands that work on them instead of the store. */

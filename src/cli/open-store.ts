@@ -9,6 +9,7 @@ import { MillraceError } from "../model/error.ts";
 import { openMillraceOn, sqlitePath, urlInNamespace } from "../open.ts";
 import { isBucketUrl } from "../stores/bucket/bucket-url.ts";
 import type { Call } from "./command.ts";
+import { escapeText } from "./escape.ts";
 import { readStoreVersion } from "./store-version.ts";
 
 export function storeUrl({ options, terminal }: Call): string {
@@ -53,7 +54,7 @@ export function shownUrl(url: string): string {
  * A command must never push aside the process that writes to a bucket, so it looks at a view of it unless it is told to
  * take it over.
  */
-function bucketOptions({ options }: Call, url: string): MillraceOptions {
+export function bucketOptions({ options }: Call, url: string): Pick<MillraceOptions, "bucket"> {
   if (!isBucketUrl(url)) return {};
   return { bucket: options.has("take") ? { whenHeld: "take" } : { view: true } };
 }
@@ -67,6 +68,10 @@ export async function withMillrace<Answer>(
 ): Promise<Answer> {
   const mill = await openMillraceOn(call.platform, url, { ...bucketOptions(call, url), ...options });
   try {
+    if (isBucketUrl(url) && !call.wantsJson) {
+      const { view } = await mill.describe();
+      if (view !== undefined) call.terminal.writeErr(`millrace: ${escapeText(view.sentence)}\n`);
+    }
     return await use(mill);
   } finally {
     await mill.close();

@@ -64,14 +64,15 @@ export interface StoreOptions {
     replicas?: number;
   };
   /**
-   * A bucket: what to do if another process writes to it (stand by and take over when it is gone, the default; take it
-   * over at once; refuse), or a read-only view of it; the folder for the local copy; how long a call may take; what a
-   * request costs, and a GiB in a month. Where the storage is: its endpoint, its region, whether the bucket is named in
-   * the path; a function that gives the credentials, which the environment has otherwise; or four verbs of your own
-   * over objects, for the URL `bucket:`.
+   * A bucket: what to do if another process writes to it (refuse, the default; stand by and take over when it is gone;
+   * take it over at once), what ends the wait for it, or a read-only view of it; the folder for the local copy; how
+   * long a call may take; what a request costs, and a GiB in a month. Where the storage is: its endpoint, its region,
+   * whether the bucket is named in the path; a function that gives the credentials, which the environment has otherwise;
+   * or four verbs of your own over objects, for the URL `bucket:`.
    */
   bucket?: {
     whenHeld?: "take" | "wait" | "refuse";
+    signal?: AbortSignal;
     view?: boolean;
     cacheFolder?: string;
     callTimeout?: Duration;
@@ -175,7 +176,7 @@ const dayMs = 86_400_000;
 const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeout"] as const;
 const redisOptions = ["client", "prefix", "allowEviction", "callTimeout", "partitions", "replicas"] as const;
 const bucketOptions = [
-  ...["whenHeld", "view", "cacheFolder", "callTimeout", "prices"],
+  ...["whenHeld", "signal", "view", "cacheFolder", "callTimeout", "prices"],
   ...["endpoint", "region", "pathStyle", "credentials", "objects"],
 ];
 
@@ -252,14 +253,15 @@ function checkBucket(bucket: NonNullable<StoreOptions["bucket"]>): void {
   checkOptions(bucket, "open: bucket", bucketOptions);
   if (bucket.prices !== undefined)
     checkOptions(bucket.prices, "open: bucket.prices", ["put", "get", "list", "remove", "gib"]);
-  const { view, endpoint, region, pathStyle, credentials, objects } = bucket;
+  const { view, signal, cacheFolder, endpoint, region, pathStyle, credentials, objects } = bucket;
   const wrong = (sentence: string): MillraceError =>
     new MillraceError("invalid-option", `open: bucket.${sentence}`);
   for (const [name, value] of Object.entries({ view, pathStyle }))
     if (value !== undefined) checkBoolean(value, `open: bucket.${name}`);
-  for (const [name, value] of Object.entries({ endpoint, region }))
+  for (const [name, value] of Object.entries({ cacheFolder, endpoint, region }))
     if (value !== undefined && (typeof value !== "string" || value === ""))
       throw wrong(`${name} must be a text.`);
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrong("signal must be an AbortSignal.");
   if (credentials !== undefined && typeof credentials !== "function")
     throw wrong("credentials must be a function.");
   const verbs = ["put", "get", "list", "remove", "close"] as const;

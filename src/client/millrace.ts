@@ -256,6 +256,7 @@ export class Millrace implements Enqueuer {
   /** Starts a worker in this process, and the background duties with the first one. */
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
+    this.#checkNoView("work");
     const settings = readWorkerOptions(this.#engine, options);
     const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
     // No job of theirs may run before the store knows its limits.
@@ -284,6 +285,7 @@ export class Millrace implements Enqueuer {
   /** Runs the background duties in this process without a worker. */
   startDuties(): void {
     this.#checkOpen();
+    this.#checkNoView("startDuties");
     if (this.#dutiesRunning) return;
     this.#dutiesRunning = true;
     this.#supervisor.start();
@@ -358,6 +360,12 @@ export class Millrace implements Enqueuer {
     if (isClosed) await closing;
     else log.warn("the store did not close in time; its connections end with the process");
     return { notStopped: { handlers, duties, store: !isClosed } };
+  }
+
+  #checkNoView(what: string): void {
+    if (this.#engine.store.isView !== true) return;
+    const sentence = `${what}: this is a view of the store, on which no worker and no duty can run. Open the store without view: true.`;
+    throw new MillraceError("store-read-only", sentence);
   }
 
   #checkOpen(): void {

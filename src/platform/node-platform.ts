@@ -1,10 +1,10 @@
 /** The platform of a real process on Node.js. */
 import { getRandomValues } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { availableParallelism, hostname, tmpdir } from "node:os";
 import { constants, zstdCompress, zstdCompressSync } from "node:zlib";
 import type { Platform, Timer } from "./platform.ts";
 import { resolveHost } from "./guarded-post.ts";
+import { isProcessRunning, processKey, readBootId } from "./process-key.ts";
 
 /** Node fires longer timers at once, so a longer wait is made of several timers. */
 const timerMaxMs = 2 ** 31 - 1;
@@ -39,7 +39,8 @@ export const nodePlatform: Platform = {
   readEnv: (name) => process.env[name]?.trim() || undefined,
   resolveHost,
   memoryBytes: () => process.memoryUsage.rss(),
-  isProcessAlive,
+  processKey,
+  isProcessRunning,
   temporaryFolder: tmpdir(),
   processId: process.pid,
   hostName: hostname(),
@@ -73,24 +74,6 @@ function onTermination(run: () => void): () => void {
   process.on("SIGTERM", once);
   process.on("SIGINT", once);
   return remove;
-}
-
-function isProcessAlive(id: number): boolean {
-  try {
-    process.kill(id, 0);
-    return true;
-  } catch (error) {
-    // It is there, and belongs to somebody else.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-function readBootId(): string | null {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch {
-    return null;
-  }
 }
 
 export const cpuCount: number = availableParallelism();

@@ -33,8 +33,10 @@ export interface Platform {
   resolveHost(name: string): Promise<readonly string[]>;
   /** What this process takes of the machine's memory. */
   memoryBytes(): number;
-  /** Whether this machine has a process of this number. */
-  isProcessAlive(id: number): boolean;
+  /** Names this process for good, for others on this machine; null where that cannot be known. */
+  processKey(): string | null;
+  /** Whether the process of that key runs; null where nobody here can tell. */
+  isProcessRunning(key: string): boolean | null;
   /** Where the system keeps temporary files. */
   readonly temporaryFolder: string;
   readonly processId: number;

@@ -86,6 +86,8 @@ import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
+  /** Only reads are answered: no worker and no duty can run on it. */
+  readonly isView?: true;
   /** The store works beside this process: the next claim goes out before the jobs of the last one are run. */
   readonly claimsAhead?: boolean;
   /**
@@ -209,6 +211,8 @@ export interface StoreDescription {
    * By how much the store's clock is ahead of the machine's: a clock that was set back goes on at the machine's pace.
    */
   readonly aheadMs?: number;
+  /** Of a view only: how far it is behind, and whether anybody writes. */
+  readonly view?: StoreView;
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];
   /** Only of a store in object storage: what this process has asked of it since it opened the store. */
@@ -230,6 +234,17 @@ export interface StoreRequests {
   readonly amplification: number | null;
   /** Of the requests, in the currency of the store's prices. */
   readonly cost: number;
+}
+
+export interface StoreView {
+  /** How long ago the view looked: what was acknowledged before then it shows. */
+  readonly lagMs: number;
+  /** Of the newest record, by the writer's clock. A living writer puts one every 10 s. */
+  readonly recordAgeMs: number;
+  /** Closed: in good order. Gone: its process is no more. Silent: nothing was heard of it for 15 s. */
+  readonly writer: "writing" | "silent" | "gone" | "closed";
+  /** The same for people. */
+  readonly sentence: string;
 }
 
 export interface ReadyHead {

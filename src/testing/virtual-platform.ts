@@ -48,7 +48,8 @@ export function createVirtualPlatform(options: VirtualPlatformOptions = {}): Vir
     // Nothing here leads out of the test.
     resolveHost: () => Promise.resolve([]),
     memoryBytes: () => 0,
-    isProcessAlive: () => true,
+    processKey: () => null,
+    isProcessRunning: () => null,
     temporaryFolder: nodePlatform.temporaryFolder,
     processId: options.processId ?? 1,
     hostName: "virtual",

@@ -9,8 +9,7 @@
  *
  * On a store that works beside this process the next claim goes out as soon as one has come in that left a pool hungry,
  * before its jobs are run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs;
- * the renewal looks for them. Where a gate held jobs back that opens by its own clock, the next claim goes out when it
- * does.
+ * the renewal looks for them. Where a gate held jobs back that opens by its own clock, the next claim goes out then.
  */
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";
@@ -56,6 +55,8 @@ export interface ClaimerOptions {
   readonly beat: Beat;
   /** Told of each queue of which a claim has brought jobs, and when, by the store's clock. */
   readonly claimed: (queue: string, at: number) => void;
+  /** Another process has taken the store over: no claim will ever be answered again. */
+  readonly lost: (error: MillraceError) => void;
 }
 
 /** One offer of a claim: the part of a pool's slots that one kind of its routes may fill. */
@@ -325,6 +326,7 @@ export class Claimer {
     for (const { pool } of asked) this.#routes.wake(pool);
     if (mayHaveHappened(error)) this.#options.renewal.findLost();
     if (this.#isStopped) return;
+    if (isMillraceError(error, "store-fenced")) return this.#options.lost(error);
     const inMs = this.#backoff.retry(() => this.consider());
     this.#trouble.say({ inMs: Math.round(inMs), error });
   }

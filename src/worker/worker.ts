@@ -14,6 +14,7 @@ import type { LeaseBook } from "../engine/lease-book.ts";
 import { settlesWithin } from "../engine/race.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
+import type { MillraceError } from "../model/error.ts";
 import { checkOptions } from "../model/option.ts";
 import type { WorkerOrder } from "../engine/worker-bell.ts";
 import type { WorkerMode } from "../engine/worker-notice.ts";
@@ -40,6 +41,8 @@ import type { WorkerSettings } from "./worker-settings.ts";
 export interface StopReport {
   /** Handlers that ignored the abort: their jobs went back, but their code still runs. */
   readonly notStopped: number;
+  /** Why the worker stopped by itself: another process took the store over. */
+  readonly lost?: MillraceError;
 }
 
 /** A worker as its user sees it. */
@@ -90,6 +93,7 @@ export class JobWorker implements Worker {
   #mode: WorkerMode = "working";
   #stopping: Promise<StopReport> | null = null;
   #whenQuiet: (() => void) | null = null;
+  #lost: MillraceError | null = null;
 
   constructor(
     engine: Engine,
@@ -150,6 +154,7 @@ export class JobWorker implements Worker {
       claimed: (queue, at) => {
         if (settings.isAnnounced) this.#emptyQueues.claimed(queue, at);
       },
+      lost: (error) => this.#storeLost(error),
     });
     this.#emptyQueues = new EmptyQueues(
       engine,
@@ -250,6 +255,17 @@ export class JobWorker implements Worker {
   }
 
   /** No more jobs; then the running ones get their grace, are aborted, and in the end abandoned. */
+  /** What its handlers do can never be settled, so they are aborted at once. */
+  #storeLost(error: MillraceError): void {
+    if (this.#stopping !== null) return;
+    this.#lost = error;
+    this.#engine.log.error("this worker stops, because another process has taken the store over", {
+      worker: this.id,
+      error,
+    });
+    void this.stop({ grace: 0 });
+  }
+
   async #stop(graceMs: number): Promise<StopReport> {
     const { platform, records } = this.#engine;
     const { abortGraceMs } = this.#settings;
@@ -277,7 +293,7 @@ export class JobWorker implements Worker {
     if (this.#leaveFleet !== null) await settlesWithin(platform, this.#leaveFleet(), abortGraceMs);
     for (const leave of this.#leave) leave();
     this.#shared.stopped(this);
-    return { notStopped: this.running };
+    return { notStopped: this.running, ...(this.#lost === null ? {} : { lost: this.#lost }) };
   }
 
   /** @returns true once every lease is settled, false when the time is over first. */

@@ -5,6 +5,8 @@ export interface ChaosInput {
   readonly number: number;
   /** How long the handler works. */
   readonly ms: number;
+  /** Ends when its signal fires. */
+  readonly heeds?: boolean;
   /**
    * The process of this name stops itself there, all of it, so that nothing of it can notice a lost lease; somebody
    * sends it SIGCONT.

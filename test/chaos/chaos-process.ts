@@ -18,7 +18,8 @@ import type { ChaosInput } from "./chaos-jobs.ts";
 import { nowUs, recordStore, say, saying } from "./recorded-store.ts";
 
 export interface ChaosOptions {
-  readonly role: "worker" | "producer";
+  /** Both: where one process does all that writes. */
+  readonly role: "worker" | "producer" | "both";
   readonly name: string;
   readonly url: string;
   /** The store's own options. */
@@ -39,7 +40,8 @@ const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
 const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
 const store = recordStore(await openStore(nodePlatform, options.url, options.store));
 const mill = new Millrace(new Engine(store, nodePlatform, read.settings, read.log), read.duties);
-await (options.role === "worker" ? runWorker() : runProducer());
+if (options.role !== "producer") await runWorker();
+if (options.role !== "worker") await runProducer();
 
 async function runWorker(): Promise<void> {
   const worker = await mill.work([handler(work, run), handler(follow, runFollow)], {
@@ -65,10 +67,11 @@ function log(context: JobContext, effect: Pick<Effect, "kind" | "how" | "wasAbor
 }
 
 async function run(context: JobContext<ChaosInput>): Promise<string> {
-  const { ms, freezes, kills, failures = 0, hasFollow, number } = context.input;
+  const { ms, heeds, freezes, kills, failures = 0, hasFollow, number } = context.input;
   log(context, { kind: "began" });
   if (kills !== undefined) process.kill(process.pid, "SIGKILL");
   if (freezes === options.name) process.kill(process.pid, "SIGSTOP");
+  else if (heeds === true) await sleep(ms, null, { signal: context.signal }).catch(() => undefined);
   else await sleep(ms);
   const isFailing = context.attempt <= failures;
   if (!isFailing && hasFollow === true) context.enqueue(follow, { parent: context.id });
@@ -86,7 +89,7 @@ async function runFollow(context: JobContext): Promise<null> {
 
 /** Ids are numbers, so what a killed producer may or may not have enqueued is enqueued again by the next one. */
 async function runProducer(): Promise<void> {
-  say({ line: "ready" });
+  if (options.role === "producer") say({ line: "ready" });
   for (let number = options.from; number <= options.to; number++) {
     const random = createSeededRandom(`job ${number}`);
     const input = options.input ?? {
@@ -107,5 +110,5 @@ async function runProducer(): Promise<void> {
     }).catch(() => undefined);
     await sleep(options.everyMs);
   }
-  await mill.close();
+  if (options.role === "producer") await mill.close();
 }

@@ -18,10 +18,11 @@ export interface ChaosPlace {
 
 export class ChaosRun {
   readonly supervisor = new Supervisor();
-  readonly #place: ChaosPlace;
+  readonly #place: { readonly url: string; readonly store: Store | null };
   readonly #leaseMs: number;
 
-  constructor(place: ChaosPlace, leaseMs: number) {
+  /** @param place without a store where only `start` and `evidenceOf` are used. */
+  constructor(place: { readonly url: string; readonly store: Store | null }, leaseMs: number) {
     this.#place = place;
     this.#leaseMs = leaseMs;
   }
@@ -33,7 +34,7 @@ export class ChaosRun {
   }
 
   async isDrained(): Promise<boolean> {
-    const { store } = this.#place;
+    const store = this.#place.store as Store;
     const tallies = await store.tallyJobs();
     // A partition that does not answer is not counted.
     if ((store.missing?.() ?? []).length > 0) return false;
@@ -43,7 +44,12 @@ export class ChaosRun {
   /** Stops the workers in good order and takes the evidence. */
   async finish(isFaultFree: boolean): Promise<Evidence> {
     await this.supervisor.stopAll();
-    const snapshot = await takeSnapshot(this.#place.store, createSeededRandom("pages"));
+    return this.evidenceOf(this.#place.store as Store, isFaultFree);
+  }
+
+  /** @param store that looks; all processes have ended. */
+  async evidenceOf(store: Store, isFaultFree: boolean): Promise<Evidence> {
+    const snapshot = await takeSnapshot(store, createSeededRandom("pages"));
     const stops = this.supervisor.processes.flatMap(({ name, stopped }): Operation[] => {
       if (stopped === null) return [];
       const { owner, atUs, notStopped } = stopped;

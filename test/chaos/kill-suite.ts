@@ -171,7 +171,7 @@ export function describeKills(subject: KillSubject): void {
 }
 
 /** The next producer begins with what the last one could not be sure of. */
-function firstUnknown({ operations }: ChaosProcess): number {
+export function firstUnknown({ operations }: ChaosProcess): number {
   const numbers = operations.flatMap((each) =>
     each.kind === "enqueue"
       ? [

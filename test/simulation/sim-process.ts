@@ -60,7 +60,8 @@ export class SimProcess {
       resolveHost: () => Promise.resolve([]),
       memoryBytes: () => 0,
       // Its host is its own: nobody can ask for its processes.
-      isProcessAlive: () => true,
+      processKey: () => null,
+      isProcessRunning: () => null,
       temporaryFolder: nodePlatform.temporaryFolder,
       hostName: name,
     };

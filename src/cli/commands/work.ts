@@ -3,7 +3,8 @@
  * stop`. The first SIGTERM or SIGINT stops it gracefully (no new claims, running handlers finish, the rest goes back);
  * a second one ends the process at once, and leases expire by themselves.
  */
-import type { Handler, Millrace, MillraceOptions, WorkerOptions } from "../../index.ts";
+import type { Handler, Millrace, WorkerOptions } from "../../index.ts";
+import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
 import { storeOption } from "../command.ts";
@@ -47,11 +48,12 @@ export const work: Command = {
     const handlers = await loadHandlers(words[0] as string);
     const say = (text: string): void => (wantsJson ? terminal.writeErr(text) : terminal.writeOut(text));
     const lines = options.has("quiet") ? null : workLines(say, () => platform.now());
-    const run = async (mill: Millrace): Promise<number> => {
-      const told = whenTold(platform);
+    const run = async (mill: Millrace, told = whenTold(platform)): Promise<number> => {
       const worker = await mill.work(handlers, workerOptions);
       say(`millrace: worker ${escapeText(worker.id)} runs ${describeHandlers(handlers)}; Ctrl-C stops it\n`);
-      await Promise.race([told, worker.stopped]);
+      const ended = await Promise.race([told, worker.stopped]);
+      // A supervisor starts it again, and it stands by.
+      if (ended?.lost !== undefined) throw ended.lost;
       terminal.writeErr(
         "millrace: stopping when the running handlers have ended; a second signal ends it at once\n",
       );
@@ -63,8 +65,19 @@ export const work: Command = {
       return notStopped === 0 ? 0 : 1;
     };
     // A worker stands by while another process writes to a bucket.
-    const waiting: MillraceOptions = isBucketUrl(url) && !options.has("take") ? { bucket: {} } : {};
-    return withMillrace(call, url, run, { ...waiting, ...lines });
+    if (!isBucketUrl(url)) return withMillrace(call, url, (mill) => run(mill), { ...lines });
+    const told = whenTold(platform);
+    const ends = new AbortController();
+    void told.then(() => ends.abort());
+    const bucket = { whenHeld: options.has("take") ? "take" : "wait", signal: ends.signal } as const;
+    try {
+      return await withMillrace(call, url, (mill) => run(mill, told), { bucket, ...lines });
+    } catch (error) {
+      if (!isMillraceError(error, "aborted") || !ends.signal.aborted) throw error;
+      if (wantsJson) terminal.writeOut(`${toJson({ worker: null, notStopped: 0 })}\n`);
+      else say("millrace: stopped while it stood by\n");
+      return 0;
+    }
   },
 };
 

@@ -5,8 +5,6 @@
  *  bucket-store ─► sqlite-store ─► commit ─► wal-tail ─► log-writer ─► objects (put if absent)
  *               └► replica (mark, chunks, log) ─► held ─► take-over      └► checkpoint (chunks, mark)
  */
-import { rmSync } from "node:fs";
-import { join } from "node:path";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store } from "../../store/store.ts";
@@ -14,7 +12,8 @@ import { readSchemaVersion } from "../sqlite/migrate.ts";
 import { openDatabase } from "../sqlite/open-file.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
 import { bucketError } from "./bucket-errors.ts";
-import { makeCacheFolder } from "./cache-folder.ts";
+import { cacheError, makeCacheFolder } from "./cache-folder.ts";
+import type { CacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
 import { noteOf, untilFree } from "./held.ts";
 import type { WhenHeld } from "./held.ts";
@@ -38,8 +37,11 @@ import { WalTail } from "./wal-tail.ts";
 export interface BucketOptions {
   readonly objects: Objects;
   readonly platform: Platform;
-  /** What to do if another process writes to the bucket; "wait" unless said otherwise. */
+  /** What to do if another process writes to the bucket; "refuse" unless said otherwise. */
   readonly whenHeld?: WhenHeld;
+  /** Ends the waiting for another process. */
+  readonly signal?: AbortSignal;
+  readonly onWaiting?: (sentence: string) => void;
   /** The folder for the local copy; the system's folder for temporary files unless said otherwise. */
   readonly cacheFolder?: string;
   /** How long a call waits for the bucket before its outcome is reported as unknown. */
@@ -57,16 +59,18 @@ const pageSize = 4096;
 const defaultCallTimeoutMs = 30_000;
 
 export async function openBucketStore(options: BucketOptions): Promise<Store> {
-  const { platform, whenHeld = "wait", callTimeoutMs = defaultCallTimeoutMs } = options;
+  const { platform, whenHeld = "refuse", callTimeoutMs = defaultCallTimeoutMs } = options;
   const prices = readPrices(options.prices, "open: bucket.prices");
   const counted = new CountedObjects(options.objects);
   const objects = retrying(counted, platform);
-  const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
+  let folder: CacheFolder | null = null;
   let replica: Replica | null = null;
   try {
+    // A newer layout is refused before anything is made.
     const head = await readHead(objects, platform);
-    replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize: head.pageSize });
-    await untilFree(replica, whenHeld, platform);
+    folder = makeCacheFolder(options.cacheFolder ?? null, platform);
+    replica = await Replica.restore(objects, { path: folder.path, pageSize: head.pageSize });
+    await untilFree(replica, { whenHeld, signal: options.signal, onWaiting: options.onWaiting }, platform);
     // One that stood by and slept while the log was removed behind it can only begin again.
     if ((await isPassed(objects, replica.n + 1)) && (await replica.catchUp()) === 0)
       await replica.restoreAgain();
@@ -77,24 +81,27 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
       id: Buffer.from(platform.randomBytes(16)).toString("hex"),
       note: noteOf(platform),
     };
+    const isAfterCrash = !replica.isFree;
     const epoch = await takeOver(objects, replica, writer, platform);
     return await openWriter(
       { ...options, objects, counted, prices, callTimeoutMs },
-      { folder, replica, writer, epoch },
+      { folder, replica, writer, epoch, isAfterCrash },
     );
   } catch (error) {
     replica?.close();
-    rmSync(folder, { recursive: true, force: true });
+    folder?.remove();
     await objects.close();
-    throw bucketError(error, "did-not-happen");
+    const { temporaryFolder } = platform;
+    throw cacheError(options.cacheFolder ?? temporaryFolder, bucketError(error, "did-not-happen"));
   }
 }
 
 interface Opened {
-  readonly folder: string;
+  readonly folder: CacheFolder;
   readonly replica: Replica;
   readonly writer: Writer;
   readonly epoch: number;
+  readonly isAfterCrash: boolean;
 }
 
 interface WriterOptions extends BucketOptions {
@@ -105,7 +112,7 @@ interface WriterOptions extends BucketOptions {
 
 async function openWriter(
   options: WriterOptions,
-  { folder, replica, writer, epoch }: Opened,
+  { folder, replica, writer, epoch, isAfterCrash }: Opened,
 ): Promise<Store> {
   const { objects, counted, prices, platform, callTimeoutMs } = options;
   const opened: { log?: LogWriter; tail?: WalTail } = {};
@@ -122,7 +129,7 @@ async function openWriter(
         opened.tail = new WalTail(database, replica.path);
         opened.log = new LogWriter({
           // It waits in a way of its own: callers are answered while its put is tried again.
-          ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
+          ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs, isAfterCrash },
           ...{ n: replica.n, digest: replica.digest, sleptMs: tuning.sleptMs, witness: options.witness },
           onPages: (pages) => checkpoints.notePages(pages),
           onRecord: (n) => checkpoints.noteRecord(n),
@@ -139,7 +146,7 @@ async function openWriter(
     } finally {
       tail().close();
       replica.close();
-      rmSync(folder, { recursive: true, force: true });
+      folder.remove();
       await objects.close();
     }
   };

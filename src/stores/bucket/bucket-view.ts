@@ -2,23 +2,25 @@
  * A bucket as another process may look at it: a copy that follows the log and is never written. It fences nobody. What
  * it shows is as old as its last look, at most a second while somebody asks, and the description says so.
  */
-import { rmSync } from "node:fs";
-import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import { openStoreClock } from "../../store/store-clock.ts";
-import type { Store, StoreDescription, StoreRequests } from "../../store/store.ts";
+import type { Store, StoreDescription, StoreRequests, StoreView } from "../../store/store.ts";
+import type { Bell } from "../sqlite/bell.ts";
 import { closeSession, commitCalls, isRead, openSession } from "../sqlite/commit.ts";
 import type { Call, CallOutcome, CommitOutcome, Session } from "../sqlite/commit.ts";
 import { openExecutor } from "../sqlite/executor.ts";
 import { readMeta, readSchemaVersion } from "../sqlite/migrate.ts";
-import { openDatabase } from "../sqlite/open-file.ts";
+import { openWatch } from "../sqlite/watch.ts";
 import { bucketError } from "./bucket-errors.ts";
-import { makeCacheFolder } from "./cache-folder.ts";
-import { readNote } from "./held.ts";
+import { cacheError, makeCacheFolder } from "./cache-folder.ts";
+import type { CacheFolder } from "./cache-folder.ts";
+import { Follower, isWriterRunning, writerName } from "./held.ts";
 import { headFrom, headName } from "./layout.ts";
-import { keepAliveMs } from "./log-writer.ts";
+import { silentMs } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
 import { retrying } from "./objects/retrying.ts";
@@ -33,36 +35,45 @@ export interface BucketViewOptions {
   readonly prices?: Partial<BucketPrices>;
 }
 
+interface Heard {
+  atUs: number | null;
+  sinceUs: number;
+}
+
 const lookMs = 1000;
 const busyTimeoutMs = 10_000;
 
 export async function openBucketView(options: BucketViewOptions): Promise<Store> {
-  const { platform } = options;
+  const { platform, cacheFolder } = options;
   const prices = readPrices(options.prices, "open: bucket.prices");
   const counted = new CountedObjects(options.objects);
   const objects = retrying(counted, platform);
-  const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
-  const removeAll = async (): Promise<void> => {
-    rmSync(folder, { recursive: true, force: true });
-    await objects.close();
-  };
+  let folder: CacheFolder | null = null;
   let replica: Replica | null = null;
   try {
     const head = await objects.get(headName);
     if (head === null) throw missing();
     const { pageSize } = headFrom(head);
-    replica = await Replica.restore(objects, { path: join(folder, "store.db"), pageSize });
+    folder = makeCacheFolder(cacheFolder ?? null, platform);
+    replica = await Replica.restore(objects, { path: folder.path, pageSize });
     if (replica.pageCount === 0) throw missing();
+    const removeAll = async (): Promise<void> => {
+      folder?.remove();
+      await objects.close();
+    };
     return viewOf(replica, platform, { requests: () => requestsOf(counted.counts, prices), removeAll });
   } catch (error) {
     replica?.close();
-    await removeAll();
-    throw bucketError(error, "did-not-happen");
+    folder?.remove();
+    await objects.close();
+    const { temporaryFolder } = platform;
+    throw cacheError(cacheFolder ?? temporaryFolder, bucketError(error, "did-not-happen"));
   }
 }
 
 function missing(): MillraceError {
-  const sentence = "This bucket holds no store yet. Start a worker on it first, or correct the URL.";
+  const sentence =
+    "This bucket holds no store yet. Start a worker on it first, make one with millrace migrate, or correct the URL.";
   return new MillraceError("store-missing", sentence);
 }
 
@@ -75,25 +86,41 @@ function viewOf(
   }: { readonly requests: () => StoreRequests; readonly removeAll: () => Promise<void> },
 ): Store {
   const clock = openStoreClock(platform);
+  const follower = new Follower(replica, platform);
   let session = openCopy(replica);
-  let lookedUs = platform.monotonicUs();
+  /** What the session has read: its pages are of this record. */
+  let shown = replica.n;
+  const schemaVersion = readSchemaVersion(session.database, replica.path);
+  /** When a record was last seen to come, and since when that can be told. */
+  const heard: Heard = { atUs: null, sinceUs: platform.monotonicUs() };
   const look = async (): Promise<void> => {
-    if (platform.monotonicUs() - lookedUs < lookMs * 1000) return;
-    lookedUs = platform.monotonicUs();
-    const before = session;
-    if ((await replica.catchUp()) === 0) return;
-    // The connection does not see what was written past it: a new one does.
-    session = openCopy(replica);
-    closeSession(before);
+    if (follower.sinceLookMs < lookMs) return;
+    const isLate = follower.sinceLookMs > silentMs;
+    try {
+      const isNew = await follower.look();
+      const nowUs = platform.monotonicUs();
+      if (isLate) heard.sinceUs = nowUs;
+      if (isNew) heard.atUs = isLate ? null : nowUs;
+    } catch (error) {
+      throw cacheError(replica.path, bucketError(error, "did-not-happen"));
+    } finally {
+      // Also after a look that failed halfway. A connection does not see what was written past it.
+      if (shown !== replica.n) {
+        closeSession(session);
+        session = openCopy(replica);
+        shown = replica.n;
+      }
+    }
   };
   const run = async (calls: readonly Call[], machineNow: number): Promise<CommitOutcome> => {
     await look();
-    const reads = calls.filter(({ operation }) => isRead(operation));
+    const reads = calls.filter(({ operation }) => isRead(operation)).map(withoutVersion);
     const done = commitCalls(session, reads, machineNow);
-    const outcomes = calls.map((call): CallOutcome =>
-      isRead(call.operation)
-        ? (done.outcomes[reads.indexOf(call)] as CallOutcome)
-        : { kind: "error", error: readOnly(call.operation) },
+    let read = 0;
+    const outcomes = calls.map(({ operation }): CallOutcome =>
+      isRead(operation)
+        ? (done.outcomes[read++] as CallOutcome)
+        : { kind: "error", error: readOnly(operation) },
     );
     return { ...done, outcomes };
   };
@@ -102,12 +129,27 @@ function viewOf(
     ...{ platform, clock, path: replica.path, busyTimeoutMs },
     onCommitted: () => undefined,
   });
+  const watch = openWatch({ platform, clock, bell: slowBell, executor: () => executor });
   const call = (operation: Call["operation"], request: unknown = null) =>
     executor.call(operation, request) as Promise<never>;
   const operation =
     (name: Call["operation"]) =>
     (request?: unknown): Promise<never> =>
       call(name, request);
+  const describeView = (): StoreView => {
+    const ageMs = Math.max(0, platform.now() - replica.writerAt);
+    const writer = stateOf(replica, platform, heard);
+    const sentences = {
+      closed: "No process writes to it.",
+      gone: `${capital(writerName(replica))} wrote to it and is gone.`,
+      writing: `${capital(writerName(replica))} writes to it.`,
+      silent: `${capital(writerName(replica))} wrote to it and has fallen silent.`,
+    };
+    const lagMs = Math.round(follower.sinceLookMs);
+    const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+    const sentence = `A view of the bucket as it was ${seconds(lagMs)} ago; its last record is ${seconds(ageMs)} old. ${sentences[writer]}`;
+    return { lagMs, recordAgeMs: Math.round(ageMs), writer, sentence };
+  };
   return {
     async describe(): Promise<StoreDescription> {
       const now: number = await call("readNow");
@@ -117,12 +159,14 @@ function viewOf(
         acknowledged: "This is a view of the bucket: it acknowledges nothing.",
         epoch: replica.epoch,
         now,
-        schemaVersion: readSchemaVersion(session.database, replica.path),
+        schemaVersion,
         capabilities: { transactions: false, processes: "one" },
-        warnings: [stateOf(replica, platform)],
+        view: describeView(),
+        warnings: [],
         requests: requests(),
       };
     },
+    isView: true,
     submit: operation("submit"),
     claim: operation("claim"),
     settleIfLeased: operation("settleIfLeased"),
@@ -148,11 +192,12 @@ function viewOf(
     removeAside: operation("removeAside"),
     readHeads: operation("readHeads"),
     ...laterOperations,
-    watch: () => () => undefined,
+    watch: (listener) => watch.add(listener),
     inTransaction() {
       throw readOnly("inTransaction");
     },
     async close() {
+      watch.close();
       await executor.close();
       replica.close();
       await removeAll();
@@ -160,27 +205,47 @@ function viewOf(
   };
 }
 
+/** Nothing wakes the look of a view, and it wakes nobody. */
+const slowBell: Bell = {
+  ring: () => undefined,
+  ringAfter: () => undefined,
+  listen: () => null,
+  close: () => undefined,
+};
+
+/** SQLite's number of the version begins anew with each connection, so it would hide news. */
+function withoutVersion(call: Call): Call {
+  if (call.operation !== "readNews") return call;
+  return { ...call, request: { ...(call.request as object), version: null } };
+}
+
+/** Without locks and without a write-ahead log: nobody writes to the file by way of SQLite. */
 function openCopy(replica: Replica): Session {
   const { path } = replica;
-  const database = openDatabase({ path, durability: "strict", lockSleepMs: 0 });
+  const url = pathToFileURL(path);
+  url.searchParams.set("immutable", "1");
+  const database = new DatabaseSync(url, { readOnly: true, enableForeignKeyConstraints: false });
   readSchemaVersion(database, path);
   const epoch = Number(readMeta(database, "epoch") ?? 1);
   return openSession(database, { path, epoch, opener: null, identity: null });
 }
 
 function readOnly(operation: string): MillraceError {
-  const sentence = `A view of a bucket can only be read, so ${operation} was refused. Ask the process that writes to it, or open it with whenHeld: "take".`;
+  const sentence = `A view of a bucket can only be read, so ${operation} was refused. Make the change through the process that writes to the bucket, or take it over: whenHeld: "take" (on the command line --take).`;
   return new MillraceError("store-read-only", sentence);
 }
 
-/** How old the view is, and whether a writer lives, as far as the log tells. */
-function stateOf(replica: Replica, platform: Platform): string {
-  const ageMs = Math.max(0, platform.now() - replica.writerAt);
-  const age = `Its last record is ${Math.round(ageMs / 1000)} s old`;
-  const note = readNote(replica);
-  if (replica.isFree || note === null)
-    return `This is a view of the bucket. ${age}; no process writes to it.`;
-  const who = `process ${note.pid} on ${note.host}`;
-  const state = ageMs <= 1.5 * keepAliveMs ? `${who} writes to it` : `${who} has fallen silent`;
-  return `This is a view of the bucket. ${age}; ${state}.`;
+/**
+ * A process of this machine can be asked for. Of another one the log tells: by when records came, or, as long as it
+ * has not been watched for that long, by the writer's clock.
+ */
+function stateOf(replica: Replica, platform: Platform, { atUs, sinceUs }: Heard): StoreView["writer"] {
+  if (replica.isFree) return "closed";
+  if (isWriterRunning(replica, platform) === false) return "gone";
+  const agoMs = (us: number): number => (platform.monotonicUs() - us) / 1000;
+  if (atUs !== null) return agoMs(atUs) <= silentMs ? "writing" : "silent";
+  const isOld = agoMs(sinceUs) > silentMs || platform.now() - replica.writerAt > silentMs;
+  return isOld ? "silent" : "writing";
 }
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

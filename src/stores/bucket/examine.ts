@@ -9,10 +9,11 @@
 import { crc32 } from "node:zlib";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { readNote, silentMs } from "./held.ts";
+import { readNote } from "./held.ts";
 import { eachName, eachRecord, findHole, listRecords, readHead, readMarks } from "./history.ts";
 import type { FoundMark } from "./history.ts";
 import { chunkName, chunkOf, chunkPrefix, headBytes, headName, keptPrefix, logName } from "./layout.ts";
+import { silentMs } from "./log-writer.ts";
 import type { Mark } from "./layout.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { RequestCounts } from "./objects/counted.ts";

@@ -25,6 +25,13 @@ import { waitsOf } from "./who-waits.ts";
 
 /** A writer that lives puts a record at least this often, so that others can tell. */
 export const keepAliveMs = 10_000;
+/** After that others take the writer for dead. */
+export const silentMs = 1.5 * keepAliveMs;
+/**
+ * A job that kills its process at once does so before its claim has landed, so that nobody would count its attempts.
+ * So after a writer that died claims wait for their own commit for so long.
+ */
+const carefulMs = 60_000;
 /** Commits that nobody waits for, but that changed jobs. */
 const lazyMs = 1000;
 /** How long the bucket may fail before new calls are refused. */
@@ -44,6 +51,8 @@ export interface LogWriterOptions {
   readonly digest: string;
   readonly callTimeoutMs: number;
   readonly sleptMs: number;
+  /** The writer before this one did not close. */
+  readonly isAfterCrash: boolean;
   /** Told of the pages of each commit, before they are put. */
   readonly onPages: (pages: ReadonlyMap<number, Uint8Array>) => void;
   /** Told of each record that has landed. */
@@ -82,8 +91,11 @@ export class LogWriter implements Landing {
   #waits: Wait[] = [];
   #isPutting = false;
   #timer: Timer | null = null;
+  /** Gives the waits up that have waited too long. */
+  #patience: Timer | null = null;
   #timerAtUs = Number.POSITIVE_INFINITY;
   #landedAt: { nowMs: number; monotonicUs: number };
+  readonly #carefulUntilUs: number;
   #trouble: { readonly sinceUs: number; error: ObjectsError } | null = null;
   /** Why nothing more is written: another writer, a local copy that cannot be read, or the close. */
   #ended: MillraceError | null = null;
@@ -95,8 +107,9 @@ export class LogWriter implements Landing {
     this.n = options.n;
     this.digest = options.digest;
     this.#landedAt = this.#clocks();
-    this.#takePages();
-    this.#putWithin(keepAliveMs);
+    this.#carefulUntilUs = this.#landedAt.monotonicUs + (options.isAfterCrash ? carefulMs * 1000 : 0);
+    // The tables, at least the epoch: a view should find them soon.
+    this.#putWithin(this.#takePages() ? lazyMs : keepAliveMs);
   }
 
   get isFenced(): boolean {
@@ -143,11 +156,11 @@ export class LogWriter implements Landing {
     return (call) => {
       const { operation } = calls[call] as Call;
       const waits = waitsOf[operation];
-      if (waits === "never") return null;
-      const position =
-        waits === "for-landing"
-          ? this.#taken
-          : this.#freedPosition((outcomes[call] as { answer: ClaimAnswer }).answer);
+      const isLanding = waits === "for-landing" || this.#isDoubtful(operation);
+      if (waits === "never" && !isLanding) return null;
+      const position = isLanding
+        ? this.#taken
+        : this.#freedPosition((outcomes[call] as { answer: ClaimAnswer }).answer);
       return position <= this.#landed ? null : this.whenLanded(position);
     };
   }
@@ -158,6 +171,7 @@ export class LogWriter implements Landing {
     if (position <= this.#landed) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#waits.push({ position, sinceUs: this.#options.platform.monotonicUs(), resolve, reject });
+      this.#giveUpLater();
       this.#put();
     });
   }
@@ -170,6 +184,13 @@ export class LogWriter implements Landing {
     const closed = new Promise<void>((resolve) => (this.#onClosed = resolve));
     this.#put();
     await closed;
+  }
+
+  /** After a pause somebody else may have the bucket, and no handler should begin or go on before that is known. */
+  #isDoubtful(operation: Call["operation"]): boolean {
+    if (operation !== "claim" && operation !== "extendIfLeased") return false;
+    if (this.#sinceLandedMs() > silentMs) return true;
+    return operation === "claim" && this.#options.platform.monotonicUs() < this.#carefulUntilUs;
   }
 
   #freedPosition({ jobs }: ClaimAnswer): number {
@@ -265,14 +286,13 @@ export class LogWriter implements Landing {
           if (Buffer.compare(there, bytes) !== 0) return "did-not-happen";
         }
         // A mark of somebody else: its own are of records before this one.
-        if (this.#hasSlept() && (await isPassed(objects, n))) return "unknown";
+        if (this.#sinceLandedMs() > this.#options.sleptMs && (await isPassed(objects, n))) return "unknown";
         this.#trouble = null;
         return "landed";
       } catch (error) {
         if (!(error instanceof ObjectsError)) throw error;
         this.#trouble ??= { sinceUs: platform.monotonicUs(), error };
         this.#trouble.error = error;
-        this.#giveUpWaits(error);
         if (this.#isClosing && this.#isTooLong(this.#trouble)) throw error;
         const delayMs = backoff.failed();
         await new Promise<void>((resolve) => void platform.setTimer(delayMs, resolve, true));
@@ -280,10 +300,9 @@ export class LogWriter implements Landing {
     }
   }
 
-  #hasSlept(): boolean {
+  #sinceLandedMs(): number {
     const { nowMs, monotonicUs } = this.#clocks();
-    const sinceMs = Math.max(nowMs - this.#landedAt.nowMs, (monotonicUs - this.#landedAt.monotonicUs) / 1000);
-    return sinceMs > this.#options.sleptMs;
+    return Math.max(nowMs - this.#landedAt.nowMs, (monotonicUs - this.#landedAt.monotonicUs) / 1000);
   }
 
   #land(position: number): void {
@@ -293,6 +312,20 @@ export class LogWriter implements Landing {
     const landed = this.#waits.filter((wait) => wait.position <= position);
     this.#waits = this.#waits.filter((wait) => wait.position > position);
     for (const { resolve } of landed) resolve();
+  }
+
+  /** A put may also hang without failing. */
+  #giveUpLater(): void {
+    const { platform, callTimeoutMs } = this.#options;
+    const [first] = this.#waits;
+    if (this.#patience !== null || first === undefined) return;
+    const leftMs = callTimeoutMs - (platform.monotonicUs() - first.sinceUs) / 1000;
+    const giveUp = (): void => {
+      this.#patience = null;
+      this.#giveUpWaits(this.#trouble?.error ?? new ObjectsError("unreachable", "a put has no answer yet"));
+      this.#giveUpLater();
+    };
+    this.#patience = platform.setTimer(Math.max(1, leftMs), giveUp, false);
   }
 
   /** Those who waited too long. What they wait for may still land. */

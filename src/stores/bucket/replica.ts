@@ -8,7 +8,7 @@
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { crc32, zstdDecompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
-import { chunkName, damaged, logName, markFrom, markPrefix, pagesPerChunk } from "./layout.ts";
+import { chunkName, damaged, isPassed, logName, markFrom, markPrefix, pagesPerChunk } from "./layout.ts";
 import type { Mark } from "./layout.ts";
 import { chainAfter, decodeRecord, noChain } from "./record.ts";
 import type { LogRecord } from "./record.ts";
@@ -93,6 +93,16 @@ export class Replica {
       }
       if (end >= 0 || room === 0) return this.n - before;
     }
+  }
+
+  /**
+   * Begins again from the newest mark if that one has passed what was applied: the next records may have been removed,
+   * so that the log seems to end here. @returns whether it did.
+   */
+  async renewIfPassed(): Promise<boolean> {
+    if (!(await isPassed(this.#objects, this.n + 1))) return false;
+    await this.restoreAgain();
+    return true;
   }
 
   close(): void {

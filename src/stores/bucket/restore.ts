@@ -7,7 +7,7 @@
  * is made from up to that record is copied to `kept/<n>/` before, as a bucket of its own.
  */
 import { closeSync, existsSync, fsyncSync, openSync, readSync, renameSync, rmSync } from "node:fs";
-import { dirname, join, sep } from "node:path";
+import { dirname, sep } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { crc32, zstdCompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
@@ -18,7 +18,7 @@ import { chunkLevel } from "./checkpoint.ts";
 import { buildStore, eachRecord, listRecords, readHead, readMarks } from "./history.ts";
 import { chunkName, headName, keptPrefix, logName, markBytes, markName, pagesPerChunk } from "./layout.ts";
 import type { Mark } from "./layout.ts";
-import { silentMs } from "./held.ts";
+import { silentMs } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
 import { bodyOf, encodeRecord, noChain } from "./record.ts";
 import type { RecordKind } from "./record.ts";
@@ -87,7 +87,7 @@ export async function restoreBucket(objects: Objects, options: RestoreOptions): 
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   let replica: Replica | null = null;
   try {
-    replica = await buildStore(objects, { path: join(folder, "store.db"), pageSize, until });
+    replica = await buildStore(objects, { path: folder.path, pageSize, until });
     if (!takes) await untilSilent(objects, replica.n, platform);
     const base = replica.mark;
     const first = (base?.from ?? 0) + 1;
@@ -113,7 +113,7 @@ export async function restoreBucket(objects: Objects, options: RestoreOptions): 
     return { n: replica.n, record, epoch, kept, dropped: record - 1 - replica.n };
   } finally {
     replica?.close();
-    rmSync(folder, { recursive: true, force: true });
+    folder.remove();
   }
 }
 

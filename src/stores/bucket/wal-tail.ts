@@ -7,6 +7,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
+import { resultName } from "../sqlite/errors.ts";
 
 const headerBytes = 32;
 const frameHeadBytes = 24;
@@ -86,9 +87,14 @@ export class WalTail {
     return pageCount === 0 ? null : { pages, pageCount };
   }
 
-  /** Cuts the log if it has grown long. */
+  /** Cuts the log if it has grown long. If the disk has no room for that, it stays until a later commit. */
   cutLong(): void {
-    if (this.#offset >= framesMax * (frameHeadBytes + this.pageSize)) this.cut();
+    if (this.#offset < framesMax * (frameHeadBytes + this.pageSize)) return;
+    try {
+      this.cut();
+    } catch (error) {
+      if (resultName(error) === null) throw error;
+    }
   }
 
   /**
