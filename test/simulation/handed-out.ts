@@ -52,8 +52,11 @@ export async function handedOutEarly(objects: Objects, path: string, answer: Cla
       "putGates",
       gates.map(({ key }) => aGate(key)),
     );
-    const offers = [{ routes: [...byNumber.keys()], max: 100_000 }];
-    const claimable = new Set(ask<ClaimAnswer>("claim", aClaim({ offers })).jobs.map(({ id }) => id));
+    const claimable = new Set<string>();
+    for (const route of new Set(answer.jobs.map((job) => job.route))) {
+      const offers = [{ routes: [route], max: 100_000 }];
+      for (const { id } of ask<ClaimAnswer>("claim", aClaim({ offers })).jobs) claimable.add(id);
+    }
     for (const [at, id] of ids.entries())
       if (typeof records[at]?.laneKey === "string" && !claimable.has(id))
         found.push(`${id} is not the first of its lane`);

@@ -94,7 +94,7 @@ export class Checkpoints {
       this.#options.platform.defer(() => void this.run());
   }
 
-  /** One at a time; a second caller gets the one that runs. None after the close: the file may be another one by then. */
+  /** One at a time; a second caller gets the one that runs. None begins after the close: its file may be gone. */
   run(): Promise<void> {
     if (this.#isClosed) return Promise.resolve();
     this.#running ??= this.#make()

@@ -9,9 +9,10 @@ import { aClaim, aJob } from "../../../test/support/builders.ts";
 import { findAll } from "../../../test/support/walk.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { settleLap } from "../../testing/virtual-time.ts";
+import type { Store } from "../../store/store.ts";
 import { openBucketStore } from "./bucket-store.ts";
 import { CleanUp } from "./clean-up.ts";
-import { logName, logPrefix, markName, markPrefix, markBytes } from "./layout.ts";
+import { chunkPrefix, logName, logPrefix, markName, markPrefix, markBytes } from "./layout.ts";
 import type { Mark } from "./layout.ts";
 import { ObjectsError } from "./objects/objects.ts";
 import type { Objects } from "./objects/objects.ts";
@@ -141,6 +142,37 @@ test("calls in a long outage are refused before they change anything, and those 
   // What was told to be unknown has landed after all.
   const [first, second] = await store.readJobs(["first", "second"]);
   expect([first?.id, second]).toEqual(["first", null]);
+  await store.close();
+});
+
+test("a checkpoint makes no mark before everything that may be in its chunks has landed", async () => {
+  const { bucket, platform } = aBucketWorld(folder);
+  const objects = bucket.open();
+  const released = Promise.withResolvers<void>();
+  let late: Promise<unknown> | null = null;
+  const store: Store = await openBucketStore({
+    ...{ platform, whenHeld: "take", cacheFolder: folder, tuning: { recordsMin: 5, apartMs: 0 } },
+    objects: {
+      ...awayIf(objects, () => false),
+      put: async (name, bytes, ifAbsent) => {
+        // What is committed while the chunks are put is in them, or may be.
+        if (name.startsWith(chunkPrefix)) late ??= store.submit([{ jobs: [aJob({ id: "late" })] }]);
+        else if (late !== null && name.startsWith(logPrefix)) await released.promise;
+        return objects.put(name, bytes, ifAbsent);
+      },
+    },
+  });
+  for (let job = 0; late === null; job++) {
+    await store.submit([{ jobs: [aJob({ id: `job-${job}` })] }]);
+    await settleLap();
+  }
+  for (let lap = 0; lap < 20; lap++) await settleLap();
+  expect(await namesOf(objects, markPrefix)).toEqual([]);
+  released.resolve();
+  await late;
+  await settleLap();
+  const marks = await namesOf(objects, markPrefix);
+  expect(marks.length).toBeGreaterThan(0);
   await store.close();
 });
 
