@@ -8,6 +8,8 @@ import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
 import { aJob } from "./builders.ts";
 
 export const hourMs = 60 * 60_000;
+/** Longer than any grace, also that of a writer that has just begun. */
+export const longMs = 40 * hourMs;
 
 export interface BucketWorld {
   readonly bucket: MemoryBucket;

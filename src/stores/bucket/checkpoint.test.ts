@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { aBucketWorld, hourMs } from "../../../test/support/bucket-jobs.ts";
+import { aBucketWorld, hourMs, longMs } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { until } from "../../../test/support/until.ts";
 import { aJob } from "../../../test/support/builders.ts";
@@ -35,7 +35,7 @@ test("processes that live for a moment leave a bounded bucket, though each of th
   const sizes: number[][] = [];
   for (let life = 0; life < 8; life++) {
     await oneLife(world, 110);
-    await world.advance(1.5 * hourMs);
+    await world.advance(longMs);
     sizes.push(
       await Promise.all(
         [logPrefix, chunkPrefix, markPrefix].map(async (prefix) => (await world.names(prefix)).length),
@@ -70,7 +70,7 @@ test("chunks whose mark never came are removed by a later writer", async () => {
   const strays = (await world.names(chunkPrefix)).filter((name) => !named.includes(name));
   expect(strays.length).toBeGreaterThan(0);
   for (let life = 0; life < 4; life++) {
-    await world.advance(1.5 * hourMs);
+    await world.advance(longMs);
     await oneLife(world, 110);
   }
   const left = await world.names(chunkPrefix);

@@ -26,6 +26,9 @@ import type { BucketTuning } from "./tuning.ts";
 /** As many as one request of S3 removes. Before each of them the marks are listed again. */
 const removesAtOnce = 1000;
 
+/** How many times the grace a writer waits that has just begun. */
+const youngWriterGraces = 24;
+
 export interface CleanUpOptions {
   readonly objects: Objects;
   readonly platform: Platform;
@@ -70,7 +73,10 @@ export class CleanUp {
   async #oldestToKeep(newest: Mark): Promise<Mark | null> {
     const { objects, platform, tuning } = this.#options;
     const elapsedMs = (platform.monotonicUs() - this.#begun.monotonicUs) / 1000;
-    const oldFrom = Math.min(platform.now(), this.#begun.nowMs + elapsedMs) - tuning.graceMs;
+    // The marks of earlier writers carry times of other clocks. A writer that sleeps looks for marks after `sleptMs`,
+    // so until twice that time has passed here, one hour by those clocks is not enough.
+    const graceMs = elapsedMs < 2 * tuning.sleptMs ? youngWriterGraces * tuning.graceMs : tuning.graceMs;
+    const oldFrom = Math.min(platform.now(), this.#begun.nowMs + elapsedMs) - graceMs;
     const times = new Map([[newest.through, newest.at]]);
     let past = 0;
     for (let after: string | null = null; ;) {

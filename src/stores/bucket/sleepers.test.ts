@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { aBucketWorld, hourMs, namesOf } from "../../../test/support/bucket-jobs.ts";
+import { aBucketWorld, hourMs, longMs, namesOf } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { aClaim, aJob } from "../../../test/support/builders.ts";
 import { findAll } from "../../../test/support/walk.ts";
@@ -44,7 +44,7 @@ async function othersLive(world: BucketWorld): Promise<void> {
     const store = await world.open();
     await world.submit(store, 110);
     await store.close();
-    await world.advance(1.5 * hourMs);
+    await world.advance(longMs);
   }
   const [first] = await world.names(logPrefix);
   expect(first! > logName(100)).toBe(true);

@@ -2,8 +2,9 @@
 
 export interface BucketTuning {
   /**
-   * After such a pause the slot may have been used and removed again, so that it no longer keeps this writer out. Much
-   * shorter than the grace.
+   * After such a pause the slot may have been used and removed again, so that it no longer keeps this writer out. Three
+   * keep-alives, so a writer that lives never looks; half of the time that a new writer lives before it removes
+   * anything young, so no wall clock is needed for it.
    */
   readonly sleptMs: number;
   /** How long objects stay after a newer mark made them needless. */
@@ -18,7 +19,7 @@ export interface BucketTuning {
 }
 
 export const defaultTuning: BucketTuning = {
-  sleptMs: 10 * 60_000,
+  sleptMs: 30_000,
   graceMs: 60 * 60_000,
   cleanUpEveryMs: 10 * 60_000,
   recordsMin: 1000,
