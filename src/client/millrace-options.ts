@@ -67,8 +67,8 @@ export interface StoreOptions {
    * A bucket: what to do if another process writes to it (refuse, the default; stand by and take over when it is gone;
    * take it over at once), what ends the wait for it, or a read-only view of it; the folder for the local copy; how
    * long a call may take; what a request costs, and a GiB in a month. Where the storage is: its endpoint, its region,
-   * whether the bucket is named in the path; a function that gives the credentials, which the environment has otherwise;
-   * or four verbs of your own over objects, for the URL `bucket:`.
+   * whether the bucket is named in the path; a function that gives the credentials, which the environment has
+   * otherwise; or four verbs of your own over objects, for the URL `bucket:`.
    */
   bucket?: {
     whenHeld?: "take" | "wait" | "refuse";

@@ -1,6 +1,6 @@
 /**
- * The disk of the local copy is full: calls are refused before the acknowledgement, and nothing that was acknowledged is
- * lost. MILLRACE_SMALL_DISK=/mnt/tmpfs does it on a real file system of 6 MB.
+ * The disk of the local copy is full: calls are refused before the acknowledgement, and nothing that was acknowledged
+ * is lost. MILLRACE_SMALL_DISK=/mnt/tmpfs does it on a real file system of 6 MB.
  */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
