@@ -80,6 +80,30 @@ test("a writer that slept until its slot was used and removed again acknowledges
   await heir.close();
 });
 
+test("a new writer whose clock is hours ahead leaves the slots of a writer that sleeps for a moment", async () => {
+  const world = aBucketWorld(folder);
+  const sleeper = aSleeper(world.platform);
+  const options = { objects: world.bucket.open(), whenHeld: "take", cacheFolder: folder } as const;
+  const store = await openBucketStore({ ...options, platform: sleeper.platform });
+  await world.submit(store, 5);
+  sleeper.sleep();
+  const records = await world.names(logPrefix);
+  for (let life = 0; life < 2; life++) {
+    const heir = await world.open();
+    await world.submit(heir, 110);
+    await heir.close();
+  }
+  const { platform } = world;
+  const ahead = { ...platform, now: () => platform.now() + 3 * hourMs };
+  const third = await openBucketStore({ ...options, objects: world.bucket.open(), platform: ahead });
+  await world.submit(third, 110);
+  await third.close();
+  expect((await world.names(logPrefix)).slice(0, records.length)).toEqual(records);
+  const late = store.submit([{ jobs: [aJob({ id: "late" })] }]);
+  await expect(late).rejects.toMatchObject({ code: "store-fenced", outcome: "did-not-happen" });
+  await store.close();
+});
+
 test("one that stood by and slept while the log was removed behind it begins with the store as it is now", async () => {
   const world = aBucketWorld(folder);
   const first = await world.open();
