@@ -83,7 +83,10 @@ export const cutByGates = `
             SELECT j.at, u.key, u.weight, u.permits, sum(u.weight) OVER (PARTITION BY u.key ORDER BY j.at) AS sum
             FROM unnest(v_seen) WITH ORDINALITY j(route, at) JOIN unnest(u_routes, u_keys, u_weights, u_permits) u(route, key, weight, permits) ON u.route = j.route)
           SELECT at, array_agg(key), array_agg(weight) INTO v_cut, v_refusing, v_weights FROM asked WHERE sum > permits GROUP BY at ORDER BY at LIMIT 1;
-          IF v_cut IS NOT NULL THEN v_places := v_places[:v_cut - 1]; END IF;
+          IF v_cut IS NOT NULL THEN
+            v_places := v_places[:v_cut - 1];
+            v_order := v_order[:v_cut - 1];
+          END IF;
         END IF;`;
 
 /** Tokens of the jobs that were leased. */
