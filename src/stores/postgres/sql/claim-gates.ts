@@ -1,8 +1,8 @@
 /**
  * Gates at a claim (rule R7, sql/rules/admit.ts): fragments of claim_v1, for calls one of whose routes has a gate that
  * was put. Before each look at the first jobs of routes comes a look at their gates. The jobs are cut before the first
- * one that a gate refuses; that gate is shut for the rest of the call, and the routes that need it leave the offer. So a
- * look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
+ * one that a gate refuses. That gate is shut for the rest of the call, and the routes that need it leave the offer. So
+ * a look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
  *
  * A route of which nothing is known at the beginning of the call leaves its offer too: its first job may be committed
  * between the look for gates and the look for jobs. Without any gate nobody has to know, because none can be added

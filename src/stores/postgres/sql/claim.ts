@@ -19,6 +19,7 @@ import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { typeOf, wholeInput } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
+import { postgresPaths } from "../paths.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { nextClock, timeNow } from "./call.ts";
 import {
@@ -37,6 +38,7 @@ import { lease, leasedValues } from "./rules/lease.ts";
 import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
 const { ready, running } = stateCodes;
+const [byLanes] = postgresPaths.claim;
 
 /** Lists of a batch: what a claim hands out of a job but the time of the claim, which is that of the batch. */
 export const listedFields = leasedFields.filter(
@@ -208,7 +210,7 @@ BEGIN
     v_floor := coalesce(p_floors[v_i], -9223372036854775808);${leaveUnknown}
     v_batch := NULL;
     IF v_laned IS NOT NULL THEN
-      v_is_laned := v_offer && v_laned;
+      v_is_laned := ${byLanes.takes.inStore};
       v_told := NULL;
       v_look := 0;
       v_deep := NULL;
