@@ -56,7 +56,7 @@ BEGIN
   ${setCommit}
   IF ${isDraining(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
   PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps AND gates = p_gates;
-  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps], ARRAY[p_gates::text], NULL); END IF;
+  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps], ARRAY[p_gates::text], NULL, NULL); END IF;
   INSERT INTO @waiting (${columnList})
     VALUES (${newRowSql(placed)});
   INSERT INTO @tally VALUES (p_route, v_state, 1);

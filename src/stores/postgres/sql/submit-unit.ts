@@ -134,7 +134,7 @@ BEGIN
   IF how IS NULL THEN RAISE EXCEPTION 'millrace: the id or key of % changes hands too fast', id USING ERRCODE = '40001'; END IF;
   IF j.input IS NULL THEN INSERT INTO @payload VALUES (j.seq, p_job->'given'->>'input'); END IF;
   PERFORM @add_tags_v1(j);
-  IF j.lane_key IS NOT NULL THEN INSERT INTO @lane_touch (lanes) VALUES (ARRAY[j.lane_key]); END IF;
+  IF j.lane_key IS NOT NULL THEN PERFORM @touch_lanes_v1(ARRAY[j.lane_key], ARRAY[j.route], NULL); END IF;
   INSERT INTO @tally VALUES (j.route, j.state, 1);
   events := @event_v1(${eventCodes.submitted}, j);
 END $$;
