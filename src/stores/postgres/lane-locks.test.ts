@@ -108,14 +108,13 @@ test("nor by the first jobs that ask for a limit, although claims may have begun
   expect(new Set(Object.values(await mostAtOnce()))).toEqual(new Set([1]));
 });
 
-test("groups of a queue keep their caps and their order, with arrivals ahead of the heads, whatever other queues do", async () => {
-  const total = 240;
-  const [groups, isDone] = [4, new Set<string>()];
-  const group = (queue: string, at: number): NewJob => {
-    const key = `g${at % groups}`;
+test("groups of a queue keep their caps, with arrivals ahead of the heads, whatever other queues do", async () => {
+  const [groups, rounds, isDone] = [40, 25, new Set<string>()];
+  const total = 2 * groups * rounds;
+  const group = (queue: string, key: string, at: number): NewJob => {
     const use = writeKeyUse({ key: keyedGate(groupGateKey(queue), key), weight: 1, cap: 1 });
     const fields = queue === "mail" ? { laneStep: null } : { laneStep: laneStepOf(1) };
-    const place = { rankBase: -(at % 5) * 1e6, rankSlope: 0 };
+    const place = { rankBase: -at * 1e6, rankSlope: 0 };
     return aJob({
       ...{ id: `${queue}.${key} ${at}`, queue, ...place, ...fields },
       ...{ laneKey: `${queue} ${key}`, laneGates: [use] },
@@ -126,11 +125,14 @@ test("groups of a queue keep their caps and their order, with arrivals ahead of 
     reports: aRoute({ queue: "reports", laneKey: "any", laneStep: 1 }),
   };
   const arrive = async (store: Store, queue: string): Promise<void> => {
-    for (let at = 0; at < total / 2; at++) await store.submit([{ jobs: [group(queue, at)] }]);
+    for (let at = 1; at <= rounds; at++) {
+      const jobs = Array.from({ length: groups }, (_, key) => group(queue, `g${key}`, at));
+      await Promise.all(jobs.map((job) => store.submit([{ jobs: [job] }])));
+    }
   };
   const work = async (store: Store, route: number): Promise<void> => {
     while (isDone.size < total) {
-      const { jobs } = await store.claim(claimOf([route], 3));
+      const { jobs } = await store.claim(claimOf([route], 30));
       await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
       for (const { id } of jobs) {
         expect(isDone.has(id)).toBe(false);
@@ -138,7 +140,9 @@ test("groups of a queue keep their caps and their order, with arrivals ahead of 
       }
     }
   };
-  const workers = [one, other].flatMap((store) => Object.values(routes).map((route) => work(store, route)));
+  const workers = [one, other, one, other].flatMap((store) =>
+    Object.values(routes).map((route) => work(store, route)),
+  );
   await Promise.all([arrive(one, "mail"), arrive(other, "reports"), ...workers]);
   const most = await mostAtOnce();
   expect(Object.keys(most)).toHaveLength(2 * groups);
