@@ -8,6 +8,15 @@ const stores = join(import.meta.dirname, "..", "..", "src", "stores");
 
 /** What every store may have. Another path needs a decision record. */
 const expected: Readonly<Record<string, readonly string[]>> = {
+  postgres: [
+    "submit: one job",
+    "submit: flow members",
+    "submit: set",
+    "claim: lanes",
+    "settle: set",
+    "change: set",
+    "putDocs: set",
+  ],
   redis: [
     "submit: set",
     "submit: flow members",

@@ -142,7 +142,18 @@ const seqsSql = (schema: string, above: number): string =>
 
 const tables = [
   ...["waiting", "leased", "history", "payload", "uniq", "tag", "trail", "doc", "doc_floor", "tally", "feed"],
-  ...["route", "gate", "gate_use", "lane", "lane_turn", "lane_touch", "permit", "key_clock", "aside"],
+  ...[
+    "route",
+    "gate",
+    "gate_use",
+    "lane",
+    "lane_turn",
+    "lane_touch",
+    "lane_scope",
+    "permit",
+    "key_clock",
+    "aside",
+  ],
 ];
 const sequences = "job_seq feed_id".split(" ");
 

@@ -1,10 +1,11 @@
 /** Change (sql/change.ts): what operators and duties do to a job under a guard. */
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
-import { arePlainEnds } from "../../store/plain.ts";
+import { choosePath } from "../../store/paths.ts";
 import type { Change, ChangeAnswer, OrLocked } from "../../store/operations.ts";
 import { answersOfEach, callWrite, onlyRow, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { postgresPaths } from "./paths.ts";
 import { packNullable, packText, unpackText } from "./text.ts";
 import { nextOf } from "./unit.ts";
 
@@ -35,7 +36,7 @@ const noEnd = [null, null, null] as const;
  */
 function sharedEnd(changes: readonly Change[]): readonly (number | string | null)[] | null {
   const [first] = changes;
-  if (first === undefined || !arePlainEnds(changes)) return null;
+  if (first === undefined || choosePath(postgresPaths.change, changes) === "general") return null;
   const [{ guard, next, attempts }] = first.cases as [Change["cases"][number]];
   const [from] = guard.states as [JobState];
   return [stateCodes[from], JSON.stringify(nextOf(next)), packNullable(attempts)];

@@ -11,16 +11,18 @@ import type {
   ReadDueDocsAnswer,
   ReadDueDocsRequest,
 } from "../../store/operations.ts";
+import { choosePath } from "../../store/paths.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import { callRead, callWrite } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row, Value } from "./database.ts";
+import { postgresPaths } from "./paths.ts";
 import { packNullable, packText, readNumber, unpackText } from "./text.ts";
 import { unitDoc } from "./unit.ts";
 
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
   if (puts.length === 0) return [];
-  if (areDeletes(puts)) return deleteDocs(calls, puts);
+  if (choosePath(postgresPaths.putDocs, puts) === "set") return deleteDocs(calls, puts);
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
   tellPuts(calls, puts);
   return answersOf(rows);
@@ -33,16 +35,6 @@ function tellPuts(calls: Calls, puts: readonly DocPut[]): void {
   hints.hasTold = puts.some(({ tells }) => tells !== undefined);
   hints.hasRung = puts.some(({ tells }) => tells?.kind === "rung");
   calls.tell(hints);
-}
-
-/** Documents that each go at a known version, told to nobody; version 0 stands for one that is not there. */
-function areDeletes(puts: readonly DocPut[]): boolean {
-  return (
-    puts.every(
-      ({ guard, body, tells }) =>
-        typeof guard === "object" && guard.version > 0 && body === null && tells === undefined,
-    ) && new Set(puts.map(placeOf)).size === puts.length
-  );
 }
 
 const placeOf = ({ kind, id }: DocPut): string => JSON.stringify([kind, id]);

@@ -78,6 +78,7 @@ const tables = [
   "lane",
   "lane_turn",
   "lane_touch",
+  "lane_scope",
   "doc",
   "doc_floor",
 ];
@@ -114,8 +115,8 @@ async function rowsOf(schema: string): Promise<object> {
     sortEvents({ number: Number(id), at: Number(at), events: readEvents(body as string) }),
   );
   // How many rows say that something was touched is nobody's business.
-  const touches = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate FROM ${schema}.lane_touch
-    UNION SELECT NULL, unnest(gates) FROM ${schema}.lane_touch ORDER BY 1, 2`;
+  const touches = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate, scope FROM ${schema}.lane_touch
+    UNION SELECT NULL, unnest(gates), scope FROM ${schema}.lane_touch ORDER BY 1, 2`;
   return { ...found, touches: await read(touches), tally: await read(sums), records };
 }
 

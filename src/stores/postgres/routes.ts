@@ -4,7 +4,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { GateUse } from "../../model/gate.ts";
-import { laneOrderOf } from "../../model/lane.ts";
+import { gateOfLimit, groupGateKey, laneOrderOf, readKeyUse } from "../../model/lane.ts";
 import type { LaneOrder } from "../../model/lane.ts";
 import { asksAlike, routeNumber } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
@@ -90,6 +90,8 @@ export function gatesText(gates: readonly GateUse[]): string {
 /** The routes of a call's jobs, each once. */
 export class RouteList {
   readonly #routes = new Map<number, Route & { readonly place: number }>();
+  /** By route the limits for whose keys its jobs ask. */
+  readonly #scopes = new Map<number, Set<string>>();
 
   /** The number of a job's route, and its place in the list, from 1 on. */
   add(job: NewJob): {
@@ -99,6 +101,7 @@ export class RouteList {
     const { queue, name, caps = noCaps, gates = noGates } = job;
     const lanes = laneOrderOf(job);
     const number = routeNumber(queue, name, caps, gates, lanes);
+    for (const use of job.laneGates ?? []) this.#addScope(number, queue, use);
     const known = this.#routes.get(number);
     const asked = { caps, gates, ...(lanes === null ? {} : { lanes }) };
     if (known === undefined) {
@@ -113,12 +116,23 @@ export class RouteList {
     );
   }
 
+  #addScope(route: number, queue: string, use: string): void {
+    const scope = gateOfLimit(readKeyUse(use).key);
+    if (scope === groupGateKey(queue)) return;
+    const scopes = this.#scopes.get(route);
+    if (scopes === undefined) this.#scopes.set(route, new Set([scope]));
+    else scopes.add(scope);
+  }
+
   get size(): number {
     return this.#routes.size;
   }
 
   /** By the names of the functions' parameters; null without any. */
-  values(): Record<"p_routes" | "p_queues" | "p_names" | "p_caps" | "p_gates" | "p_lanes", string | null> {
+  values(): Record<
+    "p_routes" | "p_queues" | "p_names" | "p_caps" | "p_gates" | "p_lanes" | "p_scopes",
+    string | null
+  > {
     const routes = [...this.#routes.values()];
     return {
       p_routes: sparseNumberList(routes.map(({ number }) => number)),
@@ -127,6 +141,12 @@ export class RouteList {
       p_caps: sparseTextList(routes.map(({ caps }) => listText(caps))),
       p_gates: sparseTextList(routes.map(({ gates }) => gatesText(gates))),
       p_lanes: sparseTextList(routes.map(({ lanes = null }) => lanes)),
+      p_scopes: sparseTextList(
+        routes.map(({ number }) => {
+          const scopes = this.#scopes.get(number);
+          return scopes === undefined ? null : [...scopes].map(packText).join("\x1f");
+        }),
+      ),
     };
   }
 }

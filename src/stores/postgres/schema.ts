@@ -11,6 +11,7 @@
  *  permit    gates of keys that jobs hold, a row for each    key_clock token times of keys, when lanes there may go on
  *  lane      the first ready job, where it waits            lane_turn how far the turns of a queue have come
  *  lane_touch what has happened to lanes and gates of keys, appended; brought in by the next claim of lanes
+ *  lane_scope queue -> limits for whose keys its jobs ask    lane_floor scope -> touches that were brought in
  *  aside     records that could not be read                  doc_floor highest versions of documents that are gone
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
  *
@@ -29,7 +30,7 @@
 import { stateCodes } from "../../model/job-state.ts";
 import { keptForeverAt } from "../../store/rules/finish.ts";
 import { columnsSql } from "./columns.ts";
-import { isOfKey } from "./sql/rules/lane.ts";
+import { isOfKey, scopeOfKey } from "./sql/rules/lane.ts";
 
 const { scheduled, ready, running, completed } = stateCodes;
 
@@ -114,13 +115,18 @@ CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
 CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
 CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
-CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
-CREATE INDEX lane_touch_xact ON @lane_touch (xact);
+CREATE TABLE @lane_scope (queue text COLLATE "C" NOT NULL, scope text COLLATE "C" NOT NULL);
+CREATE INDEX lane_scope_queue ON @lane_scope (queue);
+CREATE TABLE @lane_floor (scope text COLLATE "C" PRIMARY KEY, xact xid8 NOT NULL) WITH (${hot});
+CREATE TABLE @lane_touch (scope text COLLATE "C" NOT NULL, lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
+CREATE INDEX lane_touch_scope ON @lane_touch (scope, xact);
 CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);
 CREATE INDEX permit_seq ON @permit (seq);
-CREATE TABLE @key_clock (key text COLLATE "C" PRIMARY KEY, tat_us float8 NOT NULL, opens_at int8) WITH (${hot});
-CREATE INDEX key_clock_opens ON @key_clock (opens_at) WHERE opens_at IS NOT NULL;
+CREATE TABLE @key_clock (key text COLLATE "C" PRIMARY KEY, tat_us float8 NOT NULL, opens_at int8,
+  scope text COLLATE "C" GENERATED ALWAYS AS (${scopeOfKey("key")}) STORED
+) WITH (${hot});
+CREATE INDEX key_clock_opens ON @key_clock (scope, opens_at) WHERE opens_at IS NOT NULL;
 
 CREATE TABLE @payload (seq int8 PRIMARY KEY, input text NOT NULL);
 CREATE TABLE @uniq (key text COLLATE "C" PRIMARY KEY, seq int8 NOT NULL, id text COLLATE "C" NOT NULL, held_until int8) WITH (${hot});
@@ -142,6 +148,6 @@ ${feedStorage}
 CREATE UNIQUE INDEX feed_number ON @feed (number) WHERE number IS NOT NULL;
 CREATE INDEX feed_fresh ON @feed (id) WHERE number IS NULL;
 CREATE TABLE @aside (ref text COLLATE "C" PRIMARY KEY, id text, why text NOT NULL, at int8 NOT NULL, text text NOT NULL);
-INSERT INTO @meta VALUES ('epoch', '1'), ('lane_floor', '0');
+INSERT INTO @meta VALUES ('epoch', '1');
 INSERT INTO @alive VALUES (1);
 `;

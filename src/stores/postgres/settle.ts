@@ -8,10 +8,12 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
 import { emptyHints, hintDoc } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { areAlike, isGrowth, isOfFlow, isPlainSettle } from "../../store/plain.ts";
+import { choosePath } from "../../store/paths.ts";
+import { areAlike, isGrowth, isOfFlow } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { postgresPaths } from "./paths.ts";
 import { RouteList } from "./routes.ts";
 import {
   briefNumberList,
@@ -33,9 +35,11 @@ export async function settleIfLeased(
   settles: readonly Settle[],
 ): Promise<OrLocked<SettleAnswer>[]> {
   return patiently((isCareful) =>
-    settleBy(calls, settles, isCareful ? settles.map(() => false) : settles.map(isPlainSettle), isCareful),
+    settleBy(calls, settles, isCareful ? settles.map(() => false) : settles.map(isOfSet), isCareful),
   );
 }
+
+const isOfSet = (settle: Settle): boolean => choosePath(postgresPaths.settle, settle) === "set";
 
 export async function settleBy(
   calls: Calls,

@@ -8,12 +8,14 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isGrowth, isPlainButForFlow, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
+import { choosePath } from "../../store/paths.ts";
+import { mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { packValue, typeOf } from "./columns.ts";
 import type { FieldValue } from "./columns.ts";
+import { postgresPaths } from "./paths.ts";
 import { RouteList } from "./routes.ts";
 import { sharedFields } from "./sql/submit.ts";
 import {
@@ -31,9 +33,10 @@ import { submitOne } from "./submit-one.ts";
 import { checksOf, isLarge, unitOf } from "./unit.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
-  const single = calls.isInside ? null : singleOf(units);
-  if (single !== null) return [await submitOne(calls, single)];
-  const arePlain = units.map(isSetUnit);
+  const isAlone = units.length === 1 && !calls.isInside;
+  const paths = units.map((unit) => choosePath(postgresPaths.submit, unit, isAlone));
+  if (paths[0] === "one job") return [await submitOne(calls, units[0]?.jobs[0] as NewJob)];
+  const arePlain = paths.map((path) => path !== "general");
   return patiently((isCareful) =>
     // A check may wait for somebody's put, which a set cannot be taken back from.
     submitBy(
@@ -45,36 +48,13 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   );
 }
 
-/**
- * Units whose jobs go in by sets: plain ones, those to which nothing but lane and flow is special, and both behind
- * checks.
- */
-function isSetUnit(unit: SubmitUnit): boolean {
-  const { docs = [], isRepeat, jobs } = unit;
-  return (
-    isRepeat !== true &&
-    docs.length === 0 &&
-    !isGrowth(unit) &&
-    jobs.every(isPlainButForFlow) &&
-    (jobs.length > 0 || !isChecked(unit))
-  );
-}
-
 function isChecked(unit: SubmitUnit | undefined): boolean {
   return unit?.checks !== undefined && unit.checks.length > 0;
 }
 
-/** The only job of a call, where the short road can take it: it has nothing to write but its row. */
-function singleOf(units: readonly SubmitUnit[]): NewJob | null {
-  const [unit] = units;
-  const job = unit?.jobs[0];
-  if (units.length !== 1 || unit === undefined || job === undefined || unit.jobs.length !== 1) return null;
-  return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
-}
-
 /**
- * `arePlain`: which units take the plain road. `isCareful`: each of the others gets a savepoint. `asksGates`: each of
- * their jobs is refused if its queue is draining; where one is, nobody takes the plain road, which refuses nothing.
+ * `arePlain`: which units take the set path. `isCareful`: each of the others gets a savepoint. `asksGates`: each of
+ * their jobs is refused if its queue is draining; where one is, nobody takes the set path, which refuses nothing.
  */
 export async function submitBy(
   calls: Calls,

@@ -8,7 +8,7 @@ import { queueGateKey } from "../../model/gate.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
-import { isGrowth, isPlainJob } from "../../store/plain.ts";
+import { isGrowth } from "../../store/plain.ts";
 import type { DocCheck, DocPut, Growth, NewJob } from "../../store/records.ts";
 import { givenBy } from "../../store/rules/place.ts";
 import { holdsOf } from "../../store/rules/unique-holds.ts";
@@ -16,9 +16,6 @@ import { packFields } from "./columns.ts";
 import type { RouteList } from "./routes.ts";
 import { inlineBytesMax } from "./sql/rules/advance.ts";
 import { packNullable, packText } from "./text.ts";
-
-/** From so many on a set costs less than its looks. */
-const setLeast = 4;
 
 export interface Unit {
   readonly jobs: readonly NewJob[];
@@ -42,31 +39,9 @@ export function unitOf(unit: Unit, routes: RouteList): object {
   return {
     jobs: jobs.map((job) => ({ ...unitJob(job, routes), ...queueGateOf(job) })),
     ...{ docs: docs.map(unitDoc), isRepeat, isLate, isInside },
-    ...(isRepeat || asksGates === true || !areSetJobs(jobs) ? {} : { areSetJobs: true }),
-    ...(areSetDocs(docs) ? { areSetDocs: true } : {}),
     ...(isGrowth(growth) ? growthOf(growth) : {}),
     ...(checks.length === 0 ? {} : checksOf({ checks })),
   };
-}
-
-/**
- * Jobs that go in as a set behind one look: plain but for their digest, and small. A unit needs its way back anyway.
- */
-function areSetJobs(jobs: readonly NewJob[]): boolean {
-  return (
-    jobs.length >= setLeast &&
-    jobs.every((job) => job.digest !== null && !isLarge(job.input) && isPlainJob({ ...job, digest: null })) &&
-    new Set(jobs.map(({ id }) => id)).size === jobs.length
-  );
-}
-
-/** Documents that are each replaced at a known version, told to nobody. */
-function areSetDocs(docs: readonly DocPut[]): boolean {
-  return (
-    docs.length >= setLeast &&
-    docs.every(({ guard, body, tells }) => typeof guard === "object" && body !== null && !tells) &&
-    new Set(docs.map(({ kind, id }) => JSON.stringify([kind, id]))).size === docs.length
-  );
 }
 
 /** Whether an input is kept apart. Where the bytes of an UTF-16 unit decide it, they are counted. */

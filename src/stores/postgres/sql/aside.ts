@@ -69,9 +69,11 @@ const setAside = (table: JobTable): string => `
     ON CONFLICT (ref) DO UPDATE SET id = excluded.id, why = excluded.why, at = excluded.at, text = excluded.text),
   freed AS (DELETE FROM @uniq u USING bad b WHERE u.key = b.unique_key AND u.seq = b.seq),
   returned AS (DELETE FROM @permit p USING bad b WHERE p.seq = b.seq AND b.lane_key IS NOT NULL RETURNING p.key),
-  touched AS (INSERT INTO @lane_touch SELECT ARRAY[lane_key], NULL FROM bad WHERE lane_key IS NOT NULL UNION ALL SELECT NULL, ARRAY[key] FROM returned),
   forgotten AS (SELECT route, @forget_v1(seq, tags) FROM bad)
-  SELECT count(*), array_agg(DISTINCT route) INTO v_count, v_routes FROM forgotten;
+  SELECT (SELECT count(*) FROM forgotten), (SELECT array_agg(DISTINCT route) FROM bad), (SELECT array_agg(lane_key) FROM bad), (SELECT array_agg(route) FROM bad), (SELECT array_agg(key) FROM returned)
+    INTO v_count, v_routes, v_lanes, v_lane_routes, v_gates;
+  PERFORM @touch_lanes_v1(v_lanes, v_lane_routes, NULL) WHERE v_lanes IS NOT NULL;
+  PERFORM @touch_gates_v1(v_gates) WHERE v_gates IS NOT NULL;
   set_aside := set_aside + v_count;
   -- What a row without a known state was counted as can only be told by counting.
   IF v_count > 0 THEN PERFORM @recount_v1(v_routes); END IF;`;
@@ -103,7 +105,7 @@ END $$;
 -- Looks at the rows of p_ids, or at those behind p_after up to p_last. Answers how many were bad.
 CREATE FUNCTION @set_aside_v1(p_now int8, p_commit text, p_ids text[], p_after int8 DEFAULT NULL, p_last int8 DEFAULT NULL, OUT set_aside int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_count int8; v_routes int8[];
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_count int8; v_routes int8[]; v_lanes text[]; v_lane_routes int8[]; v_gates text[];
 BEGIN
   set_aside := 0;${jobTables.map((table) => setAside(table)).join("")}
 END $$;

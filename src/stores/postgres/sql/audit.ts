@@ -40,7 +40,7 @@ export const auditSql = `
 -- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, aside at more;
 -- they answer how many these were and which was the last, aside only where there are more.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4, OUT repaired jsonb, OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_rows int8; v_after int8; v_last int8; v_gates text[]; v_more bool; v_keys text[]; v_wrong text[];
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_rows int8; v_after int8; v_last int8; v_gates text[]; v_more bool; v_keys text[]; v_wrong text[]; v_scopes text[];
 BEGIN
   repaired := '{}';
   checked := 0;

@@ -1,8 +1,8 @@
 /**
  * Gates at a claim (rule R7, sql/rules/admit.ts): fragments of claim_v1, for calls one of whose routes has a gate that
  * was put. Before each look at the first jobs of routes comes a look at their gates. The jobs are cut before the first
- * one that a gate refuses; that gate is shut for the rest of the call, and the routes that need it leave the offer. So a
- * look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
+ * one that a gate refuses. That gate is shut for the rest of the call, and the routes that need it leave the offer. So
+ * a look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
  *
  * A route of which nothing is known at the beginning of the call leaves its offer too: its first job may be committed
  * between the look for gates and the look for jobs. Without any gate nobody has to know, because none can be added
@@ -83,7 +83,10 @@ export const cutByGates = `
             SELECT j.at, u.key, u.weight, u.permits, sum(u.weight) OVER (PARTITION BY u.key ORDER BY j.at) AS sum
             FROM unnest(v_seen) WITH ORDINALITY j(route, at) JOIN unnest(u_routes, u_keys, u_weights, u_permits) u(route, key, weight, permits) ON u.route = j.route)
           SELECT at, array_agg(key), array_agg(weight) INTO v_cut, v_refusing, v_weights FROM asked WHERE sum > permits GROUP BY at ORDER BY at LIMIT 1;
-          IF v_cut IS NOT NULL THEN v_places := v_places[:v_cut - 1]; END IF;
+          IF v_cut IS NOT NULL THEN
+            v_places := v_places[:v_cut - 1];
+            v_order := v_order[:v_cut - 1];
+          END IF;
         END IF;`;
 
 /** Tokens of the jobs that were leased. */

@@ -16,8 +16,8 @@ import { itemEnd, nullItem } from "../text.ts";
 import { admit, choosePlaces, gatesOfJobs } from "./lane-admission.ts";
 import { jobsOfLanes, lanesOfRoutes } from "./lane-looks.ts";
 import { hold, writeLanes } from "./lane-writes.ts";
+import { timeNow } from "./call.ts";
 import { byIndex } from "./lanes.ts";
-import { laneLock } from "./rules/lane.ts";
 
 const { lockWaitMs } = storeLimits;
 
@@ -27,28 +27,30 @@ const looksMax = 16;
 
 /** v_laned: routes of the call that have lanes; null for none. */
 export const declareLanes = `
-  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[];`;
+  v_has_lanes bool; v_laned int8[]; v_queues text[]; v_scopes text[]; v_is_laned bool := false; v_pick_lanes record; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text; v_offer_laned int8[];`;
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
-/** Before the gates are locked. Offers of lanes are left out where another claim of lanes takes too long. */
+/** Before the gates are locked. Offers of lanes are left out if another claim of their scopes takes too long. */
 export const lockLanes = `
   IF v_has_lanes THEN
-    SELECT array_agg(DISTINCT number) INTO v_laned FROM @route WHERE number = ANY (p_routes) AND lanes IS NOT NULL;
+    SELECT array_agg(DISTINCT number), array_agg(DISTINCT queue) INTO v_laned, v_queues FROM @route WHERE number = ANY (p_routes) AND lanes IS NOT NULL;
     IF v_laned IS NOT NULL THEN
-      IF pg_try_advisory_xact_lock(${laneLock}) OR @wait_gate_v1(${laneLock}, false) THEN
-        now := greatest(now, coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8));
-        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now, false) d;
-      ELSE
+      SELECT l.scopes, l.is_busy INTO v_scopes, v_busy FROM @lock_scopes_v1(v_queues, true) l;
+      IF v_busy THEN
         v_opens := now + ${lockWaitMs};
+      ELSE
+        now := greatest(now, ${timeNow});
+        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now, v_scopes, false) d;
       END IF;
+      v_busy := NULL;
     END IF;
   END IF;`;
 
 /** Picks into v_places, in order. */
 export const pickLanes = `
         v_offer_laned := ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned));
-        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, v_offer_laned, v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor, v_look, v_deep);
+        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, v_offer_laned, v_left, v_bytes, v_scopes, v_gates, v_shut || v_lane_shut, v_woken, v_floor, v_look, v_deep);
         v_look := v_look + 1;
         v_deep := v_pick_lanes.next_deep;
         v_cut := NULL;
@@ -70,17 +72,17 @@ export const leaveLanes = `
 
 export const claimLanesSql = `
 -- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
--- and gates; the caller leases them. gates: of the keys of each, null where none of them has any. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
+-- and gates; the caller leases them. gates: of the keys of each, null where none of them has any. p_scopes, p_gates: the scopes of their queues and the gates of the routes, which are locked. shut: p_shut, and what has
 -- refused somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the
 -- first place that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at
 -- again; left_woken: those that were not written. p_look: the number of this look, from 0; p_deep: what the last one has
 -- told as next_deep, how far into lanes to look. again: there may be more to take. bad: jobs whose input is gone; then nothing was taken.
-CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8, p_look int4, p_deep int4,
+CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_scopes text[], p_gates text[], p_shut text[], p_woken text[], p_floor int8, p_look int4, p_deep int4,
   OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
   v_bound int8[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_unknown bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
   l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
   c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; v_all_go bool; v_all_pass bool;
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
@@ -120,7 +122,8 @@ BEGIN
     END IF;
     EXIT;
   END LOOP;
-  SELECT opens_at INTO v_clock FROM @key_clock WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1;
-  opens := least(opens, v_clock);
+  SELECT min(k.opens_at) INTO v_clock FROM unnest(p_scopes) s(scope) CROSS JOIN LATERAL (
+    SELECT opens_at FROM @key_clock k WHERE k.scope = s.scope AND opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) k;
+  opens := least(opens, v_clock, CASE WHEN v_unknown THEN p_now + ${lockWaitMs} END);
 END $$;
 `;

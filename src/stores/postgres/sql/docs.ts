@@ -51,22 +51,6 @@ BEGIN
   END LOOP;
 END $$;
 
--- Puts that each replace a document of a given version and tell nothing, as one set: 10,000 schedules that fire together
--- write 10,000 of them. Answers the id of the first whose guard does not hold; the caller takes the others back.
-CREATE FUNCTION @put_docs_set_v1(p_now int8, p_puts jsonb) RETURNS text LANGUAGE plpgsql ${byIndex} AS $$
-DECLARE v_failed text;
-BEGIN
-  WITH put AS (
-    SELECT * FROM ROWS FROM (jsonb_to_recordset(p_puts) AS (kind text, id text, body text, guard int8, due jsonb, "expiresIn" int8))
-      WITH ORDINALITY AS p(kind, id, body, guard, due, expires_in, place)),
-  written AS (
-    UPDATE @doc d SET version = d.version + 1, body = p.body, due_at = @due_v1(p_now, p.due), expires_at = p_now + p.expires_in
-    FROM put p WHERE d.kind = p.kind AND d.id = p.id AND d.version = p.guard AND (d.expires_at IS NULL OR d.expires_at > p_now)
-    RETURNING p.place)
-  SELECT p.id INTO v_failed FROM put p WHERE p.place NOT IN (SELECT w.place FROM written w) ORDER BY p.place LIMIT 1;
-  RETURN v_failed;
-END $$;
-
 -- Deletes documents of given versions as one set, under the guards of put_doc_v1: owed work that is done goes so,
 -- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
 -- locked in turn.

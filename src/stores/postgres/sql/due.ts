@@ -19,7 +19,6 @@ import { isInClock } from "../schema.ts";
 import { fieldEnd } from "../text.ts";
 import { byIndex } from "./call.ts";
 import { clockSql } from "./rules/guard.ts";
-import { touchKeysMax } from "./rules/lane.ts";
 import { brief, tellSet } from "./rules/tell.ts";
 
 const { scheduled, ready } = stateCodes;
@@ -42,7 +41,7 @@ const nextRoute = (behind: string): string =>
 export const dueSql = `
 CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_laned int8[];
+DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_laned int8[];
 BEGIN
   now := @begin_v1(p_now, p_commit);
   SELECT count(*), array_agg(DISTINCT route) INTO v_due, v_routes FROM (
@@ -59,8 +58,8 @@ BEGIN
         SELECT ctid FROM @waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now ORDER BY due_at, seq LIMIT v_share FOR UPDATE SKIP LOCKED) d))
       RETURNING route, rev, attempt, id, seq, lane_key, lane_gates)
     SELECT count(*), string_agg(id, ${fieldEnd}), array_agg(DISTINCT route), ${brief("route")}, ${brief("rev")}, ${brief("attempt")},
-        array_agg(DISTINCT lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL)
-      INTO v_count, v_ids, ready, l_route, l_rev, l_attempt, v_lanes, v_laned FROM promoted;
+        array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(route) FILTER (WHERE lane_key IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL)
+      INTO v_count, v_ids, ready, l_route, l_rev, l_attempt, v_lanes, v_lane_routes, v_laned FROM promoted;
     IF v_count > 0 THEN${tellSet({
       kind: `${eventCodes.promoted}`,
       from: `${scheduled}`,
@@ -69,7 +68,7 @@ BEGIN
       PERFORM @tell_v1(now, v_events, false);
     END IF;
     IF v_lanes IS NOT NULL THEN
-      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, array_length(v_lanes, 1), ${touchKeysMax}) i;
+      PERFORM @touch_lanes_v1(v_lanes, v_lane_routes, NULL);
       -- A retry that kept its lane has held the gate of its group until now.
       PERFORM @return_permits_v1(v_laned);
     END IF;

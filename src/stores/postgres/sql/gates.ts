@@ -7,9 +7,10 @@
  */
 import { waitBriefly } from "./whole.ts";
 import { allGates, gateLock, held } from "./rules/admit.ts";
-import { keyStates, laneLock, touchKeysMax } from "./rules/lane.ts";
+import { keyStates, laneLock, scopeOfKey } from "./rules/lane.ts";
 
 const isNew = "SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)";
+const scopesInOrder = `(SELECT ${laneLock("s")} AS lock FROM (SELECT DISTINCT ${scopeOfKey("k")} AS s FROM unnest(v_keys) k) s ORDER BY 1) l`;
 const inOrder = `(SELECT ${gateLock("k")} AS lock FROM unnest(v_keys) k ORDER BY 1) l`;
 
 /** Keys of gates that belong to a key of a limit or a group. */
@@ -46,18 +47,18 @@ END $$;
 
 -- ready: the routes of the gates that were put. p_careful: nobody is waited for.
 CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool, OUT answers jsonb, OUT ready int8[]) LANGUAGE plpgsql AS $$
-DECLARE v_now int8; v_put jsonb; v_one record; v_events text;
+DECLARE v_now int8; v_put jsonb; v_one record; v_events text; v_waits text[];
   v_keys text[] := ARRAY(SELECT DISTINCT p->>'key' FROM jsonb_array_elements(p_puts) p);
   v_keyed bool := EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE k LIKE ${anyKeyed}) OR EXISTS (SELECT 1 FROM jsonb_array_elements(p_puts) p WHERE jsonb_typeof(p->'perKey') = 'object')
     OR EXISTS (SELECT 1 FROM @gate WHERE key = ANY (v_keys) AND has_keys);
 BEGIN
   IF p_careful THEN
-    IF v_keyed THEN PERFORM pg_try_advisory_xact_lock(${laneLock}); END IF;
+    IF v_keyed THEN PERFORM pg_try_advisory_xact_lock(l.lock) FROM ${scopesInOrder}; END IF;
     PERFORM pg_try_advisory_xact_lock(l.lock) FROM ${inOrder};
   ELSE
     ${waitBriefly}
     IF EXISTS (${isNew}) THEN PERFORM pg_advisory_xact_lock(${allGates}); END IF;
-    IF v_keyed THEN PERFORM pg_advisory_xact_lock(${laneLock}); END IF;
+    IF v_keyed THEN PERFORM pg_advisory_xact_lock(l.lock) FROM ${scopesInOrder}; END IF;
     PERFORM pg_advisory_xact_lock(l.lock) FROM ${inOrder};
   END IF;
   v_now := @begin_v1(p_now, p_commit);
@@ -72,10 +73,9 @@ BEGIN
   IF v_keyed THEN
     -- Lanes that wait at these gates, or at those of keys of these limits.
     WITH waits AS MATERIALIZED (
-      SELECT l.parked, l.route FROM unnest(v_keys) k JOIN @lane l ON l.parked = k OR (l.parked >= k || E'\\t' AND l.parked < k || E'\\n')),
-    touched AS (INSERT INTO @lane_touch (gates) SELECT array_agg(parked) FROM (SELECT parked, row_number() OVER () AS number FROM (SELECT DISTINCT parked FROM waits) d) n
-      GROUP BY (number - 1) / ${touchKeysMax})
-    SELECT ready || array_agg(DISTINCT route) INTO ready FROM waits;
+      SELECT l.parked, l.route FROM unnest(v_keys) k JOIN @lane l ON l.parked = k OR (l.parked >= k || E'\\t' AND l.parked < k || E'\\n'))
+    SELECT array_agg(DISTINCT parked), ready || array_agg(DISTINCT route) INTO v_waits, ready FROM waits;
+    IF v_waits IS NOT NULL THEN PERFORM @touch_gates_v1(v_waits); END IF;
   END IF;
 END $$;
 

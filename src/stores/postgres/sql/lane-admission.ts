@@ -3,12 +3,14 @@
  * refused, and at which gate a lane waits from now on.
  */
 import { held } from "./rules/admit.ts";
-import { keyUses, manyKeyStates, timeLeft } from "./rules/lane.ts";
+import { keyUses, manyKeyStates, scopeOfKey, timeLeft } from "./rules/lane.ts";
 
 /**
  * A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. v_all_pass: each
- * gate lets all that ask for it pass together, and none has tokens to be counted.
+ * gate lets all that ask for it pass together, and none has tokens to be counted. v_unknown: one of them is of a scope
+ * that is not locked, because its first job came after the scopes were looked up. It is shut, and nobody waits at it.
  */
+const isLocked = (key: string): string => `${scopeOfKey(key)} = ANY (p_scopes)`;
 export const gatesOfJobs = `
       WITH uses AS MATERIALIZED (
         SELECT c.at, u.key, u.weight, u.cap, true AS is_keyed FROM unnest(c_gates[:v_certain]) WITH ORDINALITY c(gates, at) CROSS JOIN LATERAL ${keyUses("c.gates")} WHERE c.gates IS NOT NULL
@@ -17,15 +19,15 @@ export const gatesOfJobs = `
       asked AS MATERIALIZED (SELECT key, is_keyed, sum(weight::float8) AS weight, min(cap) AS least_cap, count(cap) < count(*) AS by_gate FROM uses GROUP BY key, is_keyed),
       keys AS MATERIALIZED (SELECT key FROM asked WHERE is_keyed),
       states AS MATERIALIZED (
-        SELECT row_number() OVER () AS number, g.*, ${timeLeft("p_now")} AS by_time FROM (
+        SELECT row_number() OVER () AS number, g.*, is_keyed AND NOT ${isLocked("g.key")} AS is_unknown, ${timeLeft("p_now")} AS by_time FROM (
           SELECT s.*, true AS is_keyed FROM (${manyKeyStates}) s
           UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key = ANY (p_gates)) g)
-      SELECT * INTO v_timed, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap, v_all_pass FROM
-        (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), array_agg(key), array_agg(is_keyed), array_agg(held), array_agg(cap), array_agg(by_time), array_agg(step_us),
-          array_agg(burst_us), array_agg(tat_us), array_agg(closed_until), array_agg(key = ANY (p_shut)) FROM (SELECT * FROM states ORDER BY number) s) s,
+      SELECT * INTO v_timed, v_unknown, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap, v_all_pass FROM
+        (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), bool_or(is_unknown), array_agg(key), array_agg(is_keyed AND NOT is_unknown), array_agg(held), array_agg(cap), array_agg(by_time), array_agg(step_us),
+          array_agg(burst_us), array_agg(tat_us), array_agg(closed_until), array_agg(key = ANY (p_shut) OR is_unknown) FROM (SELECT * FROM states ORDER BY number) s) s,
         (SELECT array_agg(at), array_agg(number), array_agg(weight), array_agg(use_cap) FROM (
           SELECT u.at, s.number, u.weight, u.cap AS use_cap FROM uses u JOIN states s ON s.key = u.key AND s.is_keyed = u.is_keyed ORDER BY u.at) u) u,
-        (SELECT bool_and(a.key <> ALL (p_shut) AND coalesce(a.weight <= least(s.by_time, least(a.least_cap, CASE WHEN a.by_gate THEN s.cap END) - s.held), true)) AND NOT bool_or(s.step_us IS NOT NULL)
+        (SELECT bool_and(a.key <> ALL (p_shut) AND NOT s.is_unknown AND coalesce(a.weight <= least(s.by_time, least(a.least_cap, CASE WHEN a.by_gate THEN s.cap END) - s.held), true)) AND NOT bool_or(s.step_us IS NOT NULL)
           FROM asked a JOIN states s ON s.key = a.key AND s.is_keyed = a.is_keyed) p;`;
 
 /** Whether a use finds less of its gate than this. */

@@ -1,8 +1,8 @@
 /**
  * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its
  * place among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the
- * next one brings it in, or a submit where much of it has piled up. All of this under the lock of lanes
- * (sql/rules/lane.ts).
+ * next one brings it in, or a submit where much of it has piled up. All of this under the locks of the
+ * scopes that are given as p_scopes (sql/rules/lane.ts).
  *
  * A lane that waits at a gate is in no index that a claim reads: it is parked when it comes to show a job that its gate
  * lets by no means pass, else by the claim that was refused. When something about the gate has changed, the first
@@ -10,7 +10,7 @@
  * touches it again, so that the next one goes on if these have not taken what there is.
  */
 import { stateCodes } from "../../../model/job-state.ts";
-import { byKey, keyStates, keyUses, laneLock, opensAfter, timeLeft } from "./rules/lane.ts";
+import { byKey, keyStates, keyUses, opensAfter, scopeOfKey, scopesOf, timeLeft } from "./rules/lane.ts";
 
 const { ready } = stateCodes;
 
@@ -27,6 +27,9 @@ const wokenMax = 1000;
  * behind those of transactions that had ended at an earlier look, which is moved on whenever so many have begun since.
  */
 const floorStep = 5000;
+/** What began before the floor was brought in already, unless this is another server than the one that has set it. */
+const floorOf =
+  "coalesce((SELECT l.xact FROM @lane_floor l WHERE l.scope = s.scope AND l.xact <= pg_snapshot_xmax(pg_current_snapshot())), '0')";
 
 export const byIndex =
   "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
@@ -42,10 +45,13 @@ const leftFor = (ownCap: string, s = "s"): string =>
 const statesOf = (keys: string): string =>
   `SELECT g.key, g.held, g.cap, ${timeLeft("p_now")} AS by_time, ${opensAfter("0", "1", "p_now")} AS opens, g.tat_us FROM (${keyStates(keys)}) g`;
 
-/** The first gate of a job that lets nobody of it pass. */
+/**
+ * The first gate of a job that lets nobody of it pass. What is not locked does not count: whoever opens it at this moment
+ * would not see that somebody waits there.
+ */
 const closedFor = (gates: string): string =>
   `SELECT u.key AS gate, u.cap, s.tat_us, CASE WHEN s.by_time < 1 THEN s.opens END AS opens FROM ${keyUses(gates)}
-      CROSS JOIN LATERAL (${statesOf("(SELECT u.key AS key) k")}) s WHERE ${gates} IS NOT NULL AND ${leftFor("u.cap")} < 1 LIMIT 1`;
+      CROSS JOIN LATERAL (${statesOf("(SELECT u.key AS key) k")}) s WHERE ${gates} IS NOT NULL AND ${scopeOfKey("u.key")} = ANY (p_scopes) AND ${leftFor("u.cap")} < 1 LIMIT 1`;
 
 /** The clock of a full gate at which lanes wait. */
 const setClocks = (full: string): string =>
@@ -54,7 +60,7 @@ const setClocks = (full: string): string =>
 export const lanesSql = `
 -- Shows the first job of each of these lanes. One whose first job is another than before waits where that one's gates
 -- let nobody pass, and so do those of p_reopened.
-CREATE FUNCTION @refresh_lanes_v1(p_now int8, p_lanes text[], p_reopened text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
+CREATE FUNCTION @refresh_lanes_v1(p_now int8, p_lanes text[], p_reopened text[], p_scopes text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 BEGIN
   WITH heads AS MATERIALIZED (
@@ -106,44 +112,44 @@ BEGIN
   END LOOP;
 END $$;
 
--- Brings in what has happened. more: there are more touches than one claim brings in. p_whole looks at all of them.
-CREATE FUNCTION @drain_lanes_v1(p_now int8, p_whole bool, OUT woken text[], OUT ajar text[], OUT more bool) LANGUAGE plpgsql ${byIndex} AS $$
+-- Brings in what has happened in these scopes. more: there are more touches than one claim brings in. p_whole looks at all of them.
+CREATE FUNCTION @drain_lanes_v1(p_now int8, p_scopes text[], p_whole bool, OUT woken text[], OUT ajar text[], OUT more bool) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_floor xid8; v_open xid8; v_places tid[]; v_lanes text[]; v_reopened text[]; v_gates text[];
+DECLARE v_open xid8; v_places tid[]; v_lanes text[]; v_reopened text[]; v_gates text[];
 BEGIN
-  -- What began before the floor was brought in already, unless this is another server than the one that has set it.
-  SELECT value::xid8 INTO v_floor FROM @meta WHERE name = 'lane_floor';
-  IF p_whole OR v_floor > pg_snapshot_xmax(pg_current_snapshot()) THEN v_floor := '0'; END IF;
   SELECT array_agg(ctid), pg_snapshot_xmin(pg_current_snapshot()) INTO v_places, v_open FROM (
-    SELECT ctid FROM @lane_touch WHERE xact >= v_floor ORDER BY xact LIMIT ${touchesMax}) t;
-  more := array_length(v_places, 1) = ${touchesMax};
+    SELECT t.ctid FROM unnest(p_scopes) s(scope) CROSS JOIN LATERAL (SELECT CASE WHEN p_whole THEN '0' ELSE ${floorOf} END AS floor) f
+      CROSS JOIN LATERAL (SELECT ctid FROM @lane_touch WHERE scope = s.scope AND xact >= f.floor ORDER BY xact LIMIT ${touchesMax}) t LIMIT ${touchesMax}) t;
+  more := coalesce(cardinality(v_places) = ${touchesMax}, false);
   woken := '{}';
   ajar := '{}';
   IF v_places IS NOT NULL THEN
     WITH gone AS (DELETE FROM @lane_touch WHERE ctid = ANY (v_places) RETURNING lanes, gates, is_reopened)
     SELECT (SELECT array_agg(DISTINCT k) FROM gone, unnest(lanes) k), (SELECT array_agg(k) FROM gone, unnest(lanes) k WHERE is_reopened),
       (SELECT array_agg(DISTINCT k) FROM gone, unnest(gates) k) INTO v_lanes, v_reopened, v_gates;
-    IF NOT coalesce(more, false) AND v_open::text::int8 > v_floor::text::int8 + ${floorStep} THEN
-      UPDATE @meta SET value = v_open::text WHERE name = 'lane_floor';
+    IF NOT more THEN
+      INSERT INTO @lane_floor AS o SELECT scope, v_open FROM unnest(p_scopes) s(scope) WHERE v_open::text::int8 > (${floorOf})::text::int8 + ${floorStep}
+        ON CONFLICT (scope) DO UPDATE SET xact = excluded.xact;
     END IF;
   END IF;
-  more := coalesce(more, false);
-  IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(p_now, v_lanes, coalesce(v_reopened, '{}')); END IF;
-  IF EXISTS (SELECT 1 FROM @key_clock WHERE opens_at <= p_now) THEN
-    WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE opens_at <= p_now RETURNING key) SELECT v_gates || array_agg(key) INTO v_gates FROM rung;
+  IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(p_now, v_lanes, coalesce(v_reopened, '{}'), p_scopes); END IF;
+  IF EXISTS (SELECT 1 FROM @key_clock WHERE scope = ANY (p_scopes) AND opens_at <= p_now) THEN
+    WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE scope = ANY (p_scopes) AND opens_at <= p_now RETURNING key) SELECT v_gates || array_agg(key) INTO v_gates FROM rung;
   END IF;
   IF v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @lane WHERE parked IS NOT NULL) THEN SELECT w.woken, w.ajar INTO woken, ajar FROM @wake_lanes_v1(p_now, v_gates) w; END IF;
 END $$;
 
--- At the end of a submit of jobs with lanes: where so much has piled up that claims would be slow, because nobody works
--- there, it is brought in now. Who claims is never waited for.
-CREATE FUNCTION @relieve_claims_v1(p_now int8) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
-DECLARE v_rows int4; v_lanes record;
+-- At the end of a submit of jobs with lanes: if so much has piled up that claims would be slow, because nobody works
+-- there, it is brought in now. No claim is waited for.
+CREATE FUNCTION @relieve_claims_v1(p_now int8, p_queues text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
+DECLARE v_rows int4; v_locked record; v_lanes record;
 BEGIN
-  SELECT count(*) INTO v_rows FROM (SELECT 1 FROM @lane_touch
-    WHERE xact >= (SELECT value::xid8 FROM @meta WHERE name = 'lane_floor') ORDER BY xact LIMIT ${piledUp}) t;
-  IF v_rows < ${piledUp} OR NOT pg_try_advisory_xact_lock(${laneLock}) THEN RETURN; END IF;
-  SELECT * INTO v_lanes FROM @drain_lanes_v1(p_now, false);
+  SELECT count(*) INTO v_rows FROM (SELECT 1 FROM (${scopesOf("p_queues")}) s
+    CROSS JOIN LATERAL (SELECT 1 FROM @lane_touch WHERE scope = s.scope AND xact >= ${floorOf} ORDER BY xact LIMIT ${piledUp}) t LIMIT ${piledUp}) t;
+  IF v_rows < ${piledUp} THEN RETURN; END IF;
+  SELECT * INTO v_locked FROM @lock_scopes_v1(p_queues, false);
+  IF v_locked.is_busy THEN RETURN; END IF;
+  SELECT * INTO v_lanes FROM @drain_lanes_v1(p_now, v_locked.scopes, false);
   PERFORM @leave_lanes_v1(p_now, v_lanes.woken, v_lanes.ajar);
 END $$;
 
@@ -155,7 +161,7 @@ BEGIN
   IF p_ajar <> '{}' THEN
     WITH states AS MATERIALIZED (${statesOf("(SELECT a AS key FROM unnest(p_ajar) a WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.parked = a)) k")}),
     clocked AS (${setClocks("states WHERE opens IS NOT NULL AND by_time < 1")})
-    INSERT INTO @lane_touch (gates) SELECT ARRAY[key] FROM states s WHERE ${leftFor("NULL::int8")} >= 1;
+    INSERT INTO @lane_touch (scope, gates) SELECT ${scopeOfKey("key")}, ARRAY[key] FROM states s WHERE ${leftFor("NULL::int8")} >= 1;
   END IF;
 END $$;
 `;

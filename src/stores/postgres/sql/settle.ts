@@ -98,11 +98,11 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane, 'owes', v_owes);
 END $$;
 
--- p_routes to p_lanes: routes of all jobs in effects. p_places: of each plain settle, among them, in the order of the
+-- p_routes to p_scopes: routes of all jobs in effects. p_places: of each plain settle, among them, in the order of the
 -- call; null where that is theirs. p_fences: one where all are the same. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
 -- Answers one text: time; {position of a plain settle: why it was not applied}; answers of p_singles; routes for which
 -- there may be room at a gate; whether owed work was left; events of p_singles and of what was freed.
-CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text,
+CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text, p_scopes text,
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text, p_results text, p_logs text, p_places int4[], p_singles jsonb)
   RETURNS text LANGUAGE plpgsql
   ${byKeys} AS $$
@@ -118,7 +118,7 @@ BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF NOT p_inside THEN ${waitBriefly} END IF;
   IF p_singles IS NOT NULL THEN
-    PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")}, ${texts("p_lanes")});
+    PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")}, ${texts("p_lanes")}, ${texts("p_scopes")});
     PERFORM @lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
     IF array_length(p_steps, 1) > 1 AND NOT p_inside THEN
       PERFORM @lock_targets_v1(v_asked || ARRAY(SELECT s->>'id' FROM jsonb_array_elements(p_singles) s WHERE NOT (s->>'isLate')::bool), NULL);

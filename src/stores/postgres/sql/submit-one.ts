@@ -1,8 +1,8 @@
 /**
- * submit_one_v1: the most frequent submit of a quiet process, one plain job with a small input and no tags, on a third
- * road: how long it takes is how long a user waits. submit_v1 does the same for any number of jobs and spends most of a
- * single job's time on setting up its lists. Without this road a job starts a tenth later in another process
- * (docs/decisions/0017-postgres-roads.md); roads.test.ts holds its rows against those of the other roads.
+ * submit_one_v1: the most frequent submit of a quiet process, one plain job with a small input and no tags, on a path of
+ * its own: how long it takes is how long a user waits. submit_v1 does the same for any number of jobs and spends most of a
+ * single job's time on setting up its lists. Without this path a job starts a tenth later in another process
+ * (docs/decisions/0017-postgres-roads.md); roads.test.ts holds its rows against those of the other paths.
  *
  * p_by: who tells the others. A hint inside the transaction saves a round trip before they hear of the job, but holds
  * the server's lock of notifications through the commit; so only one call at a time may, and whoever finds the place
@@ -56,7 +56,7 @@ BEGIN
   ${setCommit}
   IF ${isDraining(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
   PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps AND gates = p_gates;
-  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps], ARRAY[p_gates::text], NULL); END IF;
+  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps], ARRAY[p_gates::text], NULL, NULL); END IF;
   INSERT INTO @waiting (${columnList})
     VALUES (${newRowSql(placed)});
   INSERT INTO @tally VALUES (p_route, v_state, 1);

@@ -8,39 +8,10 @@
  * What a refused unit took of the sequence of jobs stays taken: seqs grow, but not by one.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
-import { stateCodes } from "../../../model/job-state.ts";
-import { columnOf } from "../../../store/job-fields.ts";
-import type { JobFieldName } from "../../../store/job-fields.ts";
-import { columnList, initialSql, newRowSql, ofAllTables, typeOf } from "../columns.ts";
-import type { Expressions } from "../columns.ts";
-import { fieldEnd, itemEnd } from "../text.ts";
-import { inlineBytesMax, waitingTimer } from "./rules/advance.ts";
+import { columnList, ofAllTables } from "../columns.ts";
+import { inlineBytesMax } from "./rules/advance.ts";
 import { isDraining } from "./rules/admit.ts";
 import { heldUntil, isReplaceable } from "./rules/meet.ts";
-import { byIndex } from "./call.ts";
-import { stateSql } from "./rules/place.ts";
-import { groupedEvents } from "./rules/tell.ts";
-import { listedFields } from "./submit.ts";
-
-const { scheduled } = stateCodes;
-
-/** What a job of a set gives under the field's own name: what every job gives, its route, and its digest. */
-const setFields: readonly JobFieldName[] = [...listedFields, "route", "digest"];
-const setColumns = setFields.map((name) => `${columnOf(name)} ${typeOf(name)}`).join(", ");
-/** Rule R1. To make the row by place_new_v1 took 36 us per job of 110. */
-const placedInSet: Expressions = {
-  ...Object.fromEntries(
-    setFields.map((name) => [name, `coalesce(g.${columnOf(name)}, ${initialSql(name)})`]),
-  ),
-  seq: "nextval('@job_seq')",
-  createdAt: "p_now",
-  state: "c.state",
-  dueAt: "c.due_at",
-  deadlineAt: "c.deadline_at",
-  ttlAt: "c.ttl_at",
-  rank: `p."rankBase" + p."rankSlope" * c.due_at`,
-  timerAt: waitingTimer("c."),
-};
 
 export const submitUnitSql = `
 -- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind
@@ -60,19 +31,13 @@ END $$;
 CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
-  v_job jsonb; v_doc jsonb; v_one record; v_set record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text; v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_owes bool := false;
+  v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text; v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_owes bool := false;
 BEGIN
   IF p_unit ? 'checks' AND NOT v_repeat THEN
     v_failed := @failed_check_v1(p_now, p_unit->'checks');
     IF v_failed IS NOT NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed); END IF;
   END IF;
-  IF p_unit ? 'areSetJobs' THEN
-    SELECT * INTO v_set FROM @submit_set_v1(p_now, p_unit->'jobs');
-    v_ids := coalesce(v_set.ids, v_ids);
-    v_hows := coalesce(v_set.hows, v_hows);
-    v_events := v_set.events;
-  END IF;
-  FOR v_job IN SELECT * FROM jsonb_array_elements(CASE WHEN v_ids = '[]' THEN p_unit->'jobs' END) LOOP
+  FOR v_job IN SELECT * FROM jsonb_array_elements(p_unit->'jobs') LOOP
     SELECT * INTO v_one FROM @submit_job_v1(p_now, v_job, v_repeat);
     IF v_one.how IS NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id); END IF;
     IF v_one.how IN ('draining', 'key-held') THEN RETURN jsonb_build_object('kind', 'refused', 'reason', v_one.how, 'id', v_one.id); END IF;
@@ -96,46 +61,14 @@ BEGIN
       v_events := @and_v1(v_events, v_linked.events);
       v_owes := v_owes OR v_linked.owes;
     END LOOP;
-    IF p_unit ? 'areSetDocs' THEN
-      v_failed := @put_docs_set_v1(p_now, p_unit->'docs');
-      IF v_failed IS NOT NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed); END IF;
-    ELSE FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
+    FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
       IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
         RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_doc->>'id');
       END IF;
       v_events := @and_v1(v_events, v_doc->>'tells');
-    END LOOP; END IF;
+    END LOOP;
   END IF;
   RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events, 'owes', v_owes);
-END $$;
-
--- Jobs that have a digest and are plain but for it, as one set. Answers nothing, and has done nothing, where one of them
--- is known or somebody else submits one at this moment: then they go job by job.
-CREATE FUNCTION @submit_set_v1(p_now int8, p_jobs jsonb, OUT ids jsonb, OUT hows jsonb, OUT events text) LANGUAGE plpgsql ${byIndex} AS $$
-#variable_conflict use_column
-DECLARE v_ids text[] := ARRAY(SELECT j->'given'->>'id' FROM jsonb_array_elements(p_jobs) j);
-BEGIN
-  PERFORM 1 FROM (${ofAllTables("j.id", "j.id = ANY (v_ids)")}) k;
-  IF FOUND THEN RETURN; END IF;
-  WITH made AS (INSERT INTO @waiting (${columnList})
-      SELECT ${newRowSql(placedInSet)}
-      FROM jsonb_to_recordset(p_jobs) AS p(given jsonb, due jsonb, "rankBase" int8, "rankSlope" int8, "ttlMs" int8, deadline jsonb)
-        CROSS JOIN LATERAL jsonb_to_record(p.given) AS g(${setColumns})
-        CROSS JOIN LATERAL (SELECT @due_v1(p_now, p.due) AS due_at, @due_v1(p_now, p.deadline) AS deadline_at) d
-        CROSS JOIN LATERAL (SELECT d.*, ${stateSql("d.due_at", "p_now")} AS state, d.due_at + p."ttlMs" AS ttl_at) c
-      RETURNING id, seq, route, state, due_at, tags),
-    tagged AS (INSERT INTO @tag SELECT t, m.seq, m.id FROM made m, unnest(@tags_of_v1(m.tags)) t WHERE m.tags IS NOT NULL ON CONFLICT DO NOTHING),
-    grouped AS (SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, count(*) AS jobs,
-      ${initialSql("rev")} AS rev, ${initialSql("attempt")} AS attempt, string_agg(id, ${fieldEnd} ORDER BY seq) AS ids
-      FROM made GROUP BY route, state, CASE WHEN state = ${scheduled} THEN due_at END),
-    counted AS (INSERT INTO @tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
-  SELECT string_agg(${groupedEvents(`${eventCodes.submitted}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) INTO events FROM grouped;
-  -- One that has left the waiting table since the look stands in another by now.
-  PERFORM 1 FROM @leased l WHERE l.id = ANY (v_ids) UNION ALL SELECT 1 FROM @history h WHERE h.id = ANY (v_ids);
-  IF FOUND THEN RAISE unique_violation; END IF;
-  ids := to_jsonb(v_ids);
-  hows := to_jsonb(array_fill('created'::text, ARRAY[array_length(v_ids, 1)]));
-EXCEPTION WHEN unique_violation THEN events := NULL;
 END $$;
 
 -- p_job as place_new_v1 takes it, with onHeld, and with queueGate where its queue may be draining. how: null when the
@@ -201,7 +134,7 @@ BEGIN
   IF how IS NULL THEN RAISE EXCEPTION 'millrace: the id or key of % changes hands too fast', id USING ERRCODE = '40001'; END IF;
   IF j.input IS NULL THEN INSERT INTO @payload VALUES (j.seq, p_job->'given'->>'input'); END IF;
   PERFORM @add_tags_v1(j);
-  IF j.lane_key IS NOT NULL THEN INSERT INTO @lane_touch (lanes) VALUES (ARRAY[j.lane_key]); END IF;
+  IF j.lane_key IS NOT NULL THEN PERFORM @touch_lanes_v1(ARRAY[j.lane_key], ARRAY[j.route], NULL); END IF;
   INSERT INTO @tally VALUES (j.route, j.state, 1);
   events := @event_v1(${eventCodes.submitted}, j);
 END $$;

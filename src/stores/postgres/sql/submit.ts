@@ -17,7 +17,6 @@ import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { waitingTimer } from "./rules/advance.ts";
 import { isDraining } from "./rules/admit.ts";
-import { touchKeysMax } from "./rules/lane.ts";
 import { flowFields, isBornBlocked } from "./rules/member.ts";
 import { stateSql } from "./rules/place.ts";
 import { groupedEvents } from "./rules/tell.ts";
@@ -113,12 +112,12 @@ const insertAnywhere = (values: Expressions, placing = clocks, each = eachJob): 
         array_agg(DISTINCT route) FILTER (WHERE state = ${ready}), min(timer_at) INTO v_plain, v_ready, v_timer FROM grouped;`;
 
 export const submitSql = `
--- p_routes to p_lanes: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
+-- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
 -- p_large_at, p_tag_at: the position of the plain job that has this large input or tag. p_like: where there are members of
 -- flows, of each job which one of the lists of shared fields and of p_tag_at is its own; else null. Answers one text: time; ready
 -- routes and the earliest timer of plain jobs; answers of units, and their events. Nothing is done and the answer is
 -- empty where one of the queues is draining, unless p_asks: then its units ask for themselves.
-CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text,
+CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text, p_scopes text,
   p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
   p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_like int4[], p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
@@ -131,7 +130,7 @@ DECLARE
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
   IF NOT p_asks AND ${isDraining(`ANY (ARRAY(SELECT '${queueGateKey("")}' || q FROM unnest(v_queues) q))`)} THEN RETURN ''; END IF;
-  PERFORM @keep_routes_v1(p_routes, v_queues, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")}, ${texts("p_lanes")});
+  PERFORM @keep_routes_v1(p_routes, v_queues, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")}, ${texts("p_lanes")}, ${texts("p_scopes")});
   IF p_units IS NOT NULL THEN
     IF NOT p_inside THEN ${waitBriefly} END IF;
     PERFORM @lock_keys_v1(p_units);
@@ -173,8 +172,7 @@ BEGIN
     ELSE${insertAnywhere({ ...placed, ...laned })}
     END IF;
     IF p_lane_key IS NOT NULL THEN
-      INSERT INTO @lane_touch (lanes) SELECT array_agg(key) FROM (SELECT k AS key, row_number() OVER () AS number FROM (
-        SELECT DISTINCT v_lane_key[coalesce(p_like[i], i)] AS k FROM generate_series(v_from, v_to) i) d WHERE k IS NOT NULL) n GROUP BY (number - 1) / ${touchKeysMax};
+      PERFORM @touch_lanes_v1(ARRAY(SELECT v_lane_key[coalesce(p_like[i], i)] FROM ${eachJob}), ARRAY(SELECT ${seated.route} FROM ${eachJob}), NULL);
     END IF;
     v_all := @and_v1(v_all, v_plain);
     v_ready_all := v_ready_all || v_ready;
@@ -192,7 +190,7 @@ BEGIN
     END IF;
   END IF;
   PERFORM @tell_v1(now, @and_v1(v_all, v_events), p_inside);
-  IF p_lane_key IS NOT NULL AND NOT p_inside THEN PERFORM @relieve_claims_v1(now); END IF;
+  IF p_lane_key IS NOT NULL AND NOT p_inside THEN PERFORM @relieve_claims_v1(now, v_queues); END IF;
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_ready_all, '{}'), coalesce(v_timer_first::text, ''), coalesce(v_answers::text, ''), v_events);
 END $$;
 `;

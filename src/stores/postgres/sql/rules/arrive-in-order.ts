@@ -6,7 +6,6 @@ import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes, terminalStates } from "../../../../model/job-state.ts";
 import { fieldEnd, itemEnd } from "../../text.ts";
 import { waitingTimer } from "./advance.ts";
-import { touchKeysMax } from "./lane.ts";
 import { stateSql } from "./place.ts";
 import { groupedEvents } from "./tell.ts";
 
@@ -25,7 +24,7 @@ export const arriveInOrderSql = `
 CREATE FUNCTION @arrive_in_order_v1(p_now int8, p_ids text[], g_id text[], g_ended int2[], g_meets int4[], g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
   OUT events text, OUT owed text[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE h_id text[]; h_waits text[];
+DECLARE h_id text[]; h_waits text[]; v_lanes text[]; v_lane_routes int8[];
 BEGIN
   -- What comes to a target is summed up, unless the order matters: where its need is met before the last of them, or
   -- some of them miss it, row by row its need and slack fall. It is freed where the first reaches 0 while the second does
@@ -77,13 +76,14 @@ BEGIN
   moved AS (
     INSERT INTO @tally SELECT route, ${blocked}, -sum(jobs) FROM grouped GROUP BY route
       UNION ALL SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state),
-  laned AS (SELECT k.lane_key, row_number() OVER () AS number FROM (SELECT DISTINCT unnest(lanes) AS lane_key FROM grouped WHERE state = ${ready}) k),
-  touched AS (INSERT INTO @lane_touch (lanes) SELECT array_agg(lane_key) FROM laned GROUP BY (number - 1) / ${touchKeysMax})
+  laned AS MATERIALIZED (SELECT l.lane, g.route FROM grouped g, unnest(g.lanes) l(lane) WHERE g.state = ${ready})
   SELECT array_agg(id) FILTER (WHERE state <> ${blocked}), array_agg(waits) FILTER (WHERE state <> ${blocked}),
       array_agg(id) FILTER (WHERE state = ${blocked} AND owes)
         || array_agg(id) FILTER (WHERE state = ${blocked} AND slack_before >= 0 AND slack < 0 AND NOT (owes AND is_lost_with_it)),
-      (SELECT string_agg(${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) FROM grouped)
-    INTO h_id, h_waits, owed, events FROM written;
+      (SELECT string_agg(${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) FROM grouped),
+      (SELECT array_agg(lane) FROM laned), (SELECT array_agg(route) FROM laned)
+    INTO h_id, h_waits, owed, events, v_lanes, v_lane_routes FROM written;
+  IF v_lanes IS NOT NULL THEN PERFORM @touch_lanes_v1(v_lanes, v_lane_routes, NULL); END IF;
   IF h_id IS NOT NULL THEN
     UPDATE @history h SET waits = n.waits FROM unnest(h_id, h_waits) n(id, waits) WHERE h.id = ANY (h_id) AND h.id = n.id;
   END IF;

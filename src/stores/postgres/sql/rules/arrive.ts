@@ -13,7 +13,6 @@ import { stateCodes, terminalStates } from "../../../../model/job-state.ts";
 import { owedKind } from "../../../../store/rules/arrive.ts";
 import { fieldEnd } from "../../text.ts";
 import { byIndex, byKeys } from "../call.ts";
-import { touchKeysMax } from "./lane.ts";
 import { edgeCount, isMember, passedOf, targetOf, withPassed } from "./member.ts";
 import { stateSql } from "./place.ts";
 import { brief, tellSet } from "./tell.ts";
@@ -60,7 +59,7 @@ const came = ["id", "ended", "meets", "misses"]
   .join(", ");
 
 /** Targets that have gone to the place that they wait for: v_how is their `freed`, w what they wait for now. */
-const declareFreed = ` v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_events text;`;
+const declareFreed = ` v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_events text;`;
 const freeRows = (which: string): string => `
     v_due := CASE left(v_how[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(v_how[1], 2)::int8;
     v_ttl := v_due + nullif(v_how[4], '')::int8;
@@ -69,8 +68,8 @@ const freeRows = (which: string): string => `
       UPDATE @waiting SET waits = array_to_string(w, ','), state = v_state, rev = rev + 1, due_at = v_due, rank = v_how[2]::int8 + v_how[3]::int8 * v_due,
         ttl_at = v_ttl, timer_at = least(CASE v_state WHEN ${scheduled} THEN v_due END, deadline_at, v_ttl)
       WHERE ${which} RETURNING id, route, rev, attempt, lane_key)
-    SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev")}, ${brief("attempt")}, array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL)
-      INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes FROM placed;${tellSet({
+    SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev")}, ${brief("attempt")}, array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(route) FILTER (WHERE lane_key IS NOT NULL)
+      INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes, v_lane_routes FROM placed;${tellSet({
         kind: `${eventCodes.freed}`,
         from: `${blocked}`,
         to: "v_state",
@@ -78,8 +77,7 @@ const freeRows = (which: string): string => `
       })}
     events := @and_v1(events, v_events);
     IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
-      v_lanes := ARRAY(SELECT DISTINCT unnest(v_lanes));
-      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_lanes), ${touchKeysMax}) i;
+      PERFORM @touch_lanes_v1(v_lanes, v_lane_routes, NULL);
     END IF;`;
 
 /** From so many targets of one member on it is worth a look whether all of them are alike. */

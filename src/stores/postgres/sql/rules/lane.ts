@@ -4,18 +4,27 @@
  * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside
  * the caller's own transaction.
  *
- * Claims of lanes go one after the other, over all queues: keys of limits are shared by them. They hold one lock from
- * before they look until their commit, and whoever puts the gate of a key takes it, too.
+ * Claims of lanes go one after the other inside a scope: a queue, whose lanes they show and whose turns they count, or a
+ * limit, whose keys may be shared by several queues. A claim locks the scopes of its queues in one order, before it
+ * looks and until its commit, and so does everybody else who writes lanes or puts the gate of a key. A queue has the
+ * name of the gate of its groups for a scope, so that the scope of every key is what stands before the key.
  */
 import { stateCodes } from "../../../../model/job-state.ts";
 import { foreverMs } from "../../../../model/gate.ts";
+import { groupGateKey } from "../../../../model/lane.ts";
 
 const { ready, running } = stateCodes;
 
 /** So many lanes or gates lie in one row of lane_touch at most: what a claim brings in is bounded by its rows. */
-export const touchKeysMax = 100;
+const touchKeysMax = 100;
 
-export const laneLock = "hashtextextended('@lane', 0)";
+export const scopeOfQueue = (queue: string): string => `'${groupGateKey("")}' || ${queue}`;
+export const scopeOfKey = (key: string): string => `split_part(${key}, E'\\t', 1)`;
+export const laneLock = (scope: string): string => `hashtextextended('@lane' || ${scope}, 0)`;
+
+/** The scopes of these queues as far as they are known: the queues, and limits for whose keys their jobs ask. */
+export const scopesOf = (queues: string): string =>
+  `SELECT ${scopeOfQueue("q")} AS scope FROM unnest(${queues}) q UNION SELECT scope FROM @lane_scope WHERE queue = ANY (${queues})`;
 
 /** The gate of a key of a limit or a group, by what its key holds. */
 export const isOfKey = "key LIKE E'%\\t%'";
@@ -34,7 +43,7 @@ export const byKey = (table: string, key: string, name: string, condition = "tru
   `LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} AND ${condition} OFFSET 0) ${name} ON true`;
 
 const heldOfKey = "(SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key)";
-const limitOf = "split_part(k.key, E'\\t', 1)";
+const limitOf = scopeOfKey("k.key");
 
 interface KeySources {
   readonly held: string;
@@ -83,20 +92,54 @@ export const opensAfter = (
       ceil((CASE WHEN ${passed} > 0 THEN greatest(g.tat_us, ${now} * 1000) + ${passed} * g.step_us ELSE g.tat_us END + ${permits} * g.step_us - g.burst_us) / 1000))::int8 AS at) o
       WHERE at > ${now}) END`;
 
+/** The rows of a list of n, cut into parts of their scope that are small enough for one touch. */
+const parts = (rows: string): string =>
+  `(SELECT scope, item, row_number() OVER (PARTITION BY scope) AS number FROM (${rows}) d) n GROUP BY scope, (number - 1) / ${touchKeysMax}`;
+
 export const laneRuleSql = `
+-- The first jobs of these lanes may have changed: each lane with the route of a job that stands in it, one route where
+-- it is the same for all. Reopened: its first job may ask for other gates than before, so it waits at none.
+CREATE FUNCTION @touch_lanes_v1(p_lanes text[], p_routes int8[], p_reopened bool) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  WITH queues AS MATERIALIZED (SELECT DISTINCT number, queue FROM @route WHERE number = ANY (p_routes))
+  INSERT INTO @lane_touch (scope, lanes, is_reopened) SELECT scope, array_agg(item), p_reopened
+    FROM ${parts(`SELECT DISTINCT ${scopeOfQueue("coalesce(q.queue, '')")} AS scope, l.lane AS item FROM unnest(p_lanes, p_routes) l(lane, route)
+      LEFT JOIN queues q ON q.number = coalesce(l.route, p_routes[1]) WHERE l.lane IS NOT NULL`)};
+END $$;
+
+-- What these gates of keys let pass may have changed.
+CREATE FUNCTION @touch_gates_v1(p_gates text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO @lane_touch (scope, gates) SELECT scope, array_agg(item) FROM ${parts(`SELECT ${scopeOfKey("g")} AS scope, g AS item FROM unnest(p_gates) g`)};
+END $$;
+
+-- Locks the scopes of these queues. is_busy: not all of them are locked, because another call holds one for too long, or
+-- because jobs have begun to ask for a limit that was not known before. p_waits: whether another call is waited for.
+CREATE FUNCTION @lock_scopes_v1(p_queues text[], p_waits bool, OUT scopes text[], OUT is_busy bool) LANGUAGE plpgsql AS $$
+DECLARE v_locks int8[];
+BEGIN
+  SELECT array_agg(s.scope ORDER BY l.lock), array_agg(l.lock ORDER BY l.lock) INTO scopes, v_locks
+    FROM (${scopesOf("p_queues")}) s CROSS JOIN LATERAL (SELECT ${laneLock("s.scope")} AS lock) l;
+  FOR v_i IN 1..coalesce(cardinality(v_locks), 0) LOOP
+    is_busy := NOT (pg_try_advisory_xact_lock(v_locks[v_i]) OR (p_waits AND @wait_gate_v1(v_locks[v_i], false)));
+    IF is_busy THEN RETURN; END IF;
+  END LOOP;
+  is_busy := EXISTS (SELECT 1 FROM @lane_scope o WHERE o.queue = ANY (p_queues) AND o.scope <> ALL (scopes));
+END $$;
+
 -- A job with a lane before and after a change; p_kept: it is there after it.
 CREATE FUNCTION @move_lane_v1(p_from @waiting, j @waiting, p_kept bool) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1; v_keeps bool := p_kept AND j.keeps_lane = 1;
+DECLARE v_gates text[]; v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1; v_keeps bool := p_kept AND j.keeps_lane = 1;
 BEGIN
   IF v_held AND NOT (p_kept AND j.state = ${running}) THEN
     WITH returned AS (DELETE FROM @permit WHERE seq = j.seq AND NOT (is_own AND v_keeps) RETURNING key)
-    INSERT INTO @lane_touch (gates) SELECT array_agg(key) FROM returned HAVING count(*) > 0;
+    SELECT array_agg(key) INTO v_gates FROM returned;
+    IF v_gates IS NOT NULL THEN PERFORM @touch_gates_v1(v_gates); END IF;
   ELSIF v_keeps AND NOT v_held AND j.lane_gates IS NOT NULL THEN
     INSERT INTO @permit SELECT u.key, j.seq, u.weight, true FROM ${keyUses("j.lane_gates")} WHERE u.cap IS NOT NULL;
   END IF;
-  -- Reopened: its first job may ask for other gates than before, so it waits at none.
   IF p_from.state = ${ready} OR (p_kept AND j.state = ${ready}) THEN
-    INSERT INTO @lane_touch (lanes, is_reopened) VALUES (array_remove(ARRAY[p_from.lane_key, j.lane_key], NULL), p_from.lane_gates IS DISTINCT FROM j.lane_gates);
+    PERFORM @touch_lanes_v1(ARRAY[p_from.lane_key, j.lane_key], ARRAY[p_from.route, j.route], p_from.lane_gates IS DISTINCT FROM j.lane_gates);
   END IF;
 END $$;
 
@@ -106,7 +149,7 @@ DECLARE v_gates text[]; v_limits text[];
 BEGIN
   WITH returned AS (DELETE FROM @permit WHERE seq = ANY (p_seqs) RETURNING key, is_own)
   SELECT array_agg(key), array_agg(DISTINCT key) FILTER (WHERE NOT is_own) INTO v_gates, v_limits FROM returned;
-  INSERT INTO @lane_touch (gates) SELECT v_gates[i:i + ${touchKeysMax - 1}] FROM generate_series(1, cardinality(v_gates), ${touchKeysMax}) i;
+  PERFORM @touch_gates_v1(v_gates);
   RETURN v_limits;
 END $$;
 

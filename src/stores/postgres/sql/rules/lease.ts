@@ -15,14 +15,14 @@ export const leasedValues = {
   attempt: "attempt + counts_attempt",
   owner: "p_owner",
   claimedAt: "now",
-  startedAt: "CASE WHEN p.o <= v_begun THEN now END",
+  startedAt: "begun_at",
   leaseEndsAt: "v_ends",
   timerAt: "least(v_ends, deadline_at)",
   holds: `CASE holds WHEN ${uniqueHolds.started} THEN ${uniqueHolds.none} ELSE holds END`,
 } as const satisfies Expressions;
 
-/** Copies the waiting rows at v_places, which are locked; o: their order in the claim. */
+/** Copies the waiting rows at v_places, which are locked. begun_at: of those that start with their claim. */
 export const lease = `
       INSERT INTO @leased (${columnList})
       SELECT ${movedBy("lease", leasedValues)}
-      FROM unnest(v_places) WITH ORDINALITY p(place, o) JOIN @waiting w ON w.ctid = p.place;`;
+      FROM (SELECT now AS begun_at, * FROM @waiting WHERE ctid = ANY (v_places[:v_begun]) UNION ALL SELECT NULL, * FROM @waiting WHERE ctid = ANY (v_places[v_begun + 1:])) w;`;
