@@ -1,7 +1,7 @@
 /**
- * Which road a piece of work takes. A store has two roads per operation: the plain road works on sets of jobs about
- * which nothing special is true; the general road does everything else, one job's rules after the other, still in one
- * call. These predicates choose, the same for every store; both roads leave the same rows.
+ * The predicates that the tables of paths (paths.ts) are made of, the same for every store. Plain work has nothing
+ * special, so a store writes it as a set; the general path applies the rules to one job after the other, still in one
+ * call. Both leave the same rows.
  */
 import { arrows, isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
@@ -135,7 +135,7 @@ export function arePlainEnds(changes: readonly Change[]): boolean {
   const shared = first?.cases[0];
   const [state] = shared?.guard.states ?? [];
   if (shared === undefined || state === undefined || !isPlainEnd(shared.next)) return false;
-  // The general road refuses an end to which no arrow leads.
+  // The general path refuses an end to which no arrow leads.
   if (!arrows[state].includes(shared.next.to)) return false;
   return (
     changes.every(({ token, cases }) => {

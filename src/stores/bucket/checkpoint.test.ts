@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { aBucketWorld, hourMs, longMs } from "../../../test/support/bucket-jobs.ts";
+import { aBucketWorld, longMs } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { until } from "../../../test/support/until.ts";
 import { aJob } from "../../../test/support/builders.ts";

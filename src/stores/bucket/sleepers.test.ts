@@ -173,27 +173,28 @@ test("a checkpoint makes no mark before everything that may be in its chunks has
   const { bucket, platform } = aBucketWorld(folder);
   const objects = bucket.open();
   const released = Promise.withResolvers<void>();
-  let late: Promise<unknown> | null = null;
+  const late: Promise<unknown>[] = [];
   const store: Store = await openBucketStore({
     ...{ platform, whenHeld: "take", cacheFolder: folder, tuning: { recordsMin: 5, apartMs: 0 } },
     objects: {
       ...awayIf(objects, () => false),
       put: async (name, bytes, ifAbsent) => {
         // What is committed while the chunks are put is in them, or may be.
-        if (name.startsWith(chunkPrefix)) late ??= store.submit([{ jobs: [aJob({ id: "late" })] }]);
-        else if (late !== null && name.startsWith(logPrefix)) await released.promise;
+        if (name.startsWith(chunkPrefix)) {
+          if (late.length === 0) late.push(store.submit([{ jobs: [aJob({ id: "late" })] }]));
+        } else if (late.length > 0 && name.startsWith(logPrefix)) await released.promise;
         return objects.put(name, bytes, ifAbsent);
       },
     },
   });
-  for (let job = 0; late === null; job++) {
+  for (let job = 0; late.length === 0; job++) {
     await store.submit([{ jobs: [aJob({ id: `job-${job}` })] }]);
     await settleLap();
   }
   for (let lap = 0; lap < 20; lap++) await settleLap();
   expect(await namesOf(objects, markPrefix)).toEqual([]);
   released.resolve();
-  await late;
+  await Promise.all(late);
   await settleLap();
   const marks = await namesOf(objects, markPrefix);
   expect(marks.length).toBeGreaterThan(0);

@@ -3,7 +3,7 @@
  * of whose clocks has rung: that one belongs to a duty.
  *
  * Select, then update by a list of seqs: 8 us per job by 500; as one UPDATE .. RETURNING with the select inside 9 to
- * 10. A job that holds its unique key until it is started takes the general road. Large inputs are read one by one
+ * 10. A job that holds its unique key until it is started goes the general path. Large inputs are read one by one
  * until the claim has its bytes, so that it never holds much more.
  */
 import assert from "node:assert/strict";
@@ -125,7 +125,7 @@ function claimLanes(
   const rows = pick.readRows();
   const told = step.lanes.length;
   const leased = leaseRows(step, rows, leasing);
-  // What the general road tells of lanes is done for all picked jobs at once.
+  // The lanes of all picked jobs are written at once, also those of jobs that went the general path.
   step.lanes.length = told;
   const jobs = leased.jobs.map((job, at) => {
     const uses = pick.leased(at);
@@ -235,7 +235,7 @@ function inputOf(statements: Statements, seq: number): string {
   return input;
 }
 
-/** The general road: a job whose key is freed by its start. */
+/** The general path: a job whose key is freed by its start. */
 export function leaseGeneral(
   step: Step,
   seq: number,

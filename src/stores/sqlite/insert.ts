@@ -17,7 +17,8 @@ import { addTags, shareTags } from "./forget.ts";
 export interface Insert {
   /** The rare fields of a plain job are initial: nobody looks at them. */
   readonly addPlain: (row: PlainRow) => void;
-  readonly add: (row: PlainRow & Partial<JobRow>) => void;
+  /** @param isMember it has the path of flow members: a run of members that are alike is a set of its own. */
+  readonly add: (row: PlainRow & Partial<JobRow>, isMember?: boolean) => void;
   readonly flush: () => void;
   /**
    * Whether a job with this id was added but is not in the store yet. Asking begins the book of ids: others pay
@@ -56,6 +57,8 @@ const otherNames = rareNames.filter((name) => ![...keyNames, ...laneNames, ...fl
  */
 const rareGroups = [keyNames, laneNames, flowNames, otherNames];
 const flowGroup = 1 << rareGroups.indexOf(flowNames);
+/** What members of a run share. */
+const sharedByMembers = [...textNames, ...flowNames];
 const isInGroups = (groups: number, isWanted: (field: JobField, name: string) => boolean): JobFieldName[] =>
   rareGroups
     .filter((_, bit) => (groups & (1 << bit)) !== 0)
@@ -140,17 +143,25 @@ export function openInsert(statements: Statements): Insert {
   let rows: PlainRow[] = [];
   /** What is rare of any of them. */
   let groups = 0;
+  let hasMembers = false;
   let pending: Set<string> | null = null;
 
   const flush = (): void => {
     pending?.clear();
     if (rows.length === 0) return;
-    if ((groups & flowGroup) === 0) writeRows(statements, rows, groups, haveSame(rows, textNames));
+    if (!hasMembers)
+      writeRows(
+        statements,
+        rows,
+        groups,
+        haveSame(rows, (groups & flowGroup) === 0 ? textNames : sharedByMembers),
+      );
     else
       for (const { members, isOneText } of runsOfMembers(rows))
         writeRows(statements, members, groups, isOneText);
     rows = [];
     groups = 0;
+    hasMembers = false;
   };
 
   const addPlain = (row: PlainRow): void => {
@@ -159,8 +170,9 @@ export function openInsert(statements: Statements): Insert {
     if (rows.length === rowsMax) flush();
   };
 
-  const add = (row: PlainRow & Partial<JobRow>): void => {
+  const add = (row: PlainRow & Partial<JobRow>, isMember = false): void => {
     groups |= groupsOf(row);
+    hasMembers ||= isMember;
     addPlain(row);
   };
 
@@ -255,14 +267,13 @@ function writeRows(
 
 /** Whether all rows have the same values of these fields. Of lists it is asked whether they are the very same. */
 function haveSame(rows: readonly PlainRow[], names: readonly JobFieldName[]): boolean {
-  for (const name of names as readonly (keyof PlainRow)[]) {
-    const value = rows[0]?.[name];
-    for (let at = 1; at < rows.length; at++) if (rows[at]?.[name] !== value) return false;
+  const [first] = rows as readonly Partial<JobRow>[];
+  for (const name of names) {
+    const value = first?.[name];
+    for (let at = 1; at < rows.length; at++) if ((rows[at] as Partial<JobRow>)[name] !== value) return false;
   }
   return true;
 }
-
-const sharedByMembers = [...textNames, ...flowNames];
 
 /** Of one flow, with the same edges and waits; or of none. */
 function isMemberLike(one: Partial<JobRow>, other: Partial<JobRow>): boolean {

@@ -1,6 +1,6 @@
 /**
- * The plain road of a settle: running jobs that end, as sets (rule R3). Their rows move inside SQLite: reading them
- * out and binding them again costs 5.4 us per job by 500, moving them in place 2.9.
+ * The set paths of a settle: running jobs that end (rule R3), plain ones and members of flows. Their rows move inside
+ * SQLite: reading them out and binding them again costs 5.4 us per job by 500, moving them in place 2.9.
  */
 import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";

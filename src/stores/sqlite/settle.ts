@@ -2,9 +2,9 @@
  * Settle: what a running attempt writes at its end, under its fence. Applied at most once, and only with the current
  * fence; a repeat with the same fence answers `already`.
  *
- * Plain settles (store/plain.ts) are collected and written as sets (settle-plain.ts). The rest takes the general
- * road, one by one; with effects it is all or nothing and runs in a savepoint, so that one refused effect harms no
- * other settle of the call.
+ * Plain settles (paths.ts) are collected and written as sets (settle-plain.ts). The rest goes the general path, one by
+ * one. A settle with effects is all or nothing and runs in a savepoint, so that one refused effect harms no other
+ * settle of the call.
  */
 import assert from "node:assert/strict";
 import type { Finish } from "../../model/change.ts";

@@ -1,6 +1,6 @@
 /**
- * Submit of a job that may be there already: by an id that the caller gave, by a repeat of an unknown submit, or by a
- * live holder of its unique key (rule R8). Everything is looked up before this job is written.
+ * The general path of a submit: a job that may be there already, by an id that the caller gave, by a repeat of an
+ * unknown submit, or by a live holder of its unique key (rule R8). Everything is looked up before this job is written.
  */
 import { isOfFlow } from "../../store/plain.ts";
 import type { SubmitHow } from "../../store/operations.ts";
@@ -28,14 +28,15 @@ export type JobAnswer =
 /** Input: id. Answer: the digest of the job with this id, live or finished. */
 const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
 
-/** @param isRefused its queue takes no new work. */
+/** `isRefused`: its queue takes no new work. `isMember`: it has the path of flow members. */
 export function submitGeneral(
   step: Step,
   job: NewJob,
-  { isRepeat, isRefused }: { readonly isRepeat: boolean; readonly isRefused: boolean },
+  given: { readonly isRepeat: boolean; readonly isRefused: boolean; readonly isMember?: boolean },
 ): JobAnswer {
   const { statements, commit, now } = step;
   const { insert } = commit;
+  const { isRepeat, isRefused, isMember } = given;
   const { id, digest, unique } = job;
   if (digest !== null || isRepeat) {
     if (insert.hasPending(id)) insert.flush();
@@ -53,7 +54,7 @@ export function submitGeneral(
     return meetHolder(step, holder, job, route);
   }
   const row = placeNew(job, { seq: nextSeq(commit), route, now });
-  insert.add(row);
+  insert.add(row, isMember);
   if (unique !== null) takeKey(statements, row, now);
   if (job.laneKey !== undefined) joinLane(step, row, job.laneKey);
   tellSubmitted(step, row);

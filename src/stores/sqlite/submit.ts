@@ -72,11 +72,12 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   for (let place = 0; place < jobs.length; place++) {
     const job = jobs[place] as NewJob;
     const isRefused = draining.size > 0 && draining.has(queueGateKey(job.queue));
-    if (!isRepeat && !isRefused && choosePath(sqlitePaths.submit, job) === "set") {
+    const path = choosePath(sqlitePaths.submit, job);
+    if (path === "set" && !isRepeat && !isRefused) {
       submitPlain(step, job);
       continue;
     }
-    const answer = submitGeneral(step, job, { isRepeat, isRefused });
+    const answer = submitGeneral(step, job, { isRepeat, isRefused, isMember: path === "flow members" });
     if (answer.kind === "refused") return answer;
     ids[place] = answer.id;
     hows[place] = answer.how;

@@ -1,5 +1,5 @@
 /**
- * The general road: writes what a rule made of one job (store/rules), wherever it stood and wherever it stands now,
+ * The general path: writes what a rule made of one job (store/rules), wherever it stood and wherever it stands now,
  * with its key, its tags and what is told of it.
  *
  *  from \ to     live            finished                not kept
