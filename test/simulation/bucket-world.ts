@@ -411,6 +411,16 @@ export class BucketWorld {
       if (!isMillraceError(error)) throw error;
       const isEnded = ["store-fenced", "closed", "store-replaced"].includes(error.code);
       if (!isEnded) throw error;
+      const { position } = call;
+      const hasHappened = position !== null && position <= writer.landed;
+      if (
+        hasHappened &&
+        error.outcome === "did-not-happen" &&
+        (name === "submit" || name === "settleIfLeased")
+      )
+        this.violations.push(
+          `${name} at ${writer.process.name} was told not to have happened, but it had landed`,
+        );
       if (error.code === "store-fenced") this.fencedWriters += 1;
       this.#gone(writer);
       throw new MillraceError("store-unavailable", `${writer.process.name} has ended.`, { cause: error });
