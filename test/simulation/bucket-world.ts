@@ -114,7 +114,8 @@ export class BucketWorld {
   readonly #listeners: Set<(hint: Hint) => void>[] = [new Set(), new Set()];
   readonly #unwatch: ((() => void) | null)[] = [null, null];
   readonly #removed = new Set<string>();
-  readonly #calls: Committed[] = [];
+  /** The last try of each call. */
+  readonly #calls = new Map<StoreCall, Committed>();
   readonly #byRequest = new Map<unknown, Committed>();
   #current: SimWriter | null = null;
   #started = 0;
@@ -163,8 +164,8 @@ export class BucketWorld {
     effects: readonly Effect[];
   } {
     const lost = new Set<string>();
-    for (const { writer, entry, position } of this.#calls) {
-      if (entry === null || position === null || position <= writer.landed) continue;
+    for (const [entry, { writer, position }] of this.#calls) {
+      if (position === null || position <= writer.landed) continue;
       this.lostCalls += 1;
       if (entry.kind === "claim")
         for (const { id, fence } of entry.answer?.jobs ?? []) lost.add(`${id}#${fence}`);
@@ -391,7 +392,7 @@ export class BucketWorld {
           : { ...(request as object) };
     const call: Committed = { writer, entry, position: null };
     if (own !== undefined && own !== null) this.#byRequest.set(own, call);
-    if (entry !== null) this.#calls.push(call);
+    if (entry !== null) this.#calls.set(entry, call);
     try {
       const answer = await new Promise<unknown>((resolve, reject) => {
         writer.calls.add(reject);
@@ -434,7 +435,10 @@ export class BucketWorld {
     if (this.earlyClaims % claimsPerLook !== 1) return;
     const path = join(this.#folder, `copy-${this.#copies++}.db`);
     // Nothing is waited for but microtasks, so the bucket stays as it is meanwhile.
-    const look = handedOutEarly(this.#bucket.open(), path, answer).then((found) => {
+    const look = handedOutEarly(this.#bucket.open(), path, {
+      answer,
+      pid: writer.process.platform.processId,
+    }).then((found) => {
       for (const each of found)
         this.violations.push(
           `a claim was answered by ${writer.process.name} too early: in the bucket ${each}`,
@@ -487,8 +491,16 @@ export class BucketWorld {
     const endUs = time.elapsedUs + hangUs;
     await settleLap();
     while (!holds()) {
-      if (time.elapsedUs > endUs || !(await time.step())) throw new Error("The bucket hangs.");
+      if (time.elapsedUs > endUs || !(await time.step()))
+        throw new Error(`The bucket hangs: ${this.#states()}`);
     }
+  }
+
+  #states(): string {
+    const states = this.#writers.map(
+      ({ process: { name }, state, isPaused }) => `${name} ${state} ${isPaused}`,
+    );
+    return `${states.filter((each) => !each.includes("gone")).join(", ")}; current ${this.#current?.process.name}`;
   }
 
   /** For whoever moves the time itself. */
