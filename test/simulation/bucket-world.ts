@@ -283,7 +283,9 @@ export class BucketWorld {
   #gone(writer: SimWriter): void {
     if (writer.state === "gone") return;
     writer.state = "gone";
-    if (this.#current === writer) this.#current = null;
+    // One that was fenced at once may have been the last to open; the one that fenced it goes on.
+    if (this.#current === writer)
+      this.#current = this.#writers.findLast(({ state }) => state === "open") ?? null;
     this.#startLater(1);
   }
 

@@ -193,7 +193,7 @@ test("a checkpoint makes no mark before everything that may be in its chunks has
   for (let lap = 0; lap < 20; lap++) await settleLap();
   expect(await namesOf(objects, markPrefix)).toEqual([]);
   released.resolve();
-  await late;
+  await (late as Promise<unknown> | null);
   await settleLap();
   const marks = await namesOf(objects, markPrefix);
   expect(marks.length).toBeGreaterThan(0);
