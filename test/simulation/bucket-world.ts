@@ -114,7 +114,8 @@ export class BucketWorld {
   readonly #listeners: Set<(hint: Hint) => void>[] = [new Set(), new Set()];
   readonly #unwatch: ((() => void) | null)[] = [null, null];
   readonly #removed = new Set<string>();
-  readonly #calls: Committed[] = [];
+  /** The last try of each call. */
+  readonly #calls = new Map<StoreCall, Committed>();
   readonly #byRequest = new Map<unknown, Committed>();
   #current: SimWriter | null = null;
   #started = 0;
@@ -163,8 +164,8 @@ export class BucketWorld {
     effects: readonly Effect[];
   } {
     const lost = new Set<string>();
-    for (const { writer, entry, position } of this.#calls) {
-      if (entry === null || position === null || position <= writer.landed) continue;
+    for (const [entry, { writer, position }] of this.#calls) {
+      if (position === null || position <= writer.landed) continue;
       this.lostCalls += 1;
       if (entry.kind === "claim")
         for (const { id, fence } of entry.answer?.jobs ?? []) lost.add(`${id}#${fence}`);
@@ -282,7 +283,9 @@ export class BucketWorld {
   #gone(writer: SimWriter): void {
     if (writer.state === "gone") return;
     writer.state = "gone";
-    if (this.#current === writer) this.#current = null;
+    // One that was fenced at once may have been the last to open; the one that fenced it goes on.
+    if (this.#current === writer)
+      this.#current = this.#writers.findLast(({ state }) => state === "open") ?? null;
     this.#startLater(1);
   }
 
@@ -391,7 +394,7 @@ export class BucketWorld {
           : { ...(request as object) };
     const call: Committed = { writer, entry, position: null };
     if (own !== undefined && own !== null) this.#byRequest.set(own, call);
-    if (entry !== null) this.#calls.push(call);
+    if (entry !== null) this.#calls.set(entry, call);
     try {
       const answer = await new Promise<unknown>((resolve, reject) => {
         writer.calls.add(reject);
@@ -411,6 +414,16 @@ export class BucketWorld {
       if (!isMillraceError(error)) throw error;
       const isEnded = ["store-fenced", "closed", "store-replaced"].includes(error.code);
       if (!isEnded) throw error;
+      const { position } = call;
+      const hasHappened = position !== null && position <= writer.landed;
+      if (
+        hasHappened &&
+        error.outcome === "did-not-happen" &&
+        (name === "submit" || name === "settleIfLeased")
+      )
+        this.violations.push(
+          `${name} at ${writer.process.name} was told not to have happened, but it had landed`,
+        );
       if (error.code === "store-fenced") this.fencedWriters += 1;
       this.#gone(writer);
       throw new MillraceError("store-unavailable", `${writer.process.name} has ended.`, { cause: error });
@@ -424,7 +437,10 @@ export class BucketWorld {
     if (this.earlyClaims % claimsPerLook !== 1) return;
     const path = join(this.#folder, `copy-${this.#copies++}.db`);
     // Nothing is waited for but microtasks, so the bucket stays as it is meanwhile.
-    const look = handedOutEarly(this.#bucket.open(), path, answer).then((found) => {
+    const look = handedOutEarly(this.#bucket.open(), path, {
+      answer,
+      pid: writer.process.platform.processId,
+    }).then((found) => {
       for (const each of found)
         this.violations.push(
           `a claim was answered by ${writer.process.name} too early: in the bucket ${each}`,
@@ -477,8 +493,16 @@ export class BucketWorld {
     const endUs = time.elapsedUs + hangUs;
     await settleLap();
     while (!holds()) {
-      if (time.elapsedUs > endUs || !(await time.step())) throw new Error("The bucket hangs.");
+      if (time.elapsedUs > endUs || !(await time.step()))
+        throw new Error(`The bucket hangs: ${this.#states()}`);
     }
+  }
+
+  #states(): string {
+    const states = this.#writers.map(
+      ({ process: { name }, state, isPaused }) => `${name} ${state} ${isPaused}`,
+    );
+    return `${states.filter((each) => !each.includes("gone")).join(", ")}; current ${this.#current?.process.name}`;
   }
 
   /** For whoever moves the time itself. */

@@ -8,6 +8,7 @@ import type { Route } from "../../src/model/route.ts";
 import type { ClaimAnswer, ReadGatesAnswer } from "../../src/store/operations.ts";
 import type { JobRecord } from "../../src/store/records.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
+import { readNote } from "../../src/stores/bucket/held.ts";
 import { Replica } from "../../src/stores/bucket/replica.ts";
 import { closeSession, commitCalls, openSession } from "../../src/stores/sqlite/commit.ts";
 import type { Call } from "../../src/stores/sqlite/commit.ts";
@@ -18,9 +19,15 @@ const epochOfNobody = 1_000_000;
 const pageSize = 4096;
 
 /** Sentences about jobs that were not claimable; `path` is for a copy of the bucket's file. */
-export async function handedOutEarly(objects: Objects, path: string, answer: ClaimAnswer): Promise<string[]> {
+export async function handedOutEarly(
+  objects: Objects,
+  path: string,
+  { answer, pid }: { readonly answer: ClaimAnswer; readonly pid: number },
+): Promise<string[]> {
   const replica = await Replica.restore(objects, { path, pageSize });
   replica.close();
+  // One that was replaced and does not know yet hands out jobs that others have, too.
+  if (readNote(replica)?.pid !== pid) return [];
   const database = openDatabase({ path, durability: "strict", lockSleepMs: 0 });
   const session = openSession(database, { path, epoch: epochOfNobody, opener: null, identity: null });
   const ask = <Answer>(operation: Call["operation"], request: unknown): Answer => {

@@ -133,6 +133,30 @@ test("one that stood by and slept while the log was removed behind it begins wit
   await first.close();
 });
 
+test("an opener that slept before its fence does not begin in slots that were removed", async () => {
+  const world = aBucketWorld(folder);
+  const first = await world.open();
+  await world.submit(first, 5);
+  const objects = world.bucket.open();
+  let hasSlept = false;
+  const store = await openBucketStore({
+    ...{ platform: world.platform, whenHeld: "take", cacheFolder: folder },
+    objects: {
+      ...awayIf(objects, () => false),
+      put: async (name, bytes, ifAbsent) => {
+        if (!hasSlept && name.startsWith(logPrefix)) {
+          hasSlept = true;
+          await othersLive(world);
+        }
+        return objects.put(name, bytes, ifAbsent);
+      },
+    },
+  });
+  expect(await findAll(store)).toHaveLength(5 + 5 * 110);
+  await store.close();
+  await first.close();
+});
+
 test("a close while the bucket does not answer ends, and says of what waits that nobody knows", async () => {
   const world = aBucketWorld(folder);
   let isAway = false;
