@@ -1,5 +1,5 @@
 /**
- * The same calls to two stores: one whose library has its plain roads, and one whose library has only the general ones.
+ * The same calls to two stores: one whose library has its fast paths, and one whose library has only the general ones.
  * What they answer and all keys that they leave are compared after each call.
  */
 import { beforeAll, expect } from "vitest";

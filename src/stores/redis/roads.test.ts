@@ -1,6 +1,6 @@
 /**
- * Both roads of an operation leave the same keys: the same calls go to a store whose library has its plain roads, and
- * to one whose library has only the general ones, and all keys are compared.
+ * All paths of an operation leave the same keys: the same calls go to a store whose library has its fast paths, and to
+ * one whose library has only the general ones, and all keys are compared.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -41,7 +41,7 @@ const gates = [
 
 const openBoth = (): Promise<Both> => openWith(gates);
 
-/** A unit that may have happened before takes the general road. */
+/** A unit that may have happened before takes the general path. */
 const submitAll = ({ same }: Both, jobs: readonly NewJob[]): Promise<unknown> =>
   same((store, isRepeat) => store.submit(jobs.map((job) => ({ jobs: [job], isRepeat }))));
 
@@ -110,7 +110,7 @@ const manyLanes = fc
   .map((all) =>
     all.map(({ kind, key, ...given }, at) => aJob({ id: `j${at}`, ...given, ...laneOf(kind, key) })),
   );
-/** Few lanes with many jobs each: they come to show several. */
+/** Few lanes with many jobs each. */
 const deepLanes = fc
   .array(
     fc.record({
@@ -197,14 +197,14 @@ describe("the same jobs by either road leave the same keys", () => {
     }
   }
 
-  test("at their claims by many lanes, as a stretch of them and one by one", async () => {
+  test("at their claims by many lanes, as a set and one by one", async () => {
     await fc.assert(
       fc.asyncProperty(manyLanes, someRounds, (jobs, rounds) => claimByLanes(jobs, rounds, 30)),
       { numRuns: cases },
     );
   });
 
-  test("at their claims by a few lanes that show several jobs each", async () => {
+  test("at their claims by a few lanes with many jobs each", async () => {
     await fc.assert(
       fc.asyncProperty(deepLanes, someRounds, (jobs, rounds) => claimByLanes(jobs, rounds, 10)),
       { numRuns: cases / 2 },

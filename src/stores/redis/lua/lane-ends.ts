@@ -45,13 +45,10 @@ local function heldBy(work, back)
   return freed, keys
 end
 
--- Gates of which a permit came back, and at which lanes wait, are opened.
+-- Permits of these keys came back: lanes that wait there may go on.
 local function noteReleases(c, work, keys)
   if #keys == 0 or call("EXISTS", c.k.waits) == 0 then return end
-  for _, key in ipairs(keys) do
-    local found = call("ZRANGE", c.k.waits, "[" .. key .. US, "+", "BYLEX", "LIMIT", "0", "1")[1]
-    if found and find(found, key .. US, 1, true) == 1 then work.releases[key] = true end
-  end
+  for _, key in ipairs(keys) do work.releases[key] = true end
 end
 
 -- areDropped: keys of which one was held are free already.

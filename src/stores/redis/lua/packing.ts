@@ -6,7 +6,7 @@
  * A text that was not written by this library is no job: its readers answer false, and never raise (aside.ts).
  *
  * A **template** is a job with HOLE in place of what differs from job to job: the rules change it once, and its text,
- * parted at the holes, is joined with the values of each job that is alike. So the plain roads leave what the rules
+ * parted at the holes, is joined with the values of each job that is alike. So the fast paths leave what the rules
  * leave.
  */
 import { stateCodes } from "../../../model/job-state.ts";

@@ -9,7 +9,7 @@
  * (`arriveTogether`).
  *
  * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left
- * to the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
+ * to the general path (arrive.ts). Calls that have c.targets go this way: settle and change.
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { hasPath, takes } from "./path-branches.ts";
@@ -225,7 +225,7 @@ local function flushTargets(c)
   c.arrived = {}
 end
 
--- From here on the call takes this road. c.flush: before a job is read whole (job.ts).
+-- From here on the call takes this path. c.flush: before a job is read whole (job.ts).
 local function takeTargets(c)
   if not ${hasPath("arrive: flow members")} then return end
   c.targets, c.arrived, c.placed, c.done, c.flush = {}, {}, {}, c.done or {}, flushTargets

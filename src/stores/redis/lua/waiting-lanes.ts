@@ -24,21 +24,27 @@ local function hasItem(list, item)
   return false
 end
 
--- The first lane that waits at a gate (prefix: gate, or gate US route) after an entry, or from the head; and its route.
-local function firstWaiting(c, prefix, from)
-  local stop = "(" .. prefix .. AFTER_US
+-- Two entries of lanes that wait at a gate (prefix: gate, or gate US route), after an entry or from the head.
+local function twoWaiting(c, prefix, from)
+  return call("ZRANGE", c.k.waits, from or "[" .. prefix .. US, "(" .. prefix .. AFTER_US, "BYLEX", "LIMIT", "0", "2")
+end
+
+-- The first of these lanes; its route, and whether another waits after it. known: the two entries, if they were read.
+local function firstWaiting(c, prefix, from, known)
   while true do
-    local found = call("ZRANGE", c.k.waits, from or "[" .. prefix .. US, stop, "BYLEX", "LIMIT", "0", "1")[1]
+    local two = known or twoWaiting(c, prefix, from)
+    local found = two[1]
     if not found then return nil end
     local gate, route, lane = match(found, "^([^\31]*)\31([^\31]*)\31[^\31]*\31(.*)$")
     if lane then
       loadLanes(c, { lane })
       local record = c.lanes[lane]
       local isThere = record.was.handle ~= "" and hasItem(record.was.waitsAt, gate)
-      if isThere and waitEntryOf(gate, record) == found then return record, route end
+      if isThere and waitEntryOf(gate, record) == found then return record, route, two[2] ~= nil end
     end
     -- No lane that waits here.
     call("ZREM", c.k.waits, found)
+    known = nil
   end
 end
 
@@ -49,11 +55,12 @@ local function releaseLane(c, record, places)
 end
 
 -- Opens the first lane of each route that waits at a gate.
-local function releaseLanes(c, gate, places)
-  local record, route = firstWaiting(c, gate)
+local function releaseLanes(c, gate, places, known)
+  local record, route, isMore = firstWaiting(c, gate, nil, known)
   while record do
     releaseLane(c, record, places)
-    record, route = firstWaiting(c, gate, "(" .. gate .. US .. route .. AFTER_US)
+    if not isMore then return end
+    record, route, isMore = firstWaiting(c, gate, "(" .. gate .. US .. route .. AFTER_US)
   end
 end
 
@@ -72,11 +79,16 @@ end
 -- releases: gates, or gate US route.
 local function releaseAll(c, releases)
   if next(releases) == nil then return end
-  local places = newPlaces()
+  local places, known, lanes = newPlaces(), {}, {}
   for gate in pairs(releases) do
-    if not find(gate, US, 1, true) then releaseLanes(c, gate, places)
+    local two = twoWaiting(c, gate)
+    if two[1] then known[gate], lanes[#lanes + 1] = two, match(two[1], "^[^\31]*\31[^\31]*\31[^\31]*\31(.*)$") end
+  end
+  loadLanes(c, lanes)
+  for gate, two in pairs(known) do
+    if not find(gate, US, 1, true) then releaseLanes(c, gate, places, two)
     else
-      local record = firstWaiting(c, gate)
+      local record = firstWaiting(c, gate, nil, two)
       if record then releaseLane(c, record, places) end
     end
   end
