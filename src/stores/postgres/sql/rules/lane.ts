@@ -4,8 +4,8 @@
  * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside
  * the caller's own transaction.
  *
- * Claims of lanes go one after the other inside a scope: a queue, whose lanes they show and whose turns they count, or a
- * limit, whose keys may be shared by several queues. A claim locks the scopes of its queues in one order, before it
+ * Claims of lanes go one after the other inside a scope: a queue, whose lanes they show and whose turns they count, or
+ * a limit, whose keys may be shared by several queues. A claim locks the scopes of its queues in one order, before it
  * looks and until its commit, and so does everybody else who writes lanes or puts the gate of a key. A queue has the
  * name of the gate of its groups for a scope, so that the scope of every key is what stands before the key.
  */
