@@ -105,13 +105,13 @@ test("nor by the first jobs that ask for a limit, although claims may have begun
     const leased = answers.flatMap(({ jobs }) => jobs);
     await one.settleIfLeased(leased.map((job) => aSettle(job, finish())));
   }
-  // Jobs that came after the last claims of their round.
   for (;;) {
     const { jobs } = await one.claim(claimOf(queues.map(routeOf), 50));
     if (jobs.length === 0) break;
     await one.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
   }
   expect(new Set(Object.values(await mostAtOnce()))).toEqual(new Set([1]));
+  expect((await findAll(one)).every(({ state }) => state === "completed")).toBe(true);
 });
 
 test("groups of a queue keep their caps, with arrivals ahead of the heads, whatever other queues do", async () => {

@@ -101,8 +101,11 @@ export class RouteList {
     const { queue, name, caps = noCaps, gates = noGates } = job;
     const lanes = laneOrderOf(job);
     const number = routeNumber(queue, name, caps, gates, lanes);
-    for (const use of job.laneGates ?? []) this.#addScope(number, queue, use);
+    if (job.laneGates) for (const use of job.laneGates) this.#addScope(number, queue, use);
     const known = this.#routes.get(number);
+    // Jobs of one plan share these lists. What the lanes are, the number says.
+    if (known?.queue === queue && known.name === name && known.caps === caps && known.gates === gates)
+      return known;
     const asked = { caps, gates, ...(lanes === null ? {} : { lanes }) };
     if (known === undefined) {
       const route = { number, queue, name, ...asked, place: this.#routes.size + 1 };

@@ -155,7 +155,8 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
     p_like: likes === null ? null : numberList(likes.places),
   };
   for (const name of sharedFields) lists[`p_${columnOf(name)}`] = listOf(told, name);
-  for (const { name, of, usual } of placeParameters) lists[name] = sparseNumberList(jobs.map(of), usual);
+  for (const { name, of, usual } of placeParameters)
+    lists[name] = jobs.some((job) => of(job) !== usual) ? numberList(jobs.map(of)) : null;
   return lists;
 }
 

@@ -46,8 +46,8 @@ const statesOf = (keys: string): string =>
   `SELECT g.key, g.held, g.cap, ${timeLeft("p_now")} AS by_time, ${opensAfter("0", "1", "p_now")} AS opens, g.tat_us FROM (${keyStates(keys)}) g`;
 
 /**
- * The first gate of a job that lets nobody of it pass. What is not locked does not count: whoever opens it at this
- * moment would not see that somebody waits there.
+ * The first gate of a job that lets nobody of it pass. A gate that is not locked does not count: the call that opens it
+ * at this moment would not see that a lane waits there.
  */
 const closedFor = (gates: string): string =>
   `SELECT u.key AS gate, u.cap, s.tat_us, CASE WHEN s.by_time < 1 THEN s.opens END AS opens FROM ${keyUses(gates)}
