@@ -99,9 +99,8 @@ type RoutedJob = Pick<RouteContent, "queue" | "name"> &
 
 export function routeOf(job: RoutedJob): Route {
   const { queue, name, caps = noCaps, gates = noGates } = job;
-  const lanes = laneOrderOf(job);
-  const number = routeNumber(queue, name, caps, gates, lanes);
-  return { queue, name, caps, gates, number, ...(lanes === null ? {} : { lanes }) };
+  routeNumber(queue, name, caps, gates, laneOrderOf(job));
+  return last;
 }
 
 /** 32 bits of one hash below 15 bits of the other; never 0. */

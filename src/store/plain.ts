@@ -76,8 +76,8 @@ export function isPlainUnit(unit: SubmitUnit, isPlain = isPlainJob): boolean {
 }
 
 /** Whether members join a flow that is there already. */
-export function isGrowth({ grows = [], links = [] }: Growth): boolean {
-  return grows.length > 0 || links.length > 0;
+export function isGrowth({ grows, links }: Growth): boolean {
+  return (grows !== undefined && grows.length > 0) || (links !== undefined && links.length > 0);
 }
 
 export const isOfFlow = ({ waits = null }: Pick<NewJob, "waits">): boolean => waits !== null;

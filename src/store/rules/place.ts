@@ -62,20 +62,24 @@ export interface StoreGiven {
   readonly now: number;
 }
 
-/** Fields of a plain spec that are written as the submit gives them: all that are not put together below. */
-type AsGiven = Exclude<keyof CommonSpec, "seq" | "id" | "createdAt" | "tags">;
-const computedNames: readonly string[] = ["seq", "id", "createdAt", "tags"] satisfies (keyof CommonSpec)[];
-const asGivenNames = fieldNames(
-  ({ home, isRare }: JobField, name) => home === "spec" && isRare !== true && !computedNames.includes(name),
-) as AsGiven[];
+/** Fields that the object below names; a field that is only a line of the table is copied by its name. */
+const named: readonly string[] = [
+  ...(["seq", "id", "createdAt", "tags", "policy", "meta", "input"] as const),
+] satisfies (keyof CommonSpec)[];
+const unnamed = fieldNames(
+  ({ home, isRare }: JobField, name) => home === "spec" && isRare !== true && !named.includes(name),
+);
 
 export function placePlain(job: NewJob, { seq, route, now }: StoreGiven): PlainRow {
   const { state, rank, dueAt, ttlAt } = placeOf(job, now);
-  const placed: Omit<PlainRow, AsGiven> = {
+  const row: PlainRow = {
     seq,
     id: job.id,
     createdAt: now,
     tags: tagsOf(job),
+    policy: job.policy,
+    meta: job.meta,
+    input: job.input,
     route,
     state,
     rank,
@@ -84,10 +88,14 @@ export function placePlain(job: NewJob, { seq, route, now }: StoreGiven): PlainR
     deadlineAt: deadlineAtOf(job, now),
     timerAt: null,
   };
-  placed.timerAt = timerAtOf(placed);
-  const row = placed as PlainRow;
-  for (const name of asGivenNames) row[name] = job[name] as never;
+  row.timerAt = timerAtOf(row);
+  if (unnamed.length > 0) Object.assign(row, fieldsOf(job, unnamed));
   return row;
+}
+
+function fieldsOf(job: NewJob, names: readonly JobFieldName[]): Partial<JobRow> {
+  const given = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
+  return Object.fromEntries(names.map((name) => [name, given[name]]));
 }
 
 /** Fields that a submit gives under their own names: what the job is, and what is rare of its state. */

@@ -290,7 +290,11 @@ function isSame(one: JobRow[JobFieldName] | undefined, other: JobRow[JobFieldNam
 
 function rowValues(rows: readonly PlainRow[], names: readonly JobFieldName[]): SqlValue[] {
   const values: SqlValue[] = [];
-  for (const row of rows) for (const name of names) values.push(valueOf(row, name));
+  for (let at = 0; at < rows.length; at++) {
+    const row = rows[at] as PlainRow;
+    for (let place = 0; place < names.length; place++)
+      values.push(valueOf(row, names[place] as JobFieldName));
+  }
   return values;
 }
 

@@ -88,14 +88,16 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   if (late !== null) return late;
   const closed = isGrowth(unit) ? growFlow(step, unit) : null;
   if (closed !== null) return { kind: "refused", reason: "flow-closed", id: closed };
-  for (const put of unit.docs ?? []) {
+  if (unit.docs === undefined) return { kind: "ok", ids, hows };
+  for (const put of unit.docs) {
     if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
   }
   return { kind: "ok", ids, hows };
 }
 
 /** The refusal of a unit one of whose checks does not hold. */
-function checkDocs(step: Step, { checks = [] }: SubmitUnit): SubmitAnswer | null {
+function checkDocs(step: Step, { checks }: SubmitUnit): SubmitAnswer | null {
+  if (checks === undefined) return null;
   for (const check of checks)
     if (!isDocAt(step, check)) return { kind: "refused", reason: "doc-changed", id: check.id };
   return null;
