@@ -3,6 +3,8 @@
  * `memory+50:/folder`. Objects in memory are read from the folder at the opening and written to it at the close, so
  * that one process can fill them for the next.
  */
+import { basename } from "node:path";
+import { openBucketObjects } from "../src/open.ts";
 import { nodePlatform } from "../src/platform/node-platform.ts";
 import { openFiles } from "../src/stores/bucket/objects/files.ts";
 import { MemoryBucket } from "../src/stores/bucket/objects/memory.ts";
@@ -34,7 +36,7 @@ export async function openBucket(place: string): Promise<BenchBucket> {
   const { kind, latencyMs, folder } = readPlace(place);
   const late = (objects: Objects): Objects => (latencyMs === 0 ? objects : lateObjects(objects, latencyMs));
   if (kind !== "memory") {
-    const open = async (): Promise<Objects> => late(await openFiles(folder, nodePlatform));
+    const open = async (): Promise<Objects> => late(await openObjects(kind, folder));
     return { objects: await open(), again: open };
   }
   const bucket = new MemoryBucket();
@@ -47,6 +49,18 @@ export async function openBucket(place: string): Promise<BenchBucket> {
   };
   return { objects: closedBy(objects, close), again: async () => late(bucket.open()) };
 }
+
+/** In a folder, or under a prefix with its name on the server that the bench has started. */
+export function openObjects(kind: Exclude<ObjectsKind, "memory">, folder: string): Promise<Objects> {
+  if (kind === "disk") return openFiles(folder, nodePlatform);
+  const url = `${kind === "s3" ? "s3" : "az"}://${benchContainer}/${basename(folder)}`;
+  const endpoint = process.env[endpointVariable];
+  if (endpoint === undefined) throw new Error("The bench has started no server for objects.");
+  return openBucketObjects(nodePlatform, url, { bucket: { endpoint } });
+}
+
+export const benchContainer = "bench";
+export const endpointVariable = "MILLRACE_BENCH_OBJECTS";
 
 /** Each request takes so long before it has its effect. */
 function lateObjects(objects: Objects, latencyMs: number): Objects {

@@ -19,6 +19,8 @@ export interface S3ServerOptions {
   /** Only with this token, if it is given; another one has expired. */
   readonly sessionToken?: string;
   readonly region?: string;
+  /** Its clock; that of the tests unless another one is given. */
+  readonly now?: () => number;
   /** What a condition does: as S3, not looked at, or not known and refused. */
   readonly conditions?: "kept" | "ignored" | "refused";
 }
@@ -61,7 +63,8 @@ export async function openS3Server(options: S3ServerOptions = {}): Promise<S3Ser
   const underway = new Map<string, number>();
 
   const answer = (request: WholeRequest, response: ServerResponse, isRaced: boolean): void => {
-    checkSignature(request, { accessKeyId, secretAccessKey, region, sessionToken: options.sessionToken });
+    const { sessionToken, now = () => serverAt } = options;
+    checkSignature(request, { accessKeyId, secretAccessKey, region, sessionToken, now: now() });
     const url = new URL(request.target, "http://server");
     const [, first = "", ...rest] = url.pathname.split("/").map(decodeURIComponent);
     if (first !== bucket) throw new Refusal(404, "NoSuchBucket", `<BucketName>${first}</BucketName>`);
@@ -157,6 +160,7 @@ export async function openS3Server(options: S3ServerOptions = {}): Promise<S3Ser
 }
 
 interface Secrets {
+  readonly now: number;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly region: string;
@@ -164,7 +168,7 @@ interface Secrets {
 }
 
 function checkSignature({ method, target, headers, body }: WholeRequest, secrets: Secrets): void {
-  const { accessKeyId, secretAccessKey, region, sessionToken } = secrets;
+  const { accessKeyId, secretAccessKey, region, sessionToken, now } = secrets;
   const [, key, scope, names, signature] =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/([^,]+), ?SignedHeaders=([^,]+), ?Signature=([\da-f]{64})$/.exec(
       headers.authorization ?? "",
@@ -177,7 +181,7 @@ function checkSignature({ method, target, headers, body }: WholeRequest, secrets
   if (scope !== `${at.slice(0, 8)}/${region}/s3/aws4_request`)
     throw new Refusal(400, "AuthorizationHeaderMalformed");
   const sentAt = Date.parse(at.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6Z"));
-  if (!(Math.abs(sentAt - serverAt) < skewMs)) throw new Refusal(403, "RequestTimeTooSkewed");
+  if (!(Math.abs(sentAt - now) < skewMs)) throw new Refusal(403, "RequestTimeTooSkewed");
   const signed = names.split(";");
   const mustSign = Object.keys(headers).filter(
     (name) => name.startsWith("x-amz-") || name === "if-none-match",
