@@ -15,7 +15,7 @@ import { bucketError } from "./bucket-errors.ts";
 import { cacheError, makeCacheFolder } from "./cache-folder.ts";
 import type { CacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
-import { noteOf, untilFree } from "./held.ts";
+import { noteOf, pause, untilFree } from "./held.ts";
 import type { WhenHeld } from "./held.ts";
 import { damaged, headFrom, headName, isPassed, layoutVersion, headBytes } from "./layout.ts";
 import type { Head } from "./layout.ts";
@@ -70,22 +70,14 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     const head = await readHead(objects, platform);
     folder = makeCacheFolder(options.cacheFolder ?? null, platform);
     replica = await Replica.restore(objects, { path: folder.path, pageSize: head.pageSize });
-    await untilFree(replica, { whenHeld, signal: options.signal, onWaiting: options.onWaiting }, platform);
-    // One that stood by and slept while the log was removed behind it can only begin again.
-    if ((await isPassed(objects, replica.n + 1)) && (await replica.catchUp()) === 0)
-      await replica.restoreAgain();
-    refuseNewer(replica);
-    const hole = await findHole(objects, replica);
-    if (hole !== null) throw damaged(hole.object, hole.problem);
     const writer: Writer = {
       id: Buffer.from(platform.randomBytes(16)).toString("hex"),
       note: noteOf(platform),
     };
-    const isAfterCrash = !replica.isFree;
-    const epoch = await takeOver(objects, replica, writer, platform);
+    const begun = await becomeWriter(objects, replica, writer, { ...options, whenHeld });
     return await openWriter(
       { ...options, objects, counted, prices, callTimeoutMs },
-      { folder, replica, writer, epoch, isAfterCrash },
+      { folder, replica, writer, ...begun },
     );
   } catch (error) {
     replica?.close();
@@ -93,6 +85,33 @@ export async function openBucketStore(options: BucketOptions): Promise<Store> {
     await objects.close();
     const { temporaryFolder } = platform;
     throw cacheError(options.cacheFolder ?? temporaryFolder, bucketError(error, "did-not-happen"));
+  }
+}
+
+/** A newcomer that died between its fence and the slots before it must not be waited for without end. */
+const yieldsMax = 30;
+
+/** Waits for its turn as `whenHeld` says, then takes over. */
+async function becomeWriter(
+  objects: Objects,
+  replica: Replica,
+  writer: Writer,
+  { platform, whenHeld, signal, onWaiting }: BucketOptions & { readonly whenHeld: WhenHeld },
+): Promise<{ epoch: number; isAfterCrash: boolean }> {
+  for (let tries = 0; ; tries++) {
+    await untilFree(replica, { whenHeld, signal, onWaiting }, platform);
+    // One that stood by and slept while the log was removed behind it can only begin again.
+    if ((await isPassed(objects, replica.n + 1)) && (await replica.catchUp()) === 0)
+      await replica.restoreAgain();
+    refuseNewer(replica);
+    const hole = await findHole(objects, replica);
+    if (hole !== null) throw damaged(hole.object, hole.problem);
+    const isAfterCrash = !replica.isFree;
+    const yields = whenHeld !== "take" && tries < yieldsMax;
+    const epoch = await takeOver(objects, replica, { writer, platform, yields });
+    if (epoch !== null) return { epoch, isAfterCrash };
+    await pause(platform, signal);
+    await replica.catchUp();
   }
 }
 

@@ -75,6 +75,33 @@ test("in a container every writer is process 1: its key tells the last one from 
   expect(await tookMs(() => open(process(1, "second start"), { whenHeld: "wait" }))).toBe(0);
 });
 
+test("of several that stand by one takes over, and the others go on standing by", async () => {
+  const { bucket, process, pass, openWriter, running, time } = useBucket();
+  const keyed = (number: number) => {
+    running.set(`key-${number}`, true);
+    return process(number, `key-${number}`);
+  };
+  const first = await openWriter(keyed(1));
+  const opened: Store[] = [];
+  for (const number of [2, 3, 4, 5])
+    void openBucketStore({ objects: bucket.open(), platform: keyed(number), whenHeld: "wait" }).then(
+      (store) => void opened.push(store),
+    );
+  await time.advance(2 * secondUs);
+  expect(opened).toEqual([]);
+  await pass(first.close());
+  await time.advance(60 * secondUs);
+  expect(opened).toHaveLength(1);
+  const [heir] = opened as [Store];
+  await pass(heir.submit([{ jobs: [aJob({ id: "heir" })] }]));
+  expect((await pass(heir.describe())).epoch).toBe(2);
+  for (const left of [4, 3, 2, 1]) {
+    await pass((opened.at(-1) as Store).close());
+    await time.advance(5 * secondUs);
+    expect(opened).toHaveLength(Math.min(4, 6 - left));
+  }
+});
+
 test("a writer that nobody here can ask for is followed after 15 s of silence and not before", async () => {
   const { bucket, process, openWriter, open, time, pass, tookMs } = useBucket();
   const objects = faultyObjects(bucket.open());

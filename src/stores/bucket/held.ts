@@ -122,7 +122,7 @@ export async function untilFree(replica: Replica, options: HeldOptions, platform
   }
 }
 
-function pause(platform: Platform, signal: AbortSignal | undefined): Promise<void> {
+export function pause(platform: Platform, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const aborted = (): void => {
       timer.cancel();

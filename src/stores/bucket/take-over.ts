@@ -22,15 +22,21 @@ export interface Writer {
   readonly note: string;
 }
 
-/** Afterwards the replica has every record that counts. @returns the new epoch. */
+/**
+ * Afterwards the replica has every record that counts. @returns the new epoch; null if it yields and another newcomer
+ * came first, so that of two processes that stood by one goes on standing by.
+ */
 export async function takeOver(
   objects: Objects,
   replica: Replica,
-  writer: Writer,
-  platform: Platform,
-): Promise<number> {
+  { writer, platform, yields }: { writer: Writer; platform: Platform; yields: boolean },
+): Promise<number | null> {
+  const before = replica.writer;
+  const isOutrun = (): boolean => yields && replica.writer !== before && !replica.isFree;
   for (;;) {
-    const { slot, epoch } = await putFence(objects, replica, writer, platform);
+    const fence = await putFence(objects, replica, { writer, platform, yields, isOutrun });
+    if (fence === null) return null;
+    const { slot, epoch } = fence;
     await fillBefore(objects, replica, { slot, epoch, writer, platform });
     // Another newcomer may have fenced after this one, or before it with the same epoch.
     const isOurs = replica.writer === writer.id && replica.n === slot;
@@ -41,10 +47,20 @@ export async function takeOver(
   }
 }
 
-async function putFence(objects: Objects, replica: Replica, writer: Writer, platform: Platform) {
+async function putFence(
+  objects: Objects,
+  replica: Replica,
+  {
+    writer,
+    platform,
+    yields,
+    isOutrun,
+  }: { writer: Writer; platform: Platform; yields: boolean; isOutrun: () => boolean },
+): Promise<{ slot: number; epoch: number } | null> {
   let { epoch: highest } = replica;
   for (let distance = firstDistance; ; distance = Math.min(2 * distance, distanceMax)) {
     await replica.catchUp();
+    if (isOutrun()) return null;
     highest = Math.max(highest, replica.epoch);
     const slot = replica.n + distance;
     const epoch = highest + 1;
@@ -54,7 +70,9 @@ async function putFence(objects: Objects, replica: Replica, writer: Writer, plat
     if (there === null) continue;
     // The reply of an earlier try was lost.
     if (Buffer.compare(there, bytes) === 0) return { slot, epoch };
-    highest = Math.max(highest, decodeRecord(slot, there).epoch);
+    const record = decodeRecord(slot, there);
+    if (yields && record.kind === "fence") return null;
+    highest = Math.max(highest, record.epoch);
   }
 }
 
