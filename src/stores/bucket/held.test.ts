@@ -75,6 +75,21 @@ test("in a container every writer is process 1: its key tells the last one from 
   expect(await tookMs(() => open(process(1, "second start"), { whenHeld: "wait" }))).toBe(0);
 });
 
+/** Each request takes 40 ms before it has its effect. */
+function late(objects: Objects, platform: VirtualProcess): Objects {
+  const after = async <Answer>(verb: () => Promise<Answer>): Promise<Answer> => {
+    await new Promise<void>((resolve) => void platform.setTimer(40, resolve, true));
+    return verb();
+  };
+  return {
+    put: (...given) => after(() => objects.put(...given)),
+    get: (...given) => after(() => objects.get(...given)),
+    list: (...given) => after(() => objects.list(...given)),
+    remove: (...given) => after(() => objects.remove(...given)),
+    close: () => objects.close(),
+  };
+}
+
 test("of several that stand by one takes over, and the others go on standing by", async () => {
   const { bucket, process, pass, openWriter, running, time } = useBucket();
   const keyed = (number: number) => {
@@ -83,11 +98,12 @@ test("of several that stand by one takes over, and the others go on standing by"
   };
   const first = await openWriter(keyed(1));
   const opened: Store[] = [];
-  for (const number of [2, 3, 4, 5])
-    void openBucketStore({ objects: bucket.open(), platform: keyed(number), whenHeld: "wait" }).then(
-      (store) => void opened.push(store),
-    );
-  await time.advance(2 * secondUs);
+  for (const number of [2, 3, 4, 5]) {
+    const platform = keyed(number);
+    const objects = late(bucket.open(), platform);
+    void openBucketStore({ objects, platform, whenHeld: "wait" }).then((store) => void opened.push(store));
+  }
+  await time.advance(5 * secondUs);
   expect(opened).toEqual([]);
   await pass(first.close());
   await time.advance(60 * secondUs);
