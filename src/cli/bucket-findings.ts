@@ -29,7 +29,7 @@ export async function openExamined(platform: Platform, url: string): Promise<Exa
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
   const path = join(folder, "store.db");
   try {
-    const objects = await openBucketObjects(platform, url);
+    const objects = await openBucketObjects(platform, url, { bucket: { view: true } });
     let condition: BucketCondition;
     try {
       condition = await examineBucket(objects, { path, platform });
@@ -115,7 +115,8 @@ export function bucketFindings(condition: BucketCondition): readonly Finding[] {
   if (saysRules && deletionRules === null)
     found.push({
       check: "lifecycle",
-      problem: "Whether a lifecycle rule deletes objects could not be read: a permission is missing.",
+      problem:
+        "Whether a lifecycle rule deletes objects could not be read: a permission is missing, or the storage does not say.",
       advice: "Let doctor read the rules (docs/operating/bucket.md#permissions), or look at them by hand.",
     });
   if (writer.state === "silent")

@@ -3,8 +3,9 @@
  * needs it, and so do the commands that refuse a URL where no store is.
  */
 import { MillraceError, notYetSupported } from "../model/error.ts";
-import { sqlitePath } from "../open.ts";
+import { openBucketObjects, sqlitePath } from "../open.ts";
 import type { Platform } from "../platform/platform.ts";
+import { isBucketUrl } from "../stores/bucket/bucket-url.ts";
 
 export interface StoreVersion {
   /** The version of the tables that are there; 0 where no store is. */
@@ -31,6 +32,12 @@ export async function readStoreVersion(platform: Platform, url: string): Promise
   if (/^(redis|valkey)s?$/.test(scheme)) {
     const { readRedisVersion } = await import("../stores/redis/examine.ts");
     return readRedisVersion({ url, platform });
+  }
+  if (isBucketUrl(url)) {
+    const { readBucketVersion } = await import("../stores/bucket/bucket-version.ts");
+    const { schemaVersion } = await import("../stores/sqlite/schema.ts");
+    const objects = await openBucketObjects(platform, url, { bucket: { view: true } });
+    return { from: await readBucketVersion(objects, platform), to: schemaVersion };
   }
   throw notYetSupported("Reading the version of a store of this scheme");
 }

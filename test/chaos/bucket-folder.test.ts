@@ -171,7 +171,7 @@ describe("bad input", () => {
     url = `file://${file}`;
     await expect(open({})).rejects.toMatchObject(refusal("store-missing", /is not a folder/));
     url = `file://${join(root, "no", "such", "parent")}`;
-    await expect(open({})).rejects.toMatchObject(refusal("store-missing", /Make its parent folder/));
+    await expect(open({})).rejects.toMatchObject(refusal("store-missing", /make its parent folder/));
   });
 
   test("a newer layout is refused before anything is written", async () => {

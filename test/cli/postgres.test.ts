@@ -55,7 +55,9 @@ describe("migrate", () => {
       expect(err).toMatch(/^millrace: schema-newer: .*Upgrade this process/);
       expect(code).toBe(1);
     }
-    expect((await say(["migrate", "--store", "s3://bucket"])).err).toMatch(/^millrace: not-yet-supported: /);
+    expect((await say(["migrate", "--store", "https://millrace.example"])).err).toMatch(
+      /^millrace: not-yet-supported: /,
+    );
   });
 });
 

@@ -41,9 +41,13 @@ test("restore asks before it drops anything, then the bucket goes on after the r
     new RegExp(`drop what ${before.length - until} records after record ${until} changed`),
   );
   expect(records(folder)).toEqual(before);
+  const absent = await say(["restore", "--store", url, "--until", "999"]);
+  expect(absent).toMatchObject({ code: 2, out: "" });
+  expect(absent.err).toMatch(`it can be restored from record 1 to ${before.length}`);
 
   const done = await say(["restore", "--store", url, "--until", String(until), "--yes"]);
   expect(done).toMatchObject({ code: 0, err: "" });
+  expect(done.out).toMatch(`what the ${before.length - until} records after it changed`);
   const [, kept] = /under (kept\/\d{12}\/)/.exec(done.out) ?? [];
   const { jobs } = (await sayJson(["list", "--store", url])) as { jobs: unknown[] };
   expect(jobs).toHaveLength(2);

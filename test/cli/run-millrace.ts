@@ -14,7 +14,7 @@ import type { Terminal } from "../../src/platform/terminal.ts";
 export async function say(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-  { nodeVersion = process.versions.node, isTTY = false } = {},
+  { nodeVersion = process.versions.node, isTTY = false, platform = nodePlatform } = {},
 ): Promise<Ended> {
   let [out, err] = ["", ""];
   const terminal: Terminal = {
@@ -26,7 +26,7 @@ export async function say(
     writeErr: (text) => void (err += text),
     isTTY,
   };
-  const code = await runCommandLine(terminal, nodePlatform);
+  const code = await runCommandLine(terminal, platform);
   return { code, signal: null, out, err };
 }
 

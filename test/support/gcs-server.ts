@@ -17,6 +17,8 @@ export interface GcsServerOptions {
   readonly conditions?: "kept" | "ignored";
   /** Real ones say "No such object"; some emulators say nothing of what is missing. */
   readonly isTerse?: boolean;
+  /** The rules of the bucket's lifecycle; none without it. */
+  readonly lifecycle?: readonly Readonly<Record<string, unknown>>[];
 }
 
 export interface GcsServer extends HttpServer {
@@ -46,6 +48,7 @@ const parametersOf = {
   upload: ["uploadType", "name", "ifGenerationMatch"],
   list: ["prefix", "startOffset", "maxResults", "pageToken", "fields"],
   get: ["alt"],
+  bucket: ["fields"],
   remove: [],
 } as const;
 /** Made once: it takes a tenth of a second. */
@@ -98,6 +101,14 @@ export async function openGcsServer(options: GcsServerOptions = {}): Promise<Gcs
     const token = /^Bearer (.+)$/.exec(headers.authorization ?? "")?.[1];
     if (!isOpen && (token === undefined || !valid.has(token)))
       throw new Refusal(401, "authError", "Invalid Credentials");
+    if (url.pathname === `/storage/v1/b/${bucket}` && method === "GET") {
+      onlyParameters(url.searchParams, "bucket");
+      return json(
+        response,
+        200,
+        options.lifecycle === undefined ? {} : { lifecycle: { rule: options.lifecycle } },
+      );
+    }
     const [, upload, named = "", object] =
       /^(\/upload)?\/storage\/v1\/b\/([^/]+)\/o(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
     if (named !== bucket) {

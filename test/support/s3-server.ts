@@ -23,6 +23,8 @@ export interface S3ServerOptions {
   readonly now?: () => number;
   /** What a condition does: as S3, not looked at, or not known and refused. */
   readonly conditions?: "kept" | "ignored" | "refused";
+  /** The rules of the bucket's lifecycle as XML; "" for none, and without it nobody may read them. */
+  readonly lifecycle?: string;
 }
 
 export interface S3Server extends HttpServer {
@@ -51,6 +53,7 @@ const skewMs = 15 * 60_000;
 const queries: Readonly<Record<string, readonly string[]>> = {
   list: ["list-type", "prefix", "start-after", "max-keys", "continuation-token"],
   delete: ["delete"],
+  lifecycle: ["lifecycle"],
   object: [],
 };
 const amazonHeaders = ["x-amz-content-sha256", "x-amz-date", "x-amz-security-token"];
@@ -71,6 +74,7 @@ export async function openS3Server(options: S3ServerOptions = {}): Promise<S3Ser
     const key = rest.join("/");
     if (Buffer.byteLength(key) > 1024) throw new Refusal(400, "KeyTooLongError");
     const { method } = request;
+    if (key === "" && method === "GET" && url.searchParams.has("lifecycle")) return rules(url, response);
     if (key === "" && method === "GET") return list(url, response);
     if (key === "" && method === "POST") return removeMany(request, url, response);
     onlyParameters(url, "object");
@@ -84,6 +88,14 @@ export async function openS3Server(options: S3ServerOptions = {}): Promise<S3Ser
       response.writeHead(200, { etag: `"${createHash("md5").update(request.body).digest("hex")}"` });
       response.end();
     } else throw new Refusal(405, "MethodNotAllowed");
+  };
+
+  const rules = (url: URL, response: ServerResponse): void => {
+    onlyParameters(url, "lifecycle");
+    const { lifecycle } = options;
+    if (lifecycle === undefined) throw new Refusal(403, "AccessDenied");
+    if (lifecycle === "") throw new Refusal(404, "NoSuchLifecycleConfiguration");
+    xml(response, 200, ["<LifecycleConfiguration>", lifecycle, "</LifecycleConfiguration>"]);
   };
 
   const put = ({ headers, body }: WholeRequest, key: string, isRaced: boolean): void => {

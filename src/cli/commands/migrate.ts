@@ -3,6 +3,7 @@
  * it can be done before a deployment, by a user who owns the schema. With --dry-run it only says what would be done.
  */
 import { openStore } from "../../open.ts";
+import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { storeUrl } from "../open-store.ts";
@@ -25,7 +26,10 @@ export const migrate: Command = {
     const url = storeUrl(call);
     const isDryRun = options.has("dry-run");
     const { from, to } = await readStoreVersion(platform, url);
-    if (!isDryRun) await (await openStore(platform, url)).close();
+    // Tables of a bucket are migrated by its writer.
+    const takes = isBucketUrl(url) && options.has("take");
+    const opening = takes ? { bucket: { whenHeld: "take" } as const } : {};
+    if (!isDryRun) await (await openStore(platform, url, opening)).close();
     const steps = Array.from({ length: to - from }, (_, index) => from + index + 1);
     const report = { from, to, steps, dryRun: isDryRun };
     terminal.writeOut(`${wantsJson ? toJson(report) : describe(report)}\n`);

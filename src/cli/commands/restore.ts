@@ -47,7 +47,7 @@ export const restore: Command = {
       throw wrong("--to writes a file and --yes the bucket: give one of them");
     if (!options.has("list") && !options.has("until") && !options.has("to"))
       throw wrong("give --until with a record or a time, or --list to see them");
-    const objects = retrying(await openBucketObjects(platform, url), platform);
+    const objects = retrying(await openBucketObjects(platform, url, { bucket: { view: true } }), platform);
     try {
       if (options.has("list")) return await list(call, objects);
       const until = await readUntil(options, objects, platform);
@@ -55,8 +55,7 @@ export const restore: Command = {
         ? await toFile(call, objects, until)
         : await inPlace(call, objects, until as number);
     } catch (error) {
-      // A restore into the bucket is decided by one put, so it has happened or not; repeating it is safe.
-      throw bucketError(error, options.has("yes") ? "unknown" : "did-not-happen");
+      throw bucketError(error, "did-not-happen");
     } finally {
       await objects.close();
     }
@@ -94,10 +93,11 @@ async function toFile({ terminal, options, wantsJson }: Call, objects: Objects, 
 
 async function inPlace({ terminal, platform, options, wantsJson }: Call, objects: Objects, until: number) {
   if (!options.has("yes")) {
-    const { eachRecord, listRecords } = await import("../../stores/bucket/history.ts");
+    const { eachRecord, readHead, recordsAfter } = await import("../../stores/bucket/history.ts");
+    await readHead(objects);
     let count = 0;
     let last: Date | null = null;
-    for await (const { record } of eachRecord(objects, await listRecords(objects, until + 1))) {
+    for await (const { record } of eachRecord(objects, await recordsAfter(objects, until))) {
       count += 1;
       if (record !== null) last = new Date(record.at);
     }

@@ -26,7 +26,7 @@ export function bucketError(error: unknown, outcome: ErrorOutcome): unknown {
 
 export function objectsError(error: ObjectsError, outcome: ErrorOutcome): MillraceError {
   if (outcome === "unknown") {
-    const sentence = `The bucket did not answer in time (${error.message}), so the call may or may not have happened. Repeat it with the same ids.`;
+    const sentence = `The bucket did not confirm the call (${error.message}), so it may or may not have happened. Repeat it with the same ids.`;
     return new MillraceError("outcome-unknown", sentence, { cause: error, outcome });
   }
   const sentence = `The bucket cannot be used (${error.message}); nothing of this call happened. ${advice[error.kind]}`;

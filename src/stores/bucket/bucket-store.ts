@@ -8,10 +8,9 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store } from "../../store/store.ts";
-import { readSchemaVersion } from "../sqlite/migrate.ts";
-import { openDatabase } from "../sqlite/open-file.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
 import { bucketError } from "./bucket-errors.ts";
+import { readReplicaVersion } from "./bucket-version.ts";
 import { cacheError, makeCacheFolder } from "./cache-folder.ts";
 import type { CacheFolder } from "./cache-folder.ts";
 import { Checkpoints } from "./checkpoint.ts";
@@ -103,7 +102,8 @@ async function becomeWriter(
     // One that stood by and slept while the log was removed behind it can only begin again.
     if ((await isPassed(objects, replica.n + 1)) && (await replica.catchUp()) === 0)
       await replica.restoreAgain();
-    refuseNewer(replica);
+    // Tables of a newer version are refused before anybody is fenced for them.
+    readReplicaVersion(replica);
     const hole = await findHole(objects, replica);
     if (hole !== null) throw damaged(hole.object, hole.problem);
     const isAfterCrash = !replica.isFree;
@@ -190,17 +190,6 @@ async function openWriter(
     },
     close: () => (closing ??= close()),
   };
-}
-
-/** Tables of a newer version are refused before anybody is fenced for them. */
-function refuseNewer({ path, pageCount }: Replica): void {
-  if (pageCount === 0) return;
-  const database = openDatabase({ path, durability: "strict", lockSleepMs: 0 });
-  try {
-    readSchemaVersion(database, path);
-  } finally {
-    database.close();
-  }
 }
 
 /** What the bucket says of itself; made by the first opener, which also tries whether conditions hold. */

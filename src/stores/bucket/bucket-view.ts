@@ -19,7 +19,7 @@ import { bucketError } from "./bucket-errors.ts";
 import { cacheError, makeCacheFolder } from "./cache-folder.ts";
 import type { CacheFolder } from "./cache-folder.ts";
 import { Follower, isWriterRunning, writerName } from "./held.ts";
-import { headFrom, headName } from "./layout.ts";
+import { readHead, storeMissing } from "./history.ts";
 import { silentMs } from "./log-writer.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { Objects } from "./objects/objects.ts";
@@ -51,12 +51,10 @@ export async function openBucketView(options: BucketViewOptions): Promise<Store>
   let folder: CacheFolder | null = null;
   let replica: Replica | null = null;
   try {
-    const head = await objects.get(headName);
-    if (head === null) throw missing();
-    const { pageSize } = headFrom(head);
+    const { pageSize } = await readHead(objects);
     folder = makeCacheFolder(cacheFolder ?? null, platform);
     replica = await Replica.restore(objects, { path: folder.path, pageSize });
-    if (replica.pageCount === 0) throw missing();
+    if (replica.pageCount === 0) throw storeMissing();
     const removeAll = async (): Promise<void> => {
       folder?.remove();
       await objects.close();
@@ -69,12 +67,6 @@ export async function openBucketView(options: BucketViewOptions): Promise<Store>
     const { temporaryFolder } = platform;
     throw cacheError(cacheFolder ?? temporaryFolder, bucketError(error, "did-not-happen"));
   }
-}
-
-function missing(): MillraceError {
-  const sentence =
-    "This bucket holds no store yet. Start a worker on it first, make one with millrace migrate, or correct the URL.";
-  return new MillraceError("store-missing", sentence);
 }
 
 function viewOf(

@@ -30,9 +30,14 @@ export interface FoundMark {
 
 export async function readHead(objects: Objects): Promise<Head> {
   const bytes = await objects.get(headName);
-  if (bytes !== null) return headFrom(bytes);
-  const sentence = "This bucket holds no store. Correct the URL; a worker on it makes one.";
-  throw new MillraceError("store-missing", sentence);
+  if (bytes === null) throw storeMissing();
+  return headFrom(bytes);
+}
+
+export function storeMissing(): MillraceError {
+  const sentence =
+    "This bucket holds no store yet. Start a worker on it first, make one with millrace migrate, or correct the URL.";
+  return new MillraceError("store-missing", sentence);
 }
 
 /** From the newest on. */
@@ -101,6 +106,32 @@ export async function recordAt(objects: Objects, time: number): Promise<number |
   return last;
 }
 
+/** What marks can be read, from the newest on, and which records of the log are there. */
+interface Past {
+  readonly marks: readonly Mark[];
+  readonly numbers: readonly number[];
+}
+
+async function readPast(objects: Objects): Promise<Past> {
+  const marks = (await readMarks(objects)).flatMap(({ mark }) => (mark === null ? [] : [mark]));
+  return { marks, numbers: await listRecords(objects, 1) };
+}
+
+/** Where a copy of the store as it was after a record may begin. Null: with the first record of the log. */
+function beginningsOf({ marks, numbers }: Past, until: number | null): (Mark | null)[] {
+  const before = marks.filter(({ through }) => until === null || through <= until);
+  return numbers[0] === 1 ? [...before, null] : before;
+}
+
+/** The records after this one. Refused if the bucket does not have this one any more, or not yet. */
+export async function recordsAfter(objects: Objects, until: number): Promise<number[]> {
+  const { marks, numbers } = await readPast(objects);
+  const isThere = numbers.includes(until) || marks.some(({ through }) => through === until);
+  if (!isThere || beginningsOf({ marks, numbers }, until).length === 0)
+    throw outOfReach(until, marks, numbers);
+  return numbers.filter((n) => n > until);
+}
+
 /**
  * The store as it was after a record, or after the last one. It begins at the newest mark that fits, and at an older
  * one if a chunk of that is damaged or gone.
@@ -109,11 +140,8 @@ export async function buildStore(
   objects: Objects,
   { path, pageSize, until }: { path: string; pageSize: number; until: number | null },
 ): Promise<Replica> {
-  const marks = (await readMarks(objects)).flatMap(({ mark }) =>
-    mark !== null && (until === null || mark.through <= until) ? [mark] : [],
-  );
-  const numbers = await listRecords(objects, 1);
-  const beginnings: (Mark | null)[] = numbers[0] === 1 ? [...marks, null] : marks;
+  const { marks, numbers } = await readPast(objects);
+  const beginnings = beginningsOf({ marks, numbers }, until);
   if (beginnings.length === 0) throw outOfReach(until, marks, numbers);
   let first: unknown = null;
   for (const mark of beginnings) {

@@ -11,8 +11,10 @@ import { dirname, sep } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { crc32, zstdCompressSync } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
+import type { ErrorOutcome } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { inWriteTransaction, writeMeta } from "../sqlite/migrate.ts";
+import { bucketError } from "./bucket-errors.ts";
 import { makeCacheFolder } from "./cache-folder.ts";
 import { chunkLevel } from "./checkpoint.ts";
 import { buildStore, eachRecord, listRecords, readHead, readMarks } from "./history.ts";
@@ -86,6 +88,7 @@ export async function restoreBucket(objects: Objects, options: RestoreOptions): 
   const { pageSize } = await readHead(objects);
   const folder = makeCacheFolder(options.cacheFolder ?? null, platform);
   let replica: Replica | null = null;
+  let outcome: ErrorOutcome = "did-not-happen";
   try {
     replica = await buildStore(objects, { path: folder.path, pageSize, until });
     if (!takes) await untilSilent(objects, replica.n, platform);
@@ -98,8 +101,10 @@ export async function restoreBucket(objects: Objects, options: RestoreOptions): 
     const epoch = (await highestEpoch(objects, replica)) + 1;
     const writer = Buffer.from(platform.randomBytes(16)).toString("hex");
     const made = { epoch, writer, at: platform.now(), pageSize };
+    // One put decides it.
+    outcome = "unknown";
     const { record, mark } = await putRestored(objects, replica, made, platform);
-    await closeBefore(objects, { from: replica.n + 1, to: record }, made);
+    const voids = await closeBefore(objects, { from: replica.n + 1, to: record }, made);
     // What a living writer got in meanwhile.
     numbers = await listRecords(objects, (numbers.at(-1) ?? until) + 1);
     await keepRecords(
@@ -110,7 +115,9 @@ export async function restoreBucket(objects: Objects, options: RestoreOptions): 
     const end = emptyRecord("end", record + 1, { ...made, chain: mark.digest, pageCount: mark.pageCount });
     await objects.put(markName(record), markBytes(mark), true);
     await objects.put(logName(record + 1), end.bytes, true);
-    return { n: replica.n, record, epoch, kept, dropped: record - 1 - replica.n };
+    return { n: replica.n, record, epoch, kept, dropped: record - 1 - replica.n - voids };
+  } catch (error) {
+    throw bucketError(error, outcome);
   } finally {
     replica?.close();
     folder.remove();
@@ -202,15 +209,22 @@ async function putChunks(
   return chunks;
 }
 
-/** Every slot before the record is filled, so that no put of an older writer can land any more. */
+/**
+ * Every slot before the record is filled, so that no put of an older writer can land any more. @returns how many were
+ * empty.
+ */
 async function closeBefore(
   objects: Objects,
   { from, to }: { readonly from: number; readonly to: number },
   made: Made,
-): Promise<void> {
+): Promise<number> {
   const there = new Set(await listRecords(objects, from));
-  for (let n = from; n < to; n++)
-    if (!there.has(n)) await objects.put(logName(n), emptyRecord("void", n, made).bytes, true);
+  let voids = 0;
+  for (let n = from; n < to; n++) {
+    if (there.has(n)) continue;
+    if ((await objects.put(logName(n), emptyRecord("void", n, made).bytes, true)) === "stored") voids += 1;
+  }
+  return voids;
 }
 
 async function keepHead(objects: Objects, kept: string, base: Mark | null): Promise<void> {

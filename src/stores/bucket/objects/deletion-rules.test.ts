@@ -42,6 +42,14 @@ test.each([
     1,
   ],
   [
+    "a move of old versions to an archive",
+    rule(
+      "<Filter/><NoncurrentVersionTransition><NoncurrentDays>1</NoncurrentDays><StorageClass>GLACIER</StorageClass></NoncurrentVersionTransition>",
+    ),
+    "",
+    0,
+  ],
+  [
     "a move to a cheaper class",
     rule("<Filter/><Transition><Days>30</Days><StorageClass>STANDARD_IA</StorageClass></Transition>"),
     "",

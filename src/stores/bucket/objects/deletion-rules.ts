@@ -14,7 +14,8 @@ export function s3DeletionRules(xml: string, prefix: string): string[] {
     const [expiration = ""] = partsOf(rule, "Expiration");
     const [days] = partsOf(expiration, "Days");
     const [date] = partsOf(expiration, "Date");
-    const archives = partsOf(rule, "StorageClass").filter((kind) => /^(GLACIER|DEEP_ARCHIVE)$/.test(kind));
+    const classes = partsOf(rule, "Transition").flatMap((move) => partsOf(move, "StorageClass"));
+    const archives = classes.filter((kind) => /^(GLACIER|DEEP_ARCHIVE)$/.test(kind));
     return [
       ...(days === undefined
         ? []

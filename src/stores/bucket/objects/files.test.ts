@@ -31,6 +31,25 @@ test("the folder is made if its parent exists, and otherwise refused by name", a
   });
 });
 
+test("a process that only looks makes nothing, in a folder that is not there nor in one that it may only read", async () => {
+  const missing = await openFiles(join(root, "store"), nodePlatform, { isMade: false });
+  expect(await missing.get("millrace")).toBeNull();
+  await missing.close();
+  expect(readdirSync(root)).toEqual([]);
+  mkdirSync(join(root, "store"));
+  const there = await openFiles(join(root, "store"), nodePlatform, { isMade: false });
+  expect(await there.get("millrace")).toBeNull();
+  expect((await there.list("", null)).names).toEqual([]);
+  expect(readdirSync(join(root, "store"))).toEqual([]);
+  await there.put("millrace", bytes, true);
+  rmSync(join(root, "store"), { recursive: true });
+  await expect(there.get("millrace")).rejects.toMatchObject({ kind: "no-bucket" });
+  await there.close();
+  const lost = await openFiles(join(root, "none", "store"), nodePlatform, { isMade: false });
+  await expect(lost.get("millrace")).rejects.toMatchObject({ kind: "no-bucket" });
+  await lost.close();
+});
+
 test("a file in the place of the folder is refused", async () => {
   writeFileSync(join(root, "store"), "a file");
   await expect(openFiles(join(root, "store"), nodePlatform)).rejects.toMatchObject({ kind: "no-bucket" });

@@ -5,7 +5,7 @@
  * a reader never sees half an object. Then it syncs the folder: without that, a power loss could take the name away.
  *
  *   folder/log/000000000017       an object
- *   folder/.temporary/<unique>    a put in progress, or one whose process died; removed at open after an hour
+ *   folder/.temporary/<unique>    a put in progress, or one whose process died; removed after an hour
  *
  * Not promised: Windows cannot sync a folder, so there a power loss may take the last puts away. A file system that
  * ignores case (macOS by default) takes "A" and "a" for one object. A network file system must know hard links. "a" and
@@ -25,10 +25,17 @@ const temporaryFolder = ".temporary";
 const orphanAgeMs = 60 * 60 * 1000;
 const removalsAtOnce = 16;
 
-/** The folder is made if its parent exists. */
-export async function openFiles(folder: string, platform: Platform): Promise<Objects> {
+/**
+ * The folder is made if its parent exists. A process that only looks makes nothing: to it a folder that could be made
+ * is an empty bucket.
+ */
+export async function openFiles(
+  folder: string,
+  platform: Platform,
+  { isMade = true }: { readonly isMade?: boolean } = {},
+): Promise<Objects> {
   const objects = new FileObjects(folder, platform);
-  await objects.open();
+  await (isMade ? objects.make() : objects.look());
   return objects;
 }
 
@@ -38,6 +45,8 @@ class FileObjects implements Objects {
   /** The folders that hold objects, open for their syncs. */
   readonly #folders = new Map<string, Promise<FileHandle | null>>();
   readonly #unique: string;
+  #temporary: Promise<void> | null = null;
+  #couldBeMade = false;
   #puts = 0;
   #underway = 0;
   #whenIdle: (() => void) | null = null;
@@ -50,14 +59,26 @@ class FileObjects implements Objects {
     this.#unique = `${platform.processId}-${Buffer.from(platform.randomBytes(8)).toString("hex")}`;
   }
 
-  async open(): Promise<void> {
+  async make(): Promise<void> {
     try {
       await makeFolder(this.#folder);
-      await makeFolder(join(this.#folder, temporaryFolder));
-      await this.#removeOrphans();
+      await this.#makeTemporary();
     } catch (error) {
       throw this.#errorOf(error, "open", "did-not-happen");
     }
+  }
+
+  async look(): Promise<void> {
+    this.#couldBeMade = !(await isFolder(this.#folder)) && (await isFolder(dirname(this.#folder)));
+  }
+
+  /** Once. Not the folder itself: if that is gone, somebody has removed the store. */
+  #makeTemporary(): Promise<void> {
+    if (this.#temporary === null) {
+      this.#temporary = makeFolder(join(this.#folder, temporaryFolder)).then(() => this.#removeOrphans());
+      this.#temporary.catch(() => (this.#temporary = null));
+    }
+    return this.#temporary;
   }
 
   put(name: string, bytes: Uint8Array, ifAbsent: boolean): Promise<"stored" | "exists"> {
@@ -68,6 +89,7 @@ class FileObjects implements Objects {
       try {
         // The folder's descriptor comes first: if it cannot be opened, nothing has happened yet.
         const folder = await this.#folderOf(path);
+        await this.#makeTemporary();
         await writeDurably(temporary, bytes);
         let isStored = true;
         try {
@@ -100,7 +122,7 @@ class FileObjects implements Objects {
       } catch (error) {
         // A folder of that name, or a file in the place of one of its folders: there is no such object.
         const isAbsent = ["ENOENT", "ENOTDIR", "EISDIR"].includes(codeOf(error) ?? "");
-        if (isAbsent && (await isFolder(this.#folder))) return null;
+        if (isAbsent && (this.#couldBeMade || (await isFolder(this.#folder)))) return null;
         throw this.#errorOf(error, `get ${name}`, "did-not-happen");
       }
     });
@@ -230,7 +252,7 @@ class FileObjects implements Objects {
 type Meaning = readonly [kind: ObjectsErrorKind, sentence: string];
 const denied: Meaning = ["denied", "cannot be read or written. Give this process permission to the folder"];
 const full: Meaning = ["refused", "has no room left on its disk or within its quota. Free some space"];
-const missing: Meaning = ["no-bucket", "does not exist. Make its parent folder, or name another one"];
+const missing: Meaning = ["no-bucket", "does not exist. Correct the URL, or make its parent folder"];
 const noFolder: Meaning = ["no-bucket", "is not a folder, or has a file where a folder must be"];
 const busy: Meaning = ["busy", "cannot be used right now: too many open files, or a busy disk"];
 const meanings: Readonly<Record<string, Meaning>> = {

@@ -17,6 +17,8 @@ export interface ObjectsOptions {
   readonly region?: string;
   readonly pathStyle?: boolean;
   readonly credentials?: () => Promise<BucketCredentials>;
+  /** Only to look: a folder that is not there is not made. */
+  readonly view?: boolean;
 }
 
 /** Which options an address can use; every other one is refused. */
@@ -40,7 +42,7 @@ export async function openObjects(
   }
   switch (scheme) {
     case "file":
-      return (await import("./files.ts")).openFiles(name, platform);
+      return (await import("./files.ts")).openFiles(name, platform, { isMade: options.view !== true });
     case "s3": {
       const given = { endpoint, region, pathStyle, credentials: credentials as Asked<S3Credentials> };
       return (await import("./s3.ts")).openS3({ platform, bucket: name, prefix, ...given });
