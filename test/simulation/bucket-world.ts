@@ -31,6 +31,7 @@ import type { ObjectsFault } from "./faulty-objects.ts";
 import type { Network } from "./faulty-store.ts";
 import type { FaultClass, Plan } from "./plan.ts";
 import { handedOutEarly } from "./handed-out.ts";
+import type { Taken } from "./handed-out.ts";
 import { SimProcess } from "./sim-process.ts";
 
 /** One call at a writer. */
@@ -51,6 +52,8 @@ interface SimWriter {
   /** The last commit that has landed where nothing was ever removed. */
   landed: number;
   readonly calls: Set<(error: Error) => void>;
+  /** What its claims have taken. */
+  readonly taken: { readonly request: unknown; readonly position: number; readonly jobs: readonly Taken[] }[];
 }
 
 export interface BucketWorldOptions {
@@ -220,7 +223,7 @@ export class BucketWorld {
     });
     const writer: SimWriter = {
       ...{ process, objects, store: null, state: "opening", isPaused: false },
-      ...{ carried: new Map(), landed: 0, calls: new Set() },
+      ...{ carried: new Map(), landed: 0, calls: new Set(), taken: [] },
     };
     this.#writers.push(writer);
     process.deliver(0, () => {
@@ -235,8 +238,13 @@ export class BucketWorld {
         },
         witness: {
           onTaken: (calls, { outcomes }, position) => {
-            for (const [at, { request }] of calls.entries())
-              this.#committed(request, outcomes[at] as CallOutcome, position);
+            for (const [at, { operation, request }] of calls.entries()) {
+              const outcome = outcomes[at] as CallOutcome;
+              this.#committed(request, outcome, position);
+              if (operation !== "claim" || outcome.kind !== "answer") continue;
+              const { jobs } = outcome.answer as ClaimAnswer;
+              if (jobs.length > 0) writer.taken.push({ request, position, jobs });
+            }
           },
           onPut: (n, position) => void writer.carried.set(n, position),
         },
@@ -408,7 +416,7 @@ export class BucketWorld {
         this.violations.push(
           `${name} was answered by ${writer.process.name} before its commit ${call.position} had landed (${writer.landed})`,
         );
-      if (name === "claim") this.#lookAtClaim(call, answer as ClaimAnswer);
+      if (name === "claim") this.#lookAtClaim(call, own, answer as ClaimAnswer);
       return answer;
     } catch (error) {
       if (!isMillraceError(error)) throw error;
@@ -431,14 +439,19 @@ export class BucketWorld {
   }
 
   /** A part of the claims that were answered before all commits had landed. */
-  #lookAtClaim({ writer, position }: Committed, answer: ClaimAnswer): void {
+  #lookAtClaim({ writer, position }: Committed, own: unknown, answer: ClaimAnswer): void {
     if (answer.jobs.length === 0 || position === null || position <= writer.landed) return;
     this.earlyClaims += 1;
     if (this.earlyClaims % claimsPerLook !== 1) return;
     const path = join(this.#folder, `copy-${this.#copies++}.db`);
     // Nothing is waited for but microtasks, so the bucket stays as it is meanwhile.
+    const { landed } = writer;
+    const before = writer.taken.filter(
+      (each) => each.request !== own && each.position > landed && each.position <= position,
+    );
     const look = handedOutEarly(this.#bucket.open(), path, {
       answer,
+      before: before.flatMap(({ jobs }) => jobs),
       pid: writer.process.platform.processId,
     }).then((found) => {
       for (const each of found)

@@ -11,6 +11,8 @@ import { drawCap, drawRate } from "./gating.ts";
 import type { SimNode } from "./sim-node.ts";
 
 const triesMax = 4;
+/** Of the last acts: until whoever still takes a bucket over has done so. */
+const lastTriesMax = 60;
 
 /** One act. Never rejects: every refusal is a part of the run. */
 export async function operateGates(network: Network, node: SimNode, random: SeededRandom): Promise<void> {
@@ -58,15 +60,34 @@ export async function operateGates(network: Network, node: SimNode, random: Seed
 export async function openAllGates(network: Network, node: SimNode): Promise<void> {
   const { queues, gating } = network.plan;
   if (gating.share === 0) return;
-  for (let number = 0; number < queues; number++) {
-    const queue = `q${number}`;
-    const { paused, concurrency, rate } = await node.mill.queues.settings(queue);
-    const isUnsure = mayBeHalfPut(network, queueGateKey(queue));
-    if (paused || isUnsure) await resume(network, node, queue);
-    if (concurrency !== null || rate !== null || isUnsure)
-      await unlessRefused(() => node.mill.queues.set(queue, { concurrency: null, rate: null }));
+  for (let number = 0; number < queues; number++)
+    await untilDone(node, () => openQueue(network, node, `q${number}`));
+  for (const { name } of gating.limits) await untilDone(node, () => reset(network, node, name));
+}
+
+async function openQueue(network: Network, node: SimNode, queue: string): Promise<void> {
+  const { paused, concurrency, rate } = await node.mill.queues.settings(queue);
+  const isUnsure = mayBeHalfPut(network, queueGateKey(queue));
+  if (paused || isUnsure) await resume(network, node, queue);
+  if (concurrency !== null || rate !== null || isUnsure)
+    await node.mill.queues.set(queue, { concurrency: null, rate: null });
+}
+
+/**
+ * Again and again: also after all faults a call can meet a bucket's writer that another one takes over.
+ *
+ * @param act is not done if it is refused, or answers false.
+ */
+export async function untilDone(node: SimNode, act: () => Promise<unknown>): Promise<void> {
+  for (let tries = 0; tries < lastTriesMax; tries++) {
+    try {
+      if ((await act()) !== false) return;
+    } catch (error) {
+      if (!isMillraceError(error)) throw error;
+      if (!error.retryable) return;
+    }
+    await node.process.sleep(500);
   }
-  for (const { name } of gating.limits) await reset(network, node, name);
 }
 
 /** A process that was killed, or a call that was lost, may have left partitions of a store with different gates. */
