@@ -18,6 +18,7 @@ import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";
 import { Replica } from "../../src/stores/bucket/replica.ts";
 import { waitsOf } from "../../src/stores/bucket/who-waits.ts";
 import type { ClaimAnswer } from "../../src/store/operations.ts";
+import { isRead } from "../../src/stores/sqlite/commit.ts";
 import type { CallOutcome } from "../../src/stores/sqlite/commit.ts";
 import { laterOperations } from "../../src/store/later-version.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
@@ -46,6 +47,8 @@ interface SimWriter {
   readonly objects: FaultyObjects;
   store: Store | null;
   state: "opening" | "open" | "gone";
+  /** Which take-over it was. */
+  number: number;
   isPaused: boolean;
   /** By the number of a record: the last commit that it carries. */
   readonly carried: Map<number, number>;
@@ -222,7 +225,7 @@ export class BucketWorld {
       onDone: (verb, names, answer) => this.#note(writer, verb, names, answer),
     });
     const writer: SimWriter = {
-      ...{ process, objects, store: null, state: "opening", isPaused: false },
+      ...{ process, objects, store: null, state: "opening", number: 0, isPaused: false },
       ...{ carried: new Map(), landed: 0, calls: new Set(), taken: [] },
     };
     this.#writers.push(writer);
@@ -264,7 +267,7 @@ export class BucketWorld {
   #opened(writer: SimWriter, store: Store): void {
     writer.store = store;
     writer.state = "open";
-    this.takeOvers += 1;
+    writer.number = this.takeOvers += 1;
     this.#current = writer;
     this.#attach(0, writer);
     const second = this.#attached[1];
@@ -416,6 +419,9 @@ export class BucketWorld {
         this.violations.push(
           `${name} was answered by ${writer.process.name} before its commit ${call.position} had landed (${writer.landed})`,
         );
+      // One that was replaced and does not know yet reads its own copy.
+      if (name !== "describe" && isRead(name) && writer.number < this.takeOvers)
+        throw new MillraceError("store-unavailable", `${writer.process.name} was replaced.`);
       if (name === "claim") this.#lookAtClaim(call, own, answer as ClaimAnswer);
       return answer;
     } catch (error) {
@@ -481,7 +487,8 @@ export class BucketWorld {
       return await this.#callAt(writer, name, request, entry);
     } catch (error) {
       // Once the world has healed nobody should meet a writer that has ended.
-      const isEnded = isMillraceError(error) && error.code === "store-unavailable" && writer.state === "gone";
+      const hasEnded = writer.state === "gone" || writer.number < this.takeOvers;
+      const isEnded = isMillraceError(error) && error.code === "store-unavailable" && hasEnded;
       if (this.#network.isStormy || !isEnded) throw error;
       await new Promise<void>((resolve) => void this.#options.time.after(100_000, resolve));
       return this.#callFrom(client, name, request, entry);

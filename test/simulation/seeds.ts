@@ -57,4 +57,8 @@ export const pastBucketSeeds: typeof pastSeeds = [
     1040,
     "a claim took the next job of a lane while the claim of the one before it had not landed, which loses nothing, and was found to be early",
   ],
+  [
+    1311,
+    "a writer that was paused, replaced and woken answered a read from its copy before it had tried to put: nobody is promised more, and the world now takes such an answer for none",
+  ],
 ];
