@@ -91,7 +91,10 @@ export interface ClaimDocsAnswer {
   readonly read: ReadDocsAnswer | null;
 }
 
-/** Routes that share slots (one queue), with the number of jobs wanted from them together. */
+/**
+ * Routes that share slots (one queue), with the number of jobs wanted from them together. All have lanes of one order,
+ * or none has lanes: jobs with lanes and jobs without, or of two orders, are asked for by an offer each.
+ */
 export interface ClaimOffer {
   readonly routes: readonly number[];
   readonly max: number;

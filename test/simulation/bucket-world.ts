@@ -18,6 +18,7 @@ import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";
 import { Replica } from "../../src/stores/bucket/replica.ts";
 import { waitsOf } from "../../src/stores/bucket/who-waits.ts";
 import type { ClaimAnswer } from "../../src/store/operations.ts";
+import { isRead } from "../../src/stores/sqlite/commit.ts";
 import type { CallOutcome } from "../../src/stores/sqlite/commit.ts";
 import { laterOperations } from "../../src/store/later-version.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
@@ -31,6 +32,7 @@ import type { ObjectsFault } from "./faulty-objects.ts";
 import type { Network } from "./faulty-store.ts";
 import type { FaultClass, Plan } from "./plan.ts";
 import { handedOutEarly } from "./handed-out.ts";
+import type { Taken } from "./handed-out.ts";
 import { SimProcess } from "./sim-process.ts";
 
 /** One call at a writer. */
@@ -45,12 +47,16 @@ interface SimWriter {
   readonly objects: FaultyObjects;
   store: Store | null;
   state: "opening" | "open" | "gone";
+  /** Which take-over it was. */
+  number: number;
   isPaused: boolean;
   /** By the number of a record: the last commit that it carries. */
   readonly carried: Map<number, number>;
   /** The last commit that has landed where nothing was ever removed. */
   landed: number;
   readonly calls: Set<(error: Error) => void>;
+  /** What its claims have taken. */
+  readonly taken: { readonly request: unknown; readonly position: number; readonly jobs: readonly Taken[] }[];
 }
 
 export interface BucketWorldOptions {
@@ -219,8 +225,8 @@ export class BucketWorld {
       onDone: (verb, names, answer) => this.#note(writer, verb, names, answer),
     });
     const writer: SimWriter = {
-      ...{ process, objects, store: null, state: "opening", isPaused: false },
-      ...{ carried: new Map(), landed: 0, calls: new Set() },
+      ...{ process, objects, store: null, state: "opening", number: 0, isPaused: false },
+      ...{ carried: new Map(), landed: 0, calls: new Set(), taken: [] },
     };
     this.#writers.push(writer);
     process.deliver(0, () => {
@@ -235,8 +241,13 @@ export class BucketWorld {
         },
         witness: {
           onTaken: (calls, { outcomes }, position) => {
-            for (const [at, { request }] of calls.entries())
-              this.#committed(request, outcomes[at] as CallOutcome, position);
+            for (const [at, { operation, request }] of calls.entries()) {
+              const outcome = outcomes[at] as CallOutcome;
+              this.#committed(request, outcome, position);
+              if (operation !== "claim" || outcome.kind !== "answer") continue;
+              const { jobs } = outcome.answer as ClaimAnswer;
+              if (jobs.length > 0) writer.taken.push({ request, position, jobs });
+            }
           },
           onPut: (n, position) => void writer.carried.set(n, position),
         },
@@ -256,7 +267,7 @@ export class BucketWorld {
   #opened(writer: SimWriter, store: Store): void {
     writer.store = store;
     writer.state = "open";
-    this.takeOvers += 1;
+    writer.number = this.takeOvers += 1;
     this.#current = writer;
     this.#attach(0, writer);
     const second = this.#attached[1];
@@ -408,7 +419,10 @@ export class BucketWorld {
         this.violations.push(
           `${name} was answered by ${writer.process.name} before its commit ${call.position} had landed (${writer.landed})`,
         );
-      if (name === "claim") this.#lookAtClaim(call, answer as ClaimAnswer);
+      // One that was replaced and does not know yet reads its own copy.
+      if (name !== "describe" && isRead(name) && writer.number < this.takeOvers)
+        throw new MillraceError("store-unavailable", `${writer.process.name} was replaced.`);
+      if (name === "claim") this.#lookAtClaim(call, own, answer as ClaimAnswer);
       return answer;
     } catch (error) {
       if (!isMillraceError(error)) throw error;
@@ -431,14 +445,19 @@ export class BucketWorld {
   }
 
   /** A part of the claims that were answered before all commits had landed. */
-  #lookAtClaim({ writer, position }: Committed, answer: ClaimAnswer): void {
+  #lookAtClaim({ writer, position }: Committed, own: unknown, answer: ClaimAnswer): void {
     if (answer.jobs.length === 0 || position === null || position <= writer.landed) return;
     this.earlyClaims += 1;
     if (this.earlyClaims % claimsPerLook !== 1) return;
     const path = join(this.#folder, `copy-${this.#copies++}.db`);
     // Nothing is waited for but microtasks, so the bucket stays as it is meanwhile.
+    const { landed } = writer;
+    const before = writer.taken.filter(
+      (each) => each.request !== own && each.position > landed && each.position <= position,
+    );
     const look = handedOutEarly(this.#bucket.open(), path, {
       answer,
+      before: before.flatMap(({ jobs }) => jobs),
       pid: writer.process.platform.processId,
     }).then((found) => {
       for (const each of found)
@@ -468,7 +487,8 @@ export class BucketWorld {
       return await this.#callAt(writer, name, request, entry);
     } catch (error) {
       // Once the world has healed nobody should meet a writer that has ended.
-      const isEnded = isMillraceError(error) && error.code === "store-unavailable" && writer.state === "gone";
+      const hasEnded = writer.state === "gone" || writer.number < this.takeOvers;
+      const isEnded = isMillraceError(error) && error.code === "store-unavailable" && hasEnded;
       if (this.#network.isStormy || !isEnded) throw error;
       await new Promise<void>((resolve) => void this.#options.time.after(100_000, resolve));
       return this.#callFrom(client, name, request, entry);

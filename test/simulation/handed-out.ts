@@ -1,28 +1,44 @@
 /**
  * Whether a claim was answered too early: what it hands out must be claimable in the store as the bucket has it at that
- * moment. A job is, if it is ready there, the first of its lane, and its gates let it pass.
+ * moment. A job is, if it is ready there, all jobs before it in its lane have been claimed, and its gates have room for
+ * it.
+ *
+ * Claims that have not landed count as if they had: the log lands in order, so whatever loses the earlier claim loses
+ * the later one with it. What such a claim took still holds its permits, because only a commit that has not landed
+ * either can have given them back.
  */
 import { rmSync } from "node:fs";
+import type { DatabaseSync } from "node:sqlite";
 import { gatesToPass } from "../../src/model/gate.ts";
+import { isKeyedGate, readKeyUse } from "../../src/model/lane.ts";
+import type { KeyUse } from "../../src/model/lane.ts";
 import type { Route } from "../../src/model/route.ts";
 import type { ClaimAnswer, ReadGatesAnswer } from "../../src/store/operations.ts";
-import type { JobRecord } from "../../src/store/records.ts";
+import type { JobRecord, LeasedJob } from "../../src/store/records.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
 import { readNote } from "../../src/stores/bucket/held.ts";
 import { Replica } from "../../src/stores/bucket/replica.ts";
 import { closeSession, commitCalls, openSession } from "../../src/stores/sqlite/commit.ts";
 import type { Call } from "../../src/stores/sqlite/commit.ts";
 import { openDatabase } from "../../src/stores/sqlite/open-file.ts";
-import { aClaim, aGate } from "../support/builders.ts";
 
 const epochOfNobody = 1_000_000;
 const pageSize = 4096;
+
+export type Taken = Pick<LeasedJob, "id" | "route">;
+
+export interface HandedOut {
+  readonly answer: ClaimAnswer;
+  /** What other claims have taken that were committed before or with this one and have not landed. */
+  readonly before: readonly Taken[];
+  readonly pid: number;
+}
 
 /** Sentences about jobs that were not claimable; `path` is for a copy of the bucket's file. */
 export async function handedOutEarly(
   objects: Objects,
   path: string,
-  { answer, pid }: { readonly answer: ClaimAnswer; readonly pid: number },
+  { answer, before, pid }: HandedOut,
 ): Promise<string[]> {
   const replica = await Replica.restore(objects, { path, pageSize });
   replica.close();
@@ -36,40 +52,61 @@ export async function handedOutEarly(
     return outcome.answer as Answer;
   };
   try {
-    const ids = answer.jobs.map(({ id }) => id);
-    const found: string[] = [];
+    const taken = [...before, ...answer.jobs];
+    const ids = taken.map(({ id }) => id);
     const records = ask<readonly (JobRecord | null)[]>("readJobs", ids);
-    for (const [at, id] of ids.entries())
-      if (records[at]?.state !== "ready") found.push(`${id} is ${records[at]?.state ?? "not there"}`);
-    const routes = ask<readonly Route[]>("readRoutes", null);
-    const byNumber = new Map(routes.map((route) => [route.number, route]));
-    const { gates } = ask<ReadGatesAnswer>("readGates", { prefix: "", after: null, max: 10_000 });
-    for (const { id, route } of answer.jobs) {
-      const content = byNumber.get(route);
-      for (const { key, weight } of content === undefined ? [] : gatesToPass(content)) {
+    const routes = new Map(ask<readonly Route[]>("readRoutes", null).map((route) => [route.number, route]));
+    const usesOf = (at: number): readonly KeyUse[] => {
+      const route = routes.get((taken[at] as Taken).route);
+      const ofRoute = route === undefined ? [] : gatesToPass(route);
+      return [
+        ...ofRoute.map((use) => ({ ...use, cap: null })),
+        ...(records[at]?.laneGates ?? []).map(readKeyUse),
+      ];
+    };
+    const asked = new Map<string, number>();
+    for (const at of taken.keys())
+      if (records[at]?.state === "ready")
+        for (const { key, weight } of usesOf(at)) asked.set(key, (asked.get(key) ?? 0) + weight);
+    const { gates } = ask<ReadGatesAnswer>("readGates", { keys: [...asked.keys()] });
+    const heldAt = (key: string): number =>
+      isKeyedGate(key) ? permitsOf(database, key) : (gates.find((gate) => gate.key === key)?.held ?? 0);
+    const found: string[] = [];
+    for (let at = before.length; at < taken.length; at++) {
+      const { id } = taken[at] as Taken;
+      const state = records[at]?.state ?? "not there";
+      if (state !== "ready") found.push(`${id} is ${state}`);
+      if (state !== "ready") continue;
+      for (const { key, cap: own } of usesOf(at)) {
         const gate = gates.find((each) => each.key === key);
-        if (gate === undefined) continue;
-        if (gate.cap !== null && gate.held + weight > gate.cap) found.push(`${id} finds no room at ${key}`);
-        if (gate.closedUntil !== null && gate.closedUntil > answer.now)
-          found.push(`${id} meets ${key} closed`);
+        const cap = own ?? gate?.cap ?? null;
+        if (cap !== null && heldAt(key) + (asked.get(key) ?? 0) > cap)
+          found.push(`${id} finds no room at ${key}`);
+        if ((gate?.closedUntil ?? 0) > answer.now) found.push(`${id} meets ${key} closed`);
       }
+      for (const first of aheadOf(database, id))
+        if (!ids.includes(first)) found.push(`${id} waits for ${first} in its lane`);
     }
-    // With every gate open only lanes hold a ready job back.
-    ask(
-      "putGates",
-      gates.map(({ key }) => aGate(key)),
-    );
-    const claimable = new Set<string>();
-    for (const route of new Set(answer.jobs.map((job) => job.route))) {
-      const offers = [{ routes: [route], max: 100_000 }];
-      for (const { id } of ask<ClaimAnswer>("claim", aClaim({ offers })).jobs) claimable.add(id);
-    }
-    for (const [at, id] of ids.entries())
-      if (typeof records[at]?.laneKey === "string" && !claimable.has(id))
-        found.push(`${id} is not the first of its lane`);
     return found;
   } finally {
     closeSession(session);
     for (const end of ["", "-wal", "-shm"]) rmSync(`${path}${end}`, { force: true });
   }
+}
+
+function permitsOf(database: DatabaseSync, key: string): number {
+  const row = database.prepare("SELECT held FROM millrace_permit WHERE key = ?").get(key);
+  return (row?.["held"] as number | undefined) ?? 0;
+}
+
+/** The ids of the jobs before this one in its lane. */
+function aheadOf(database: DatabaseSync, id: string): string[] {
+  const rows = database
+    .prepare(
+      `SELECT ahead.id AS id FROM millrace_spec s JOIN millrace_line own ON own.seq = s.seq
+        JOIN millrace_line other ON other.lane = own.lane AND (other.rank, other.seq) < (own.rank, own.seq)
+        JOIN millrace_spec ahead ON ahead.seq = other.seq WHERE s.id = ?`,
+    )
+    .all(id);
+  return rows.map((row) => (row as { id: string }).id);
 }

@@ -42,3 +42,23 @@ export const pastPartitionSeeds: typeof pastSeeds = [
     "a process that heard no hints did not know of a retry that it had set itself, and promoted it 3.2 s late",
   ],
 ];
+
+/** The same for a bucket and its writers. */
+export const pastBucketSeeds: typeof pastSeeds = [
+  [
+    93,
+    "a lease was extended, then its writer was replaced by one whose clock was behind, and the lease revoked at an earlier time: the checker took the order of times for the order of calls",
+  ],
+  [
+    1033,
+    "an operator gave up, with all faults over, because his call met a writer that another one took over: the world left gates shut",
+  ],
+  [
+    1040,
+    "a claim took the next job of a lane while the claim of the one before it had not landed, which loses nothing, and was found to be early",
+  ],
+  [
+    1311,
+    "a writer that was paused, replaced and woken answered a read from its copy before it had tried to put: nobody is promised more, and the world now takes such an answer for none",
+  ],
+];

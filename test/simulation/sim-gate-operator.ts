@@ -11,6 +11,8 @@ import { drawCap, drawRate } from "./gating.ts";
 import type { SimNode } from "./sim-node.ts";
 
 const triesMax = 4;
+/** Of the last acts: until whoever still takes a bucket over has done so. */
+const lastTriesMax = 60;
 
 /** One act. Never rejects: every refusal is a part of the run. */
 export async function operateGates(network: Network, node: SimNode, random: SeededRandom): Promise<void> {
@@ -58,15 +60,30 @@ export async function operateGates(network: Network, node: SimNode, random: Seed
 export async function openAllGates(network: Network, node: SimNode): Promise<void> {
   const { queues, gating } = network.plan;
   if (gating.share === 0) return;
-  for (let number = 0; number < queues; number++) {
-    const queue = `q${number}`;
-    const { paused, concurrency, rate } = await node.mill.queues.settings(queue);
-    const isUnsure = mayBeHalfPut(network, queueGateKey(queue));
-    if (paused || isUnsure) await resume(network, node, queue);
-    if (concurrency !== null || rate !== null || isUnsure)
-      await unlessRefused(() => node.mill.queues.set(queue, { concurrency: null, rate: null }));
+  for (let number = 0; number < queues; number++)
+    await untilDone(node, () => openQueue(network, node, `q${number}`));
+  for (const { name } of gating.limits) await untilDone(node, () => reset(network, node, name));
+}
+
+async function openQueue(network: Network, node: SimNode, queue: string): Promise<void> {
+  const { paused, concurrency, rate } = await node.mill.queues.settings(queue);
+  const isUnsure = mayBeHalfPut(network, queueGateKey(queue));
+  if (paused || isUnsure) await resume(network, node, queue);
+  if (concurrency !== null || rate !== null || isUnsure)
+    await node.mill.queues.set(queue, { concurrency: null, rate: null });
+}
+
+/** Again and again: also after all faults a call can meet a bucket's writer that another one takes over. */
+export async function untilDone(node: SimNode, act: () => Promise<unknown>): Promise<void> {
+  for (let tries = 0; tries < lastTriesMax; tries++) {
+    try {
+      if ((await act()) !== "again") return;
+    } catch (error) {
+      if (!isMillraceError(error)) throw error;
+      if (!error.retryable) return;
+    }
+    await node.process.sleep(500);
   }
-  for (const { name } of gating.limits) await reset(network, node, name);
 }
 
 /** A process that was killed, or a call that was lost, may have left partitions of a store with different gates. */
@@ -77,14 +94,14 @@ const mayBeHalfPut = ({ plan, history }: Network, key: string): boolean =>
     (call) => call.kind === "putGates" && call.seen !== "ok" && call.request.some((put) => put.key === key),
   );
 
-const pause = (network: Network, node: SimNode, queue: string, forMs?: number): Promise<boolean> =>
+const pause = (network: Network, node: SimNode, queue: string, forMs?: number): Promise<Told> =>
   recordAct(network, node, { kind: "close-gate", key: queueGateKey(queue) }, async () => {
     const { pausedUntil } = await node.mill.queues.pause(queue, forMs === undefined ? {} : { for: forMs });
     // A short pause may be over before its answer is read, and looks as one without an end.
     return forMs === undefined ? foreverMs : (pausedUntil?.getTime() ?? 0);
   });
 
-const throttle = (network: Network, node: SimNode, name: string, retryAfter?: number): Promise<boolean> =>
+const throttle = (network: Network, node: SimNode, name: string, retryAfter?: number): Promise<Told> =>
   recordAct(network, node, { kind: "close-gate", key: limitGateKey(name) }, async () => {
     const options = retryAfter === undefined ? {} : { retryAfter };
     const { coolingUntil } = await node.mill.limits.throttle(name, options);
@@ -95,40 +112,43 @@ const throttle = (network: Network, node: SimNode, name: string, retryAfter?: nu
 async function resume(network: Network, node: SimNode, queue: string): Promise<void> {
   const act = { kind: "open-gate", key: queueGateKey(queue) } as const;
   for (let tries = 0; tries < triesMax; tries++) {
-    const isOpen = await recordAct(network, node, act, async () => {
+    const told = await recordAct(network, node, act, async () => {
       await node.mill.queues.resume(queue);
       return null;
     });
-    if (isOpen) return;
+    if (told === "ok") return;
     await node.process.sleep(100);
   }
 }
 
-const reset = (network: Network, node: SimNode, name: string): Promise<boolean> =>
+const reset = (network: Network, node: SimNode, name: string): Promise<Told> =>
   recordAct(network, node, { kind: "open-gate", key: limitGateKey(name) }, async () => {
     await node.mill.limits.reset(name);
     return null;
   });
 
-/**
- * @param run gives the time until which the gate is closed.
- * @returns whether the operator was told that it is done.
- */
+/** What an operator was told of an act: "again" if the same call may succeed later. */
+export type Told = "ok" | "again" | "refused";
+
+/** @param run gives the time until which the gate is closed. */
 export async function recordAct(
   { history, time }: Network,
   node: SimNode,
   act: Pick<GateAct, "kind" | "key">,
   run: () => Promise<number | null>,
-): Promise<boolean> {
+): Promise<Told> {
   const times = { invokedUs: time.elapsedUs, answeredUs: null, order: null };
   const entry: GateAct = { ...act, actor: node.process.name, seen: "unknown", until: null, ...times };
   history.push(entry);
-  await unlessRefused(async () => {
+  try {
     entry.until = await run();
-    entry.seen = "ok";
-    entry.answeredUs = time.elapsedUs;
-  });
-  return entry.seen === "ok";
+  } catch (error) {
+    if (!isMillraceError(error)) throw error;
+    return error.retryable ? "again" : "refused";
+  }
+  entry.seen = "ok";
+  entry.answeredUs = time.elapsedUs;
+  return "ok";
 }
 
 export async function unlessRefused(run: () => Promise<unknown>): Promise<void> {

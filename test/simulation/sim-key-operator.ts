@@ -8,7 +8,8 @@ import type { BoundEdit } from "../../src/client/limits.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Network } from "./faulty-store.ts";
 import { drawCap, drawRate } from "./gating.ts";
-import { recordAct, unlessRefused } from "./sim-gate-operator.ts";
+import { recordAct, unlessRefused, untilDone } from "./sim-gate-operator.ts";
+import type { Told } from "./sim-gate-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 
 /** One act. Never rejects: every refusal is a part of the run. */
@@ -38,7 +39,7 @@ export async function operateKeys(network: Network, node: SimNode, random: Seede
       ));
     }
     default:
-      return resetKey(network, node, name, key);
+      return void (await resetKey(network, node, name, key));
   }
 }
 
@@ -46,8 +47,8 @@ export async function operateKeys(network: Network, node: SimNode, random: Seede
 export async function resetAllKeys(network: Network, node: SimNode): Promise<void> {
   const { limits, keys } = network.plan.laning;
   for (const { name } of limits) {
-    await unlessRefused(() => node.mill.limits.reset(name));
-    for (const key of keys) await resetKey(network, node, name, key);
+    await untilDone(node, () => node.mill.limits.reset(name));
+    for (const key of keys) await untilDone(node, () => resetKey(network, node, name, key));
   }
 }
 
@@ -59,8 +60,8 @@ function drawEdit(random: SeededRandom): BoundEdit {
 
 const gateOf = (name: string, key: string): string => keyedGate(limitGateKey(name), key);
 
-async function resetKey(network: Network, node: SimNode, name: string, key: string): Promise<void> {
-  await recordAct(network, node, { kind: "open-gate", key: gateOf(name, key) }, async () => {
+function resetKey(network: Network, node: SimNode, name: string, key: string): Promise<Told> {
+  return recordAct(network, node, { kind: "open-gate", key: gateOf(name, key) }, async () => {
     await node.mill.limits.reset(name, { key });
     return null;
   });

@@ -6,6 +6,7 @@ import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { steadyPrefix } from "../history/firing-of.ts";
 import type { SimJob } from "./sim-jobs.ts";
+import { untilDone } from "./sim-gate-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 import type { Scheduling } from "./scheduling.ts";
 
@@ -42,7 +43,7 @@ export async function operateSchedules(
 
 /** As an operator does at last: no schedule stays paused. */
 export async function resumeSchedules({ schedules }: Scheduling, node: SimNode): Promise<void> {
-  for (const { name } of schedules) await unlessRefused(() => node.mill.schedules.resume(name));
+  for (const { name } of schedules) await untilDone(node, () => node.mill.schedules.resume(name));
 }
 
 async function unlessRefused(act: () => Promise<unknown>): Promise<void> {

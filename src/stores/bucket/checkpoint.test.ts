@@ -2,15 +2,19 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { aBucketWorld, longMs } from "../../../test/support/bucket-jobs.ts";
+import { aBucketWorld, longMs, namesOf } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { until } from "../../../test/support/until.ts";
-import { aJob } from "../../../test/support/builders.ts";
+import { aChange, aJob, finish } from "../../../test/support/builders.ts";
+import { rowsOf } from "../../../test/support/compared-bucket.ts";
+import { settleLap } from "../../testing/virtual-time.ts";
+import { openBucketStore } from "./bucket-store.ts";
 import { chunkPrefix, logPrefix, markFrom, markPrefix } from "./layout.ts";
 import { CountedObjects } from "./objects/counted.ts";
 import type { RequestCounts } from "./objects/counted.ts";
 import { ObjectsError } from "./objects/objects.ts";
 import type { Objects } from "./objects/objects.ts";
+import { Replica } from "./replica.ts";
 
 let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "millrace-checkpoint-"))));
@@ -168,3 +172,91 @@ test("describe tells the requests, their bytes, what checkpoints add and what it
   expect(requests?.cost).toBeCloseTo(put * 5e-6 + get * 4e-7 + list * 5e-6, 12);
   await store.close();
 });
+
+test("a checkpoint that could not put its mark puts no chunk a second time under its name", async () => {
+  const { bucket, platform } = aBucketWorld(folder);
+  const objects = bucket.open();
+  const chunks: string[] = [];
+  let marks = 0;
+  const store = await openBucketStore({
+    ...{
+      platform,
+      whenHeld: "take",
+      cacheFolder: folder,
+      tuning: { recordsMin: 5, apartMs: 0, closeRecords: 0 },
+    },
+    objects: withPut(objects, (name, bytes, ifAbsent) => {
+      if (name.startsWith(chunkPrefix)) chunks.push(name);
+      if (!name.startsWith(markPrefix)) return objects.put(name, bytes, ifAbsent);
+      marks += 1;
+      return Promise.reject(new ObjectsError("refused", "no marks today"));
+    }),
+  });
+  for (let job = 0; marks === 0; job++) {
+    await store.submit([{ jobs: [aJob({ id: `job-${job}` })] }]);
+    await settleLap();
+  }
+  // Nothing lands between the failure and the close, which tries again.
+  await store.close();
+  expect(chunks.length).toBeGreaterThan(0);
+  expect(new Set(chunks).size).toBe(chunks.length);
+});
+
+test("what a failed checkpoint was to put is put by the next one", async () => {
+  const { bucket, platform } = aBucketWorld(folder);
+  const objects = bucket.open();
+  let isDown = false;
+  let failures = 0;
+  let compared = false;
+  const store = await openBucketStore({
+    ...{
+      platform,
+      whenHeld: "take",
+      cacheFolder: folder,
+      tuning: { recordsMin: 5, apartMs: 0, closeRecords: 0 },
+    },
+    objects: withPut(objects, (name, bytes, ifAbsent) => {
+      if (!isDown || !name.startsWith(chunkPrefix)) return objects.put(name, bytes, ifAbsent);
+      failures += 1;
+      return Promise.reject(new ObjectsError("denied", "chunks are denied"));
+    }),
+    onClosed: async (path) => {
+      const copy = join(folder, "restored.db");
+      const replica = await Replica.restore(objects, { path: copy, pageSize: 4096 });
+      replica.close();
+      expect(replica.mark?.from).toBeGreaterThan(0);
+      expect(rowsOf(copy)).toEqual(rowsOf(path));
+      compared = true;
+    },
+  });
+  const marks = async (): Promise<number> => (await namesOf(objects, markPrefix)).length;
+  const submitUntil = async (isDone: () => Promise<boolean>): Promise<void> => {
+    while (!(await isDone())) {
+      await store.submit([{ jobs: [aJob({ id: `small-${(submitted += 1)}` })] }]);
+      await settleLap();
+    }
+  };
+  let submitted = 0;
+  // The jobs lie in several chunks.
+  const ids = Array.from({ length: 400 }, (_, at) => `large-${at}`);
+  await store.submit([{ jobs: ids.map((id) => aJob({ id, input: `"${id.repeat(600)}"` })) }]);
+  await submitUntil(async () => (await marks()) > 0);
+  isDown = true;
+  await store.changeIf(ids.map((id) => aChange(id, ["ready"], finish("cancelled", { event: "cancelled" }))));
+  await submitUntil(async () => failures > 0);
+  isDown = false;
+  const before = await marks();
+  await submitUntil(async () => (await marks()) > before);
+  await store.close();
+  expect(compared).toBe(true);
+});
+
+function withPut(objects: Objects, put: Objects["put"]): Objects {
+  return {
+    put,
+    get: (name) => objects.get(name),
+    list: (prefix, after) => objects.list(prefix, after),
+    remove: (names) => objects.remove(names),
+    close: () => objects.close(),
+  };
+}

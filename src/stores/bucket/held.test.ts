@@ -333,3 +333,35 @@ test("a job that kills its process at once is counted from the second start on: 
   expect(await pass(third.readJobs(["of-1"]))).toMatchObject([{ state: "running", attempt: 1 }]);
   await pass(third.close());
 });
+
+test("of two newcomers at once one remains: who is fenced before it has begun fences again", async () => {
+  const { bucket, process, openWriter, open, pass } = useBucket();
+  await openWriter(process(1));
+  const own = bucket.open();
+  let other: Store | null = null;
+  const put: Objects["put"] = async (name, bytes, ifAbsent) => {
+    const answer = await own.put(name, bytes, ifAbsent);
+    // Its fence is the first record that it puts; then another newcomer fences it.
+    if (name.startsWith(logPrefix) && other === null)
+      other = await openBucketStore({ objects: bucket.open(), platform: process(3), whenHeld: "take" });
+    return answer;
+  };
+  const get = own.get.bind(own);
+  const list = own.list.bind(own);
+  const remove = own.remove.bind(own);
+  const close = own.close.bind(own);
+  const store = await open(process(2), { objects: { put, get, list, remove, close }, whenHeld: "take" });
+  const late = other as unknown as Store;
+  await expect(pass(late.submit([{ jobs: [aJob({ id: "late" })] }]))).rejects.toMatchObject({
+    code: "store-fenced",
+  });
+  await pass(store.submit([{ jobs: [aJob({ id: "acknowledged" })] }]));
+  await pass(store.close());
+  await pass(late.close());
+  const next = await open(process(4));
+  expect((await pass(next.readJobs(["acknowledged", "late"]))).map((job) => job?.id)).toEqual([
+    "acknowledged",
+    undefined,
+  ]);
+  await pass(next.close());
+});

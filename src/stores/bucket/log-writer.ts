@@ -361,7 +361,10 @@ function fenced(): MillraceError {
 
 /** A close that the bucket did not answer in time, or a bug. */
 function stopped(error: unknown): MillraceError {
-  if (error instanceof ObjectsError) return objectsError(error, "unknown");
+  if (error instanceof ObjectsError) {
+    const sentence = `The bucket could not be reached at the close (${error.message}), so what had not landed may be lost, and the next process takes this one for dead. Open the store again and repeat what waited with the same ids.`;
+    return new MillraceError("outcome-unknown", sentence, { cause: error, outcome: "unknown" });
+  }
   const sentence = "The log of the bucket cannot be written any more. Open the store again.";
   return new MillraceError("store-unavailable", sentence, { cause: error });
 }

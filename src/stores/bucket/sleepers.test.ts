@@ -163,11 +163,20 @@ test("a close while the bucket does not answer ends, and says of what waits that
   const store = await world.open((objects) => awayIf(objects, () => isAway));
   await world.submit(store, 1);
   isAway = true;
-  const waiting = store.submit([{ jobs: [aJob({ id: "waiting" })] }]).catch((error: unknown) => error);
-  await world.advance(100);
+  const submitted = (id: string): Promise<unknown> =>
+    store.submit([{ jobs: [aJob({ id })] }]).catch((error: unknown) => error);
+  const first = submitted("first");
+  await world.advance(1500);
+  const second = submitted("second");
   const closing = store.close();
-  for (let second = 0; second < 60; second++) await world.advance(1000);
-  expect(await waiting).toMatchObject({ code: "outcome-unknown", outcome: "unknown" });
+  for (let seconds = 0; seconds < 60; seconds++) await world.advance(1000);
+  const unknown = (message: RegExp) => ({
+    ...{ code: "outcome-unknown", outcome: "unknown" },
+    message: expect.stringMatching(message) as string,
+  });
+  expect(await first).toMatchObject(unknown(/^The bucket did not answer in time/));
+  // It has not waited for that long when the close gives up.
+  expect(await second).toMatchObject(unknown(/^The bucket could not be reached at the close/));
   await closing;
   isAway = false;
   const heir = await world.open();
