@@ -137,7 +137,7 @@ test("chunks that a clean-up should have taken are orphans; those of a checkpoin
   await objects.put(stray, new Uint8Array(10), false);
   await objects.put(young, new Uint8Array(10), false);
   const condition = await examine(world);
-  expect(condition.strays).toEqual([stray]);
+  expect(condition.orphans).toEqual([stray]);
   expect(checks(condition)).toEqual(["orphans"]);
 });
 

@@ -71,7 +71,7 @@ const recordsMax = 20_000;
 const objectsShown = 5;
 
 export function bucketFindings(condition: BucketCondition): readonly Finding[] {
-  const { broken, log, strays, conditions, deletionRules, saysRules, writer } = condition;
+  const { broken, log, orphans, conditions, deletionRules, saysRules, writer } = condition;
   const found: Finding[] = broken.slice(0, objectsShown).map(({ object, problem }) => ({
     check: "objects",
     problem: `The object ${object} is damaged or missing: ${problem}.`,
@@ -99,10 +99,10 @@ export function bucketFindings(condition: BucketCondition): readonly Finding[] {
       advice:
         "Look at the warnings of the process that writes: its checkpoints fail. Its next good one ends this.",
     });
-  if (strays.length > 0)
+  if (orphans.length > 0)
     found.push({
       check: "orphans",
-      problem: `${strays.length} ${strays.length === 1 ? "chunk is" : "chunks are"} named by no checkpoint, and a clean-up has passed them: ${strays.slice(0, 3).join(", ")}${strays.length > 3 ? ", ..." : ""}`,
+      problem: `${orphans.length} ${orphans.length === 1 ? "chunk is" : "chunks are"} named by no checkpoint, and a clean-up has passed them: ${orphans.slice(0, 3).join(", ")}${orphans.length > 3 ? ", ..." : ""}`,
       advice: "They cost storage only. The next clean-up takes them; if they stay, report it.",
     });
   for (const rule of deletionRules ?? [])

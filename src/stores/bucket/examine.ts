@@ -42,7 +42,7 @@ export interface BucketCondition {
   /** What the newest mark names. */
   readonly chunks: { readonly count: number; readonly bytes: number };
   /** Chunks that no mark names, older than any clean-up leaves them. */
-  readonly strays: readonly string[];
+  readonly orphans: readonly string[];
   /** What restores have left for a person to remove. */
   readonly kept: readonly string[];
   readonly conditions: "kept" | "ignored" | "not-tried";
@@ -106,7 +106,7 @@ export async function examineBucket(
       count: newest?.chunks.length ?? 0,
       bytes: after.bytesGot - before.bytesGot - logBytes,
     },
-    strays: await straysOf(objects, marks, platform.now()),
+    orphans: await orphansOf(objects, marks, platform.now()),
     kept: await keptOf(objects),
     conditions,
     deletionRules: (await given.deletionRules?.()) ?? null,
@@ -171,17 +171,17 @@ async function spanOf(objects: Objects, first: number | undefined, lastAt: numbe
   return 0;
 }
 
-async function straysOf(objects: Objects, marks: readonly FoundMark[], now: number): Promise<string[]> {
+async function orphansOf(objects: Objects, marks: readonly FoundMark[], now: number): Promise<string[]> {
   const oldest = marks.at(-1)?.mark ?? null;
   if (oldest === null || now - oldest.at <= defaultTuning.graceMs || marks.some(({ mark }) => mark === null))
     return [];
   const named = new Set(
     marks.flatMap(({ mark }) => (mark as Mark).chunks.map(([label], no) => chunkName(no, label))),
   );
-  const strays: string[] = [];
+  const orphans: string[] = [];
   for await (const name of eachName(objects, chunkPrefix, null))
-    if (chunkOf(name).n < oldest.from && !named.has(name)) strays.push(name);
-  return strays;
+    if (chunkOf(name).n < oldest.from && !named.has(name)) orphans.push(name);
+  return orphans;
 }
 
 /** The folders of restores, one look for each of them and one after the last. */

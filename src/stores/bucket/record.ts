@@ -8,7 +8,7 @@
  * before it, because a person has put the store back to an earlier record: it carries a mark.
  */
 import { createHash } from "node:crypto";
-import { crc32, zstdDecompressSync } from "node:zlib";
+import { crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { damaged, logName } from "./layout.ts";
 
 const kinds = ["pages", "fence", "void", "end", "restored"] as const;
@@ -85,6 +85,18 @@ export function encodeRecord(
   bytes.writeUInt32LE(crc32(bytes.subarray(0, headLength - 4)), headLength - 4);
   bytes.set(compressed, headLength);
   return { bytes, digest: digestOf(bytes) };
+}
+
+/** A record without pages: what everybody but a writer puts. */
+export function emptyRecord(
+  kind: RecordKind,
+  n: number,
+  given: Pick<RecordHead, "epoch" | "writer" | "at" | "pageSize"> &
+    Partial<Pick<LogRecord, "note" | "chain" | "pageCount">>,
+): { readonly bytes: Uint8Array; readonly digest: string } {
+  const { epoch, writer, at, pageSize, note = "", chain = noChain, pageCount = 0 } = given;
+  const head = { kind, n, epoch, writer, at, chain, pageCount, pageSize };
+  return encodeRecord(head, zstdCompressSync(bodyOf([], pageSize, note)));
 }
 
 /** Throws `store-corrupt`, naming the object, unless these are the whole bytes of record `n`. */

@@ -111,7 +111,7 @@ export class Replica {
 
   /** False if something was removed while it was read: a newer mark has what is needed. */
   async #readWhole(until: number | null, given: Mark | null | undefined): Promise<boolean> {
-    const mark = given === undefined ? await newestMark(this.#objects, until) : given;
+    const mark = given === undefined ? await newestMark(this.#objects) : given;
     // The fences are read again, so nothing of an earlier reading may make them doubtful.
     this.epoch = 0;
     this.hasDoubtfulFence = false;
@@ -191,7 +191,7 @@ interface RestoreOptions {
   readonly path: string;
   readonly pageSize: number;
   readonly until?: number | null;
-  /** Null: from the first record of the log on. Without it, from the newest mark that fits. */
+  /** Null: from the first record of the log on. Without it, from the newest mark. */
   readonly mark?: Mark | null;
 }
 
@@ -206,15 +206,13 @@ function vanished(): MillraceError {
   return new MillraceError("store-unavailable", sentence);
 }
 
-/** The newest mark, or the newest one from which a restore up to this record can begin. */
-export async function newestMark(objects: Objects, until: number | null = null): Promise<Mark | null> {
+/** Null if there is none. */
+export async function newestMark(objects: Objects): Promise<Mark | null> {
   for (let after: string | null = null; ;) {
     const { names, isLast } = await objects.list(markPrefix, after);
     for (const name of names) {
       const bytes = await objects.get(name);
-      if (bytes === null) continue;
-      const mark = markFrom(bytes, name);
-      if (until === null || mark.through <= until) return mark;
+      if (bytes !== null) return markFrom(bytes, name);
     }
     if (isLast) return null;
     after = names.at(-1) as string;

@@ -9,7 +9,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, readSync, renameSync, rmSync } from "node:fs";
 import { dirname, sep } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { crc32, zstdCompressSync } from "node:zlib";
+import { crc32 } from "node:zlib";
 import { MillraceError } from "../../model/error.ts";
 import type { ErrorOutcome } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -22,8 +22,7 @@ import { chunkName, headName, keptPrefix, logName, markBytes, markName, pagesPer
 import type { Mark } from "./layout.ts";
 import { silentMs } from "./log-writer.ts";
 import type { Objects } from "./objects/objects.ts";
-import { bodyOf, encodeRecord, noChain } from "./record.ts";
-import type { RecordKind } from "./record.ts";
+import { emptyRecord, noChain } from "./record.ts";
 import type { Replica } from "./replica.ts";
 
 const distanceMax = 1024;
@@ -248,16 +247,6 @@ async function copyAll(objects: Objects, kept: string, names: readonly string[])
     }
   };
   await Promise.all(Array.from({ length: copiesAtOnce }, lane));
-}
-
-function emptyRecord(
-  kind: RecordKind,
-  n: number,
-  made: Made & { readonly note?: string; readonly chain?: string; readonly pageCount?: number },
-): { readonly bytes: Uint8Array; readonly digest: string } {
-  const { epoch, writer, at, pageSize, note = "", chain = noChain, pageCount = 0 } = made;
-  const head = { kind, n, epoch, writer, at, chain, pageCount, pageSize };
-  return encodeRecord(head, zstdCompressSync(bodyOf([], pageSize, note)));
 }
 
 function raiseEpoch(path: string, epoch: number): void {

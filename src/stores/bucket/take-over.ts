@@ -4,11 +4,9 @@
  * before the fence are filled: either the old writer got its record in, which is applied, or a void record keeps it
  * out for ever. From then on no put of the old writer can land.
  */
-import { zstdCompressSync } from "node:zlib";
 import type { Platform } from "../../platform/platform.ts";
 import { isPassed, logName } from "./layout.ts";
-import { bodyOf, decodeRecord, encodeRecord, noChain } from "./record.ts";
-import type { RecordKind } from "./record.ts";
+import { decodeRecord, emptyRecord } from "./record.ts";
 import type { Replica } from "./replica.ts";
 import type { Objects } from "./objects/objects.ts";
 
@@ -37,7 +35,7 @@ export async function takeOver(
     const fence = await putFence(objects, replica, { writer, platform, yields, isOutrun });
     if (fence === null) return null;
     const { slot, epoch } = fence;
-    await fillBefore(objects, replica, { slot, epoch, writer, platform });
+    await fillBefore(objects, replica, { slot, epoch, writer: writer.id, platform });
     // Another newcomer may have fenced after this one, or before it with the same epoch.
     const isOurs = replica.writer === writer.id && replica.n === slot;
     if (!isOurs || replica.epoch !== epoch || replica.hasDoubtfulFence) continue;
@@ -64,7 +62,9 @@ async function putFence(
     highest = Math.max(highest, replica.epoch);
     const slot = replica.n + distance;
     const epoch = highest + 1;
-    const bytes = emptyRecord("fence", slot, { epoch, writer, platform, pageSize: replica.pageSize });
+    const { id, note } = writer;
+    const head = { epoch, writer: id, at: platform.now(), pageSize: replica.pageSize };
+    const { bytes } = emptyRecord("fence", slot, { ...head, note });
     if ((await objects.put(logName(slot), bytes, true)) === "stored") return { slot, epoch };
     const there = await objects.get(logName(slot));
     if (there === null) continue;
@@ -79,37 +79,23 @@ async function putFence(
 async function fillBefore(
   objects: Objects,
   replica: Replica,
-  given: { slot: number; epoch: number; writer: Writer; platform: Platform },
+  { slot, epoch, writer, platform }: { slot: number; epoch: number; writer: string; platform: Platform },
 ): Promise<void> {
   for (;;) {
     await replica.catchUp();
-    if (replica.n >= given.slot) return;
+    if (replica.n >= slot) return;
     const n = replica.n + 1;
     if (await isPassed(objects, n)) {
       // Written meanwhile, or written and removed.
       if ((await replica.catchUp()) === 0) await replica.restoreAgain();
       continue;
     }
-    await objects.put(logName(n), emptyRecord("void", n, { ...given, pageSize: replica.pageSize }), true);
+    const { bytes } = emptyRecord("void", n, {
+      epoch,
+      writer,
+      at: platform.now(),
+      pageSize: replica.pageSize,
+    });
+    await objects.put(logName(n), bytes, true);
   }
-}
-
-function emptyRecord(
-  kind: RecordKind,
-  n: number,
-  given: { epoch: number; writer: Writer; platform: Platform; pageSize: number },
-): Uint8Array {
-  const { epoch, writer, platform, pageSize } = given;
-  const note = kind === "fence" ? writer.note : "";
-  const head = {
-    kind,
-    n,
-    epoch,
-    writer: writer.id,
-    at: platform.now(),
-    chain: noChain,
-    pageCount: 0,
-    pageSize,
-  };
-  return encodeRecord(head, zstdCompressSync(bodyOf([], pageSize, note))).bytes;
 }

@@ -2,22 +2,13 @@
  * Counts what a process asks of its objects: requests by kind and bytes both ways, since the store was opened. What a
  * provider bills follows from these counts; `prices.ts` turns them into money.
  */
+import type { StoreRequests } from "../../../store/store.ts";
 import { logPrefix } from "../layout.ts";
 import type { NamePage, Objects } from "./objects.ts";
 
 /** Every verb counts when it is called, also if it fails: providers bill most refused requests. */
-export interface RequestCounts {
-  readonly put: number;
-  readonly get: number;
-  readonly list: number;
-  /** Objects, however many of them one request removes. */
-  readonly remove: number;
-  readonly bytesPut: number;
-  readonly bytesGot: number;
-  /** Of the puts: records of the log. The others are checkpoints, and the head of a new store. */
-  readonly logPut: number;
-  readonly logBytesPut: number;
-  /** Of the gets. */
+export interface RequestCounts extends Omit<StoreRequests, "amplification" | "cost"> {
+  /** Of the gets: records of the log. */
   readonly logGot: number;
   readonly logBytesGot: number;
 }
