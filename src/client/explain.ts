@@ -1,8 +1,8 @@
 /** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
 import { reasonText } from "../model/after-run.ts";
 import type { Engine } from "../engine/engine.ts";
-import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
-import type { LiveWorker } from "../engine/worker-notice.ts";
+import { readWorkers, servingWorkers } from "../engine/fleet/registration.ts";
+import type { LiveWorker } from "../engine/fleet/registration.ts";
 import { explainBlocked } from "./explain-flow.ts";
 import { isFlow } from "./flow-jobs.ts";
 import { withAnyHolder } from "./group-holders.ts";
@@ -41,7 +41,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
-    readNotices(engine.store, true),
+    readWorkers(engine.store, true),
     readLeftAlone(engine.store),
   ]);
   const record = records[0];

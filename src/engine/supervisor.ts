@@ -12,7 +12,7 @@ import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";
 import { addPasses, idlePass } from "./duties/duty.ts";
 import type { Duty, DutyPass } from "./duties/duty.ts";
-import { dutyNames } from "./duties/duty-tuning.ts";
+import { dutyNames, oncePerStore } from "./duties/duty-tuning.ts";
 import { itemMaxMs } from "./duties/quarantine.ts";
 import { quarantinePut } from "./duties/quarantine-notice.ts";
 import type { QuarantinedItem } from "./duties/quarantine-notice.ts";
@@ -43,6 +43,7 @@ export class Supervisor {
   #toTell: readonly QuarantinedItem[] = [];
   #telling: Promise<void> | null = null;
   #unwatch: Unwatch | null = null;
+  #unlead: (() => void) | null = null;
 
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
@@ -64,17 +65,20 @@ export class Supervisor {
     this.#unwatch = this.#engine.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
-      else if (hint.kind === "rung") this.#engine.terms.rung();
     });
     this.#engine.clocksTold.add(this.#claimed);
     this.#engine.readDuties = () =>
       Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#engine.webhookChanges.add(this.#hooksChanged);
     this.#standingBy?.start();
-    for (const loop of this.#loops) {
-      loop.duty.term?.whenTaken(() => loop.wakeIn(0));
-      loop.start();
-    }
+    for (const loop of this.#loops) loop.start();
+    const { leadership, heartbeat } = this.#engine;
+    leadership.isCandidate = oncePerStore.every((name) => this.dutyNames.includes(name));
+    this.#unlead = leadership.whenGained(() => {
+      for (const loop of this.#loops)
+        if (oncePerStore.some((name) => name === loop.duty.name)) loop.wakeIn(0);
+    });
+    heartbeat.start();
   }
 
   /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
@@ -98,13 +102,14 @@ export class Supervisor {
   async stop(graceMs: number): Promise<readonly string[]> {
     this.#unwatch?.();
     this.#unwatch = null;
+    this.#unlead?.();
+    this.#standingBy?.stop();
     this.#engine.clocksTold.delete(this.#claimed);
     this.#engine.webhookChanges.delete(this.#hooksChanged);
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
-    const all = Promise.all([...stops, this.#standingBy?.stop()]);
-    await settlesWithin(this.#engine.platform, all, graceMs);
-    await settlesWithin(this.#engine.platform, this.#engine.terms.close(), graceMs);
+    await settlesWithin(this.#engine.platform, Promise.all(stops), graceMs);
+    await settlesWithin(this.#engine.platform, this.#engine.heartbeat.stop(), graceMs);
     // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
     if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
@@ -136,8 +141,8 @@ export class Supervisor {
   }
 
   /**
-   * What is due the moment it is written is a document: a due job would be ready. The one process that answers clocks
-   * looks at documents at once, and at no other clock; the others hear of it as of any other.
+   * What is due the moment it is written is a document: a due job would be ready. The leader looks at documents at
+   * once, and at no other clock.
    */
   #heardClock(inMs: number): void {
     const loop = this.#docsLoop;
@@ -147,14 +152,17 @@ export class Supervisor {
   }
 
   /**
-   * A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two.
+   * A heartbeat, or a claim that brought nothing, tells the clocks as a pass of the promote duty would, so that an idle
+   * process needs no such pass.
    */
   readonly #claimed = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
-    if (nextDueInMs === 0) return this.#standingBy?.metRung();
-    if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
-    this.#alarmAgainUs = 0;
+    if (nextDueInMs === 0) this.#standingBy?.metRung();
+    else {
+      if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
+      this.#alarmAgainUs = 0;
+    }
     for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();
   };
 

@@ -12,7 +12,7 @@ import type { Tally } from "../../store/records.ts";
 import { withoutGates } from "../../store/tallies.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
-import { readNotices, servingWorkers } from "../worker-notice.ts";
+import { readWorkers, servingWorkers } from "../fleet/registration.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { addPasses, idlePass } from "./duty.ts";
@@ -111,10 +111,10 @@ async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> 
   const tallies = withoutGates(await engine.store.tallyJobs());
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return null;
-  const notices = await readNotices(engine.store);
+  const workers = await readWorkers(engine.store);
   return waiting
     .filter((route) => {
-      const serving = notices.filter(({ queues }) => queues.includes(route.queue));
+      const serving = workers.filter(({ queues }) => queues.includes(route.queue));
       return serving.length > 0 && servingWorkers(serving, route).length === 0;
     })
     .map(({ queue, name: jobName, caps = [] }) => ({ queue, name: jobName, caps }));
