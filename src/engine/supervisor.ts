@@ -3,7 +3,7 @@
  * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
  * not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings, and standing-by.ts says which
+ * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says which
  * process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other clocks
  * (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then sees the
  * next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
@@ -20,7 +20,7 @@ import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
 import { MissingPartitions } from "./missing-partitions.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
-import { StandingBy } from "./standing-by.ts";
+import { ClockAnswers } from "./clock-answers.ts";
 
 const passesPerCallMax = 10_000;
 /**
@@ -36,7 +36,7 @@ export class Supervisor {
   readonly #noticeId: string;
   readonly #missing: MissingPartitions;
   /** Null in a process whose promote duty is switched off. */
-  readonly #standingBy: StandingBy | null;
+  readonly #clockAnswers: ClockAnswers | null;
   #alarmAgainUs = 0;
   /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
@@ -50,11 +50,11 @@ export class Supervisor {
     this.#noticeId = engine.mintId();
     this.#missing = new MissingPartitions(engine.store, engine.log);
     const clockDuty = duties.find(({ wakes }) => wakes === "clock");
-    this.#standingBy =
-      clockDuty === undefined ? null : new StandingBy(engine, clockDuty, () => this.#wake("clock", 0));
+    this.#clockAnswers =
+      clockDuty === undefined ? null : new ClockAnswers(engine, clockDuty, () => this.#wake("clock", 0));
     this.#loops = duties.map(
       (duty) =>
-        new DutyLoop(engine, duty === clockDuty ? (this.#standingBy?.duty ?? duty) : duty, (loop, pass) =>
+        new DutyLoop(engine, duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty, (loop, pass) =>
           this.#ended(loop, pass),
         ),
     );
@@ -64,13 +64,13 @@ export class Supervisor {
   start(): void {
     this.#unwatch = this.#engine.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
-      else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
+      else if (hint.kind === "promoted") this.#clockAnswers?.heardPromoted();
     });
     this.#engine.clocksTold.add(this.#claimed);
     this.#engine.readDuties = () =>
       Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#engine.webhookChanges.add(this.#hooksChanged);
-    this.#standingBy?.start();
+    this.#clockAnswers?.start();
     for (const loop of this.#loops) loop.start();
     const { leadership, heartbeat } = this.#engine;
     leadership.isCandidate = oncePerStore.every((name) => this.dutyNames.includes(name));
@@ -103,7 +103,7 @@ export class Supervisor {
     this.#unwatch?.();
     this.#unwatch = null;
     this.#unlead?.();
-    this.#standingBy?.stop();
+    this.#clockAnswers?.stop();
     this.#engine.clocksTold.delete(this.#claimed);
     this.#engine.webhookChanges.delete(this.#hooksChanged);
     const left = new Set(this.dutyNames);
@@ -121,19 +121,19 @@ export class Supervisor {
     this.#tellQuarantined();
     if (pass === null) return;
     const { duty } = loop;
-    const isPromoted = pass.processed > 0 || this.#standingBy?.isAnsweredUnheard === true;
+    const isPromoted = pass.processed > 0 || this.#clockAnswers?.isAnsweredUnheard === true;
     if (duty.wakes === "clock" && isPromoted) for (const told of this.#engine.promotions) told();
     if (pass.hasMore) return;
     const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
       if (nextInMs === null || nextInMs > 0) this.#alarmAgainUs = 0;
-      else if (this.#standingBy?.mayAnswer === true) this.#alarm();
-    } else if (duty.wakes === "alarm" && this.#standingBy === null) {
+      else if (this.#clockAnswers?.mayAnswer === true) this.#alarm();
+    } else if (duty.wakes === "alarm" && this.#clockAnswers === null) {
       // Nobody here sets the alarm: the duty wakes by the clocks that it sees itself.
       if (nextInMs !== null && nextInMs > 0) loop.wakeIn(nextInMs);
     } else if (loop === this.#docsLoop && this.#alarmAgainUs === 0) {
       // A hint of them brought it here, and no clock was hidden behind them (see #heardClock).
-      if (nextInMs !== null) this.#standingBy?.heardClock(nextInMs);
+      if (nextInMs !== null) this.#clockAnswers?.heardClock(nextInMs);
     } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
       this.#wake("clock", 0);
@@ -146,8 +146,8 @@ export class Supervisor {
    */
   #heardClock(inMs: number): void {
     const loop = this.#docsLoop;
-    if (inMs > 0 || loop === undefined || this.#standingBy?.mayAnswer !== true)
-      this.#standingBy?.heardClock(inMs);
+    if (inMs > 0 || loop === undefined || this.#clockAnswers?.mayAnswer !== true)
+      this.#clockAnswers?.heardClock(inMs);
     else loop.wakeIn(0);
   }
 
@@ -158,9 +158,9 @@ export class Supervisor {
   readonly #claimed = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
-    if (nextDueInMs === 0) this.#standingBy?.metRung();
+    if (nextDueInMs === 0) this.#clockAnswers?.metRung();
     else {
-      if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
+      if (nextDueInMs !== null) this.#clockAnswers?.heardClock(nextDueInMs);
       this.#alarmAgainUs = 0;
     }
     for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();

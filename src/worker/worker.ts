@@ -25,7 +25,7 @@ import { AttemptRunner } from "./attempt-runner.ts";
 import { Claimer } from "./claimer.ts";
 import { EmptyQueues } from "./empty-queues.ts";
 import { ClosedGates } from "./closed-gates.ts";
-import { FleetSeat } from "./fleet-seat.ts";
+import { FleetMember } from "./fleet-member.ts";
 import type { Handler } from "./handler.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
@@ -81,7 +81,7 @@ export class JobWorker implements Worker {
   readonly #claimer: Claimer;
   readonly #emptyQueues: EmptyQueues;
   readonly #closedGates: ClosedGates;
-  readonly #seat: FleetSeat;
+  readonly #member: FleetMember;
   readonly #whenStopped = Promise.withResolvers<StopReport>();
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
@@ -118,7 +118,7 @@ export class JobWorker implements Worker {
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
     const names = handlers.map(({ definition }) => definition.name);
-    this.#seat = new FleetSeat(engine, {
+    this.#member = new FleetMember(engine, {
       ...{ settings, served, names, leases, routes, aborting, renewal },
       mode: () => this.#mode,
       running: () => this.running,
@@ -129,7 +129,7 @@ export class JobWorker implements Worker {
     });
     const slots = new Slots(engine, {
       ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
-      shares: this.#seat.shares,
+      shares: this.#member.shares,
       memberEnded: () => this.#claimer.behind.memberEnded(),
       permitsEnded: (pool, job) => this.#claimer.behind.permitsEnded(pool, job),
     });
@@ -178,9 +178,9 @@ export class JobWorker implements Worker {
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     if (this.#settings.isAnnounced) {
-      this.#seat.start();
+      this.#member.start();
       this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#queuesChanged()));
-      this.#leaveFleet = this.#engine.heartbeat.join(this.#seat);
+      this.#leaveFleet = this.#engine.heartbeat.join(this.#member);
     }
     this.#slots.queuesChanged();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
@@ -235,7 +235,7 @@ export class JobWorker implements Worker {
 
   /** What operators have set of its queues has changed; of totals the others must hear. */
   #queuesChanged(): void {
-    const { shares } = this.#seat;
+    const { shares } = this.#member;
     shares.compute();
     this.#slots.queuesChanged();
     if (shares.hasTotals) this.#engine.heartbeat.totalsChanged();

@@ -29,7 +29,7 @@ const hiddenRingMs = 250;
 /** A pass tells the next clock, so only the clocks before it must be known; later ones than these are left out. */
 const clocksMax = 64;
 
-export class StandingBy {
+export class ClockAnswers {
   /** The clock duty, whose passes are seen here. */
   readonly duty: Duty;
   readonly #engine: Engine;

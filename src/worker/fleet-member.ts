@@ -16,7 +16,7 @@ import type { ServedQueue, WorkerSettings } from "./worker-settings.ts";
 /** More are counted, not listed. */
 const jobsListedMax = 20;
 
-export interface FleetSeatOptions {
+export interface FleetMemberOptions {
   readonly settings: WorkerSettings;
   readonly served: ReadonlyMap<string, ServedQueue>;
   readonly names: readonly string[];
@@ -31,16 +31,16 @@ export interface FleetSeatOptions {
   readonly sharesChanged: () => void;
 }
 
-export class FleetSeat implements RegisteredWorker {
+export class FleetMember implements RegisteredWorker {
   readonly owner: string;
   readonly shares: TotalShares;
   readonly #engine: Engine;
-  readonly #options: FleetSeatOptions;
+  readonly #options: FleetMemberOptions;
   readonly #queues: readonly string[];
   readonly #weights: Readonly<Record<string, number>>;
   #startedAt = 0;
 
-  constructor(engine: Engine, options: FleetSeatOptions) {
+  constructor(engine: Engine, options: FleetMemberOptions) {
     const { settings, served } = options;
     this.#engine = engine;
     this.#options = options;
