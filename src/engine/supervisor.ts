@@ -3,10 +3,10 @@
  * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
  * not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says which
- * process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other clocks
- * (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then sees the
- * next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
+ * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says
+ * which process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other
+ * clocks (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then
+ * sees the next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";

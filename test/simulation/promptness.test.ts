@@ -247,7 +247,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     },
   );
 
-  // Over several partitions a claim trusts what it knows of a partition while it believes to hear: docs/decisions/0067.
+  // Over several partitions a claim trusts what it knows of a partition while it believes to hear: docs/decisions/0038.
   const trusting = partitions === 1 ? "" : " (skipped: claims trust what they know of partitions)";
   test.runIf(partitions === 1)(
     `with every hint lost settings, desired states and cancels arrive and jobs start within 1.2 s, due ones too${trusting}`,

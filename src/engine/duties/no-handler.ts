@@ -2,8 +2,8 @@
  * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
  * whose queue is served, but by no worker that has a handler for its name and offers what it requires, ends in failed
  * once it has waited longer than the grace and nobody was there for all of it. A queue that nobody serves at all only
- * waits: its workers may be down. While a partition of the store fails nothing is decided, because the notice of a
- * worker that has the handler may lie there.
+ * waits: its workers may be down. While a partition of the store fails nothing is decided, because the
+ * registration of a worker that has the handler may lie there.
  */
 import { afterNoHandler } from "../../model/after-run.ts";
 import { routeNumber } from "../../model/route.ts";
