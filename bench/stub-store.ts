@@ -65,6 +65,8 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     putGates: (puts) => Promise.resolve(puts.map(() => ({ kind: "ok", version: 1 }) as const)),
     readGates: () => Promise.resolve({ gates: [], cursor: null, now: 0 }),
     putDocs: (puts) => Promise.resolve(puts.map(() => ({ kind: "ok", version: 1 }) as const)),
+    heartbeat: () =>
+      Promise.resolve({ puts: [], read: { docs: [], cursor: null }, ready: [], nextDueInMs: null, now: 0 }),
     readDueDocs: () => Promise.resolve({ docs: [], cursor: null, now: 0, nextInMs: null }),
     readDocs: () => Promise.resolve({ docs: [], cursor: null }),
     readJobs: (ids) => Promise.resolve(ids.map(() => null)),

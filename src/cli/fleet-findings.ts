@@ -1,11 +1,12 @@
 /**
- * What doctor says of the workers of a store, from their notices and the tallies: ready jobs that nobody works on or
- * that a pause holds back, handlers that ignore their abort and hold slots, and clocks that differ.
+ * What doctor says of the processes of a store, from their registrations and the state counts: duties that no process
+ * may do, ready jobs that nobody works on or that a pause holds back, handlers that ignore their abort and hold slots,
+ * and clocks that differ.
  */
 import { pausedQueues } from "../client/count-jobs.ts";
 import { heldByCapability } from "../client/held-by-capability.ts";
-import { readLiveWorkers, whoServes } from "../client/live-workers.ts";
-import type { LiveWorker } from "../client/live-workers.ts";
+import { oncePerStore, readLiveProcesses, whoServes, workersOf } from "../client/live-workers.ts";
+import type { LiveProcess, LiveWorker } from "../client/live-workers.ts";
 import { durationText } from "../model/duration.ts";
 import { quoteNames } from "../model/name.ts";
 import { withoutHidden } from "../model/hidden-queue.ts";
@@ -15,8 +16,7 @@ import { withoutGates } from "../store/tallies.ts";
 import type { Finding } from "./finding.ts";
 
 /**
- * A job that was ready for less than this is not held against anybody: workers may just be starting. It is also how
- * long the notice of a worker that died still counts.
+ * A job that was ready for less than this is not held against anybody: workers may just be starting.
  */
 const unservedMs = 60_000;
 /** More than a slow call to the store explains. */
@@ -26,12 +26,27 @@ const scanMax = 10_000;
 
 /** @param now the store's time. */
 export async function fleetFindings(store: Store, now: number): Promise<readonly Finding[]> {
-  const workers = await readLiveWorkers(store);
+  const processes = await readLiveProcesses(store);
+  const workers = processes.flatMap(workersOf);
   return [
+    ...leaderFindings(processes),
     ...(await unservedFindings(store, workers, now)),
     ...(await pausedFindings(store)),
     ...workers.flatMap(abandonedFindings),
     ...workers.flatMap(clockFindings),
+  ];
+}
+
+/** Duties that run once per store are done by a process in which none of them is switched off. */
+function leaderFindings(processes: readonly LiveProcess[]): readonly Finding[] {
+  if (processes.length === 0 || processes.some(({ isCandidate }) => isCandidate)) return [];
+  return [
+    {
+      check: "duties",
+      problem: `No live process may lead: each has one of the duties ${oncePerStore.join(", ")} switched off, so none of them is done.`,
+      advice:
+        "Start a process with all of them: millrace work FILE, or mill.startDuties() without the option duties.",
+    },
   ];
 }
 

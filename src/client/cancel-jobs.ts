@@ -1,12 +1,12 @@
 /**
  * Cancelling, one job by id or all that match a filter: waiting jobs end at once, the workers of running ones are told.
- * They are told by the hint of the change; for a hint that was lost their bells are rung (engine/worker-bell.ts), once
- * per page of jobs and not once per job. A job that has completed meanwhile stays completed.
+ * They are told by the hint of the change. Because a hint may be lost, the change numbers of their cancels are raised
+ * too (engine/fleet/change-numbers.ts), once per page of jobs. A job that has completed meanwhile stays completed.
  */
 import { callKeys } from "../engine/call-limit.ts";
 import type { CallOptions } from "../engine/call-limit.ts";
 import type { Engine } from "../engine/engine.ts";
-import { ringCancel } from "../engine/worker-bell.ts";
+import { cancelsChanged } from "../engine/fleet/change-numbers.ts";
 import { liveStates } from "../model/job-state.ts";
 import { cancelChanges } from "../model/operate.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
@@ -39,7 +39,7 @@ export async function cancelJobs(
   isOver: () => boolean,
 ): Promise<CancelAnswer | Answers<CancelAnswer>> {
   const { reason, onProgress } = readOptions(options);
-  let bells = new Map<string, string[]>();
+  let workers = new Set<string>();
 
   const cancelOne = async (first: JobRecord): Promise<CancelAnswer> => {
     let owner: string | null = null;
@@ -50,14 +50,14 @@ export async function cancelJobs(
     });
     if (!isMade(answer)) return answer.kind === "gone" ? "not-found" : "finished";
     if (answer.state === "cancelled") return "cancelled";
-    if (owner !== null) bells.set(owner, [...(bells.get(owner) ?? []), first.id]);
+    if (owner !== null) workers.add(owner);
     return "signalled";
   };
 
-  const ring = (): Promise<void> => {
-    const rung = bells;
-    bells = new Map();
-    return ringCancel(engine, rung);
+  const announce = (): Promise<void> => {
+    const changed = workers;
+    workers = new Set();
+    return cancelsChanged(engine, changed);
   };
 
   if (typeof target === "string") {
@@ -65,11 +65,11 @@ export async function cancelJobs(
     if (record === null) return "not-found";
     if (isFlow(record)) return cancelFlowJob(engine, record, reason);
     const answer = await cancelOne(record);
-    await ring();
+    await announce();
     return answer;
   }
   return changes.each(overStates(target, liveStates), answers, cancelOne, isOver, async (soFar) => {
-    await ring();
+    await announce();
     onProgress?.(soFar);
   });
 }

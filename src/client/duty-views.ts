@@ -1,6 +1,6 @@
-/** What the duties of all processes with a live worker have done, from the notices of these workers. */
+/** What the duties of all processes have done, from their registrations. */
 import type { DutyTally, PartitionTally } from "../engine/duties/duty-tally.ts";
-import { readNotices } from "../engine/worker-notice.ts";
+import { readProcesses } from "../engine/fleet/registration.ts";
 import type { Store } from "../store/store.ts";
 
 interface DutyCounts {
@@ -8,7 +8,7 @@ interface DutyCounts {
   readonly errors: number;
   /** Items that are left alone for now; `quarantined()` lists them. */
   readonly leftAlone: number;
-  /** How long ago it was last done by anybody, as of that process's notice; null for never. */
+  /** How long ago it was last done by anybody, as of that process's registration; null for never. */
   readonly lagMs: number | null;
 }
 
@@ -36,13 +36,8 @@ export interface ProcessDuties {
 }
 
 export async function readProcessDuties(store: Pick<Store, "readDocs">): Promise<readonly ProcessDuties[]> {
-  // The workers of one process tell the same duties.
-  const processes = new Map<string, ProcessDuties>();
-  for (const { host, processId, duties } of await readNotices(store, true)) {
-    const process = `${host}:${processId}`;
-    processes.set(process, { process, duties });
-  }
-  return [...processes.values()];
+  const processes = await readProcesses(store, true);
+  return processes.map(({ host, processId, duties }) => ({ process: `${host}:${processId}`, duties }));
 }
 
 /** @param names the duties that there are: those that nobody runs are told, too. */

@@ -1,8 +1,11 @@
-/** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
+/**
+ * Explains why a job is not running and when it is expected to, from its record, the state counts and the registered
+ * workers.
+ */
 import { reasonText } from "../model/after-run.ts";
 import type { Engine } from "../engine/engine.ts";
-import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
-import type { LiveWorker } from "../engine/worker-notice.ts";
+import { readWorkers, servingWorkers } from "../engine/fleet/registration.ts";
+import type { LiveWorker } from "../engine/fleet/registration.ts";
 import { explainBlocked } from "./explain-flow.ts";
 import { isFlow } from "./flow-jobs.ts";
 import { withAnyHolder } from "./group-holders.ts";
@@ -37,11 +40,11 @@ export interface Explanation {
 }
 
 export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
-  const [records, tallies, { now }, notices, items] = await Promise.all([
+  const [records, tallies, { now }, workers, items] = await Promise.all([
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
-    readNotices(engine.store, true),
+    readWorkers(engine.store, true),
     readLeftAlone(engine.store),
   ]);
   const record = records[0];
@@ -59,7 +62,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     )?.count ?? 0;
   const [found = null] = await readHeldByGate(engine, [record]);
   const byGate = found === null ? null : await withAnyHolder(engine.store, found);
-  const lacking = heldByCapability(record, notices);
+  const lacking = heldByCapability(record, workers);
   const held = byGate === null ? lacking : viewHeldByGate(byGate);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
@@ -88,7 +91,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     }
     case "ready": {
       if (byGate !== null) return explain(byGate.why + nth, byGate.until);
-      const serving = notices.filter(({ queues }) => queues.includes(queue));
+      const serving = workers.filter(({ queues }) => queues.includes(queue));
       if (serving.length === 0)
         return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
       if (servingWorkers(serving, { queue, name }).length === 0)

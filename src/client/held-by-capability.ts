@@ -2,8 +2,8 @@
  * Ready jobs that no live worker can take because none offers what they require, although workers with a handler for
  * them are there. Notices of workers are read only where a job may be held.
  */
-import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
-import type { WorkerNotice } from "../engine/worker-notice.ts";
+import { readWorkers, servingWorkers } from "../engine/fleet/registration.ts";
+import type { WorkerRegistration } from "../engine/fleet/registration.ts";
 import { missingCapabilities } from "../model/capability.ts";
 import type { Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
@@ -15,7 +15,7 @@ export interface HeldByCapability {
 }
 
 type Kind = Pick<Tally, "queue" | "name" | "caps" | "state">;
-type Offer = Pick<WorkerNotice, "queues" | "names" | "capabilities">;
+type Offer = Pick<WorkerRegistration, "queues" | "names" | "capabilities">;
 
 export function heldByCapability(kind: Kind, workers: readonly Offer[]): HeldByCapability | null {
   const { queue, name, caps = [] } = kind;
@@ -34,7 +34,7 @@ export async function readHeldByCapability(
   store: Pick<Store, "readDocs">,
   kinds: readonly Kind[],
 ): Promise<readonly (HeldByCapability | null)[]> {
-  const workers = kinds.some(mayBeHeld) ? await readNotices(store, true) : [];
+  const workers = kinds.some(mayBeHeld) ? await readWorkers(store, true) : [];
   return kinds.map((kind) => heldByCapability(kind, workers));
 }
 

@@ -1,11 +1,12 @@
-/** The workers that are alive now, on any machine, as their notices tell; for `doctor`. */
-import { readNotices, servingWorkers as whoServes } from "../engine/worker-notice.ts";
-import type { LiveWorker } from "../engine/worker-notice.ts";
+/** The processes and workers that are alive now, on any machine, as their registrations say; for `doctor`. */
+import { readProcesses, servingWorkers as whoServes, workersOf } from "../engine/fleet/registration.ts";
+import type { LiveProcess, LiveWorker } from "../engine/fleet/registration.ts";
 import type { Store } from "../store/store.ts";
 
-export { whoServes };
-export type { LiveWorker };
+export { oncePerStore } from "../engine/duties/duty-tuning.ts";
+export { whoServes, workersOf };
+export type { LiveProcess, LiveWorker };
 
-export function readLiveWorkers(store: Pick<Store, "readDocs">): Promise<readonly LiveWorker[]> {
-  return readNotices(store, true);
+export function readLiveProcesses(store: Pick<Store, "readDocs">): Promise<readonly LiveProcess[]> {
+  return readProcesses(store, true);
 }

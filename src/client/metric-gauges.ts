@@ -4,8 +4,8 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { allGates } from "../engine/gates.ts";
-import { readNotices } from "../engine/worker-notice.ts";
-import type { LiveWorker } from "../engine/worker-notice.ts";
+import { readWorkers } from "../engine/fleet/registration.ts";
+import type { LiveWorker } from "../engine/fleet/registration.ts";
 import { gateName, limitGateKey, queueGateKey } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
 import { withoutHidden } from "../model/hidden-queue.ts";
@@ -41,7 +41,7 @@ export async function readQueueGauges(engine: Engine): Promise<readonly QueueGau
   const { store } = engine;
   const [counts, workers, gates, cooling, heads] = await Promise.all([
     countJobs(store),
-    readNotices(store, true),
+    readWorkers(store, true),
     unlessMissing(store, () => queueGates(engine), new Map<string, QueueGate>()),
     unlessMissing(store, () => coolingLimits(engine), new Map<string, number>()),
     unlessMissing(store, async () => (await store.readHeads?.()) ?? [], []),

@@ -27,7 +27,6 @@ import type { EventName, MillraceEvent } from "../model/event.ts";
 import { checkName } from "../model/name.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../store/operations.ts";
 import type { StoreDescription } from "../store/store.ts";
-import { Beat } from "../worker/beat.ts";
 import { openCrews } from "../worker/elsewhere/open-crews.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Permits } from "../worker/permits.ts";
@@ -116,7 +115,6 @@ export class Millrace implements Enqueuer {
     this.#shared = {
       leaseBook,
       renewals: new Renewals(engine),
-      beat: new Beat(engine),
       stopped: (worker) => this.#workers.delete(worker),
     };
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));

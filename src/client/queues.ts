@@ -9,7 +9,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { allGates, changeGate, readGate } from "../engine/gates.ts";
 import type { GateChange, NextGate } from "../engine/gates.ts";
-import { ringSettings } from "../engine/worker-bell.ts";
+import { changePut, raise } from "../engine/fleet/change-numbers.ts";
 import { readQueueEdit } from "./queue-edit.ts";
 import type { QueueEdit } from "./queue-edit.ts";
 import type { Due } from "../model/change.ts";
@@ -135,8 +135,7 @@ export class Queues {
         return { kind: "queue-changed", subject: queue, extra };
       },
     );
-    // This process knows without a bell.
-    await Promise.all([this.#engine.queuePolicies.refresh(), ringSettings(this.#engine, queue)]);
+    await Promise.all([this.#engine.queuePolicies.refresh(), raise(this.#engine, [changePut("settings")])]);
     return this.settings(queue);
   }
 }

@@ -1,5 +1,6 @@
 /**
- * The worker of deliveries in this process: it runs while the process has the term of webhooks (duties/webhooks.ts).
+ * The worker of deliveries in this process: it runs while the process is the leader and there are webhooks
+ * (duties/webhooks.ts).
  */
 import type { Engine } from "../engine/engine.ts";
 import { webhookQueue } from "../model/webhook.ts";
@@ -19,7 +20,7 @@ export function runWebhookWorker(
     worker = null;
     engine.repeated.say("warn", "the worker of webhooks could not start; it is tried again", { error });
   };
-  engine.webhookTerms.add((isOurs) => {
+  engine.webhookDuty.add((isOurs) => {
     if (isOurs && worker === null) {
       worker = work([deliveryHandler(engine)], { queues: { [webhookQueue]: slots }, shutdownGrace: "5s" });
       worker.catch(failed);

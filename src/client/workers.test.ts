@@ -5,6 +5,7 @@ import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { handler } from "../worker/handler.ts";
+import { createSeededRandom } from "../testing/seeded-random.ts";
 import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import type { Worker } from "../worker/worker.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
@@ -38,17 +39,17 @@ describe("the registry", () => {
     gate.resolve();
   });
 
-  test("forgets a worker that has stopped at once, and one that is gone when its notice has run out", async () => {
+  test("forgets a worker that has stopped at once, and one that is gone within five seconds", async () => {
     await work({ label: "stays" });
     const stops = await work({ label: "stops" });
-    const platform = createVirtualPlatform({ time: v.platform.time });
+    const platform = createVirtualPlatform({ time: v.platform.time, random: createSeededRandom("dies") });
     let isGone = false;
     const never = new Promise<never>(() => undefined);
     const dying = millOn(
       {
         ...v.store,
         claim: (request) => (isGone ? never : v.store.claim(request)),
-        putDocs: (puts) => (isGone ? never : v.store.putDocs(puts)),
+        heartbeat: (request) => (isGone ? never : v.store.heartbeat(request)),
       },
       { duties: false },
       platform,
@@ -59,20 +60,19 @@ describe("the registry", () => {
     isGone = true;
     await v.run(stops.stop());
     expect((await list()).map(({ label }) => label)).toEqual(["dies", "stays"]);
-    await v.advance(61_000);
+    await v.advance(5000);
     expect((await list()).map(({ label }) => label)).toEqual(["stays"]);
     isGone = false;
     await v.run(dying.workers.list());
   });
 });
 
-test("a notice that is still on its way when its worker stops does not outlive it", async () => {
-  const slowly: typeof v.store.putDocs = async (puts) => {
-    const isEnd = puts.every(({ body }) => body === null);
-    if (!isEnd) await new Promise<void>((resolve) => void v.platform.setTimer(300, resolve));
-    return v.store.putDocs(puts);
+test("a registration that is still on its way when its worker stops does not outlive it", async () => {
+  const slowly: typeof v.store.heartbeat = async (request) => {
+    await new Promise<void>((resolve) => void v.platform.setTimer(300, resolve));
+    return v.store.heartbeat(request);
   };
-  const mill = millOn({ ...v.store, putDocs: slowly }, { duties: false }, v.platform);
+  const mill = millOn({ ...v.store, heartbeat: slowly }, { duties: false }, v.platform);
   const worker = await v.run(mill.work([quickly]));
   await v.advance(1000);
   expect(await list()).toHaveLength(1);
@@ -203,8 +203,10 @@ describe("a total of a queue", () => {
 });
 
 describe("the environment", () => {
+  let processes = 0;
   const started = async (env: Record<string, string>, given: WorkerOptions = {}): Promise<Worker> => {
-    const platform = createVirtualPlatform({ time: v.platform.time, env });
+    const random = createSeededRandom(`process ${++processes}`);
+    const platform = createVirtualPlatform({ time: v.platform.time, env, random });
     return v.run(millOn(v.store, { duties: false }, platform).work([quickly], given));
   };
 

@@ -1,18 +1,18 @@
 /**
- * The workers of all processes of the store, as the registry has them, and orders to them from outside:
+ * The workers of all processes of the store, as the registry has them, and what an operator wants of them:
  *
  *   quiet    it claims nothing more and finishes what runs; its shares of totals go to others
  *   resume   it claims again
  *   stop     as its own stop(): no new jobs, running ones get their grace, what is left goes back
  *
- * An order is written down and heard with the worker's next beat, within about a second; `list` shows the mode that
- * each worker says it is in.
+ * The desired state is written to the registry. The worker reads it with the next heartbeat of its process, within 1.2
+ * s; `list` shows the mode that each worker says it is in.
  */
 import type { Engine } from "../engine/engine.ts";
-import { orderPut } from "../engine/worker-bell.ts";
-import type { WorkerOrder } from "../engine/worker-bell.ts";
-import { readNotices } from "../engine/worker-notice.ts";
-import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
+import { desiredPut } from "../engine/fleet/change-numbers.ts";
+import type { DesiredState } from "../engine/fleet/change-numbers.ts";
+import { readWorkers } from "../engine/fleet/registration.ts";
+import type { LiveWorker } from "../engine/fleet/registration.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -28,8 +28,8 @@ export interface WorkerJob {
   readonly since: Date;
 }
 
-/** What a worker's notice says, with times by the store's clock. */
-export interface WorkerView extends Pick<WorkerNotice, (typeof shownFields)[number]> {
+/** What a worker's registration says, with times by the store's clock. */
+export interface WorkerView extends Pick<LiveWorker, (typeof shownFields)[number]> {
   /** As jobs and attempts name it. */
   readonly id: string;
   /** The first twenty of those that run. */
@@ -42,7 +42,7 @@ export interface WorkerView extends Pick<WorkerNotice, (typeof shownFields)[numb
 const shownFields = [
   ...(["label", "host", "processId", "mode", "queues", "names", "capabilities"] as const),
   ...(["slots", "totals", "running", "abandoned", "memoryBytes", "loopDelayMs"] as const),
-] as const satisfies readonly (keyof WorkerNotice)[];
+] as const satisfies readonly (keyof LiveWorker)[];
 
 export class Workers {
   readonly #engine: Engine;
@@ -53,31 +53,31 @@ export class Workers {
 
   /** Those that are alive now, by label. */
   async list(): Promise<readonly WorkerView[]> {
-    const workers = await readNotices(this.#engine.store, true);
+    const workers = await readWorkers(this.#engine.store, true);
     return workers.map(viewOf).toSorted((one, other) => (orderOf(one) < orderOf(other) ? -1 : 1));
   }
 
   /** @param worker the id of one, or the label of some. @returns those that were told, as they were before. */
   quiet(worker: string): Promise<readonly WorkerView[]> {
-    return this.#tell("quiet", worker, { to: "quiet" });
+    return this.#tell("quiet", worker, { state: "quiet" });
   }
 
   resume(worker: string): Promise<readonly WorkerView[]> {
-    return this.#tell("resume", worker, { to: "resume" });
+    return this.#tell("resume", worker, { state: "running" });
   }
 
   async stop(worker: string, options: { grace?: Duration } = {}): Promise<readonly WorkerView[]> {
     const { grace } = checkOptions(options, "workers.stop", ["grace"]);
     const graceMs = grace === undefined ? null : durationMs(grace, "workers.stop: grace");
-    return this.#tell("stop", worker, { to: "stop", graceMs });
+    return this.#tell("stop", worker, { state: "stopped", graceMs });
   }
 
-  async #tell(what: string, worker: string, order: WorkerOrder): Promise<readonly WorkerView[]> {
+  async #tell(what: string, worker: string, desired: DesiredState): Promise<readonly WorkerView[]> {
     checkName(worker, `workers.${what}: worker`);
     const meant = (await this.list()).filter(({ id, label }) => id === worker || label === worker);
     if (meant.length === 0)
       throw new MillraceError("worker-not-found", `There is no live worker ${JSON.stringify(worker)}.`);
-    await this.#engine.store.putDocs(meant.map(({ id }) => orderPut(id, order)));
+    await this.#engine.store.putDocs(meant.map(({ id }) => desiredPut(id, desired)));
     return meant;
   }
 }
@@ -93,7 +93,7 @@ function viewOf(live: LiveWorker): WorkerView {
   const shown = Object.fromEntries(shownFields.map((field) => [field, live[field]]));
   return {
     id: worker,
-    ...(shown as Pick<WorkerNotice, (typeof shownFields)[number]>),
+    ...(shown as Pick<LiveWorker, (typeof shownFields)[number]>),
     jobs: jobs.map(({ runningMs, ...job }) => ({ ...job, since: new Date(seenMs - runningMs) })),
     startedAt: new Date(startedAt - clockAheadMs),
     seenAt: new Date(seenMs),

@@ -32,6 +32,8 @@ import { Batcher } from "./batcher.ts";
 import type { DutyTally } from "./duties/duty-tally.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
+import { Heartbeat } from "./fleet/heartbeat.ts";
+import { Leadership } from "./fleet/leadership.ts";
 import { Limits } from "./limits.ts";
 import type { Logger } from "./logger.ts";
 import { meteredStore } from "./metrics/metered-store.ts";
@@ -48,7 +50,6 @@ import { StoreRetention } from "./store-retention.ts";
 import type { KeptTimes } from "./store-retention.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { Publishing } from "./topics/publish.ts";
-import { TermBook } from "./term-book.ts";
 import { Lap } from "./lap.ts";
 
 export interface EngineSettings {
@@ -111,11 +112,10 @@ export class Engine {
   /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
   readonly promotions = new Set<() => void>();
   /**
-   * Called with the clocks as a claim told them, once with each slow poll and with every claim that brought nothing:
-   * until the next one rings; 0 when one has rung already, null when none is set; and with the store's time. So an idle
-   * process reads the clocks with its claims and not once more.
+   * Called with the next clock as a heartbeat, or a claim that brought nothing, has answered it: until it rings; 0 when
+   * it has rung already, null when none is set. So an idle process does not ask for the clocks.
    */
-  readonly clocksTold = new Set<(nextDueInMs: number | null, now: number) => void>();
+  readonly clocksTold = new Set<(nextDueInMs: number | null) => void>();
 
   /** What this process counts; null where it counts nothing. */
   readonly metrics: MetricRecorder | null;
@@ -124,9 +124,9 @@ export class Engine {
   readonly attemptObservers: AttemptObserver[] = [];
 
   /** Called when this process begins or ends to be the one that delivers webhooks. */
-  readonly webhookTerms = new Set<(isOurs: boolean) => void>();
+  readonly webhookDuty = new Set<(isOurs: boolean) => void>();
 
-  /** Called when a bell says that webhooks were changed. */
+  /** Called when the change number of webhooks has grown. */
   readonly webhookChanges = new Set<() => void>();
 
   /** How many workers of other processes there were when the registry was read last. */
@@ -134,8 +134,10 @@ export class Engine {
 
   readonly queuePolicies: QueuePolicies;
 
-  /** The duties that this process does for all. */
-  readonly terms: TermBook;
+  /** Whether this process does the duties that run once per store. */
+  readonly leadership: Leadership;
+
+  readonly heartbeat: Heartbeat;
 
   /** What the duties of this process have done, by their names; nothing where none has started. */
   readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
@@ -169,7 +171,9 @@ export class Engine {
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
     );
-    this.terms = new TermBook(this);
+    const process = `${platform.hostName}:${platform.processId}:${this.mintId()}`;
+    this.leadership = new Leadership({ store, platform }, process);
+    this.heartbeat = new Heartbeat(this, process);
     this.queuePolicies = new QueuePolicies(this, (queue) => this.#policies.queueChanged(queue));
     this.#policies = new Policies(settings.codeDefaults, (queue) => this.queuePolicies.of(queue));
     let notKept = "{}";

@@ -1,8 +1,8 @@
 /**
  * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its
- * workers serve are read together: when a worker starts, when the bell of settings has rung (worker-bell.ts), and
- * rarely without it, because a bell that could not be written is not waited for.
- * Whoever decides about jobs of other queues (duties, views) reads theirs first.
+ * workers serve are read together: when a worker starts, when the change number of settings has grown
+ * (fleet/change-numbers.ts), and once a minute, because a number that could not be written is not waited for. Whoever
+ * decides about jobs of other queues (duties, views) reads theirs first.
  *
  * Always true: what cannot be read stays as it was last known.
  */

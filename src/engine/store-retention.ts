@@ -13,8 +13,10 @@ import { defaultRetention } from "../model/job-policy.ts";
 import type { KeptCounts, KeptHistory, Retention } from "../model/job-policy.ts";
 import { checkOptions } from "../model/option.ts";
 import type { Store } from "../store/store.ts";
+import { changePut } from "./fleet/change-numbers.ts";
 import { keptOutcomes, readCount, readKept } from "./kept-options.ts";
 import type { KeptOptions } from "./kept-options.ts";
+import type { Logger } from "./logger.ts";
 
 export type KeptTimes = KeptHistory & { readonly feedMs?: number };
 
@@ -81,6 +83,20 @@ export class StoreRetention {
     return this.#heed(times);
   }
 
+  /**
+   * Reads the times, if they matter before the retention duty comes: an outcome of which nothing is kept, or times that
+   * the store does not know yet. Unless they can be read everything is kept.
+   */
+  async hear(log: Logger): Promise<void> {
+    const mayLeaveOut = Object.values(this.#known ?? {}).includes(0);
+    if (!mayLeaveOut && this.#isDeclared) return;
+    try {
+      await this.learn();
+    } catch (error) {
+      log.debug("the retention of the store could not be read", { error });
+    }
+  }
+
   get(): Promise<DecidedTimes> {
     return this.learn();
   }
@@ -106,7 +122,8 @@ export class StoreRetention {
       const next = change(times);
       if (times !== null && boundNames.every((bound) => next[bound] === times[bound])) return times;
       const guard = version === 0 ? ("absent" as const) : { version };
-      const [answer] = await this.#store.putDocs([{ ...document, body: JSON.stringify(next), guard }]);
+      const put = { ...document, body: JSON.stringify(next), guard };
+      const [answer] = await this.#store.putDocs([put, changePut("settings")]);
       if (answer?.kind === "ok") return next;
     }
     throw new MillraceError(

@@ -3,16 +3,16 @@
  * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
  * not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings, and standing-by.ts says which
- * process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other clocks
- * (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then sees the
- * next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
+ * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says
+ * which process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other
+ * clocks (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then
+ * sees the next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";
 import { addPasses, idlePass } from "./duties/duty.ts";
 import type { Duty, DutyPass } from "./duties/duty.ts";
-import { dutyNames } from "./duties/duty-tuning.ts";
+import { dutyNames, oncePerStore } from "./duties/duty-tuning.ts";
 import { itemMaxMs } from "./duties/quarantine.ts";
 import { quarantinePut } from "./duties/quarantine-notice.ts";
 import type { QuarantinedItem } from "./duties/quarantine-notice.ts";
@@ -20,7 +20,7 @@ import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
 import { MissingPartitions } from "./missing-partitions.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
-import { StandingBy } from "./standing-by.ts";
+import { ClockAnswers } from "./clock-answers.ts";
 
 const passesPerCallMax = 10_000;
 /**
@@ -36,24 +36,25 @@ export class Supervisor {
   readonly #noticeId: string;
   readonly #missing: MissingPartitions;
   /** Null in a process whose promote duty is switched off. */
-  readonly #standingBy: StandingBy | null;
+  readonly #clockAnswers: ClockAnswers | null;
   #alarmAgainUs = 0;
   /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
   #toTell: readonly QuarantinedItem[] = [];
   #telling: Promise<void> | null = null;
   #unwatch: Unwatch | null = null;
+  #unlead: (() => void) | null = null;
 
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
     this.#noticeId = engine.mintId();
     this.#missing = new MissingPartitions(engine.store, engine.log);
     const clockDuty = duties.find(({ wakes }) => wakes === "clock");
-    this.#standingBy =
-      clockDuty === undefined ? null : new StandingBy(engine, clockDuty, () => this.#wake("clock", 0));
+    this.#clockAnswers =
+      clockDuty === undefined ? null : new ClockAnswers(engine, clockDuty, () => this.#wake("clock", 0));
     this.#loops = duties.map(
       (duty) =>
-        new DutyLoop(engine, duty === clockDuty ? (this.#standingBy?.duty ?? duty) : duty, (loop, pass) =>
+        new DutyLoop(engine, duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty, (loop, pass) =>
           this.#ended(loop, pass),
         ),
     );
@@ -63,18 +64,21 @@ export class Supervisor {
   start(): void {
     this.#unwatch = this.#engine.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
-      else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
-      else if (hint.kind === "rung") this.#engine.terms.rung();
+      else if (hint.kind === "promoted") this.#clockAnswers?.heardPromoted();
     });
     this.#engine.clocksTold.add(this.#claimed);
     this.#engine.readDuties = () =>
       Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#engine.webhookChanges.add(this.#hooksChanged);
-    this.#standingBy?.start();
-    for (const loop of this.#loops) {
-      loop.duty.term?.whenTaken(() => loop.wakeIn(0));
-      loop.start();
-    }
+    this.#clockAnswers?.start();
+    for (const loop of this.#loops) loop.start();
+    const { leadership, heartbeat } = this.#engine;
+    leadership.isCandidate = oncePerStore.every((name) => this.dutyNames.includes(name));
+    this.#unlead = leadership.whenGained(() => {
+      for (const loop of this.#loops)
+        if (oncePerStore.some((name) => name === loop.duty.name)) loop.wakeIn(0);
+    });
+    heartbeat.start();
   }
 
   /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
@@ -98,13 +102,14 @@ export class Supervisor {
   async stop(graceMs: number): Promise<readonly string[]> {
     this.#unwatch?.();
     this.#unwatch = null;
+    this.#unlead?.();
+    this.#clockAnswers?.stop();
     this.#engine.clocksTold.delete(this.#claimed);
     this.#engine.webhookChanges.delete(this.#hooksChanged);
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
-    const all = Promise.all([...stops, this.#standingBy?.stop()]);
-    await settlesWithin(this.#engine.platform, all, graceMs);
-    await settlesWithin(this.#engine.platform, this.#engine.terms.close(), graceMs);
+    await settlesWithin(this.#engine.platform, Promise.all(stops), graceMs);
+    await settlesWithin(this.#engine.platform, this.#engine.heartbeat.stop(), graceMs);
     // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
     if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
@@ -116,19 +121,19 @@ export class Supervisor {
     this.#tellQuarantined();
     if (pass === null) return;
     const { duty } = loop;
-    const isPromoted = pass.processed > 0 || this.#standingBy?.isAnsweredUnheard === true;
+    const isPromoted = pass.processed > 0 || this.#clockAnswers?.isAnsweredUnheard === true;
     if (duty.wakes === "clock" && isPromoted) for (const told of this.#engine.promotions) told();
     if (pass.hasMore) return;
     const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
       if (nextInMs === null || nextInMs > 0) this.#alarmAgainUs = 0;
-      else if (this.#standingBy?.mayAnswer === true) this.#alarm();
-    } else if (duty.wakes === "alarm" && this.#standingBy === null) {
+      else if (this.#clockAnswers?.mayAnswer === true) this.#alarm();
+    } else if (duty.wakes === "alarm" && this.#clockAnswers === null) {
       // Nobody here sets the alarm: the duty wakes by the clocks that it sees itself.
       if (nextInMs !== null && nextInMs > 0) loop.wakeIn(nextInMs);
     } else if (loop === this.#docsLoop && this.#alarmAgainUs === 0) {
       // A hint of them brought it here, and no clock was hidden behind them (see #heardClock).
-      if (nextInMs !== null) this.#standingBy?.heardClock(nextInMs);
+      if (nextInMs !== null) this.#clockAnswers?.heardClock(nextInMs);
     } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
       this.#wake("clock", 0);
@@ -136,25 +141,28 @@ export class Supervisor {
   }
 
   /**
-   * What is due the moment it is written is a document: a due job would be ready. The one process that answers clocks
-   * looks at documents at once, and at no other clock; the others hear of it as of any other.
+   * What is due the moment it is written is a document: a due job would be ready. The leader looks at documents at
+   * once, and at no other clock.
    */
   #heardClock(inMs: number): void {
     const loop = this.#docsLoop;
-    if (inMs > 0 || loop === undefined || this.#standingBy?.mayAnswer !== true)
-      this.#standingBy?.heardClock(inMs);
+    if (inMs > 0 || loop === undefined || this.#clockAnswers?.mayAnswer !== true)
+      this.#clockAnswers?.heardClock(inMs);
     else loop.wakeIn(0);
   }
 
   /**
-   * A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two.
+   * A heartbeat, or a claim that brought nothing, tells the clocks as a pass of the promote duty would, so that an idle
+   * process needs no such pass.
    */
   readonly #claimed = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
-    if (nextDueInMs === 0) return this.#standingBy?.metRung();
-    if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
-    this.#alarmAgainUs = 0;
+    if (nextDueInMs === 0) this.#clockAnswers?.metRung();
+    else {
+      if (nextDueInMs !== null) this.#clockAnswers?.heardClock(nextDueInMs);
+      this.#alarmAgainUs = 0;
+    }
     for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();
   };
 

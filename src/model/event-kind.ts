@@ -37,8 +37,6 @@ export const eventCodes = {
   "worker-left": 28,
   /** The end of a member has gone along more of its edges. */
   "passed-on": 29,
-  /** Of no job: a document of the registry of workers was written that others should read now. Not told to people. */
-  rung: 30,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

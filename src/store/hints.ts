@@ -15,8 +15,6 @@ export interface Hints {
   hasDueDocs: boolean;
   /** Whether due jobs were promoted. */
   hasPromoted: boolean;
-  /** Whether a put told that it rings. */
-  hasRung: boolean;
   /** Whether the feed has grown. */
   hasTold: boolean;
   /** Routes of which another process has claimed all that was ready. */
@@ -27,15 +25,15 @@ export interface Hints {
 
 export function emptyHints(): Hints {
   const lists = { finished: [], cancels: [] };
-  const flags = { hasDueDocs: false, hasPromoted: false, hasRung: false, hasTold: false };
+  const flags = { hasDueDocs: false, hasPromoted: false, hasTold: false };
   return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
 }
 
 export function isEmpty(hints: Hints): boolean {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasRung, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
   const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
   const hasNoIds = finished.length === 0 && cancels.length === 0;
-  return hasNoClock && hasNoIds && !hasRung && !hasTold && routes.size === 0 && taken.size === 0;
+  return hasNoClock && hasNoIds && !hasTold && routes.size === 0 && taken.size === 0;
 }
 
 export function hintDue(hints: Hints, inMs: number): void {
@@ -64,7 +62,6 @@ export interface CodedEvent {
 /** Adds the hints that follow from an event. `now` is the time of the call that told it. */
 export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
   hints.hasTold = true;
-  if (kind === eventCodes.rung) hints.hasRung = true;
   if (state === null) return;
   if (kind === eventCodes.promoted) hints.hasPromoted = true;
   if (state === stateCodes.ready) hints.routes.add(route);
@@ -76,7 +73,7 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
 
 /** The hints as those who watch get them: plain, so that they may cross to another thread. */
 export function contractHints(told: Hints): Hint[] {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasRung, hasTold, taken, finished, cancels } = told;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = told;
   const hints: Hint[] = [];
   // Before the routes that became ready in the same breath: those jobs are not taken.
   if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
@@ -85,7 +82,6 @@ export function contractHints(told: Hints): Hint[] {
   if (hasPromoted) hints.push({ kind: "promoted" });
   if (hasDueDocs) hints.push({ kind: "due", inMs: 0 });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
-  if (hasRung) hints.push({ kind: "rung" });
   if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
   const owners = new Map<string, string[]>();
   for (const { id, owner } of cancels) {

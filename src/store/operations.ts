@@ -71,24 +71,6 @@ export interface ClaimRequest {
    * bound. A claim that stops early answers `more`.
    */
   readonly inputBytesMax?: number;
-  /** What the same step does to documents. A claim without offers may carry them, too. */
-  readonly docs?: ClaimDocs;
-}
-
-/**
- * Documents that travel with a claim, all of one partition: a process that claims once a second writes and reads the
- * registry by the same call (worker/beat.ts). A lost reply means the same as for `putDocs`.
- */
-export interface ClaimDocs {
-  readonly puts: readonly DocPut[];
-  /** Behind the puts; null reads nothing. */
-  readonly read: ReadDocsRequest | null;
-}
-
-export interface ClaimDocsAnswer {
-  readonly puts: readonly PutDocAnswer[];
-  /** Null where nothing was asked for. */
-  readonly read: ReadDocsAnswer | null;
 }
 
 /**
@@ -123,8 +105,28 @@ export interface ClaimAnswer {
   readonly opensInMs?: number;
   /** An earlier claim may have taken jobs that its owner has not heard of: it looks for them, as `wantsOthers` says. */
   readonly mustLook?: boolean;
-  /** Left out where the request had none, and where their partition did not answer while another did. */
-  readonly docs?: ClaimDocsAnswer;
+}
+
+// heartbeat ---------------------------------------------------------------------------------------------------------
+
+/**
+ * The call that each process makes once a second (engine/fleet/heartbeat.ts). All documents lie in one partition. A
+ * lost reply means the same as for `putDocs`.
+ */
+export interface HeartbeatRequest {
+  readonly puts: readonly DocPut[];
+  /** After the puts. */
+  readonly read: ReadDocsRequest;
+}
+
+export interface HeartbeatAnswer {
+  readonly puts: readonly PutDocAnswer[];
+  readonly read: ReadDocsAnswer;
+  /** The routes that have ready jobs, by number. A gate or a lane may keep a claim from them. */
+  readonly ready: readonly number[];
+  /** As in the answer to a claim. */
+  readonly nextDueInMs: number | null;
+  readonly now: number;
 }
 
 // gates (R7) ----------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ export type DocPut = {
  * An event of no job: in the feed its id is the subject, its rev, route and attempt are 0 and its state is null.
  */
 export interface PutEvent {
-  readonly kind: Extract<EventKind, `queue-${string}` | `worker-${string}` | "rung">;
+  readonly kind: Extract<EventKind, `queue-${string}` | `worker-${string}`>;
   readonly subject: string;
   readonly extra: string | null;
 }

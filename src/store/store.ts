@@ -1,5 +1,5 @@
 /**
- * The store contract: everything the engine may ask of a place where jobs live. Twenty-nine operations named in the
+ * The store contract: everything the engine may ask of a place where jobs live. Thirty operations named in the
  * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
  * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in
@@ -61,6 +61,8 @@ import type {
   FindAnswer,
   FindRequest,
   GatePutAnswer,
+  HeartbeatAnswer,
+  HeartbeatRequest,
   LeasedWrite,
   OrLocked,
   PromoteAnswer,
@@ -103,6 +105,8 @@ export interface Store {
 
   submit(units: readonly SubmitUnit[]): Promise<readonly OrLocked<SubmitAnswer>[]>;
   claim(request: ClaimRequest): Promise<ClaimAnswer>;
+  /** What a process tells and learns once a second, in one call. */
+  heartbeat(request: HeartbeatRequest): Promise<HeartbeatAnswer>;
   settleIfLeased(settles: readonly Settle[]): Promise<readonly OrLocked<SettleAnswer>[]>;
   extendIfLeased(request: ExtendRequest): Promise<ExtendAnswer>;
   recordIfLeased(writes: readonly LeasedWrite[]): Promise<readonly OrLocked<RecordAnswer>[]>;
@@ -182,8 +186,6 @@ export type Hint =
   | { readonly kind: "promoted" }
   /** Another process has just claimed all that was ready on these routes: who stands by for it need not. */
   | { readonly kind: "taken"; readonly routes: readonly number[] }
-  /** A put told that it rings: who listens to documents of the registry reads them now. */
-  | { readonly kind: "rung" }
   | { readonly kind: "finished"; readonly ids: readonly string[] }
   /**
    * The feed may have grown. A store of several partitions says it behind each other hint, with the partition; any

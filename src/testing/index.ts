@@ -82,8 +82,8 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
   const { store, memory } = rememberJobs(await openStore(platform, "sqlite::memory:"));
   const engine = new Engine(store, platform, read.settings, read.log);
   await engine.retention.learn();
-  // A sign of life every few seconds would cost a test that advances by weeks a million writes.
-  engine.terms.isAlone = true;
+  // A heartbeat every second would cost a test that advances by weeks a million writes.
+  engine.leadership.isAlone = true;
   const mill = new Millrace(engine, read.duties);
   mill.startDuties();
   const drain = new Drain({

@@ -78,11 +78,6 @@ export class Aborting {
     }
   }
 
-  /** Whether one of these jobs is held here and has not been told of any end. */
-  hasUntold(ids: readonly string[]): boolean {
-    return ids.some((id) => this.#leases.get(id)?.abortReason === null);
-  }
-
   cancelAsked(attempt: Attempt): void {
     learnCancelReason(this.#engine, attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "cancel");

@@ -21,7 +21,6 @@ import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
-import type { Beat } from "./beat.ts";
 import { ClaimStandBy } from "./claim-stand-by.ts";
 import { ClaimsBehind } from "./claims-behind.ts";
 import type { ClosedGates } from "./closed-gates.ts";
@@ -51,8 +50,6 @@ export interface ClaimerOptions {
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
   readonly closedGates: ClosedGates;
-  /** Has every worker claim once a second. */
-  readonly beat: Beat;
   /** Told of each queue of which a claim has brought jobs, and when, by the store's clock. */
   readonly claimed: (queue: string, at: number) => void;
   /** Another process has taken the store over: no claim will ever be answered again. */
@@ -83,7 +80,7 @@ export class Claimer {
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
   readonly #standBy: ClaimStandBy;
-  #leaveBeat: (() => void) | null = null;
+  #leaveHeartbeat: (() => void) | null = null;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
   #isQuiet = false;
@@ -92,8 +89,6 @@ export class Claimer {
   #sent: SentClaim | null = null;
   #roundTripUs = 0;
   #lastClaimUs = 0;
-  /** The slow poll stands in for the looks of the promote duty: its claim tells the clocks, whatever it brings. */
-  #owesClocks = false;
   #isHinted = false;
   #first = 0;
 
@@ -115,7 +110,7 @@ export class Claimer {
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
     this.#engine.arrivals.add(this.#arrives);
     this.#engine.promotions.add(this.#promoted);
-    this.#leaveBeat = this.#options.beat.addClaimer(this.#poll);
+    this.#leaveHeartbeat = this.#engine.heartbeat.addClaimer(this.#heard);
     this.consider();
   }
 
@@ -124,7 +119,7 @@ export class Claimer {
     this.#isStopped = true;
     this.#engine.arrivals.delete(this.#arrives);
     this.#engine.promotions.delete(this.#promoted);
-    this.#leaveBeat?.();
+    this.#leaveHeartbeat?.();
     this.#opening?.timer.cancel();
     this.#backoff.cancel();
     this.#standBy.stop();
@@ -146,13 +141,18 @@ export class Claimer {
   }
 
   hinted(hint: Hint & { readonly kind: "ready" }): void {
-    const { learning, closedGates } = this.#options;
     this.#isHinted = true;
-    for (const route of hint.routes) {
+    this.#becameReady(hint.routes, (pool) => this.#standBy.hinted(pool));
+  }
+
+  /** @param mayClaim whether the pool claims now. */
+  #becameReady(routes: readonly number[], mayClaim: (pool: Pool) => boolean): void {
+    const { learning, closedGates } = this.#options;
+    for (const route of routes) {
       const pool = this.#routes.poolOf({ route });
       if (pool === undefined) learning.meet(route);
       else {
-        if (this.#standBy.hinted(pool)) this.#routes.wake(pool, this.#routes.lanesOf({ route }));
+        if (mayClaim(pool)) this.#routes.wake(pool, this.#routes.lanesOf({ route }));
         closedGates.suspect(pool);
       }
     }
@@ -218,7 +218,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ offer }) => offer);
-      answer = await this.#options.beat.call.claim({ owner, leaseMs, offers, inputBytesMax });
+      answer = await this.#engine.store.claim({ owner, leaseMs, offers, inputBytesMax });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
@@ -266,9 +266,8 @@ export class Claimer {
       // The driver hands its connection out behind all that is to be done in this lap, the jobs of this claim too.
       await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
     }
-    if (answer.jobs.length === 0 || this.#owesClocks) {
-      this.#owesClocks = false;
-      for (const told of this.#engine.clocksTold) told(answer.nextDueInMs, answer.now);
+    if (answer.jobs.length === 0) {
+      for (const told of this.#engine.clocksTold) told(answer.nextDueInMs);
     }
     if (answer.jobs.length > 0) {
       if (!isFull && !answer.more)
@@ -310,7 +309,7 @@ export class Claimer {
   }
 
   /**
-   * A claim that never comes back would end all claiming. Looked at with the slow poll, because a timer for each claim
+   * A claim that never comes back would end all claiming. Looked at with the heartbeat, because a timer for each claim
    * costs more than the claim.
    */
   #giveUpHung(): void {
@@ -353,7 +352,7 @@ export class Claimer {
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
   #wakeIn(opensInMs: number): void {
     const { platform } = this.#engine;
-    // Until a far opening the slow poll asks often enough: closed gates cost an idle worker no call.
+    // Until a far opening heartbeats ask often enough: closed gates cost an idle worker no call.
     if (opensInMs > wakeInMaxMs) return;
     const atUs = platform.monotonicUs() + opensInMs * 1000;
     if (this.#isStopped || (this.#opening !== null && this.#opening.atUs <= atUs)) return;
@@ -365,12 +364,12 @@ export class Claimer {
     this.#opening = { atUs, timer };
   }
 
-  /** Hints can be lost: a worker that has a slot free looks again with every beat. */
-  readonly #poll = (): void => {
+  /** Hints can be lost: every heartbeat says which routes have ready jobs. @param ready null if it failed. */
+  readonly #heard = (ready: readonly number[] | null): void => {
     this.#giveUpHung();
-    this.#owesClocks = true;
     for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
-    this.wakeAll();
+    if (ready === null) this.wakeAll();
+    else this.#becameReady(ready, () => true);
   };
 }
 

@@ -5,7 +5,7 @@
  *
  *   a hint names a route of a pool in which jobs wait (putting a gate hints its routes) ─┐
  *   a claim for such a pool brought less than was asked for                             ─┼─► read the gates, hand back
- *   the slow poll of the claimer, where the hint was lost                               ─┘
+ *   a heartbeat, if the hint was lost                                                   ─┘
  *   a throttle of this process has closed one  ──► hand back at once
  *
  * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.

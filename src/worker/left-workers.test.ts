@@ -1,23 +1,17 @@
 import { expect, test } from "vitest";
+import { aRegistration } from "../../test/support/builders.ts";
 import { millOn } from "../../test/support/mill-on.ts";
 import { runUntil } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
-import { noticePut } from "../engine/worker-notice.ts";
-import type { WorkerNotice } from "../engine/worker-notice.ts";
+import { registrationPut } from "../engine/fleet/registration.ts";
+
 import { openSqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import { handler } from "./handler.ts";
 
 const shared = job<null>("shared", { queue: "shared" });
 
-/** Of a process that was killed behind it. */
-const lastNotice: WorkerNotice = {
-  ...{ label: "ghost", host: "h", processId: 1, mode: "working", queues: ["shared"], names: ["shared"] },
-  ...{ capabilities: [], slots: {}, totals: { shared: 6 }, weights: {}, slotsMax: 64, running: 0, jobs: [] },
-  ...{ abandoned: 0, memoryBytes: 0, loopDelayMs: 0, duties: {}, startedAt: 0, writtenAt: 0, ttlMs: 4000 },
-};
-
-test("a worker whose notice ran out has left, and is told so once, whoever misses it; one that stops tells it itself", async () => {
+test("a worker whose registration expired has left, and is told so once, whoever misses it; one that stops tells it itself", async () => {
   const platform = createVirtualPlatform();
   const store = await openSqliteStore({ path: ":memory:", platform });
   const mills = [1, 2, 3].map(() =>
@@ -34,7 +28,7 @@ test("a worker whose notice ran out has left, and is told so once, whoever misse
       .filter(({ kind }) => kind === "worker-left")
       .map(({ id }) => id);
   };
-  await store.putDocs([noticePut("ghost", lastNotice)]);
+  await store.putDocs([registrationPut("killed", aRegistration("ghost", { ttlMs: 4000 }))]);
   await platform.time.advance(3_000_000);
   expect(await left()).toEqual([]);
   await platform.time.advance(8_000_000);

@@ -14,16 +14,21 @@ test("an outage of 50 s is one line per trouble, and its end tells how often it 
   const v = await openVirtualMill({ log });
   await v.run(v.mill.work([handler(job("plain"), () => 1)]));
   await v.advance(1000);
-  const [claim, promoteDue] = [v.store.claim.bind(v.store), v.store.promoteDue.bind(v.store)];
+  const { store } = v;
+  const before = {
+    claim: store.claim.bind(store),
+    promoteDue: store.promoteDue.bind(store),
+    heartbeat: store.heartbeat.bind(store),
+  };
   const away = (): Promise<never> => Promise.reject(new MillraceError("store-unavailable", "away"));
-  v.store.claim = v.store.promoteDue = away;
+  Object.assign(store, { claim: away, promoteDue: away, heartbeat: away });
   await v.advance(50_000);
   expect(lines.map(({ level, message, times }) => [level, message, times])).toEqual([
     ["warn", expect.stringMatching(/^(claiming|duty promote) failed/), undefined],
     ["warn", expect.stringMatching(/^(claiming|duty promote) failed/), undefined],
   ]);
   lines.length = 0;
-  Object.assign(v.store, { claim, promoteDue });
+  Object.assign(store, before);
   await v.advance(60_000);
   expect(lines.map(({ level, message }) => `${level} ${message}`).toSorted()).toEqual([
     "info over: claiming failed, trying again",

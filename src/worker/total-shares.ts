@@ -1,17 +1,17 @@
 /**
  * This worker's shares of queues that have a total. What the totals are, and who shares them, all workers read from the
- * same registry (engine/worker-notice.ts) and divide by the same rule (model/slot-shares.ts).
+ * same registry (engine/fleet/registration.ts) and divide by the same rule (model/slot-shares.ts).
  *
  *   the registry lists this worker with the queue    its share
  *   it does not yet                                  ceil(total / those who share it), this worker included
  *   the registry cannot be read                      what was known last; before anything is known, it counts as alone
  *
- * While workers see different registries, for as long as a beat takes, the shares may add up to more than the total. So
+ * While workers see different registries, for a second or two, the shares may add up to more than the total. So
  * a total is a target; what must never be exceeded is a limit. Work that runs is never cancelled for a share.
  */
 import { firstShare, shareSlots } from "../model/slot-shares.ts";
 import type { ShareMember } from "../model/slot-shares.ts";
-import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
+import type { LiveWorker, WorkerRegistration } from "../engine/fleet/registration.ts";
 
 export interface TotalSharesOptions {
   readonly owner: string;
@@ -21,7 +21,7 @@ export interface TotalSharesOptions {
   readonly totals: () => Readonly<Record<string, number>>;
 }
 
-type Sharer = Pick<WorkerNotice, "totals" | "weights" | "slotsMax" | "mode" | "startedAt"> & {
+type Sharer = Pick<WorkerRegistration, "totals" | "weights" | "slotsMax" | "mode" | "startedAt"> & {
   readonly worker: string;
 };
 

@@ -16,17 +16,16 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import type { MillraceError } from "../model/error.ts";
 import { checkOptions } from "../model/option.ts";
-import type { WorkerOrder } from "../engine/worker-bell.ts";
-import type { WorkerMode } from "../engine/worker-notice.ts";
+import type { DesiredState } from "../engine/fleet/change-numbers.ts";
+import type { WorkerMode } from "../engine/fleet/registration.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import { Aborting } from "./aborting.ts";
 import { AttemptRunner } from "./attempt-runner.ts";
-import type { Beat } from "./beat.ts";
 import { Claimer } from "./claimer.ts";
 import { EmptyQueues } from "./empty-queues.ts";
 import { ClosedGates } from "./closed-gates.ts";
-import { FleetSeat } from "./fleet-seat.ts";
+import { FleetMember } from "./fleet-member.ts";
 import type { Handler } from "./handler.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
@@ -63,7 +62,6 @@ export interface Worker extends AsyncDisposable {
 export interface SharedByWorkers {
   readonly leaseBook: LeaseBook;
   readonly renewals: Renewals;
-  readonly beat: Beat;
   readonly stopped: (worker: JobWorker) => void;
 }
 
@@ -83,7 +81,7 @@ export class JobWorker implements Worker {
   readonly #claimer: Claimer;
   readonly #emptyQueues: EmptyQueues;
   readonly #closedGates: ClosedGates;
-  readonly #seat: FleetSeat;
+  readonly #member: FleetMember;
   readonly #whenStopped = Promise.withResolvers<StopReport>();
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
@@ -108,7 +106,7 @@ export class JobWorker implements Worker {
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
     const settling = new Settling(engine, { leases, routes, stalls, observers });
-    const abandonedChanged = (): void => shared.beat.changed();
+    const abandonedChanged = (): void => engine.heartbeat.changed();
     const aborting = new Aborting(engine, {
       leases,
       routes,
@@ -120,18 +118,18 @@ export class JobWorker implements Worker {
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
     const names = handlers.map(({ definition }) => definition.name);
-    this.#seat = new FleetSeat(engine, {
+    this.#member = new FleetMember(engine, {
       ...{ settings, served, names, leases, routes, aborting, renewal },
       mode: () => this.#mode,
       running: () => this.running,
-      ordered: (order) => this.#ordered(order),
+      desired: (desired) => this.#desired(desired),
       sharesChanged: () => {
-        if (this.#slots.queuesChanged()) shared.beat.changed();
+        if (this.#slots.queuesChanged()) engine.heartbeat.changed();
       },
     });
     const slots = new Slots(engine, {
       ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
-      shares: this.#seat.shares,
+      shares: this.#member.shares,
       memberEnded: () => this.#claimer.behind.memberEnded(),
       permitsEnded: (pool, job) => this.#claimer.behind.permitsEnded(pool, job),
     });
@@ -150,7 +148,6 @@ export class JobWorker implements Worker {
       ...{ owner, leaseMs, routes, settling, renewal, slots },
       learning: this.#learning,
       closedGates: this.#closedGates,
-      beat: shared.beat,
       claimed: (queue, at) => {
         if (settings.isAnnounced) this.#emptyQueues.claimed(queue, at);
       },
@@ -181,9 +178,9 @@ export class JobWorker implements Worker {
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     if (this.#settings.isAnnounced) {
-      this.#seat.start();
+      this.#member.start();
       this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#queuesChanged()));
-      this.#leaveFleet = this.#shared.beat.join(this.#seat);
+      this.#leaveFleet = this.#engine.heartbeat.join(this.#member);
     }
     this.#slots.queuesChanged();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
@@ -214,18 +211,18 @@ export class JobWorker implements Worker {
   #hinted(hint: Hint): void {
     if (hint.kind === "ready") this.#claimer.hinted(hint);
     else if (hint.kind === "taken") this.#claimer.taken(hint.routes);
-    else if (hint.kind === "rung") this.#shared.beat.rung();
     else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
   }
 
-  #ordered(order: WorkerOrder): void {
+  #desired(desired: DesiredState): void {
     if (this.#stopping !== null) return;
-    this.#engine.log.info("an operator has told this worker what to do", {
+    const { state } = desired;
+    this.#engine.log.info("an operator has changed the desired state of this worker", {
       worker: this.id,
-      order: order.to,
+      state,
     });
-    if (order.to === "stop") void this.stop(order.graceMs === null ? {} : { grace: order.graceMs });
-    else this.#setQuiet(order.to === "quiet");
+    if (state === "stopped") void this.stop(desired.graceMs === null ? {} : { grace: desired.graceMs });
+    else this.#setQuiet(state === "quiet");
   }
 
   /** A quiet worker claims nothing and finishes what runs; its shares of totals go to others. */
@@ -233,15 +230,15 @@ export class JobWorker implements Worker {
     this.#mode = isQuiet ? "quiet" : "working";
     this.#claimer.setQuiet(isQuiet);
     if (isQuiet) this.#slots.handBackWaiting();
-    this.#shared.beat.changed(true);
+    this.#engine.heartbeat.changed(true);
   }
 
   /** What operators have set of its queues has changed; of totals the others must hear. */
   #queuesChanged(): void {
-    const { shares } = this.#seat;
+    const { shares } = this.#member;
     shares.compute();
     this.#slots.queuesChanged();
-    if (shares.hasTotals) this.#shared.beat.look();
+    if (shares.hasTotals) this.#engine.heartbeat.totalsChanged();
   }
 
   /** The jobs of a claim whose reply was lost. */
@@ -270,7 +267,7 @@ export class JobWorker implements Worker {
     const { platform, records } = this.#engine;
     const { abortGraceMs } = this.#settings;
     this.#mode = "stopping";
-    if (this.#settings.isAnnounced) this.#shared.beat.changed(true);
+    if (this.#settings.isAnnounced) this.#engine.heartbeat.changed(true);
     this.#slots.close();
     this.#unwatch?.();
     this.#learning.stop();

@@ -3,8 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { aNotice } from "../support/builders.ts";
-import { noticePut } from "../../src/engine/worker-notice.ts";
+import { aRegistration } from "../support/builders.ts";
+import { registrationPut } from "../../src/engine/fleet/registration.ts";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
@@ -158,7 +158,7 @@ describe("doctor", () => {
     const handle = await mill.enqueue(deaf, null);
     await handle.result().catch(() => undefined);
     const direct = await openStore(nodePlatform, store);
-    await direct.putDocs([noticePut("late", aNotice({ writtenAt: Date.now() - 60_000 }))]);
+    await direct.putDocs([registrationPut("p", aRegistration("late", { writtenAt: Date.now() - 60_000 }))]);
     await direct.close();
     const { code, out } = await say(["doctor", "--store", store]);
     gate.resolve();
@@ -169,6 +169,20 @@ describe("doctor", () => {
       /FINDING +clock: The clock of the worker late is (1m|59\.\d+s|1m 0s) behind the store's time/,
     );
     expect(code).toBe(1);
+  });
+
+  test("finds that no live process may do the duties that run once per store", async () => {
+    const { store } = await aFile();
+    await using mill = await Millrace.open(store, { log: false, duties: { retention: false } });
+    await mill.work([handler(job("any"), () => undefined)]);
+    await expect.poll(async () => (await mill.workers.list()).length).toBe(1);
+    const { code, out } = await say(["doctor", "--store", store]);
+    expect(out).toMatch(/FINDING +duties: No live process may lead: each has one of the duties promote, /);
+    expect(code).toBe(1);
+    await using other = await Millrace.open(store, { log: false });
+    other.startDuties();
+    await expect.poll(async () => (await other.duties())[0]?.processes).toBe(2);
+    expect((await say(["doctor", "--store", store])).out).toMatch(/no findings/);
   });
 
   test("finds a clock that is ahead", async () => {

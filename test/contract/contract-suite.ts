@@ -15,7 +15,7 @@ import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
 import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
-import { claimDocCases } from "./cases/claim-doc-cases.ts";
+import { heartbeatCases } from "./cases/heartbeat-cases.ts";
 import { flowCases } from "./cases/flow-cases.ts";
 import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
 import { wideFlowCases } from "./cases/wide-flow-cases.ts";
@@ -57,7 +57,7 @@ const groups: readonly ContractGroup[] = [
   promoteCases,
   readDueCases,
   docCases,
-  claimDocCases,
+  heartbeatCases,
   findCases,
   textCases,
   tallyCases,

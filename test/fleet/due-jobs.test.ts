@@ -2,7 +2,7 @@
  * Eight processes (here: eight Millraces, each with a store of its own) that have nothing to do, while another one has
  * a due job now and then: one of them promotes it, and all of them hear of it, on every store. That who hears of it
  * asks the store for nothing is checked on the virtual clock, with a holder that dies, in
- * src/engine/standing-by.test.ts and test/simulation/promptness.test.ts.
+ * src/engine/clock-answers.test.ts and test/simulation/promptness.test.ts.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

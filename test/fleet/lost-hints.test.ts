@@ -18,7 +18,7 @@ import { useOwnRedis } from "../support/use-redis.ts";
 import type { Place } from "../support/use-places.ts";
 
 const closeLater = closeAfterEach();
-// Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0026.
+// Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0038.
 const places = usePlaces().filter(([title]) => !title.includes("partitions"));
 
 const deaf = (store: Store): Store => ({ ...store, watch: () => () => undefined });

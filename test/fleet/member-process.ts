@@ -1,15 +1,15 @@
 /**
  * A process of the fleet tests: a worker that shares the total of a queue, whose handlers run until they are cancelled;
- * or the holder of a term that stops itself (SIGSTOP) in the middle of its step and writes when it goes on.
+ * or a leader that stops itself (SIGSTOP) in the middle of its step and writes when it goes on.
  */
 import { writeSync } from "node:fs";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { Term } from "../../src/engine/duties/term.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { aJob } from "../support/builders.ts";
+import { until } from "../support/until.ts";
 
 export type MemberLine =
   | { readonly line: "ready" }
@@ -42,14 +42,18 @@ if (role === "worker") {
 } else {
   const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
   const store = await openStore(nodePlatform, url);
-  const term = new Term(new Engine(store, nodePlatform, settings, log), "test");
-  if (await term.take()) say({ line: "held" });
-  const check = term.check();
+  const { leadership, heartbeat } = new Engine(store, nodePlatform, settings, log);
+  leadership.isCandidate = true;
+  heartbeat.start();
+  await until("it leads", () => leadership.isLeader);
+  say({ line: "held" });
+  const check = leadership.check();
   process.kill(process.pid, "SIGSTOP");
   const [answer] = await store.submit([
     { jobs: [aJob({ id: "late" })], checks: check === null ? [] : [check] },
   ]);
   const told = answer?.kind === "refused" ? answer.reason : String(answer?.kind);
-  say({ line: "wrote", answer: told, isHeld: await term.take() });
+  say({ line: "wrote", answer: told, isHeld: leadership.isLeader });
+  await heartbeat.stop();
   await store.close();
 }

@@ -1,7 +1,7 @@
 /**
  * A fleet of real processes on each store: shares of a total follow joins, clean stops and kill -9; a cancel reaches a
- * handler of another process; a holder of a term that was stopped inside its step is refused when it goes on. How soon
- * is checked on the virtual clock (prompt-rings.test.ts, test/simulation/promptness.test.ts).
+ * handler of another process; a leader that was stopped inside its step is refused when it goes on. How soon is checked
+ * on the virtual clock (prompt-heartbeats.test.ts, test/simulation/promptness.test.ts).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
-import { Term } from "../../src/engine/duties/term.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { job, Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
@@ -102,22 +101,27 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     expect(await mill.workers.list()).toEqual([]);
   });
 
-  test("refuses the late write of a holder that was stopped inside its step, also after its term was pruned", async () => {
+  test("refuses the late write of a leader that was stopped inside its step, also after another one has stopped", async () => {
     const url = place();
     const holder = start("holder", url);
-    await until("it holds the term", () => holder.said("held").length === 1);
+    await until("it leads", () => holder.said("held").length === 1);
     const store = await openStore(nodePlatform, url);
     const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
-    const engine = new Engine(store, nodePlatform, settings, log);
-    const term = new Term(engine, "test");
-    await until("the term has passed on", () => term.take());
-    await term.giveBack();
+    const lead = async (): Promise<Engine> => {
+      const engine = new Engine(store, nodePlatform, settings, log);
+      engine.leadership.isCandidate = true;
+      engine.heartbeat.start();
+      await until("it leads", () => engine.leadership.isLeader);
+      return engine;
+    };
+    await (await lead()).heartbeat.stop();
     await store.prune({ what: "expired", max: 100 });
-    expect(await new Term(engine, "test").take()).toBe(true);
+    const engine = await lead();
     holder.signal("SIGCONT");
     await until("it has written", () => holder.said("wrote").length === 1);
     expect(holder.said("wrote")).toEqual([{ line: "wrote", answer: "doc-changed", isHeld: false }]);
     expect(await store.readJobs(["late"])).toEqual([null]);
+    await engine.heartbeat.stop();
     await store.close();
   });
 });

@@ -102,9 +102,8 @@ export type Command =
         max: number;
         starts: number;
       }[];
-      /** Null for a claim without documents. */
-      readonly docs: readonly DocShape[] | null;
     }
+  | { readonly do: "heartbeat"; readonly docs: readonly DocShape[] }
   | {
       readonly do: "settle";
       readonly settles: readonly {
@@ -280,7 +279,6 @@ const command: fc.Arbitrary<Command> = fc.oneof(
         }),
         2,
       ),
-      docs: rarely(few(doc, 2), null),
     }),
   },
   {
@@ -327,6 +325,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: does("put", { docs: few(doc, 3) }) },
+  { weight: 1, arbitrary: does("heartbeat", { docs: few(doc, 2) }) },
   {
     weight: 1,
     arbitrary: does("prune", { what: fc.nat(8), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),

@@ -14,7 +14,7 @@ import { groupGateKey, groupLane, keyedGate, laneStepOf, writeKeyUse } from "../
 import type { LaneFields, LaneOrder } from "../../src/model/lane.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
-  ClaimDocs,
+  HeartbeatRequest,
   ClaimOffer,
   Change,
   ChangeCase,
@@ -110,7 +110,7 @@ export class HistoryWorld {
   }
 
   /** Puts of documents in one partition, and a read of what they have left. */
-  #docsOf(shapes: readonly DocShape[]): ClaimDocs {
+  #docsOf(shapes: readonly DocShape[]): HeartbeatRequest {
     const place = this.#nextPlace();
     const puts = shapes.map((shape) => docPut(shape, place));
     return { puts, read: { kind: (puts[0] as DocPut).kind, ids: puts.map(({ id }) => id) } };
@@ -138,7 +138,6 @@ export class HistoryWorld {
           owner: `w${command.owner}`,
           leaseMs: command.leaseMs,
           offers: command.offers.map(offerOf),
-          ...(command.docs === null ? {} : { docs: this.#docsOf(command.docs) }),
         };
         const opens: (number | undefined)[] = [];
         const { jobs, more } = await this.#both(what, async (store) => {
@@ -190,6 +189,20 @@ export class HistoryWorld {
       case "put": {
         const puts = command.docs.map((doc) => docPut(doc, this.#nextPlace()));
         await this.#both(what, (store) => store.putDocs(puts));
+        return;
+      }
+      case "heartbeat": {
+        const ready: (readonly number[])[] = [];
+        const request = this.#docsOf(command.docs);
+        await this.#both(what, async (store) => {
+          const { ready: routes, ...answer } = await store.heartbeat(request);
+          ready.push(routes);
+          return answer;
+        });
+        // Over partitions a route that is not known to be empty counts as ready.
+        const [expected = [], found = []] = ready;
+        if ((this.#store.partitions ?? 1) === 1) expect(found, what).toEqual(expected);
+        else expect(found, what).toEqual(expect.arrayContaining([...expected]));
         return;
       }
       case "prune": {

@@ -54,12 +54,20 @@ export class ReferenceStore {
   }
 
   claim(request: operations.ClaimRequest): operations.ClaimAnswer {
+    return this.#rules.call(() => this.#claim(request));
+  }
+
+  heartbeat({ puts, read }: operations.HeartbeatRequest): operations.HeartbeatAnswer {
     return this.#rules.call(() => {
-      const { docs } = request;
-      if (docs === undefined) return this.#claim(request);
-      const puts = docs.puts.map((put) => this.#rules.putDoc(put));
-      const answer = this.#claim(request);
-      return { ...answer, docs: { puts, read: docs.read === null ? null : this.#readDocs(docs.read) } };
+      const answers = puts.map((put) => this.#rules.putDoc(put));
+      const ready = [...this.#rules.all.jobs.values()].filter(({ state }) => state === "ready");
+      return {
+        puts: answers,
+        read: this.#readDocs(read),
+        ready: [...new Set(ready.map(({ route }) => route))].sort((one, other) => one - other),
+        nextDueInMs: this.#rules.nextInMs(),
+        now: this.#rules.now,
+      };
     });
   }
 

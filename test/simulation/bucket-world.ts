@@ -84,6 +84,7 @@ const operations = [
   ...(["changeIf", "promoteDue", "readDue", "putGates", "readGates", "putDocs", "readDocs"] as const),
   ...(["readDueDocs", "readJobs", "findJobs", "tallyJobs", "readRoutes", "readFeed"] as const),
   ...(["readTrail", "prune", "auditIndexes", "readAside", "removeAside", "readHeads"] as const),
+  "heartbeat",
 ] as const satisfies readonly (keyof Store)[];
 type OperationName = (typeof operations)[number];
 

@@ -7,7 +7,7 @@ import type { GateUse } from "../../src/model/gate.ts";
 import { laneOrderOf } from "../../src/model/lane.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
-import type { WorkerNotice } from "../../src/engine/worker-notice.ts";
+import type { ProcessFacts, Registration, WorkerRegistration } from "../../src/engine/fleet/registration.ts";
 import type { DocPut, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";
 
 export function aJob(given: Partial<NewJob> & { readonly id: string }): NewJob {
@@ -103,12 +103,21 @@ export function aDoc(id: string, body: string | null, given: Partial<DocPut> = {
   return { kind: "kv", id, body, guard: "any", ...given };
 }
 
-export function aNotice(given: Partial<WorkerNotice> = {}): WorkerNotice {
+/** A process with one worker. */
+export function aRegistration(
+  worker: string,
+  given: Partial<ProcessFacts> = {},
+  own: Partial<WorkerRegistration> = {},
+): Registration {
+  const aWorker: WorkerRegistration = {
+    ...{ label: "w", mode: "working", queues: [], names: [], capabilities: [], slots: {}, totals: {} },
+    ...{ weights: {}, slotsMax: 64, running: 0, jobs: [], abandoned: 0, startedAt: 0 },
+    ...own,
+  };
   return {
-    ...{ label: "w", host: "host", processId: 1, mode: "working" },
-    ...{ queues: [], names: [], capabilities: [], slots: {}, totals: {}, weights: {}, slotsMax: 64 },
-    ...{ running: 0, jobs: [], abandoned: 0, memoryBytes: 0, loopDelayMs: 0 },
-    ...{ duties: {}, startedAt: 0, writtenAt: 0, ttlMs: 45_000 },
+    ...{ host: "host", processId: 1, memoryBytes: 0, loopDelayMs: 0, duties: {}, isCandidate: true },
+    ...{ writtenAt: 0, ttlMs: 45_000 },
     ...given,
+    workers: { [worker]: aWorker },
   };
 }

@@ -22,6 +22,7 @@ export function openReference(platform: Platform, epoch: number): Store {
     }),
     submit: async (units) => reference.submit(units),
     claim: async (request) => reference.claim(request),
+    heartbeat: async (request) => reference.heartbeat(request),
     settleIfLeased: async (settles) => reference.settleIfLeased(settles),
     extendIfLeased: async (request) => reference.extendIfLeased(request),
     recordIfLeased: async (writes) => reference.recordIfLeased(writes),

@@ -1,6 +1,6 @@
 /**
- * What one duty of one process has done since the process started. It travels in the notices of the process's workers
- * (engine/worker-notice.ts), so that operators see the duties of the whole fleet.
+ * What one duty of one process has done since the process started. It travels in the registration of the
+ * process (engine/fleet/registration.ts), so that operators see the duties of the whole fleet.
  */
 import type { Platform } from "../../platform/platform.ts";
 import { addByPartition } from "../../store/by-partition.ts";

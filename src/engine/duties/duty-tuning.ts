@@ -19,6 +19,18 @@ export const dutyNames = [
 ] as const;
 export type DutyName = (typeof dutyNames)[number];
 
+/**
+ * The duties that the leader does (engine/fleet/leadership.ts). The others run in every process, because each of their
+ * steps is guarded; promote is one of them only if the leader does not answer.
+ */
+export const oncePerStore = [
+  "promote",
+  "webhooks",
+  "retention",
+  "metrics",
+  "index-audit",
+] as const satisfies readonly DutyName[];
+
 interface OneDutyOptions {
   batch?: number;
   sleep?: Duration;
@@ -41,7 +53,8 @@ export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 const alarmSleepMs = 300_000;
 
 const defaults: DutyTuning = {
-  // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end.
+  // Heartbeats tell the clocks earlier. This bounds how late a lease of a process that died is noticed without them: it
+  // is reclaimed within 2 s of its end.
   // The batch bounds for how long a flood of one queue keeps the store from others: docs/decisions/0006.
   promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500 },
   reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
@@ -49,7 +62,7 @@ const defaults: DutyTuning = {
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
   "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
   "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: alarmSleepMs },
-  // Also how late a process without workers notices the first webhook of another: where workers are, a bell says it.
+  // Woken by the change number of webhooks.
   webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000 },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },

@@ -3,7 +3,6 @@
  * once because every change it makes is guarded. One pass is one bounded batch; it says whether more is left.
  */
 import type { Quarantine } from "./quarantine.ts";
-import type { Term } from "./term.ts";
 import { addByPartition } from "../../store/by-partition.ts";
 import type { ByPartition } from "../../store/by-partition.ts";
 
@@ -43,8 +42,6 @@ export interface Duty {
    * items, and the supervisor tells of its failures.
    */
   readonly quarantine?: Quarantine;
-  /** It is done by one process for all: that which has this term. */
-  readonly term?: Term;
   /**
    * @param isAsked whether an operator asks for this pass: then the duty neither rests nor leaves the work to another
    * process.

@@ -1,9 +1,9 @@
 /**
  * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its
  * job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A page that
- * cannot be read ends the walk, and the next walk begins at the head. A term lets one process of a store walk at a
- * time, because on a large store a walk is real work. Behind a walk records that somebody has set aside are named in
- * the log, each once, and members of flows among them come to an end.
+ * cannot be read ends the walk, and the next walk begins at the head. Only the leader walks,
+ * because on a large store a walk is real work. After a walk records that somebody has set aside are named in the log,
+ * each once, and members of flows among them come to an end.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { allAside } from "../all-aside.ts";
@@ -14,7 +14,6 @@ import { idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
-import { Term } from "./term.ts";
 
 /**
  * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check
@@ -28,7 +27,6 @@ const namedMax = 10_000;
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
-  const term = new Term(engine, "index-audit");
   const named = new BoundedMap<string, number>(namedMax);
   let cursor: string | null = null;
   return {
@@ -36,9 +34,8 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    term,
     async pass(isAsked = false) {
-      if (!isAsked && !(await term.take())) {
+      if (!isAsked && !engine.leadership.isLeader) {
         cursor = null;
         return idlePass;
       }

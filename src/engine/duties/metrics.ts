@@ -1,13 +1,12 @@
 /**
  * Metrics: rolls up what processes have counted, minute by minute, and adds minutes that nobody writes to any more to
- * the totals. A term lets one process do it at a time, to save work; two do no harm, because each step is guarded by
+ * the totals. Only the leader does it, to save work; two processes do no harm, because each step is guarded by
  * the version of what it writes (metrics/metric-docs.ts). A process that has counted nothing looks only now and then,
  * for what others have left.
  */
 import type { Engine } from "../engine.ts";
 import { addUpTotals } from "../metrics/add-up-totals.ts";
 import { rollUpMinutes } from "../metrics/roll-up.ts";
-import { Term } from "./term.ts";
 import type { Duty } from "./duty.ts";
 import { idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
@@ -15,15 +14,13 @@ import { passedOver } from "./passed-over.ts";
 import { Rest } from "./rest.ts";
 
 export function metricsDuty(engine: Engine, tuning: Tuning): Duty {
-  const term = new Term(engine, "metrics");
   const rest = new Rest(Number.POSITIVE_INFINITY, tuning.sleepMaxMs, engine.store.partitions);
   return {
     name: "metrics",
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
-    term,
     async pass(isAsked = false) {
-      if (!isAsked && !(await term.take())) return idlePass;
+      if (!isAsked && !engine.leadership.isLeader) return idlePass;
       const isResting = rest.isOn();
       const hasWritten = engine.metrics?.takeHasWritten() ?? false;
       if (!isAsked && isResting && !hasWritten) return idlePass;

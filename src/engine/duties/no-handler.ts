@@ -2,8 +2,8 @@
  * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
  * whose queue is served, but by no worker that has a handler for its name and offers what it requires, ends in failed
  * once it has waited longer than the grace and nobody was there for all of it. A queue that nobody serves at all only
- * waits: its workers may be down. While a partition of the store fails nothing is decided, because the notice of a
- * worker that has the handler may lie there.
+ * waits: its workers may be down. While a partition of the store fails nothing is decided, because the
+ * registration of a worker that has the handler may lie there.
  */
 import { afterNoHandler } from "../../model/after-run.ts";
 import { routeNumber } from "../../model/route.ts";
@@ -12,7 +12,7 @@ import type { Tally } from "../../store/records.ts";
 import { withoutGates } from "../../store/tallies.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
-import { readNotices, servingWorkers } from "../worker-notice.ts";
+import { readWorkers, servingWorkers } from "../fleet/registration.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { addPasses, idlePass } from "./duty.ts";
@@ -111,10 +111,10 @@ async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> 
   const tallies = withoutGates(await engine.store.tallyJobs());
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return null;
-  const notices = await readNotices(engine.store);
+  const workers = await readWorkers(engine.store);
   return waiting
     .filter((route) => {
-      const serving = notices.filter(({ queues }) => queues.includes(route.queue));
+      const serving = workers.filter(({ queues }) => queues.includes(route.queue));
       return serving.length > 0 && servingWorkers(serving, route).length === 0;
     })
     .map(({ queue, name: jobName, caps = [] }) => ({ queue, name: jobName, caps }));

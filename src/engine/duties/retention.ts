@@ -3,7 +3,7 @@
  * that is, and how many jobs of a queue, the store says (store-retention.ts; of a queue its operator,
  * model/queue-policy.ts), asked anew in every pass; while it cannot be told, what depends on it stays. Pruning goes in
  * small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does not keep
- * the others. A term lets one process of a store prune at a time.
+ * the others. Only the leader prunes.
  */
 import { gateName, queueGateKey } from "../../model/gate.ts";
 import type { KeptHistory } from "../../model/job-policy.ts";
@@ -24,7 +24,6 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
-import { Term } from "./term.ts";
 
 const bitesPerPassMax = 20;
 
@@ -53,7 +52,6 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
   let counted: readonly Kind[] = [];
-  const term = new Term(engine, "retention");
 
   /** What is pruned by the times and counts of the store; a change of them begins their rests anew. */
   async function boundKinds(): Promise<readonly Kind[]> {
@@ -94,9 +92,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    term,
     async pass(isAsked = false) {
-      if (!isAsked && !(await term.take())) return idlePass;
+      if (!isAsked && !engine.leadership.isLeader) return idlePass;
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;

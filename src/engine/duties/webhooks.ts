@@ -1,8 +1,7 @@
 /**
- * Webhooks: reads the feed for each hook and makes the deliveries (engine/webhooks/). One process of a store does it,
- * by a term; every write is guarded, so a second one does no harm. Where there is no hook, a pass is one small read.
- * While this process has the term, a hint says that the feed may have grown, behind a slow look. One hook that fails is
- * quarantined alone.
+ * Webhooks: reads the feed for each hook and makes the deliveries (engine/webhooks/). The leader does it; every write
+ * is guarded, so a second process does no harm. If there is no hook, a pass is one small read. A hint says that the
+ * feed may have grown; a slow look finds what no hint told. One hook that fails is quarantined alone.
  */
 import type { Unwatch } from "../../store/store.ts";
 import type { Engine } from "../engine.ts";
@@ -17,7 +16,6 @@ import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
-import { Term } from "./term.ts";
 
 const pauseMs = 100;
 /** Behind lost hints. */
@@ -28,7 +26,6 @@ const hooksKnownMs = 1000;
 export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
   const { platform, store } = engine;
   const quarantine = new Quarantine(platform);
-  const term = new Term(engine, webhooksId);
   const shared = { names: new RouteNames(store), jobs: new EventJobs(engine) };
   const readers = new Map<string, HookReader>();
   let unwatch: Unwatch | null = null;
@@ -44,7 +41,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     unwatch = null;
     readers.clear();
     found = null;
-    for (const told of engine.webhookTerms) told(false);
+    for (const told of engine.webhookDuty) told(false);
     return idlePass;
   };
 
@@ -62,26 +59,22 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
   };
 
   const passOnce = async (isAsked: boolean): Promise<DutyPass> => {
+    if (!isAsked && !engine.leadership.isLeader) return rest();
     const isQuiet = found !== null && !isStale && sinceMs(lookedUs) < slowLookMs;
     if (isQuiet && !isAsked) return { ...idlePass, hasMore: true, pauseMs };
     if (found === null || isAsked || sinceMs(foundUs) > hooksKnownMs) {
       found = await findWebhooks(engine);
       foundUs = platform.monotonicUs();
     }
-    const isOurs = found.hooks.length > 0 && (await term.take());
-    if (isOurs) {
-      // A pass that an operator asks for makes deliveries, but whoever runs the command does not deliver them.
-      if (!isAsked) for (const told of engine.webhookTerms) told(true);
-      unwatch ??= store.watch(() => (isStale = true));
-    } else if (!isAsked || found.hooks.length === 0) {
-      if (found.hooks.length === 0) await term.giveBack();
-      return rest();
-    }
+    if (found.hooks.length === 0) return rest();
+    // A pass that an operator asks for makes deliveries, but the process of the command does not deliver them.
+    if (!isAsked) for (const told of engine.webhookDuty) told(true);
+    if (!isAsked) unwatch ??= store.watch(() => (isStale = true));
     isStale = false;
     lookedUs = platform.monotonicUs();
     const { version } = found;
-    // What a process that was stopped for longer than its term still has in hand is refused.
-    const held = term.check();
+    // What a leader that was stopped for longer than its lease still has in hand is refused.
+    const held = engine.leadership.check();
     const checks = [{ kind: webhookKind, id: webhooksId, version }, ...(held === null ? [] : [held])];
     let [made, errors, hasMore, isRaced] = [0, 0, false, false];
     for (const reader of current(found)) {
@@ -120,7 +113,6 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    term,
     pass(isAsked = false): Promise<DutyPass> {
       const pass = last.then(() => passOnce(isAsked)).catch(unlessMissing);
       last = pass.catch(() => undefined);

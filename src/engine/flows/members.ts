@@ -17,7 +17,7 @@ import { storeLimits } from "../../store/limits.ts";
 import type { Change, ChangeAnswer } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { ringCancel } from "../worker-bell.ts";
+import { cancelsChanged } from "../fleet/change-numbers.ts";
 
 const pageMax = 500;
 const scanMax = 10_000;
@@ -113,7 +113,7 @@ export async function cancelMembers(
   records: readonly JobRecord[],
   how: CancelHow,
 ): Promise<readonly JobRecord[]> {
-  const bells = new Map<string, string[]>();
+  const workers = new Set<string>();
   const moved: JobRecord[] = [];
   await Promise.all(
     records
@@ -121,11 +121,11 @@ export async function cancelMembers(
       .map(async (record) => {
         const answer = await changeAsRead(engine, record, cancelsOf(engine, record, how));
         const isTold = answer.kind === "ok" && answer.state === "running" && record.owner !== null;
-        if (isTold) bells.set(record.owner, [...(bells.get(record.owner) ?? []), record.id]);
+        if (isTold) workers.add(record.owner);
         if (answer.kind === "changed") moved.push(record);
       }),
   );
-  if (bells.size > 0) await ringCancel(engine, bells);
+  await cancelsChanged(engine, workers);
   return moved;
 }
 

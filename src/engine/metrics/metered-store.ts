@@ -16,6 +16,7 @@ import type { MetricRecorder } from "./metric-recorder.ts";
 const timed = [
   "submit",
   "claim",
+  "heartbeat",
   "settleIfLeased",
   "extendIfLeased",
   "recordIfLeased",

@@ -20,6 +20,7 @@ import type { ScheduleState } from "../../model/schedule/state.ts";
 import { cancelChanges } from "../../model/operate.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
+import { cancelsChanged } from "../fleet/change-numbers.ts";
 import { jobOfTemplate } from "../job-template.ts";
 import { foundSchedule, partitionOfDoc, readable, schedulePut } from "./schedule-docs.ts";
 import type { ReadableSchedule } from "./schedule-docs.ts";
@@ -182,7 +183,7 @@ async function cancelJob(engine: Engine, id: string): Promise<void> {
   const policy = engine.readPolicy(record.policy);
   const reason: EndReason<"cancelled"> = "next-tick";
   const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
-  await engine.changes.add({
+  const answer = await engine.changes.add({
     id,
     cases: changes.map(({ states, next, attempts: log = null }) => ({
       guard: { states, rev },
@@ -190,4 +191,6 @@ async function cancelJob(engine: Engine, id: string): Promise<void> {
       attempts: log,
     })),
   });
+  const isRunning = answer.kind === "ok" && answer.state === "running";
+  if (isRunning && record.owner !== null) await cancelsChanged(engine, new Set([record.owner]));
 }

@@ -7,7 +7,7 @@ import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/web
 import type { Webhook } from "../../model/webhook.ts";
 import type { DocGuard, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { ringWebhooks } from "../worker-bell.ts";
+import { changePut } from "../fleet/change-numbers.ts";
 
 export const webhookKind = "webhook";
 const positionKind = "webhook-position";
@@ -46,10 +46,9 @@ export async function changeWebhooks(
     if (next === null) return hooks;
     const guard = version === 0 ? ("absent" as const) : { version };
     const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
-    const [answer] = await engine.store.putDocs([put]);
+    const [answer] = await engine.store.putDocs([put, changePut("webhooks")]);
     if (answer?.kind !== "ok") continue;
     for (const told of engine.webhookChanges) told();
-    await ringWebhooks(engine);
     return next;
   }
   throw new MillraceError("version-conflict", "The webhooks change all the time; try again.");

@@ -3,14 +3,11 @@
  * one partition for all that is wanted, then, if that was not enough, a few at once for a share each. While hints come
  * in, a partition without work is asked no more than once in 30 s; it is asked at all because a hint may be lost.
  *
- * The documents of a claim go to the partition in which they lie, which is then asked first: also where it has no work
- * as far as is known, because that costs nothing more, and then no other is asked for that reason alone.
- *
  * Jobs are ordered by rank inside a partition only. A partition that fails or is silent is left out and the others go
  * on; what becomes of the claim there is kept in lost-claims.ts, and later claims bring it to its owner.
  */
 import { MillraceError } from "../../model/error.ts";
-import type { ClaimAnswer, ClaimDocs, ClaimDocsAnswer, ClaimRequest } from "../operations.ts";
+import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
 import { earlier } from "../rules/timer.ts";
 import type { Hint } from "../store.ts";
@@ -36,7 +33,6 @@ interface Round {
   readonly reached: Reached<ClaimAnswer>[];
   readonly asked: Set<Partition>;
   charsLeft: number;
-  docs: ClaimDocsAnswer | null;
 }
 
 export class Claims {
@@ -57,10 +53,8 @@ export class Claims {
     return [...this.#routes];
   }
 
-  /** @param homeOf where documents lie. */
-  async claim(request: ClaimRequest, homeOf: (docs: ClaimDocs) => Partition): Promise<ClaimAnswer> {
-    const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY, docs } = request;
-    const home = docs === undefined ? null : homeOf(docs);
+  async claim(request: ClaimRequest): Promise<ClaimAnswer> {
+    const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY } = request;
     const startedMs = this.#calls.nowMs();
     for (const { routes } of offers) for (const route of routes) this.#routes.add(route);
     for (const { outlook } of this.#calls.partitions) outlook.passTime(startedMs);
@@ -70,9 +64,8 @@ export class Claims {
     const round: Round = {
       ...{ request, wanted, reached: [], asked: new Set() },
       charsLeft: inputBytesMax,
-      docs: null,
     };
-    const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round, home)]);
+    const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round)]);
     const ends = late.now === 0 ? await orLater(round.reached) : round.reached;
     let { now } = late;
     let opensInMs = Number.POSITIVE_INFINITY;
@@ -101,8 +94,20 @@ export class Claims {
       now,
       ...(opensInMs === Number.POSITIVE_INFINITY ? {} : { opensInMs }),
       ...(mustLook ? { mustLook } : {}),
-      ...(round.docs === null ? {} : { docs: round.docs }),
     };
+  }
+
+  /** The routes for which a claim would ask another partition than this one. */
+  routesOutside(home: Partition): readonly number[] {
+    const nowMs = this.#calls.nowMs();
+    const isTrusted = this.#calls.isWatched();
+    const others = presentOnes(this.#calls.partitions).filter(
+      (partition) => partition !== home && partition.health.mayAsk("claim"),
+    );
+    for (const { outlook } of others) outlook.passTime(nowMs);
+    const mayHide = ({ outlook }: Partition): boolean => !isTrusted || !outlook.isRecent(nowMs);
+    if (!this.lost.isEmpty || others.some(mayHide)) return this.routes;
+    return this.routes.filter((route) => others.some(({ outlook }) => outlook.mayHave([route])));
   }
 
   /** How long until the next clock of any partition rings, as far as it is known; null for none. */
@@ -137,13 +142,9 @@ export class Claims {
   }
 
   /** Asks partitions until all that is wanted was found or none is left. */
-  async #ask(round: Round, home: Partition | null): Promise<void> {
+  async #ask(round: Round): Promise<void> {
     const { partitions } = this.#calls;
     const { wanted, asked } = round;
-    if (home !== null && presentOnes([home]).length > 0) {
-      asked.add(home);
-      await this.#askOne(round, home, [0, 1], round.request.docs);
-    }
     const first = this.#first++ % partitions.length;
     const rotated = [...partitions.slice(first), ...partitions.slice(0, first)];
     for (let width = 1; ;) {
@@ -169,18 +170,10 @@ export class Claims {
   }
 
   /** Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. */
-  async #askOne(
-    round: Round,
-    partition: Partition,
-    [share, of]: readonly [number, number],
-    docs?: ClaimDocs,
-  ): Promise<void> {
+  async #askOne(round: Round, partition: Partition, [share, of]: readonly [number, number]): Promise<void> {
     const { owner, leaseMs, inputBytesMax } = round.request;
     const { outlook } = partition;
-    // While claims fail there, or one of this owner is still open, only documents go there.
-    const mayClaim = partition.health.mayAsk("claim") && !this.lost.holdsUp(owner, partition);
-    const takesNone = docs !== undefined && (!mayClaim || round.wanted.length === 0);
-    const asks = (takesNone ? [] : round.wanted)
+    const asks = round.wanted
       .map((offer) => ({
         offer,
         max: shareOf(offer.left, share, of),
@@ -192,22 +185,20 @@ export class Claims {
     const heard = outlook.heard;
     const sentMs = this.#calls.nowMs();
     const reached = await reach(partition, {
-      name: takesNone ? "documents with a claim" : "claim",
+      name: "claim",
       async call(store) {
-        const carried = docs === undefined ? {} : { docs };
-        const answer = await store.claim({ owner, leaseMs, offers, ...bound, ...carried });
+        const answer = await store.claim({ owner, leaseMs, offers, ...bound });
         outlook.sawClock(answer.nextDueInMs, sentMs, heard);
-        if (!takesNone) outlook.asked(sentMs);
+        outlook.asked(sentMs);
         return answer;
       },
       patience: this.#calls.patience.short,
     });
     round.reached.push(reached);
-    if (reached.kind === "silent" && !takesNone) this.lost.isOpen(owner, partition, sentMs, reached.later);
-    if (reached.kind === "failed" && !takesNone) this.lost.failed(owner, partition, reached.error);
+    if (reached.kind === "silent") this.lost.isOpen(owner, partition, sentMs, reached.later);
+    if (reached.kind === "failed") this.lost.failed(owner, partition, reached.error);
     if (reached.kind !== "answered") return;
     const { jobs, more, opensInMs } = reached.answer;
-    round.docs ??= reached.answer.docs ?? null;
     if (opensInMs !== undefined) outlook.sawGate(sentMs + opensInMs);
     // A claim that its bound on bytes ended early says nothing about what is left.
     const mayBeCut = more && inputBytesMax !== undefined;

@@ -48,6 +48,11 @@ export class LostClaims {
     this.#arrived = arrived;
   }
 
+  /** No claim is open, late or lost. */
+  get isEmpty(): boolean {
+    return this.#owners.size === 0;
+  }
+
   /** A claim that was not answered in time. */
   isOpen(owner: string, partition: Partition, sentMs: number, later: Promise<Reached<ClaimAnswer>>): void {
     const claim: OpenClaim = { sentMs, isGivenUp: false };

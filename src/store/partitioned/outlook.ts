@@ -54,6 +54,17 @@ export class Outlook {
     this.#hinted = earlier.length < heardMax ? [...earlier, { number, atMs }] : [{ number, atMs }];
   }
 
+  /**
+   * Another process has promoted what is due here. It also sees to the clocks that have rung and are no due job's, so
+   * nobody has to ask because of one that has rung since the last answer.
+   */
+  heardPromoted(nowMs: number): void {
+    this.#hinted = this.#hinted.filter(({ atMs }) => atMs > nowMs);
+    const hasRungSince =
+      this.#toldAtMs !== null && this.#toldAtMs > this.#clockSeenMs && this.#toldAtMs <= nowMs;
+    if (hasRungSince) this.#toldAtMs = null;
+  }
+
   /** A gate held jobs back and opens by its own clock: until then their routes count as empty. */
   sawGate(opensAtMs: number): void {
     this.#gateOpensAtMs = earlier(this.#gateOpensAtMs, opensAtMs);

@@ -19,12 +19,13 @@ import type { Placement } from "../../model/placement.ts";
 import { laterOperations } from "../later-version.ts";
 import { missingSentence } from "../missing-partition.ts";
 import { addTallies } from "../tallies.ts";
-import type { ClaimDocs } from "../operations.ts";
+import type { HeartbeatRequest } from "../operations.ts";
 import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
 import { readGates } from "./gates.ts";
+import { heartbeat } from "./heartbeat.ts";
 import { Health } from "./health.ts";
 import { findJobs, joinRoutes, readDocs, readDue, readDueDocs } from "./look.ts";
 import { noteChanges, noteDocs, noteJobs } from "./own-clocks.ts";
@@ -106,10 +107,10 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     }
   };
 
-  /** The one partition in which the documents of a claim lie. */
-  const homeOf = ({ puts, read }: ClaimDocs): Partition => {
-    const names = read === null ? [] : "ids" in read ? read.ids : [read.prefix];
-    assert(read === null || "ids" in read || isPlacedByPrefix(read.prefix), "a claim reads one partition");
+  /** The one partition in which the documents of a heartbeat lie. */
+  const homeOf = ({ puts, read }: HeartbeatRequest): Partition => {
+    const names = "ids" in read ? read.ids : [read.prefix];
+    assert("ids" in read || isPlacedByPrefix(read.prefix), "a heartbeat reads one partition");
     const number = partitionOfUnit(placement, { docs: [...puts, ...names.map((id) => ({ id }))] });
     return at(number ?? 0);
   };
@@ -127,6 +128,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   const heed = ({ number, outlook }: Partition, hint: Hint): void => {
     if (hint.kind === "due") outlook.heardDue(hint.inMs, nowMs());
     if (hint.kind === "ready") outlook.heardReady(hint.routes);
+    if (hint.kind === "promoted") outlook.heardPromoted(nowMs());
     if (hint.kind !== "told") tell(hint);
     tell({ kind: "told", partition: number });
   };
@@ -175,7 +177,13 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     },
     claim(request) {
       promotion.noteLease(request.leaseMs);
-      return claims.claim(request, homeOf);
+      return claims.claim(request);
+    },
+    async heartbeat(request) {
+      const home = homeOf(request);
+      const answer = await heartbeat(calls, claims, home, request);
+      noteDocs(home.outlook, request.puts, nowMs());
+      return answer;
     },
     async settleIfLeased(settles) {
       return split(

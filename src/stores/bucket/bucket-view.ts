@@ -161,6 +161,7 @@ function viewOf(
     isView: true,
     submit: operation("submit"),
     claim: operation("claim"),
+    heartbeat: operation("heartbeat"),
     settleIfLeased: operation("settleIfLeased"),
     extendIfLeased: operation("extendIfLeased"),
     recordIfLeased: operation("recordIfLeased"),

@@ -29,6 +29,8 @@ export const waitsOf: Readonly<Record<Call["operation"], Waits>> = {
   readTrail: "for-landing",
   readAside: "for-landing",
   claim: "for-freed-jobs",
+  heartbeat: "never",
+  readHeartbeat: "never",
   extendIfLeased: "never",
   promoteDue: "never",
   prune: "never",

@@ -14,7 +14,6 @@ describe("a payload of NOTIFY", () => {
       routes: new Set([1, 5]),
       dueInMs: 40,
       hasPromoted: true,
-      hasRung: true,
       finished: ["a", "b\0"],
       cancels: [{ id: "c", owner: "w" }],
     });
@@ -100,7 +99,7 @@ test("what was claimed before others were told of it is told as taken; what beca
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
-  announcer.tell(hintsOf({ hasRung: true }));
+  announcer.tell(hintsOf({ hasPromoted: true }));
   await platform.time.advance(1000);
   announcer.tell(hintsOf({ routes: new Set([1, 2]) }));
   await platform.time.advance(1000);
@@ -119,9 +118,9 @@ test("what is still to be told is sent by the end", async () => {
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
   announcer.tell(hintsOf({ routes: new Set([1]) }));
-  announcer.tell(hintsOf({ hasRung: true }));
+  announcer.tell(hintsOf({ hasPromoted: true }));
   await announcer.close();
-  expect(sent.map((payload) => readPayload(payload).hints.hasRung)).toEqual([false, true]);
+  expect(sent.map((payload) => readPayload(payload).hints.hasPromoted)).toEqual([false, true]);
 });
 
 test("a call that tells by itself takes the turn of a message, and gives it back when it did not", async () => {

@@ -3,9 +3,9 @@
  * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
  * (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
  *
- *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "b": true, "f": finished ids,
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "f": finished ids,
  *             "c": [[id, owner]], "t": true, "more": true}
- *            p: due jobs were promoted; k: all that was ready there is claimed; b: a bell was rung; t: the feed has
+ *            p: due jobs were promoted; k: all that was ready there is claimed; t: the feed has
  *            grown; more: look at the feed for hints
  */
 import type { Platform } from "../../platform/platform.ts";
@@ -139,11 +139,10 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
 }
 
 function joinHints(all: Hints, hints: Hints): void {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasRung, hasTold, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, finished, cancels } = hints;
   for (const route of routes) all.routes.add(route);
   all.hasDueDocs ||= hasDueDocs;
   all.hasPromoted ||= hasPromoted;
-  all.hasRung ||= hasRung;
   all.hasTold ||= hasTold;
   if (dueInMs !== null) hintDue(all, dueInMs);
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
@@ -151,7 +150,7 @@ function joinHints(all: Hints, hints: Hints): void {
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasRung, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
@@ -159,7 +158,6 @@ export function writePayload(hints: Hints, sender: string): string {
     o: hasDueDocs || undefined,
     p: hasPromoted || undefined,
     k: taken.size === 0 ? undefined : [...taken].slice(0, idsMax),
-    b: hasRung || undefined,
     t: hasTold || undefined,
   };
   // Before anything is written out: a busy process has more to tell with every message.
@@ -189,7 +187,6 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     if (payload.d !== undefined) hintDue(hints, payload.d);
     hints.hasDueDocs = payload.o === true;
     hints.hasPromoted = payload.p === true;
-    hints.hasRung = payload.b === true;
     hints.hasTold = payload.t === true;
     for (const route of payload.k ?? []) hints.taken.add(route);
     hints.finished = payload.f ?? [];

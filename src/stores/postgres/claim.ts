@@ -3,20 +3,12 @@ import { readKeyUse } from "../../model/lane.ts";
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { emptyHints } from "../../store/hints.ts";
-import type {
-  ClaimAnswer,
-  ClaimDocs,
-  ClaimDocsAnswer,
-  ClaimOffer,
-  ClaimRequest,
-} from "../../store/operations.ts";
+import type { ClaimAnswer, ClaimOffer, ClaimRequest } from "../../store/operations.ts";
 import { fieldEnd } from "../../store/packed-text.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import { callScalar, callWrite, lightly, onlyRow } from "./call.ts";
+import { callScalar, lightly } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { readList } from "./columns.ts";
-import type { Value } from "./database.ts";
-import { claimDocsAnswer, claimDocsValues } from "./docs.ts";
 import { planWhole } from "./floors.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
 import { listedFields, sameAs } from "./sql/claim.ts";
@@ -32,10 +24,9 @@ export async function claim(calls: Calls, floors: Floors, request: ClaimRequest)
   // Below its floor an offer may still find something.
   if (answer.jobs.length > 0 || !plan.isBounded) return answer;
   const whole = planWhole(offers);
-  const { docs: _, ...alone } = request;
-  const again = await ask(calls, alone, offers, whole);
+  const again = await ask(calls, request, offers, whole);
   floors.learn(offers, whole, again.looks);
-  return answer.docs === undefined ? again.answer : { ...again.answer, docs: answer.docs };
+  return again.answer;
 }
 
 async function ask(
@@ -57,7 +48,7 @@ async function ask(
     p_clock: plan.knownClock === null,
     p_bytes: request.inputBytesMax ?? null,
   };
-  const { answered, docs } = await call(calls, values, request.docs);
+  const answered = await callScalar(lightly(calls), "claim_v1", values);
   const [time, pickUs, nextClock, isCut, opensAt, seen, ...fields] = answered.split(fieldEnd);
   const now = Number(time);
   const jobs: LeasedJob[] = [];
@@ -89,22 +80,8 @@ async function ask(
     nextDueInMs: clock === null ? null : Math.max(0, clock - now),
     now,
     ...(opensAt ? { opensInMs: Math.max(0, Number(opensAt) - now) } : {}),
-    ...(docs === undefined ? {} : { docs }),
   };
   return { answer, looks: { lowest, pickUs: Number(pickUs), jobs: jobs.length, clock, now } };
-}
-
-/** Documents that are put wait for the disk as any do; a claim alone does not. */
-async function call(
-  calls: Calls,
-  values: Readonly<Record<string, Value>>,
-  docs: ClaimDocs | undefined,
-): Promise<{ readonly answered: string; readonly docs?: ClaimDocsAnswer }> {
-  if (docs === undefined) return { answered: await callScalar(lightly(calls), "claim_v1", values) };
-  const by = docs.puts.length > 0 ? calls : lightly(calls);
-  const all = [...Object.values(values), ...claimDocsValues(docs)];
-  const [answered, ...rest] = onlyRow(await callWrite(by, "claim_docs_v1", all));
-  return { answered: answered as string, docs: claimDocsAnswer(calls, docs, rest) };
 }
 
 /** The keys in a list of gates as a row has it. */

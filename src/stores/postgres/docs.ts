@@ -3,8 +3,8 @@ import { untilMs } from "../../store/due-job.ts";
 import { dueDocsPage, placeOfCursor } from "../../store/due-docs.ts";
 import { emptyHints, hintDoc } from "../../store/hints.ts";
 import type {
-  ClaimDocs,
-  ClaimDocsAnswer,
+  HeartbeatAnswer,
+  HeartbeatRequest,
   PutDocAnswer,
   ReadDocsAnswer,
   ReadDocsRequest,
@@ -13,11 +13,11 @@ import type {
 } from "../../store/operations.ts";
 import { choosePath } from "../../store/paths.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
-import { callRead, callWrite } from "./call.ts";
+import { callRead, callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row, Value } from "./database.ts";
 import { postgresPaths } from "./paths.ts";
-import { packNullable, packText, readNumber, unpackText } from "./text.ts";
+import { packNullable, packText, readNumber, readNumbers, unpackText } from "./text.ts";
 import { unitDoc } from "./unit.ts";
 
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
@@ -33,7 +33,6 @@ function tellPuts(calls: Calls, puts: readonly DocPut[]): void {
   // The store's time is not known here: whoever hears of it looks, and learns the real clock.
   if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
   hints.hasTold = puts.some(({ tells }) => tells !== undefined);
-  hints.hasRung = puts.some(({ tells }) => tells?.kind === "rung");
   calls.tell(hints);
 }
 
@@ -50,19 +49,21 @@ async function deleteDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDoc
   return placed;
 }
 
-/** The parameters of claim_docs_v1 behind those of the claim. */
-export function claimDocsValues({ puts, read }: ClaimDocs): readonly Value[] {
+/** Documents that are put wait for the disk as any do; a heartbeat that only reads does not. */
+export async function heartbeat(calls: Calls, { puts, read }: HeartbeatRequest): Promise<HeartbeatAnswer> {
   const packed = puts.length === 0 ? null : JSON.stringify(puts.map(unitDoc));
-  return read === null ? [packed, null, ...noneRead] : [packed, packText(read.kind), ...readValues(read)];
-}
-
-/** What claim_docs_v1 has answered beside the claim; its hints are told. */
-export function claimDocsAnswer(calls: Calls, { puts, read }: ClaimDocs, [put, found]: Row): ClaimDocsAnswer {
+  const by = puts.length === 0 ? lightly(calls) : calls;
+  const values = [packed, packText(read.kind), ...readValues(read)];
+  const [time, clock, put, found, ready] = onlyRow(await callWrite(by, "heartbeat_v1", values));
   if (puts.length > 0) tellPuts(calls, puts);
+  const now = Number(time);
   const rowsIn = (text: string | null | undefined): Row[] => JSON.parse(text ?? "[]") as Row[];
   return {
     puts: answersOf(rowsIn(put)),
-    read: read === null ? null : pageOf(read, rowsIn(found)),
+    read: pageOf(read, rowsIn(found)),
+    ready: readNumbers(ready ?? null),
+    nextDueInMs: untilMs(readNumber(clock ?? null), now),
+    now,
   };
 }
 
@@ -76,7 +77,6 @@ export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<
 }
 
 type ReadValues = readonly [ids: Value, first: Value, after: Value, max: Value];
-const noneRead: ReadValues = [null, null, null, null];
 
 function readValues(request: ReadDocsRequest): ReadValues {
   if ("ids" in request) return [[...new Set(request.ids)].map(packText), null, null, null];

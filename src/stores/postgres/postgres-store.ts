@@ -15,7 +15,7 @@ import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
 import { checkCallTimeout, openDatabase } from "./database.ts";
-import { putDocs, readDocs, readDueDocs } from "./docs.ts";
+import { heartbeat, putDocs, readDocs, readDueDocs } from "./docs.ts";
 import { isPool, loadDriver } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
@@ -149,6 +149,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         readDue,
         putGates,
         readGates,
+        heartbeat,
         putDocs,
         readDocs,
         readDueDocs,

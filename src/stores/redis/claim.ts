@@ -1,11 +1,10 @@
 /** Claim (lua/claim.ts): the records of what was handed out, put together as leased jobs. */
 import { untilMs } from "../../store/due-job.ts";
-import type { ClaimAnswer, ClaimDocs, ClaimRequest } from "../../store/operations.ts";
+import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
-import type { Calls, Operation } from "./call.ts";
+import type { Operation } from "./call.ts";
 import { claimedReader } from "./claimed-reader.ts";
-import { docsInLap } from "./docs.ts";
 import { routeText } from "./route-text.ts";
 import { packText, readNumber, rowsOf } from "./text.ts";
 
@@ -20,18 +19,10 @@ type Answer = [
   opensInMs?: string,
 ];
 
-export const claim: Operation<"claim"> = (calls, request) =>
-  request.docs === undefined ? claimJobs(calls, request) : claimWithDocs(calls, request, request.docs);
-
-async function claimWithDocs(calls: Calls, request: ClaimRequest, docs: ClaimDocs): Promise<ClaimAnswer> {
-  const [answered, answer] = await Promise.all([docsInLap(calls, docs), claimJobs(calls, request)]);
-  return { ...answer, docs: answered };
-}
-
-async function claimJobs(
-  { lap }: Calls,
+export const claim: Operation<"claim"> = async (
+  { lap },
   { owner, leaseMs, inputBytesMax, offers }: ClaimRequest,
-): Promise<ClaimAnswer> {
+): Promise<ClaimAnswer> => {
   const args = [packText(owner), String(leaseMs), valueText(inputBytesMax)];
   const asked: number[] = [];
   for (const { routes, max, starts = 0 } of offers) {
@@ -50,7 +41,7 @@ async function claimJobs(
     now,
     ...(opensInMs === undefined ? {} : { opensInMs: Number(opensInMs) }),
   };
-}
+};
 
 function leasedJobs(
   first: string,

@@ -1,61 +1,66 @@
 /** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
 import { untilMs } from "../../store/due-job.ts";
 import { cursorOf, placeOfCursor } from "../../store/due-docs.ts";
-import type {
-  ClaimDocs,
-  ClaimDocsAnswer,
-  PutDocAnswer,
-  ReadDocsAnswer,
-  ReadDocsRequest,
-} from "../../store/operations.ts";
+import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import { readArgument } from "./argument-text.ts";
-import type { Calls, Operation } from "./call.ts";
+import type { Operation } from "./call.ts";
+import { readRoute } from "./route-text.ts";
 import { docField, pushDoc } from "./submit-text.ts";
 import { fieldEnd, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
-/** How a request goes out: by a call of its own, or with others of its lap. */
-type Send = (args: readonly string[]) => Promise<unknown>;
+export const putDocs: Operation<"putDocs"> = async ({ connection }, puts) =>
+  puts.length === 0 ? [] : putAnswers((await connection.write("mr1_put_docs", putArgs(puts))) as number[]);
 
-export const putDocs: Operation<"putDocs"> = ({ connection }, puts) =>
-  putBy((args) => connection.write("mr1_put_docs", args), puts);
+export const readDocs: Operation<"readDocs"> = async ({ connection }, request) => {
+  if ("ids" in request && request.ids.length === 0) return { docs: [], cursor: null };
+  const answer = await connection.read("mr1_read_docs", readArgs(request));
+  return readAnswer(request, answer as ReadReply);
+};
 
-export const readDocs: Operation<"readDocs"> = ({ connection }, request) =>
-  readBy((args) => connection.read("mr1_read_docs", args), request);
+export const heartbeat: Operation<"heartbeat"> = async ({ connection }, { puts, read }) => {
+  const put = putArgs(puts);
+  const args = [String(put.length), ...put, ...readArgs(read)];
+  type Reply = [at: string, clock: string, put: number[], read: ReadReply, ready: string[]];
+  const reply =
+    puts.length === 0 ? connection.read("mr1_look", args) : connection.write("mr1_heartbeat", args);
+  const [at, clock, answers, found, ready] = (await reply) as Reply;
+  return {
+    puts: putAnswers(answers),
+    read: readAnswer(read, found),
+    ready: ready.map(readRoute).sort((one, other) => one - other),
+    nextDueInMs: untilMs(readNumber(clock), Number(at)),
+    now: Number(at),
+  };
+};
 
-/** The documents of a claim: asked for in the same lap, they are one call with it (lap-call.ts). */
-export async function docsInLap({ lap }: Calls, { puts, read }: ClaimDocs): Promise<ClaimDocsAnswer> {
-  const putting = putBy((args) => lap.call("put_docs", args), puts);
-  const reading = read === null ? null : readBy((args) => lap.call("read_docs", args), read);
-  const [putAnswers, readAnswer] = await Promise.all([putting, reading]);
-  return { puts: putAnswers, read: readAnswer };
-}
-
-async function putBy(send: Send, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
-  if (puts.length === 0) return [];
+function putArgs(puts: readonly DocPut[]): string[] {
   const args: string[] = [];
   for (const put of puts) pushDoc(args, put);
-  const flat = (await send(args)) as number[];
+  return args;
+}
+
+function putAnswers(flat: readonly number[]): PutDocAnswer[] {
   return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
     kind: isPut === 1 ? "ok" : "changed",
     version,
   }));
 }
 
-async function readBy(send: Send, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
-  if ("ids" in request) {
-    if (request.ids.length === 0) return { docs: [], cursor: null };
-    const fields = [...new Set(request.ids)].map((id) => docField(request.kind, id));
-    const [flat] = (await send(["1", ...fields])) as [string[]];
-    return { docs: docsOf(flat).sort(byBytes), cursor: null };
-  }
+function readArgs(request: ReadDocsRequest): string[] {
+  if ("ids" in request) return ["1", ...[...new Set(request.ids)].map((id) => docField(request.kind, id))];
   const { kind, prefix, after, max } = request;
   const { begin, end } = rangeOf(kind, prefix);
   const behind = after === null ? null : docField(kind, after);
   const isInside = behind !== null && Buffer.compare(Buffer.from(behind), Buffer.from(begin)) >= 0;
   const from = isInside ? `(${behind}` : `[${begin}`;
-  const args = ["0", from, `[${end}`, String(max)];
-  const [flat, stop] = (await send(args)) as [string[], string];
+  return ["0", from, `[${end}`, String(max)];
+}
+
+type ReadReply = [flat: string[], stop: string];
+
+function readAnswer(request: ReadDocsRequest, [flat, stop]: ReadReply): ReadDocsAnswer {
+  if ("ids" in request) return { docs: docsOf(flat).sort(byBytes), cursor: null };
   return { docs: docsOf(flat), cursor: stop === "" ? null : idOf(stop) };
 }
 

@@ -41,11 +41,10 @@ export function writeTaken(sender: string, routes: readonly number[]): string {
 /** A published message: its sender, then what it tells. An empty one only proves the right (lua/enter.ts). */
 export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = "", taken = ""] = message.split(itemEnd);
-  const [, routes = "", due = "", promoted = "", rung = ""] = head.split(fieldEnd);
+  const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
   return {
     ...readHints([routes, due, finished, cancels]),
     hasPromoted: promoted !== "",
-    hasRung: rung !== "",
     hasTold: message !== "" && taken === "",
     taken: new Set(taken === "" ? [] : taken.split(",").map(readRoute)),
   };

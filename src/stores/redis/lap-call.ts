@@ -1,15 +1,15 @@
 /**
- * The submits, settles and claims of one lap travel as one call (lua/lap.ts), with the documents of its claims: a job
- * on an idle queue goes to its worker by one exchange with the server. What is asked for waits until the lap's calls
- * are made, and no longer; docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind
- * them: this process reads their answers while the server claims.
+ * The submits, settles and claims of one lap travel as one call (lua/lap.ts): a job on an idle queue goes to its worker
+ * by one exchange with the server. What is asked for waits until the lap's calls are made, and no longer;
+ * docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them: this process reads
+ * their answers while the server claims.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
 import { readHints } from "./hint-text.ts";
 
 interface Operation {
-  readonly name: "submit" | "settle" | "claim" | "put_docs" | "read_docs";
+  readonly name: "submit" | "settle" | "claim";
   readonly args: readonly string[];
   /** The routes of a claim. */
   readonly routes: readonly number[];

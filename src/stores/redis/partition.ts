@@ -17,7 +17,7 @@ import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import type { Connection, SharedOptions } from "./connection.ts";
-import { putDocs, readDocs, readDueDocs } from "./docs.ts";
+import { heartbeat, putDocs, readDocs, readDueDocs } from "./docs.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
@@ -46,7 +46,17 @@ import { LapCall } from "./lap-call.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 const operations = {
-  ...{ submit, claim, settleIfLeased, extendIfLeased, recordIfLeased, changeIf, promoteDue, readDue },
+  ...{
+    submit,
+    claim,
+    heartbeat,
+    settleIfLeased,
+    extendIfLeased,
+    recordIfLeased,
+    changeIf,
+    promoteDue,
+    readDue,
+  },
   ...{
     putGates,
     readGates,

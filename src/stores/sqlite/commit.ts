@@ -14,7 +14,7 @@ import type { Hint } from "../../store/store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { auditIndexes } from "./audit.ts";
 import { changeIf } from "./change.ts";
-import { claimWithDocs } from "./claim-docs.ts";
+import { claim } from "./claim.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Statements } from "./connection.ts";
@@ -25,6 +25,7 @@ import { isBusy, storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { findJobs } from "./find.ts";
+import { heartbeat } from "./heartbeat.ts";
 import { putGates, readGates } from "./gates.ts";
 import { mayMend, mend, mendsMax } from "./mend.ts";
 import type { Searches } from "./mend.ts";
@@ -41,7 +42,8 @@ import { submit } from "./submit.ts";
 
 const writes = {
   submit,
-  claim: claimWithDocs,
+  claim,
+  heartbeat,
   settleIfLeased,
   extendIfLeased,
   recordIfLeased,
@@ -55,6 +57,8 @@ const writes = {
 };
 
 const reads = {
+  /** A heartbeat that puts nothing. */
+  readHeartbeat: heartbeat,
   readDue,
   readGates,
   readDocs,

@@ -153,6 +153,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     },
     ...(Object.fromEntries(passedOn) as Pick<Store, (typeof passedOperations)[number]>),
     ...laterOperations,
+    heartbeat: (request) => call(request.puts.length === 0 ? "readHeartbeat" : "heartbeat", request),
     readHeads: () => call("readHeads"),
     async measure() {
       return [{ server: basename(path), sizeBytes: await call("readSize"), connections: null }];

@@ -5,6 +5,7 @@
  * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
  * at its insert.
  */
+import { stateCodes } from "../../../model/job-state.ts";
 import { fieldEnd } from "../text.ts";
 import { byIndex } from "./call.ts";
 
@@ -120,18 +121,18 @@ BEGIN
   ELSE ${readDocs("d.id >= p_first AND (p_after IS NULL OR d.id > p_after)")} LIMIT p_max; END IF;
 END $$;
 
--- claim_v1 with the documents that travel with it: put before it (null for none), read behind (without a kind nothing is).
--- Puts and documents as lists of lists, in order.
-CREATE FUNCTION @claim_docs_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[],
-  p_clock bool, p_bytes int8, p_puts text, p_kind text, p_ids text[], p_first text, p_after text, p_max int4, OUT claimed text, OUT puts text, OUT docs text) LANGUAGE plpgsql AS $$
+-- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock and the routes that have ready jobs.
+CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text, p_after text, p_max int4,
+  OUT now int8, OUT clock int8, OUT puts text, OUT docs text, OUT ready int8[]) LANGUAGE plpgsql AS $$
 BEGIN
+  now := @begin_v1(p_now, p_commit);
   IF p_puts IS NOT NULL THEN
     SELECT json_agg(json_build_array(d.kind, d.version))::text INTO puts FROM @put_docs_v1(p_now, p_commit, p_puts) d;
   END IF;
-  claimed := @claim_v1(p_now, p_commit, p_owner, p_lease, p_routes, p_ends, p_maxes, p_starts, p_floors, p_clock, p_bytes);
-  IF p_kind IS NOT NULL THEN
-    SELECT json_agg(json_build_array(d.id, d.version, d.body, d.due_at, d.expires_at))::text INTO docs
-      FROM @read_docs_v1(p_now, p_kind, p_ids, p_first, p_after, p_max) d;
-  END IF;
+  SELECT json_agg(json_build_array(d.id, d.version, d.body, d.due_at, d.expires_at))::text INTO docs
+    FROM @read_docs_v1(p_now, p_kind, p_ids, p_first, p_after, p_max) d;
+  clock := @next_clock_v1();
+  SELECT array_agg(r.route ORDER BY r.route) INTO ready
+    FROM (SELECT t.route FROM @tally t WHERE t.state = ${stateCodes.ready} GROUP BY t.route HAVING sum(t.count) > 0) r;
 END $$;
 `;

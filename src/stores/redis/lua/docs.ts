@@ -4,7 +4,9 @@
  *  put_docs    per put: kind US id, guard, due, expires in, body, what it tells -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
-              Both also travel with the claim of a lap (lap.ts).
+ *  heartbeat   how many arguments of put_docs follow, those, then those of read_docs
+ *              -> now, next clock, the answers of both, the routes with ready jobs
+ *  look        a heartbeat that puts nothing
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
  *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */
@@ -64,7 +66,7 @@ local function putDoc(c, field, guard, due, expiresIn, body, tells)
   return true, version
 end
 
-function OPERATIONS.put_docs(c)
+local function putDocs(c)
   widen(c)
   local out = {}
   while c.i <= c.last do
@@ -77,7 +79,7 @@ end
 
 serve("put_docs", WRITES, function(c)
   c.last = #c.args
-  local out = OPERATIONS.put_docs(c)
+  local out = putDocs(c)
   tellCall(c)
   return out
 end)
@@ -93,7 +95,7 @@ local function addRead(c, fields, out, most)
   end
 end
 
-function OPERATIONS.read_docs(c)
+local function readDocs(c)
   local out = {}
   if nextFlag(c) then
     addRead(c, slice(c.args, c.i, c.last), out)
@@ -111,7 +113,35 @@ end
 
 serve("read_docs", READS, function(c)
   c.last = #c.args
-  return OPERATIONS.read_docs(c)
+  return readDocs(c)
+end)
+
+local function readyRoutes(c)
+  local out = {}
+  for route in eachRoute(c) do
+    local waits = tonumber(call("HGET", c.k.tally, route .. ":" .. READY) or 0) > 0
+    if waits or call("ZCARD", c.k.ready .. route) > 0 then out[#out + 1] = route end
+  end
+  return out
+end
+
+local function answerHeartbeat(c, puts)
+  c.last = #c.args
+  local found = readDocs(c)
+  return { num(c.at), nextClock(c), puts, found, readyRoutes(c) }
+end
+
+serve("heartbeat", WRITES, function(c)
+  local count = nextNumber(c)
+  c.last = c.i + count - 1
+  local puts = putDocs(c)
+  tellCall(c)
+  return answerHeartbeat(c, puts)
+end)
+
+serve("look", READS, function(c)
+  nextNumber(c)
+  return answerHeartbeat(c, {})
 end)
 
 -- Members of one score stand in byte order, so those of the cursor's score that were given before are passed over.

@@ -1,7 +1,7 @@
 /**
- * lap: the submits, settles and claims that one process wants in one lap of its event loop, and the documents that
- * travel with a claim (docs.ts), as one call: one entry check, one record in the feed, one hint. Each operation leaves
- * what it would leave alone; a claim sees the jobs of a submit before it.
+ * lap: the submits, settles and claims that one process wants in one lap of its event loop, as one call: one entry
+ * check, one record in the feed, one hint. Each operation leaves what it would leave alone; a claim sees the jobs of a
+ * submit before it.
  *
  *  args     per operation: its name, the number of its arguments, those
  *  answer   own hints, the answer of each

@@ -2,13 +2,11 @@
  * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the
  * counts of its route move with it. Events that differ only in their job are one bundle (store/packed-events.ts).
  */
-import { eventCodes } from "../../../model/event-kind.ts";
 import { terminalStates } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { notedMark, untoldMark } from "../../../store/packed-events.ts";
-import { fieldEnd } from "../../../store/packed-text.ts";
 import { untoldStart } from "../../../store/rules/tell.ts";
-import { luaConstant, luaText } from "./lua-module.ts";
+import { luaConstant } from "./lua-module.ts";
 
 const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
@@ -16,8 +14,6 @@ export const tellLua = String.raw`
 local NOTED, NOTED_UNTOLD, UNTOLD = "${notedMark}", "${notedMark}${untoldMark}", "${untoldStart}"
 local NOTE_MAX = ${storeLimits.noteCharsMax}
 local TERMINAL = { ${terminal} }
--- What a bundle begins with that rings.
-local RUNG = ${luaText(`${eventCodes.rung}${fieldEnd}`)}
 
 local function isTerminal(state) return TERMINAL[state] end
 
@@ -57,7 +53,6 @@ local function tellPacked(c, bundle)
   local place = #c.order + 1
   c.order[place] = { bundle, n = 2, ids = {}, state = "", owner = "", place = place }
   c.hasNews = true
-  if sub(bundle, 1, #RUNG) == RUNG then c.hasRung = true end
   if c.undo then push(c, "undo", function() c.order[place] = nil end) end
 end
 

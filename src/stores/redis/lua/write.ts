@@ -320,9 +320,8 @@ local function writeFeed(c)
 end
 
 local function hintText(c, woken, due, finished, cancels)
-  local promoted = c.hasPromoted and US .. "1" or (c.hasRung and US or "")
-  local rung = c.hasRung and US .. "1" or ""
-  return c.sender .. US .. woken .. US .. due .. promoted .. rung .. RS .. finished .. RS .. cancels
+  local promoted = c.hasPromoted and US .. "1" or ""
+  return c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
 end
 
 -- Routes that others are told of. Where a claim of this call has taken all there was, there is no news.

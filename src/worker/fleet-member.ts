@@ -1,12 +1,12 @@
 /**
- * A worker as the fleet sees it: what its notice says, the totals that it takes part in, and what it does when its beat
- * brings an order, a cancel or a new list of workers.
+ * A worker as the fleet sees it: its registration, the totals that it takes part in, and what it does when a heartbeat
+ * brings a desired state, a cancel or a new list of workers.
  */
 import type { Engine } from "../engine/engine.ts";
-import type { WorkerOrder } from "../engine/worker-bell.ts";
-import type { CurrentJob, LiveWorker, WorkerMode } from "../engine/worker-notice.ts";
+import type { DesiredState } from "../engine/fleet/change-numbers.ts";
+import type { RegisteredWorker } from "../engine/fleet/heartbeat.ts";
+import type { CurrentJob, LiveWorker, WorkerMode, WorkerRegistration } from "../engine/fleet/registration.ts";
 import type { Aborting } from "./aborting.ts";
-import type { BeatSeat } from "./beat-seat.ts";
 import type { Leases } from "./leases.ts";
 import type { RenewalSeat } from "./renewal.ts";
 import type { RouteMap } from "./route-map.ts";
@@ -16,7 +16,7 @@ import type { ServedQueue, WorkerSettings } from "./worker-settings.ts";
 /** More are counted, not listed. */
 const jobsListedMax = 20;
 
-export interface FleetSeatOptions {
+export interface FleetMemberOptions {
   readonly settings: WorkerSettings;
   readonly served: ReadonlyMap<string, ServedQueue>;
   readonly names: readonly string[];
@@ -26,21 +26,21 @@ export interface FleetSeatOptions {
   readonly renewal: RenewalSeat;
   readonly mode: () => WorkerMode;
   readonly running: () => number;
-  readonly ordered: (order: WorkerOrder) => void;
+  readonly desired: (desired: DesiredState) => void;
   /** The shares of totals may be others now. */
   readonly sharesChanged: () => void;
 }
 
-export class FleetSeat implements BeatSeat {
+export class FleetMember implements RegisteredWorker {
   readonly owner: string;
   readonly shares: TotalShares;
   readonly #engine: Engine;
-  readonly #options: FleetSeatOptions;
+  readonly #options: FleetMemberOptions;
   readonly #queues: readonly string[];
   readonly #weights: Readonly<Record<string, number>>;
   #startedAt = 0;
 
-  constructor(engine: Engine, options: FleetSeatOptions) {
+  constructor(engine: Engine, options: FleetMemberOptions) {
     const { settings, served } = options;
     this.#engine = engine;
     this.#options = options;
@@ -75,7 +75,7 @@ export class FleetSeat implements BeatSeat {
     return totals;
   }
 
-  notice(): ReturnType<BeatSeat["notice"]> {
+  registration(): WorkerRegistration {
     const { settings, names, routes, aborting, mode, running } = this.#options;
     const slots: Record<string, number> = {};
     for (const pool of routes.pools) slots[pool.queue] = (slots[pool.queue] ?? 0) + pool.slots;
@@ -96,17 +96,16 @@ export class FleetSeat implements BeatSeat {
     };
   }
 
-  ordered(order: WorkerOrder): void {
-    this.#options.ordered(order);
+  desired(desired: DesiredState): void {
+    this.#options.desired(desired);
   }
 
   /**
-   * A bell is heard up to a second behind the cancel. By then another attempt of the job may run, behind a replay,
-   * whose cancel nobody has asked for: the renewal tells.
+   * The number is read up to a second after the cancel. By then another attempt of the job may run, after a replay,
+   * whose cancel nobody has asked for: the renewal says which jobs are to be cancelled.
    */
-  cancelRung(ids: readonly string[] | null): void {
-    const { aborting, renewal } = this.#options;
-    if (ids === null || aborting.hasUntold(ids)) renewal.renewAll();
+  cancelsChanged(): void {
+    this.#options.renewal.renewAll();
   }
 
   fleetSeen(workers: readonly LiveWorker[]): void {

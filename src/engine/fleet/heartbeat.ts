@@ -1,0 +1,341 @@
+/**
+ * The process heartbeat: one call per second by which a process with workers or duties is known to the others and hears
+ * what is meant for it, also if every hint was lost.
+ *
+ *   write   the registration of the process with its workers (registration.ts), if something in it has changed or it
+ *           would expire soon. It also keeps the leader lease (leadership.ts)
+ *   read    change numbers and desired states (change-numbers.ts), and who leads. While a queue has a total, every
+ *           second heartbeat reads the whole registry instead, as it does once a minute and if a worker has joined
+ *   learn   the store's next clock, for the duties, and which routes have ready jobs, for the workers: neither polls
+ *
+ * Always true: no job needs a heartbeat to run; a call that fails is made again a second later.
+ */
+import type { Timer } from "../../platform/platform.ts";
+import type { ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
+import type { Doc, DocPut, PutEvent } from "../../store/records.ts";
+import { allDocs, docsPageMax } from "../all-docs.ts";
+import type { Engine } from "../engine.ts";
+import { answersWithin } from "../race.ts";
+import { cancelsId, changeId, changePut, desiredId, readDesired } from "./change-numbers.ts";
+import type { ChangeTopic, DesiredState } from "./change-numbers.ts";
+import { OtherWorkers } from "./other-workers.ts";
+import {
+  leftPut,
+  readRegistration,
+  registrationPut,
+  registryKind,
+  registryPrefix,
+  workersOf,
+} from "./registration.ts";
+import type { LiveWorker, Registration, WorkerRegistration } from "./registration.ts";
+
+/** After a lost hint come the wait for the heartbeat and a call or two: 1.2 s in all. */
+const everyMs = 1060;
+/** The calls of processes that were started together drift apart. */
+const jitter = 0.03;
+/** Renewed with every second heartbeat; one that fails is repeated by the next, before the registration expires. */
+const registrationMs = { ttl: 3400, renewAfter: 1500 };
+/** With totals: every second heartbeat. */
+const readAllEveryMs = 1500;
+/** The slow look at what change numbers announce. */
+const lookEveryMs = 60_000;
+/** The next heartbeat does not wait for one that hangs: the registration must be renewed in time. */
+const callMaxMs = 1500;
+
+/** A worker as its process's heartbeat sees it (worker/fleet-member.ts). */
+export interface RegisteredWorker {
+  readonly owner: string;
+  /** One of its queues has a total, so that it must know which other workers there are. */
+  readonly hasTotals: boolean;
+  readonly registration: () => WorkerRegistration;
+  readonly desired: (desired: DesiredState) => void;
+  /** Some of its jobs are to be cancelled. */
+  readonly cancelsChanged: () => void;
+  /** All live workers, as the registry has them. */
+  readonly fleetSeen: (workers: readonly LiveWorker[]) => void;
+  /** The registry cannot be read. */
+  readonly fleetUnseen: () => void;
+}
+
+/** Called with every heartbeat: the routes that have ready jobs; null if the call failed. */
+type Claimer = (ready: readonly number[] | null) => void;
+
+export class Heartbeat {
+  readonly #engine: Engine;
+  readonly #process: string;
+  readonly #workers = new Set<RegisteredWorker>();
+  readonly #claimers = new Set<Claimer>();
+  readonly #others: OtherWorkers;
+  /** By the ids of documents, the versions that were read last. */
+  readonly #known = new Map<string, number>();
+  #timer: Timer | null = null;
+  #hasDuties = false;
+  #lateMs = 0;
+  #calling: Promise<void> | null = null;
+  /** Another call follows at once the one that is under way. */
+  #isAskedAgain = false;
+  #mustWrite = false;
+  #mustReadAll = false;
+  /** Written with the next registration. */
+  #news: DocPut[] = [];
+  // Monotonic. The registration counts from when the call that wrote it was sent.
+  #writtenUs = Number.NEGATIVE_INFINITY;
+  #readAllUs = Number.NEGATIVE_INFINITY;
+  #lookedUs: number;
+
+  constructor(engine: Engine, process: string) {
+    this.#engine = engine;
+    this.#process = process;
+    this.#lookedUs = engine.platform.monotonicUs();
+    this.#others = new OtherWorkers(engine, () => new Set([...this.#workers].map(({ owner }) => owner)));
+  }
+
+  /** The duties of the process have started. */
+  start(): void {
+    this.#hasDuties = true;
+    this.#setTimer();
+    if (!this.#engine.leadership.isAlone) void this.#now();
+  }
+
+  /** The process stops: its registration goes, and another process may lead. */
+  async stop(): Promise<void> {
+    this.#hasDuties = false;
+    this.#setTimer();
+    await this.#calling;
+    const puts = this.#engine.leadership.leave();
+    await this.#put([...puts, registrationPut(this.#process, null)]);
+  }
+
+  /** @returns a function that deletes the worker from the registry. */
+  join(worker: RegisteredWorker): () => Promise<void> {
+    this.#workers.add(worker);
+    this.#news.push(joinedPut(worker));
+    this.#mustReadAll = true;
+    this.#setTimer();
+    void this.#now();
+    void this.#engine.retention.hear(this.#engine.log);
+    return async () => {
+      this.#workers.delete(worker);
+      this.#news.push(leftPut(worker.owner, true), changePut("members"));
+      await this.#now();
+      this.#setTimer();
+    };
+  }
+
+  /** @returns a function that ends this. */
+  addClaimer(claimer: Claimer): () => void {
+    this.#claimers.add(claimer);
+    this.#setTimer();
+    return () => {
+      this.#claimers.delete(claimer);
+      this.#setTimer();
+    };
+  }
+
+  /** What the registration says has changed: it is written at once. @param isShared the shares of others may change. */
+  changed(isShared = false): void {
+    if (this.#workers.size === 0) return;
+    if (isShared && this.#hasTotals) this.#news.push(changePut("members"));
+    void this.#now();
+  }
+
+  /** A total was set: the list of workers is needed at once. */
+  totalsChanged(): void {
+    this.#mustReadAll = true;
+    this.changed(true);
+  }
+
+  get #hasTotals(): boolean {
+    return [...this.#workers].some(({ hasTotals }) => hasTotals);
+  }
+
+  #setTimer(): void {
+    this.#timer?.cancel();
+    const isNeeded =
+      this.#workers.size + this.#claimers.size > 0 || (this.#hasDuties && !this.#engine.leadership.isAlone);
+    if (!isNeeded) return;
+    const { platform } = this.#engine;
+    const delayMs = Math.round(everyMs * (1 - platform.random() * jitter));
+    const dueUs = platform.monotonicUs() + delayMs * 1000;
+    const beat = (): void => {
+      this.#lateMs = Math.max(this.#lateMs, (platform.monotonicUs() - dueUs) / 1000);
+      this.#beat();
+    };
+    // Only a process that claims is kept alive by this.
+    this.#timer = platform.setTimer(delayMs, beat, this.#claimers.size > 0);
+  }
+
+  #beat(): void {
+    this.#setTimer();
+    if (this.#sinceMs(this.#lookedUs) >= lookEveryMs) this.#look();
+    if (this.#calling === null) void this.#send();
+  }
+
+  /** What change numbers announce, if one of them was never written. */
+  #look(): void {
+    this.#lookedUs = this.#engine.platform.monotonicUs();
+    this.#mustReadAll = true;
+    this.#readSettings();
+  }
+
+  /** A heartbeat that writes, now or after the call that is under way. */
+  #now(): Promise<void> {
+    this.#mustWrite = true;
+    if (this.#calling === null) return this.#send();
+    this.#isAskedAgain = true;
+    return this.#calling;
+  }
+
+  #send(): Promise<void> {
+    this.#calling = this.#sendAll().finally(() => (this.#calling = null));
+    return this.#calling;
+  }
+
+  async #sendAll(): Promise<void> {
+    do {
+      this.#isAskedAgain = false;
+      try {
+        await this.#call();
+      } catch (error) {
+        this.#engine.log.debug("a heartbeat failed; the next one follows in a second", { error });
+        for (const worker of this.#workers) worker.fleetUnseen();
+        // What is ready is not known.
+        for (const claimer of this.#claimers) claimer(null);
+      }
+    } while (this.#isAskedAgain);
+  }
+
+  async #call(): Promise<void> {
+    const { platform, store, leadership, clocksTold } = this.#engine;
+    const puts = this.#takePuts();
+    const isWhole =
+      this.#mustReadAll || (this.#hasTotals && this.#sinceMs(this.#readAllUs) >= readAllEveryMs);
+    const ids = new Set(this.#ids());
+    const read: ReadDocsRequest = isWhole ? readAll : { kind: registryKind, ids: [...ids] };
+    const sentUs = platform.monotonicUs();
+    this.#mustReadAll = false;
+    const answer = await answersWithin(platform, store.heartbeat({ puts, read }), callMaxMs);
+    for (const told of clocksTold) told(answer.nextDueInMs);
+    for (const claimer of this.#claimers) claimer(answer.ready);
+    if (puts.length > 0) {
+      this.#writtenUs = sentUs;
+      leadership.renewed(sentUs, registrationMs.ttl);
+    }
+    const all = await this.#withRest(answer.read);
+    const byId = new Map(all.map((doc) => [doc.id, doc]));
+    this.#hear(byId);
+    await leadership.seen(byId, (id) => isWhole || ids.has(id));
+    if (isWhole) this.#showFleet(all, sentUs);
+  }
+
+  /** The registration, if it is to be written, and what goes with it. */
+  #takePuts(): readonly DocPut[] {
+    if (!this.#mustWrite && this.#sinceMs(this.#writtenUs) < registrationMs.renewAfter) return [];
+    const news = this.#news;
+    this.#news = [];
+    // Until the answer is there it counts as not written: a call that fails is repeated with it.
+    this.#mustWrite = false;
+    this.#writtenUs = Number.NEGATIVE_INFINITY;
+    return [registrationPut(this.#process, this.#registration()), ...news];
+  }
+
+  #registration(): Registration {
+    const { platform, leadership } = this.#engine;
+    const loopDelayMs = Math.round(this.#lateMs);
+    this.#lateMs = 0;
+    return {
+      host: platform.hostName,
+      processId: platform.processId,
+      duties: this.#engine.readDuties(),
+      memoryBytes: platform.memoryBytes(),
+      loopDelayMs,
+      isCandidate: leadership.isCandidate,
+      writtenAt: platform.now(),
+      ttlMs: registrationMs.ttl,
+      workers: Object.fromEntries([...this.#workers].map((worker) => [worker.owner, worker.registration()])),
+    };
+  }
+
+  *#ids(): Generator<string> {
+    yield* this.#engine.leadership.watched;
+    yield changeId("webhooks");
+    if (this.#workers.size === 0) return;
+    yield changeId("settings");
+    yield changeId("members");
+    for (const { owner } of this.#workers) {
+      yield desiredId(owner);
+      yield cancelsId(owner);
+    }
+  }
+
+  /** A large registry takes further reads. */
+  async #withRest({ docs, cursor }: ReadDocsAnswer): Promise<readonly Doc[]> {
+    if (cursor === null) return docs;
+    const all = [...docs];
+    const { store } = this.#engine;
+    for await (const doc of allDocs(store, { kind: registryKind, prefix: registryPrefix, behind: cursor }))
+      all.push(doc);
+    return all;
+  }
+
+  #hear(docs: ReadonlyMap<string, Doc>): void {
+    const hasGrown = (topic: ChangeTopic): boolean => this.#newer(docs.get(changeId(topic))) !== null;
+    if (hasGrown("webhooks")) for (const told of this.#engine.webhookChanges) told();
+    if (hasGrown("settings")) this.#readSettings();
+    if (hasGrown("members")) this.#mustReadAll = this.#isAskedAgain = true;
+    for (const worker of this.#workers) {
+      const doc = this.#newer(docs.get(desiredId(worker.owner)));
+      const desired = doc === null ? null : readDesired(doc);
+      if (desired !== null) worker.desired(desired);
+      if (this.#newer(docs.get(cancelsId(worker.owner))) !== null) worker.cancelsChanged();
+    }
+  }
+
+  /** The document, if it was written since it was read last. */
+  #newer(doc: Doc | undefined): Doc | null {
+    if (doc === undefined || this.#known.get(doc.id) === doc.version) return null;
+    this.#known.set(doc.id, doc.version);
+    return doc;
+  }
+
+  #showFleet(docs: readonly Doc[], sentUs: number): void {
+    this.#readAllUs = sentUs;
+    const workers = docs.flatMap((doc) => {
+      const process = readRegistration(doc);
+      return process === null ? [] : workersOf(process);
+    });
+    for (const worker of this.#workers) if (worker.hasTotals) worker.fleetSeen(workers);
+    const left = this.#others.see(workers);
+    if (left.length > 0) void this.#put(left);
+  }
+
+  #readSettings(): void {
+    void this.#engine.queuePolicies.refresh();
+    void this.#engine.retention.hear(this.#engine.log);
+  }
+
+  async #put(puts: readonly DocPut[]): Promise<void> {
+    const { platform, store, log } = this.#engine;
+    try {
+      await answersWithin(platform, store.putDocs(puts), callMaxMs);
+    } catch (error) {
+      log.debug("the registry could not be written", { error });
+    }
+  }
+
+  #sinceMs(us: number): number {
+    return (this.#engine.platform.monotonicUs() - us) / 1000;
+  }
+}
+
+/** All documents of the registry, as far as one read brings them. */
+const readAll: ReadDocsRequest = {
+  ...{ kind: registryKind, prefix: registryPrefix, after: null },
+  max: docsPageMax,
+};
+
+/** Raises the change number of the members and emits that the worker joined. */
+function joinedPut({ owner }: RegisteredWorker): DocPut {
+  const tells: PutEvent = { kind: "worker-joined", subject: owner, extra: null };
+  return { ...changePut("members"), tells };
+}

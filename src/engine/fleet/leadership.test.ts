@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { readMillraceOptions } from "../../client/millrace-options.ts";
+import type { Store } from "../../store/store.ts";
+import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";
+import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
+import type { VirtualPlatform } from "../../testing/virtual-platform.ts";
+import { Engine } from "../engine.ts";
+import { leaderId } from "./leadership.ts";
+
+let platform: VirtualPlatform;
+let store: Store;
+
+beforeEach(async () => {
+  platform = createVirtualPlatform();
+  store = await openSqliteStore({ path: ":memory:", platform });
+});
+afterEach(() => store.close());
+
+interface Process {
+  readonly engine: Engine;
+  /** Nothing that it asks of the store arrives any more. */
+  isCut: boolean;
+  /** The answers to its puts are lost. */
+  isUnanswered: boolean;
+  /** Writes of the leader lease. */
+  takes: number;
+  gained: number;
+}
+
+function startProcess(isCandidate = true): Process {
+  const process: Omit<Process, "engine"> = { isCut: false, isUnanswered: false, takes: 0, gained: 0 };
+  const away = (): Promise<never> => Promise.reject(new Error("away"));
+  const own: Store = {
+    ...store,
+    heartbeat: (request) => (process.isCut ? away() : store.heartbeat(request)),
+    async putDocs(puts) {
+      if (process.isCut) return away();
+      if (puts.some(({ id }) => id === leaderId)) process.takes += 1;
+      const answers = await store.putDocs(puts);
+      return process.isUnanswered ? away() : answers;
+    },
+  };
+  const { settings, log } = readMillraceOptions(platform, { log: false, metrics: false });
+  const engine = new Engine(own, platform, settings, log);
+  engine.leadership.isCandidate = isCandidate;
+  engine.leadership.whenGained(() => (process.gained += 1));
+  engine.heartbeat.start();
+  return Object.assign(process, { engine });
+}
+
+const advance = (ms: number): Promise<void> => platform.time.advance(ms * 1000);
+const leads = ({ engine }: Process): boolean => engine.leadership.isLeader;
+const stop = ({ engine }: Process): Promise<void> => runUntil(platform, engine.heartbeat.stop());
+
+/** The first of them leads. */
+async function startFleet(count: number): Promise<Process[]> {
+  const fleet: Process[] = [];
+  for (let number = 0; number < count; number++) {
+    fleet.push(startProcess());
+    await advance(10);
+  }
+  expect(fleet.map(leads)).toEqual(fleet.map((_, at) => at === 0));
+  return fleet;
+}
+
+test("a leader that is gone is replaced within five seconds, and its successor is told", async () => {
+  const [one, two] = (await startFleet(2)) as [Process, Process];
+  await advance(60_000);
+  expect([leads(one), leads(two)]).toEqual([true, false]);
+  one.isCut = true;
+  await advance(5000);
+  expect([leads(one), leads(two), two.gained]).toEqual([false, true, 1]);
+});
+
+test("renewal keeps the version that fences the leader's writes", async () => {
+  const [one] = (await startFleet(2)) as [Process];
+  const before = one.engine.leadership.check();
+  await advance(60_000);
+  expect(one.engine.leadership.check()).toEqual(before);
+  expect(one.takes).toBe(1);
+});
+
+test("a leader that was away does not lead any more once another does, and its check is that of the past", async () => {
+  const [one, two] = (await startFleet(2)) as [Process, Process];
+  const past = one.engine.leadership.check();
+  one.isCut = true;
+  await advance(5000);
+  one.isCut = false;
+  await advance(1100);
+  expect([leads(one), leads(two)]).toEqual([false, true]);
+  expect(one.engine.leadership.check()).toBeNull();
+  expect(two.engine.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
+  two.isCut = true;
+  await advance(5000);
+  expect(leads(one)).toBe(true);
+});
+
+test("a leader that was away while it was the only process takes its lease again before it goes on", async () => {
+  const [one] = (await startFleet(1)) as [Process];
+  const past = one.engine.leadership.check();
+  one.isCut = true;
+  await advance(20_000);
+  expect(leads(one)).toBe(false);
+  one.isCut = false;
+  await advance(1100);
+  expect(leads(one)).toBe(true);
+  expect(one.engine.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
+});
+
+test("a lease whose taking was answered to nobody is known with the next heartbeat", async () => {
+  const one = startProcess();
+  one.isUnanswered = true;
+  await advance(10);
+  expect([one.takes, leads(one)]).toEqual([1, false]);
+  one.isUnanswered = false;
+  await advance(1100);
+  expect([one.takes, leads(one)]).toEqual([1, true]);
+});
+
+test("a leader that stops is replaced with the next heartbeat of another; until then others write nothing", async () => {
+  const [one, two, three] = (await startFleet(3)) as [Process, Process, Process];
+  await advance(120_000);
+  expect([two.takes, three.takes]).toEqual([0, 0]);
+  await stop(one);
+  await advance(1100);
+  expect([leads(two), leads(three)].filter(Boolean)).toHaveLength(1);
+  expect(two.takes + three.takes).toBe(1);
+});
+
+test("of many candidates one leads", async () => {
+  const fleet = await startFleet(9);
+  (fleet[0] as Process).isCut = true;
+  await advance(10_000);
+  expect(fleet.filter(leads)).toHaveLength(1);
+});
+
+test("a process with a duty switched off never leads", async () => {
+  const [one] = (await startFleet(1)) as [Process];
+  const two = startProcess(false);
+  await advance(10_000);
+  await stop(one);
+  await advance(60_000);
+  expect([leads(two), two.takes]).toEqual([false, 0]);
+});

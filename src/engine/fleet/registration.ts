@@ -1,0 +1,175 @@
+/**
+ * The registry: what each process of a store lets the others know of itself. A process with workers or duties has one
+ * registration, which names its workers too. It is a document that expires unless the process renews it with its
+ * heartbeat (heartbeat.ts), so that a process that was killed disappears by itself.
+ *
+ *   {webhooks}/process/PROCESS   the registration of a process
+ *   {webhooks}/leader            the process that does the duties that run once per store (leadership.ts)
+ *   {webhooks}/change/WHAT       change numbers (change-numbers.ts)
+ *   {webhooks}/desired/WORKER    the desired state of a worker
+ *   {webhooks}/cancels/WORKER    the change number of the cancels of a worker's jobs
+ *   {webhooks}/left/WORKER       the event that this worker left was emitted
+ *
+ * All are documents of one kind, so that one read brings them. The braces place them in one partition: that of the
+ * webhooks, because deliveries are written under a check of the leader.
+ */
+import { missingCapabilities } from "../../model/capability.ts";
+import { MillraceError } from "../../model/error.ts";
+import { webhooksId } from "../../model/webhook.ts";
+import type { Doc, DocPut, Tally } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { allDocs } from "../all-docs.ts";
+import type { DutyTally } from "../duties/duty-tally.ts";
+
+export const registryKind = "registry";
+export const registryPrefix = `${webhooksId}/`;
+
+export type WorkerMode = "working" | "quiet" | "stopping";
+
+export interface CurrentJob {
+  readonly id: string;
+  readonly queue: string;
+  readonly name: string;
+  readonly attempt: number;
+  /** How long its handler had run when the registration was written. */
+  readonly runningMs: number;
+}
+
+export interface WorkerRegistration {
+  readonly label: string;
+  readonly mode: WorkerMode;
+  readonly queues: readonly string[];
+  readonly names: readonly string[];
+  readonly capabilities: readonly string[];
+  /** Slots by queue, as they are now. */
+  readonly slots: Readonly<Record<string, number>>;
+  /** The total of each queue for which the worker's code or an operator sets one. */
+  readonly totals: Readonly<Record<string, number>>;
+  /** The weights of its queues against each other when its bound is too small for its shares; 1 when left out. */
+  readonly weights: Readonly<Record<string, number>>;
+  /** How many slots totals may give it. */
+  readonly slotsMax: number;
+  /** Jobs whose handlers run. */
+  readonly running: number;
+  /** The first of them. */
+  readonly jobs: readonly CurrentJob[];
+  /** Abandoned attempts whose handler still runs. Each occupies a slot; a batch occupies one. */
+  readonly abandoned: number;
+  /** Its own wall clock at its start, epoch milliseconds. */
+  readonly startedAt: number;
+}
+
+export interface ProcessFacts {
+  readonly host: string;
+  readonly processId: number;
+  readonly memoryBytes: number;
+  /** The longest delay of the event loop since the last registration. */
+  readonly loopDelayMs: number;
+  /** What the duties of the process have done, by their names. */
+  readonly duties: Readonly<Record<string, DutyTally>>;
+  /** It may become the leader: all duties that run once per store are switched on. */
+  readonly isCandidate: boolean;
+  /** Its own wall clock when it wrote this, epoch milliseconds. */
+  readonly writtenAt: number;
+  /** How long the registration is valid. */
+  readonly ttlMs: number;
+}
+
+export interface Registration extends ProcessFacts {
+  /** By the ids of the workers. */
+  readonly workers: Readonly<Record<string, WorkerRegistration>>;
+}
+
+interface Live {
+  /** When the registration expires unless it is renewed, by the store's clock. */
+  readonly expiresAt: number;
+  /** How far its clock was ahead of the store's; the time that the write took counts as behind. */
+  readonly clockAheadMs: number;
+}
+
+export type LiveProcess = Registration & Live;
+
+export interface LiveWorker extends WorkerRegistration, ProcessFacts, Live {
+  /** As lists and attempt records name it. */
+  readonly worker: string;
+}
+
+/** Of these workers those that would run a job of this kind. */
+export function servingWorkers<Worker extends Pick<WorkerRegistration, "queues" | "names" | "capabilities">>(
+  workers: readonly Worker[],
+  { queue, name, caps = [] }: Pick<Tally, "queue" | "name" | "caps">,
+): readonly Worker[] {
+  return workers.filter(
+    ({ queues, names, capabilities }) =>
+      queues.includes(queue) && names.includes(name) && missingCapabilities(caps, capabilities).length === 0,
+  );
+}
+
+const processPrefix = `${registryPrefix}process/`;
+
+export function processDocId(process: string): string {
+  return `${processPrefix}${process}`;
+}
+
+/** @param registration null for a process that has stopped. */
+export function registrationPut(process: string, registration: Registration | null): DocPut {
+  const put = { kind: registryKind, id: processDocId(process), guard: "any" } as const;
+  if (registration === null) return { ...put, body: null };
+  return { ...put, body: JSON.stringify(registration), expiresInMs: registration.ttlMs };
+}
+
+/** Longer than any process may take to notice that a registration is gone. */
+const leftTtlMs = 600_000;
+
+/**
+ * Emits once that a worker left: a second put that asks for its absence is refused. @param isOwn the worker itself says
+ * so.
+ */
+export function leftPut(worker: string, isOwn: boolean): DocPut {
+  const tells = { kind: "worker-left", subject: worker, extra: null } as const;
+  const id = `${registryPrefix}left/${worker}`;
+  return { kind: registryKind, id, body: "", guard: isOwn ? "any" : "absent", expiresInMs: leftTtlMs, tells };
+}
+
+/** The process that a document of the registry describes; null for one that is no registration or is unreadable. */
+export function readRegistration({ id, body, expiresAt }: Doc): LiveProcess | null {
+  if (!id.startsWith(processPrefix)) return null;
+  try {
+    const registration = JSON.parse(body) as Registration;
+    const { writtenAt, ttlMs, workers } = registration;
+    if (typeof workers !== "object") return null;
+    const until = expiresAt ?? writtenAt + ttlMs;
+    return { ...registration, expiresAt: until, clockAheadMs: writtenAt - (until - ttlMs) };
+  } catch {
+    return null;
+  }
+}
+
+export function workersOf({ workers, ...process }: LiveProcess): readonly LiveWorker[] {
+  return Object.entries(workers).map(([worker, own]) => ({ ...process, ...own, worker }));
+}
+
+/**
+ * @param passesOver leaves out registrations that are unreadable or in partitions that fail, instead of failing.
+ */
+export async function readProcesses(
+  store: Pick<Store, "readDocs">,
+  passesOver = false,
+): Promise<readonly LiveProcess[]> {
+  const processes: LiveProcess[] = [];
+  for await (const doc of allDocs(store, { kind: registryKind, prefix: processPrefix, passesOver })) {
+    const process = readRegistration(doc);
+    if (process !== null) processes.push(process);
+    else if (!passesOver)
+      throw new MillraceError("store-corrupt", `The registration of a process cannot be read: ${doc.id}.`);
+  }
+  return processes;
+}
+
+/** As `readProcesses`: the workers of all processes. */
+export async function readWorkers(
+  store: Pick<Store, "readDocs">,
+  passesOver = false,
+): Promise<readonly LiveWorker[]> {
+  return (await readProcesses(store, passesOver)).flatMap(workersOf);
+}
