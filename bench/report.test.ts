@@ -149,3 +149,12 @@ describe("figures", () => {
     expect(percentile([4, 1, 3, 2], 0.5)).toBe(2);
   });
 });
+
+it("the table of a bucket says what the puts of a million jobs cost", () => {
+  const bucket: Result = { ...drained, store: "bucket", puts: 0.0034, putBytes: 167 };
+  const [heading = "", row = ""] = resultTable([bucket]).split("\n");
+  expect(heading).toMatch(/puts +put bytes +\$\/million$/);
+  expect(row).toMatch(/0\.00340 +167 +0\.017$/);
+  const idle = resultTable([{ ...bucket, work: "idle", jobs: 0 }]).split("\n")[1];
+  expect(idle).toMatch(/ -$/);
+});

@@ -1,4 +1,5 @@
 /** What the bench prints: JSON lines for programs, an aligned table with ratios for people. */
+import { defaultPrices } from "../src/stores/bucket/prices.ts";
 import { modeNotes } from "./figures.ts";
 import type { Result, Work } from "./figures.ts";
 import { isDrain } from "./job-kind.ts";
@@ -42,7 +43,7 @@ const firstNumberColumn = 6;
 export function resultTable(results: readonly Result[]): string {
   const isBucket = results.some(({ store }) => store === "bucket");
   return aligned([
-    isBucket ? [...heading, "puts", "put bytes"] : heading,
+    isBucket ? [...heading, "puts", "put bytes", "$/million"] : heading,
     ...results.map((result) => rowOf(result, results)),
   ]);
 }
@@ -67,7 +68,11 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
     ratioToPlain(result, all),
     // Only a bucket has these.
     ...(result.store === "bucket"
-      ? [result.puts?.toPrecision(3) ?? "-", result.putBytes?.toFixed(0) ?? "-"]
+      ? [
+          result.puts?.toPrecision(3) ?? "-",
+          result.putBytes?.toFixed(0) ?? "-",
+          result.puts === undefined || isIdle ? "-" : (result.puts * 1e6 * defaultPrices.put).toPrecision(2),
+        ]
       : []),
   ];
 }

@@ -13,6 +13,7 @@ const lines: Readonly<Record<StoreName, readonly string[]>> = {
     "millrace: everything at its default: each acknowledgement has landed in the bucket; feed, fences, history and duties on.",
     "millrace-sqlite: the same on a SQLite file, strict durability.",
     "puts and put bytes: per job. For idle: puts and their bytes in a minute. take-over: both writers in one process.",
+    "$/million: what the puts of a million jobs cost at the default of bucket.prices, S3 Standard in US East.",
     "ratio: to the SQLite file.",
   ],
   redis: [

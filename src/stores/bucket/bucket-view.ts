@@ -110,9 +110,7 @@ function viewOf(
     const done = commitCalls(session, reads, machineNow);
     let read = 0;
     const outcomes = calls.map(({ operation }): CallOutcome =>
-      isRead(operation)
-        ? (done.outcomes[read++] as CallOutcome)
-        : { kind: "error", error: readOnly(operation) },
+      isRead(operation) ? (done.outcomes[read++] as CallOutcome) : { kind: "error", error: readOnly() },
     );
     return { ...done, outcomes };
   };
@@ -187,7 +185,7 @@ function viewOf(
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction() {
-      throw readOnly("inTransaction");
+      throw readOnly();
     },
     async close() {
       watch.close();
@@ -223,8 +221,9 @@ function openCopy(replica: Replica): Session {
   return openSession(database, { path, epoch, opener: null, identity: null });
 }
 
-function readOnly(operation: string): MillraceError {
-  const sentence = `A view of a bucket can only be read, so ${operation} was refused. Make the change through the process that writes to the bucket, or take it over: whenHeld: "take" (on the command line --take).`;
+function readOnly(): MillraceError {
+  const sentence =
+    'A view of a bucket can only be read, so nothing was changed. Make the change through the process that writes to the bucket, or take it over: whenHeld: "take" (on the command line --take).';
   return new MillraceError("store-read-only", sentence);
 }
 
