@@ -236,6 +236,10 @@ export interface StoreRequests {
   readonly amplification: number | null;
   /** Of the requests, in the currency of the store's prices. */
   readonly cost: number;
+  /** Attempts that this process has settled meanwhile. */
+  readonly settled: number;
+  /** The cost by a million settled attempts; null before the first one. */
+  readonly costPerMillion: number | null;
 }
 
 export interface StoreView {

@@ -180,7 +180,7 @@ async function openWriter(
         durability: "strict",
         acknowledged: "An acknowledged call has landed in the bucket.",
         warnings: checkpoints.warnings(),
-        requests: requestsOf(counted.counts, prices),
+        requests: requestsOf(counted.counts, prices, log().settled),
       };
     },
     inTransaction() {

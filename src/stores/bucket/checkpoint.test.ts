@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { aBucketWorld, longMs, namesOf } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { until } from "../../../test/support/until.ts";
-import { aChange, aJob, finish } from "../../../test/support/builders.ts";
+import { aChange, aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
 import { rowsOf } from "../../../test/support/compared-bucket.ts";
 import { settleLap } from "../../testing/virtual-time.ts";
 import { openBucketStore } from "./bucket-store.ts";
@@ -170,6 +170,12 @@ test("describe tells the requests, their bytes, what checkpoints add and what it
   expect(requests?.amplification).toBeGreaterThan(1);
   const { put = 0, get = 0, list = 0 } = requests ?? {};
   expect(requests?.cost).toBeCloseTo(put * 5e-6 + get * 4e-7 + list * 5e-6, 12);
+  expect(requests).toMatchObject({ settled: 0, costPerMillion: null });
+  const { jobs } = await store.claim(aClaim({ max: 1 }));
+  await store.settleIfLeased(jobs.map((leased) => aSettle(leased, finish())));
+  const after = (await store.describe()).requests;
+  expect(after?.settled).toBe(1);
+  expect(after?.costPerMillion).toBeCloseTo((after?.cost ?? 0) * 1e6, 6);
   await store.close();
 });
 

@@ -10,8 +10,8 @@ import { MillraceError } from "../../model/error.ts";
 import type { ErrorOutcome } from "../../model/error.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import type { ClaimAnswer, ExtendAnswer, ExtendRequest } from "../../store/operations.ts";
-import type { Call, CommitOutcome } from "../sqlite/commit.ts";
+import type { ClaimAnswer, ExtendAnswer, ExtendRequest, SettleAnswer } from "../../store/operations.ts";
+import type { Call, CallOutcome, CommitOutcome } from "../sqlite/commit.ts";
 import type { Landing } from "../sqlite/executor.ts";
 import { isPassed, logName } from "./layout.ts";
 import { objectsError } from "./bucket-errors.ts";
@@ -80,6 +80,8 @@ export class LogWriter implements Landing {
   n: number;
   digest: string;
   pageCount = 0;
+  /** Attempts whose end was applied. */
+  settled = 0;
   readonly #options: LogWriterOptions;
   /** How many commits were taken in, and how many of them have landed. */
   #taken = 0;
@@ -152,6 +154,8 @@ export class LogWriter implements Landing {
       if (freed.hasLanes) this.#freedLanes = this.#taken;
       this.#putWithin(told.length > 0 ? lazyMs : keepAliveMs);
     }
+    for (const [call, { operation }] of calls.entries())
+      if (operation === "settleIfLeased") this.settled += appliedOf(outcomes[call]);
     this.#options.witness?.onTaken(calls, commit, this.#taken);
     return (call) => {
       const { operation } = calls[call] as Call;
@@ -372,4 +376,9 @@ function stopped(error: unknown): MillraceError {
 function unknownOutcome(cause: MillraceError): MillraceError {
   const sentence = `The call may or may not have happened (${cause.message}) Repeat it with the same ids.`;
   return new MillraceError("outcome-unknown", sentence, { cause, outcome: "unknown" });
+}
+
+function appliedOf(outcome: CallOutcome | undefined): number {
+  if (outcome?.kind !== "answer") return 0;
+  return (outcome.answer as readonly SettleAnswer[]).filter(({ kind }) => kind === "ok").length;
 }

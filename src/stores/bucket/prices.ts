@@ -37,11 +37,12 @@ export function costOf(counts: RequestCounts, prices: BucketPrices): number {
 }
 
 /** As a store describes it. */
-export function requestsOf(counts: RequestCounts, prices: BucketPrices): StoreRequests {
+export function requestsOf(counts: RequestCounts, prices: BucketPrices, settled = 0): StoreRequests {
+  const cost = costOf(counts, prices);
   const { put, get, list, remove, bytesPut, bytesGot, logPut, logBytesPut } = counts;
   return {
     ...{ put, get, list, remove, bytesPut, bytesGot, logPut, logBytesPut },
     amplification: logBytesPut === 0 ? null : bytesPut / logBytesPut,
-    cost: costOf(counts, prices),
+    ...{ cost, settled, costPerMillion: settled === 0 ? null : (cost / settled) * 1e6 },
   };
 }

@@ -7,7 +7,10 @@ import { logPrefix } from "../layout.ts";
 import type { NamePage, Objects } from "./objects.ts";
 
 /** Every verb counts when it is called, also if it fails: providers bill most refused requests. */
-export interface RequestCounts extends Omit<StoreRequests, "amplification" | "cost"> {
+export interface RequestCounts extends Omit<
+  StoreRequests,
+  "amplification" | "cost" | "settled" | "costPerMillion"
+> {
   /** Of the gets: records of the log. */
   readonly logGot: number;
   readonly logBytesGot: number;
