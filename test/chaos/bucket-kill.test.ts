@@ -52,6 +52,14 @@ test("a writer is killed -9 again and again, and the next one goes on: nothing i
   expect(evidence.snapshot.jobs.every(({ state }) => state === "completed")).toBe(true);
 });
 
+/** Answers that promise nothing, so they do not wait until their commit has landed. */
+const unpromising: ReadonlySet<Operation["kind"]> = new Set([
+  "claim",
+  "extendIfLeased",
+  "promoteDue",
+  "prune",
+]);
+
 const enqueued = (each: ChaosProcess): number =>
   each.operations.filter(({ kind, seen }) => kind === "enqueue" && seen === "ok").length;
 
@@ -77,10 +85,10 @@ test("newcomers take the bucket from a frozen writer: one of them has it, and th
   await old.exited;
   expect(old.stopped?.notStopped).toBe(0);
   const isAcknowledged = ({ kind, seen, answeredUs }: Operation): boolean =>
-    seen === "ok" && kind !== "claim" && kind !== "extendIfLeased" && (answeredUs ?? 0) > takenUs;
+    seen === "ok" && !unpromising.has(kind) && (answeredUs ?? 0) > takenUs;
   expect(old.operations.filter(isAcknowledged)).toEqual([]);
+  // Another one may have done so before it was taken over itself: that depends on how fast processes start.
   await until("one of them has enqueued all", () => newcomers.some((each) => enqueued(each) === 61));
-  expect(newcomers.filter((each) => enqueued(each) === 61)).toHaveLength(1);
   // The winner has the job of the old one by now, and would wait for its end.
   for (const each of newcomers) each.send("SIGKILL");
   const evidence = await run.finish();
