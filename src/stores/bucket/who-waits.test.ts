@@ -164,7 +164,9 @@ test("no claim hands out a job that was made, freed or became first by what has 
     const pending: Promise<unknown>[] = [];
     const begin = (call: Promise<unknown>): void => void pending.push(call);
     begin(store.putGates([aGate("limit:x", { cap: 1 })]));
-    const first = kinds.flatMap((kind, at) => [0, 1, 2, 3].map((of) => aJob({ id: `first-${at}-${of}`, ...kind })));
+    const first = kinds.flatMap((kind, at) =>
+      [0, 1, 2, 3].map((of) => aJob({ id: `first-${at}-${of}`, ...kind })),
+    );
     begin(store.submit([{ jobs: first }]));
     await Promise.all(pending);
     ids.push(...first.map(({ id }) => id));
