@@ -73,10 +73,7 @@ export interface ClaimRequest {
   readonly inputBytesMax?: number;
 }
 
-/**
- * Routes that share slots (one queue), with the number of jobs wanted from them together. All have lanes of one order,
- * or none has lanes: jobs with lanes and jobs without, or of two orders, are asked for by an offer each.
- */
+/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted together. */
 export interface ClaimOffer {
   readonly routes: readonly number[];
   readonly max: number;

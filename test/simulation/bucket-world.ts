@@ -420,9 +420,7 @@ export class BucketWorld {
         this.violations.push(
           `${name} was answered by ${writer.process.name} before its commit ${call.position} had landed (${writer.landed})`,
         );
-      // One that was replaced and does not know yet reads its own copy.
-      if (name !== "describe" && isRead(name) && writer.number < this.takeOvers)
-        throw new MillraceError("store-unavailable", `${writer.process.name} was replaced.`);
+      if (name !== "describe" && isRead(name)) await this.#untilTrue(call);
       if (name === "claim") this.#lookAtClaim(call, own, answer as ClaimAnswer);
       return answer;
     } catch (error) {
@@ -442,6 +440,19 @@ export class BucketWorld {
       if (error.code === "store-fenced") this.fencedWriters += 1;
       this.#gone(writer);
       throw new MillraceError("store-unavailable", `${writer.process.name} has ended.`, { cause: error });
+    }
+  }
+
+  /**
+   * Whoever is in the process of a writer goes down with it. A node lives on, and what it was shown and never landed,
+   * or was no longer so, must not become the guard of a call at the next writer: versions are given again there.
+   */
+  async #untilTrue({ writer, position }: Committed): Promise<void> {
+    for (;;) {
+      if (writer.state === "gone" || writer.number < this.takeOvers)
+        throw new MillraceError("store-unavailable", `${writer.process.name} was replaced.`);
+      if (position === null || position <= writer.landed) return;
+      await new Promise<void>((resolve) => void this.#options.time.after(5000, resolve));
     }
   }
 

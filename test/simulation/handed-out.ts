@@ -64,26 +64,30 @@ export async function handedOutEarly(
         ...(records[at]?.laneGates ?? []).map(readKeyUse),
       ];
     };
-    const asked = new Map<string, number>();
-    for (const at of taken.keys())
-      if (records[at]?.state === "ready")
-        for (const { key, weight } of usesOf(at)) asked.set(key, (asked.get(key) ?? 0) + weight);
-    const { gates } = ask<ReadGatesAnswer>("readGates", { keys: [...asked.keys()] });
+    const keys = new Set([...taken.keys()].flatMap((at) => usesOf(at).map(({ key }) => key)));
+    const { gates } = ask<ReadGatesAnswer>("readGates", { keys: [...keys] });
     const heldAt = (key: string): number =>
       isKeyedGate(key) ? permitsOf(database, key) : (gates.find((gate) => gate.key === key)?.held ?? 0);
     const found: string[] = [];
-    for (let at = before.length; at < taken.length; at++) {
-      const { id } = taken[at] as Taken;
+    // In the order in which they were taken: jobs of one group may have caps that differ.
+    const asked = new Map<string, number>();
+    for (const [at, { id }] of taken.entries()) {
+      const isOwn = at >= before.length;
       const state = records[at]?.state ?? "not there";
-      if (state !== "ready") found.push(`${id} is ${state}`);
-      if (state !== "ready") continue;
-      for (const { key, cap: own } of usesOf(at)) {
+      if (state !== "ready") {
+        if (isOwn) found.push(`${id} is ${state}`);
+        continue;
+      }
+      for (const { key, cap: own, weight } of usesOf(at)) {
+        asked.set(key, (asked.get(key) ?? 0) + weight);
         const gate = gates.find((each) => each.key === key);
         const cap = own ?? gate?.cap ?? null;
+        if (!isOwn) continue;
         if (cap !== null && heldAt(key) + (asked.get(key) ?? 0) > cap)
           found.push(`${id} finds no room at ${key}`);
         if ((gate?.closedUntil ?? 0) > answer.now) found.push(`${id} meets ${key} closed`);
       }
+      if (!isOwn) continue;
       for (const first of aheadOf(database, id))
         if (!ids.includes(first)) found.push(`${id} waits for ${first} in its lane`);
     }

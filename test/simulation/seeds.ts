@@ -61,4 +61,12 @@ export const pastBucketSeeds: typeof pastSeeds = [
     1311,
     "a writer that was paused, replaced and woken answered a read from its copy before it had tried to put: nobody is promised more, and the world now takes such an answer for none",
   ],
+  [
+    692,
+    "a node read a due document that never landed, and deleted by its version another one at the next writer: who is not in the writer's process must wait for the landing of every read",
+  ],
+  [
+    1936,
+    "two jobs of a group with caps that differ were taken by one claim, and the one of the smaller cap, taken first, was found to have no room",
+  ],
 ];

@@ -4,7 +4,7 @@
  * An answer that promises something waits for its own commit. A read for people waits for what was not landed when it
  * read: what somebody was told cannot vanish. A claim waits if a job that it hands out may have become claimable by a
  * commit that has not landed: its handler would otherwise run a job that may never have existed. What other claims took
- * does not count as such: of two claims that have not landed the later one is lost with the earlier one. Everything else
+ * makes no difference: of two claims that have not landed the later one is lost with the earlier one. Everything else
  * is safe by the order of the log.
  */
 import type { Call } from "../sqlite/commit.ts";
