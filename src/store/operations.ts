@@ -91,7 +91,7 @@ export interface ClaimDocsAnswer {
   readonly read: ReadDocsAnswer | null;
 }
 
-/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted together. */
+/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted of them. */
 export interface ClaimOffer {
   readonly routes: readonly number[];
   readonly max: number;
