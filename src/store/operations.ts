@@ -73,7 +73,7 @@ export interface ClaimRequest {
   readonly inputBytesMax?: number;
 }
 
-/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted together. */
+/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted of them. */
 export interface ClaimOffer {
   readonly routes: readonly number[];
   readonly max: number;

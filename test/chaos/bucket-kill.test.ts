@@ -53,12 +53,7 @@ test("a writer is killed -9 again and again, and the next one goes on: nothing i
 });
 
 /** Answers that promise nothing, so they do not wait until their commit has landed. */
-const unpromising: ReadonlySet<Operation["kind"]> = new Set([
-  "claim",
-  "extendIfLeased",
-  "promoteDue",
-  "prune",
-]);
+const unpromising: ReadonlySet<Operation["kind"]> = new Set(["claim", "extendIfLeased"]);
 
 const enqueued = (each: ChaosProcess): number =>
   each.operations.filter(({ kind, seen }) => kind === "enqueue" && seen === "ok").length;

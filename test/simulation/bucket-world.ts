@@ -452,7 +452,7 @@ export class BucketWorld {
       if (writer.state === "gone" || writer.number < this.takeOvers)
         throw new MillraceError("store-unavailable", `${writer.process.name} was replaced.`);
       if (position === null || position <= writer.landed) return;
-      await new Promise<void>((resolve) => void this.#options.time.after(5000, resolve));
+      await new Promise<void>((resolve) => void this.#options.time.after(50_000, resolve));
     }
   }
 

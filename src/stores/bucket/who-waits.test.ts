@@ -107,7 +107,7 @@ async function openHeld() {
       await store.close();
     },
     /** A claim, and whether it was answered before it had landed. Sentences say what it handed out too early. */
-    async claim(offers: readonly { routes: readonly number[]; max: number }[], found: string[]) {
+    claim: async (offers: readonly { routes: readonly number[]; max: number }[], found: string[]) => {
       const request = aClaim({ offers, leaseMs: 3_600_000 });
       const answer = await store.claim(request);
       const position = positions.get(request) ?? 0;
