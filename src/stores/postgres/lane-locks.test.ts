@@ -5,7 +5,17 @@
  */
 import pg from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { aClaim, aGate, aJob, aRoute, aSettle, finish, handBack } from "../../../test/support/builders.ts";
+import {
+  aClaim,
+  aGate,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  handBack,
+  schedule,
+} from "../../../test/support/builders.ts";
+import { until } from "../../../test/support/until.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { findAll, readWholeFeed } from "../../../test/support/walk.ts";
 import { limitGateKey } from "../../model/gate.ts";
@@ -171,4 +181,28 @@ test("a claim goes on while another one holds a queue that it does not ask for, 
   await client.query("COMMIT");
   await client.end();
   expect((await other.claim(claimOf([routeOf("mail")], 5))).jobs).toHaveLength(1);
+});
+
+test("a job that comes back to its group while a claim looks is not overtaken by the next one", async () => {
+  const use = writeKeyUse({ key: keyedGate(groupGateKey("mail"), "k"), weight: 1, cap: 1 });
+  const fields = { queue: "mail", laneKey: "mail k", laneGates: [use] };
+  await one.submit([{ jobs: [aJob({ id: "first", ...fields }), aJob({ id: "second", ...fields })] }]);
+  const ask = async (store: Store) => (await store.claim(claimOf([routeOf("mail")], 1))).jobs;
+  const [first] = await ask(one);
+  await one.settleIfLeased([aSettle(first!, schedule(30_000, { keepsLane: true }))]);
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  const schema = `locks_${schemas}`;
+  // The claim has read the jobs of the lane when it comes to the permits, and waits there.
+  await client.query(`BEGIN; LOCK TABLE ${schema}.permit IN ACCESS EXCLUSIVE MODE`);
+  const during = ask(other);
+  const waiting = `SELECT 1 FROM pg_locks WHERE relation = '${schema}.permit'::regclass AND NOT granted`;
+  await until("the claim waits", async () => (await client.query(waiting)).rowCount === 1);
+  const later = "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 + 60000";
+  const { rows } = await client.query(`SELECT jobs FROM ${schema}.promote_v1(${later}, NULL, 10)`);
+  expect(rows).toEqual([{ jobs: "1" }]);
+  await client.query("COMMIT");
+  await client.end();
+  expect(await during).toEqual([]);
+  expect(await ask(other)).toMatchObject([{ id: "first" }]);
 });

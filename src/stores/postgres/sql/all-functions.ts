@@ -11,6 +11,7 @@ import { docsSql } from "./docs.ts";
 import { dueSql } from "./due.ts";
 import { extendSql } from "./extend.ts";
 import { feedSql } from "./feed.ts";
+import { lookAtJobsSql } from "./lane-looks.ts";
 import { lanesSql } from "./lanes.ts";
 import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
@@ -45,6 +46,7 @@ const operations = [
   submitOneSql,
   claimGatesSql,
   lanesSql,
+  lookAtJobsSql,
   claimLanesSql,
   claimSql,
   settleSql,

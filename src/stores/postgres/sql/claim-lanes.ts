@@ -13,8 +13,8 @@
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { itemEnd, nullItem } from "../text.ts";
-import { admit, choosePlaces, gatesOfJobs } from "./lane-admission.ts";
-import { jobsOfLanes, lanesOfRoutes } from "./lane-looks.ts";
+import { admit, choosePlaces } from "./lane-admission.ts";
+import { declareLooked, lanesOfRoutes, lookAtJobs } from "./lane-looks.ts";
 import { hold, writeLanes } from "./lane-writes.ts";
 import { timeNow } from "./call.ts";
 import { byIndex } from "./lanes.ts";
@@ -81,12 +81,10 @@ CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes 
   OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
-  v_bound int8[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_deepest int4; v_within int4; v_timed bool; v_any_shut bool; v_unknown bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
+  v_bound int8[]; v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
   l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
-  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; v_all_go bool; v_all_pass bool;
-  g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
-  g_passed int8[]; g_weight int8[]; u_at int4[]; u_gate int4[]; u_weight int8[]; u_cap int8[];
+  g_passed int8[]; g_weight int8[]; ${declareLooked}
 BEGIN
   shut := p_shut;
   left_woken := p_woken;
@@ -99,10 +97,8 @@ BEGIN
     v_count := coalesce(array_length(l_key, 1), 0);
     v_bound := CASE WHEN v_count >= v_lanes THEN ARRAY[l_pos[v_lanes], l_seq[v_lanes] + 1] END;
     IF v_count > 0 THEN
-      v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, v_deep);${jobsOfLanes}
-      lowest := coalesce(lowest, least(l_pos[1], c_pos[1]));
-      IF p_gates IS NOT NULL OR array_length(array_remove(c_gates, NULL), 1) > 0 THEN${gatesOfJobs}
-      END IF;${admit}${choosePlaces}
+      v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, v_deep);${lookAtJobs}
+      lowest := coalesce(lowest, least(l_pos[1], c_pos[1]));${admit}${choosePlaces}
       again := v_taken < p_max AND v_got < p_bytes AND v_end IS NOT NULL;
       IF again THEN
         next_deep := CASE WHEN v_end = 0 OR v_over[v_end] THEN v_deep ELSE 2 * v_deep END;

@@ -1,9 +1,10 @@
 /**
  * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken,
- * and the first jobs of each.
+ * the first jobs of each, and their gates.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { wholeInput } from "../columns.ts";
+import { gatesOfJobs } from "./lane-admission.ts";
 
 const { ready } = stateCodes;
 
@@ -30,7 +31,7 @@ export const lanesOfRoutes = `
  * stand before the end of the last lane that was seen, where there may be more lanes. v_end: the lane whose depth has
  * ended the look, 0 where the number of lanes did, null where all was seen.
  */
-export const jobsOfLanes = `
+const jobsOfLanes = `
       WITH tops AS MATERIALIZED (SELECT queue, top FROM @lane_turn WHERE queue = ANY (l_queue)),
       found AS (
         SELECT l.lane, greatest(l.turn, t.top, 0) AS top, l.turn, j.*, j.route = ANY (p_routes) AND (j.timer_at IS NULL OR j.timer_at > p_now) AS is_offered
@@ -48,3 +49,33 @@ export const jobsOfLanes = `
         FROM (SELECT * FROM placed ORDER BY pos, seq) c;
       v_end := CASE WHEN v_within <= coalesce(v_deepest, v_within) THEN 0 ELSE c_lane[v_deepest] END;
       v_certain := least(v_certain, v_deepest, v_within);`;
+
+/** What look_at_jobs_v1 answers, under the names of its caller: jobs in their order, gates, and the uses of gates. */
+const looked = [
+  "c_place tid[], c_seq int8[], c_rank int8[], c_lane int4[], c_route int8[], c_gates text[], c_bytes int8[]",
+  "c_pos int8[], c_after int8[], c_more bool[], c_go bool[], v_all_go bool, v_bytes int8, v_certain int4, v_end int4",
+  "g_key text[], g_keyed bool[], g_held int8[], g_cap int8[], g_time float8[], g_step float8[], g_burst float8[]",
+  "g_tat float8[], g_closed int8[], g_shut bool[], u_at int4[], u_gate int4[], u_weight int8[], u_cap int8[]",
+  "v_timed bool, v_unknown bool, v_all_pass bool",
+].flatMap((line) => line.split(", "));
+const names = looked.map((each) => each.split(" ")[0]);
+
+export const declareLooked = looked.map((each) => `${each};`).join(" ");
+
+export const lookAtJobs = `
+      SELECT ${names.map((name) => `o.${name}`).join(", ")} INTO ${names.join(", ")}
+        FROM @look_at_jobs_v1(p_now, p_routes, p_scopes, p_gates, p_shut, l_key, l_turn, l_queue, v_bound, v_deep) o;`;
+
+export const lookAtJobsSql = `
+-- The first jobs of these lanes and what their gates let pass, both as they are at one instant, which is why this is
+-- STABLE: then its statements share the snapshot of the caller's. A job that came back to its lane between two
+-- snapshots would be missing in the first and hold nothing in the second, and the next one would go before it.
+CREATE FUNCTION @look_at_jobs_v1(p_now int8, p_routes int8[], p_scopes text[], p_gates text[], p_shut text[], l_key text[], l_turn int8[], l_queue text[], v_bound int8[], v_deep int4,
+  ${looked.map((each) => `OUT ${each}`).join(", ")}) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE v_deepest int4; v_within int4;
+BEGIN${jobsOfLanes}
+  IF p_gates IS NOT NULL OR array_length(array_remove(c_gates, NULL), 1) > 0 THEN${gatesOfJobs}
+  END IF;
+END $$;
+`;
