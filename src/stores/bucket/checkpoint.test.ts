@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { aBucketWorld, longMs, namesOf } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { until } from "../../../test/support/until.ts";
-import { aChange, aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
 import { rowsOf } from "../../../test/support/compared-bucket.ts";
 import { settleLap } from "../../testing/virtual-time.ts";
 import { openBucketStore } from "./bucket-store.ts";
