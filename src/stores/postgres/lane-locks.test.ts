@@ -206,3 +206,25 @@ test("a job that comes back to its group while a claim looks is not overtaken by
   expect(await during).toEqual([]);
   expect(await ask(other)).toMatchObject([{ id: "first" }]);
 });
+
+test("a claim takes no job that somebody else holds, where it is all there is", async () => {
+  const use = writeKeyUse({ key: keyedGate(groupGateKey("mail"), "k"), weight: 1, cap: 1 });
+  await one.submit([{ jobs: [aJob({ id: "only", queue: "mail", laneKey: "mail k", laneGates: [use] })] }]);
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  await client.query(`BEGIN; SELECT 1 FROM locks_${schemas}.waiting WHERE id = 'only' FOR UPDATE`);
+  let hasAnswered = false;
+  const during = other.claim(claimOf([routeOf("mail")], 1)).finally(() => {
+    hasAnswered = true;
+  });
+  // One that took it would wait for its row.
+  const waiting =
+    "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+  await until("the claim has answered or waits", async () => {
+    return hasAnswered || (await client.query(waiting)).rowCount !== 0;
+  });
+  await client.query("COMMIT");
+  await client.end();
+  expect(await during).toMatchObject({ jobs: [], more: false });
+  expect((await other.claim(claimOf([routeOf("mail")], 1))).jobs).toMatchObject([{ id: "only" }]);
+});

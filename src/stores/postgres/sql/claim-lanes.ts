@@ -89,9 +89,9 @@ BEGIN
   shut := p_shut;
   left_woken := p_woken;
   look_us := 0;
-  again := false;
-  more := false;
   LOOP
+    -- Of a look that was given up, because somebody else holds its jobs, nothing may be left.
+    places := NULL; seqs := NULL; gates := NULL; again := false; more := false;
     v_began := clock_timestamp();${lanesOfRoutes}
     look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
     v_count := coalesce(array_length(l_key, 1), 0);

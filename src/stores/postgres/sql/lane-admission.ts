@@ -36,7 +36,7 @@ const hasLess = (use: string, than: string): string =>
 
 /** The candidates one by one, as store/rules/admit.ts has it; at once where it is known that all of them pass. */
 export const admit = `
-      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_any_parks := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; places := NULL; seqs := NULL; gates := NULL; v_over := array_fill(false, ARRAY[v_count]);
+      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_any_parks := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
       v_last := array_fill(NULL::int4, ARRAY[v_count]); v_seen := v_last; v_from := v_last; v_to := v_last; v_parks := v_last;
       g_passed := array_fill(0::int8, ARRAY[coalesce(array_length(g_key, 1), 0)]); g_weight := g_passed;
       IF (g_key IS NULL OR v_all_pass) AND v_all_go AND v_bytes < p_bytes THEN
