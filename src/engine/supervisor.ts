@@ -78,7 +78,8 @@ export class Supervisor {
       for (const loop of this.#loops)
         if (oncePerStore.some((name) => name === loop.duty.name)) loop.wakeIn(0);
     });
-    heartbeat.start();
+    // Without duties only workers need it.
+    if (this.#loops.length > 0) heartbeat.start();
   }
 
   /** Makes passes of one duty until it has nothing more to do. @returns their sum. */

@@ -174,7 +174,7 @@ test("a close while the bucket does not answer ends, and says of what waits that
     ...{ code: "outcome-unknown", outcome: "unknown" },
     message: expect.stringMatching(message) as string,
   });
-  expect(await first).toMatchObject(unknown(/^The bucket did not answer in time/));
+  expect(await first).toMatchObject(unknown(/^The bucket did not confirm the call/));
   // It has not waited for that long when the close gives up.
   expect(await second).toMatchObject(unknown(/^The bucket could not be reached at the close/));
   await closing;
