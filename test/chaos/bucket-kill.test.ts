@@ -78,7 +78,8 @@ test("newcomers take the bucket from a frozen writer: one of them has it, and th
   await aborted;
   old.send("SIGTERM");
   await old.exited;
-  expect(old.stopped?.notStopped).toBe(0);
+  // A fenced worker stops itself, so the process may have ended before it was told to.
+  expect(old.stopped?.notStopped ?? 0).toBe(0);
   const isAcknowledged = ({ kind, seen, answeredUs }: Operation): boolean =>
     seen === "ok" && !unpromising.has(kind) && (answeredUs ?? 0) > takenUs;
   expect(old.operations.filter(isAcknowledged)).toEqual([]);
