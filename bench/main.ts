@@ -7,11 +7,11 @@ import type { Asked } from "./command-line.ts";
 import type { Result } from "./figures.ts";
 import { planGroups } from "./plan.ts";
 import type { Group } from "./plan.ts";
-import { endAll, measureInProcess } from "./processes.ts";
+import { endAll, measureInProcess } from "./measure/processes.ts";
 import { memoryTable, resultLine, resultTable } from "./report.ts";
 import { runGroup } from "./run-group.ts";
-import type { Scratch } from "./scratch.ts";
-import { ScratchFiles } from "./scratch-files.ts";
+import type { Scratch } from "./scratch/scratch.ts";
+import { ScratchFiles } from "./scratch/scratch-files.ts";
 import { settingLines } from "./settings.ts";
 
 const memoryJobs = { full: 200_000, quick: 40_000 };
@@ -79,13 +79,13 @@ for (const [signal, code] of [
 
 async function openScratch({ store, objects, latencyMs }: Asked): Promise<Scratch> {
   // Drivers and servers are loaded only where they are used.
-  if (store === "redis") return new (await import("./scratch-keys.ts")).ScratchKeys();
+  if (store === "redis") return new (await import("./scratch/scratch-keys.ts")).ScratchKeys();
   if (store === "bucket") {
-    const { ScratchBuckets } = await import("./scratch-buckets.ts");
+    const { ScratchBuckets } = await import("./scratch/scratch-buckets.ts");
     return new ScratchBuckets(objects, latencyMs);
   }
   if (store !== "postgres") return new ScratchFiles();
-  const { ScratchDatabases } = await import("./scratch-databases.ts");
+  const { ScratchDatabases } = await import("./scratch/scratch-databases.ts");
   return new ScratchDatabases();
 }
 

@@ -2,7 +2,7 @@
 import { defaultPrices } from "../src/stores/bucket/prices.ts";
 import { modeNotes } from "./figures.ts";
 import type { Result, Work } from "./figures.ts";
-import { isDrain } from "./job-kind.ts";
+import { isDrain } from "./measure/job-kind.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
 export function resultLine(result: Result): string {

@@ -5,17 +5,17 @@
 import type { Asked } from "./command-line.ts";
 import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
 import type { Figures, Mode, Result } from "./figures.ts";
-import { waitMs } from "./clock.ts";
-import { attemptsOf, isDrain, jobKindOf } from "./job-kind.ts";
-import { measureCallsAcross } from "./call-across.ts";
-import { measureLatencyAcross } from "./latency-across.ts";
-import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
-import { perJob } from "./measurement.ts";
-import type { Measurement } from "./measurement.ts";
+import { waitMs } from "./measure/clock.ts";
+import { attemptsOf, isDrain, jobKindOf } from "./measure/job-kind.ts";
+import { measureCallsAcross } from "./measure/call-across.ts";
+import { measureLatencyAcross } from "./measure/latency-across.ts";
+import { jobsToDrain, rateOf, warmUpJobs } from "./measure/marks.ts";
+import { perJob } from "./measure/measurement.ts";
+import type { Measurement } from "./measure/measurement.ts";
 import type { Entry, Group } from "./plan.ts";
-import { drainInProcesses, measureInProcess, startPart } from "./processes.ts";
-import type { Part } from "./processes.ts";
-import type { Scratch } from "./scratch.ts";
+import { drainInProcesses, measureInProcess, startPart } from "./measure/processes.ts";
+import type { Part } from "./measure/processes.ts";
+import type { Scratch } from "./scratch/scratch.ts";
 import { versionOf } from "./versions.ts";
 
 export interface RunOptions {

@@ -1,10 +1,10 @@
 /** What only a bucket is asked: how soon it acknowledges, opens and is taken over, and what a steady load costs. */
-import { collectGarbage, nowMs, waitMs } from "../clock.ts";
-import type { Contender } from "../contender.ts";
+import { collectGarbage, nowMs, waitMs } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
-import { makeInput } from "../input.ts";
-import { costsSince, perJob } from "../measurement.ts";
-import type { Costs } from "../measurement.ts";
+import { makeInput } from "../measure/input.ts";
+import { costsSince, perJob } from "../measure/measurement.ts";
+import type { Costs } from "../measure/measurement.ts";
 
 interface Times {
   readonly p50Ms: number;

@@ -2,11 +2,11 @@
  * Request and reply: from the call until its answer, while the worker is another process. Each call after a pause in
  * which both processes have fallen idle, one call behind the other, or so many in flight that the worker is never idle.
  */
-import { collectGarbage, nowMs, waitMs } from "../clock.ts";
-import type { Contender } from "../contender.ts";
+import { collectGarbage, nowMs, waitMs } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
-import { makeInput } from "../input.ts";
-import { latencyWarmUp } from "../marks.ts";
+import { makeInput } from "../measure/input.ts";
+import { latencyWarmUp } from "../measure/marks.ts";
 
 /** Longer than Millrace coalesces hints on Postgres, and at no fixed beat. */
 const pauseMs = 15;

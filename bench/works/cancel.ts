@@ -3,7 +3,7 @@
  * are Millraces on connections of their own, so that what tells the worker is what the store carries from one to the
  * other.
  */
-import type { Contender } from "../contender.ts";
+import type { Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
 
 export async function measureCancel(

@@ -6,11 +6,11 @@
  *
  *   flood enqueued │ samples enqueued │ worker starts │ warm-up samples │ the flood is due, samples │
  */
-import { collectGarbage, waitMs, wallMs } from "../clock.ts";
-import { bulkJobs } from "../contender.ts";
-import type { Contender, ScheduledInput } from "../contender.ts";
+import { collectGarbage, waitMs, wallMs } from "../measure/clock.ts";
+import { bulkJobs } from "../measure/contender.ts";
+import type { Contender, ScheduledInput } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
-import { makeInput, numberOf } from "../input.ts";
+import { makeInput, numberOf } from "../measure/input.ts";
 
 /** At no fixed beat, and far enough apart for a worker to fall idle in between. */
 const gapMinMs = 5;

@@ -3,9 +3,9 @@
  * marks of all (see marks.ts). It ends by itself after `ends`, because a peer's loop may never let a message through
  * while work is left.
  */
-import { collectGarbage } from "../clock.ts";
-import type { Contender } from "../contender.ts";
-import { MarkBook } from "../marks.ts";
+import { collectGarbage } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
+import { MarkBook } from "../measure/marks.ts";
 
 export interface DrainPart {
   readonly concurrency: number | null;

@@ -2,13 +2,13 @@
  * Enqueueing: one by one, many promises at a time, and in bulk. Every job counted was acknowledged before the clock
  * stopped.
  */
-import { collectGarbage, nowMs } from "../clock.ts";
-import { bulkJobs } from "../contender.ts";
-import type { Contender } from "../contender.ts";
-import { makeInputs } from "../input.ts";
-import { warmUpJobs } from "../marks.ts";
-import { costsSince, perJob } from "../measurement.ts";
-import type { Costs } from "../measurement.ts";
+import { collectGarbage, nowMs } from "../measure/clock.ts";
+import { bulkJobs } from "../measure/contender.ts";
+import type { Contender } from "../measure/contender.ts";
+import { makeInputs } from "../measure/input.ts";
+import { warmUpJobs } from "../measure/marks.ts";
+import { costsSince, perJob } from "../measure/measurement.ts";
+import type { Costs } from "../measure/measurement.ts";
 
 type EnqueueAll = (contender: Contender, inputs: readonly unknown[], inFlight: number) => Promise<void>;
 

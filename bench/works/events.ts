@@ -2,12 +2,12 @@
  * Events: how late a listener in another connection hears of a settle, and how fast a long feed is read. The drain with
  * listeners in other processes is a drain (drain.ts); `listenWhile` is what such a process does.
  */
-import { waitMs } from "../clock.ts";
-import { enqueueInBulk } from "../contender.ts";
-import type { Contender } from "../contender.ts";
+import { waitMs } from "../measure/clock.ts";
+import { enqueueInBulk } from "../measure/contender.ts";
+import type { Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
 import type { Figures, Mode } from "../figures.ts";
-import { makeInput } from "../input.ts";
+import { makeInput } from "../measure/input.ts";
 
 const pauseMs = 15;
 /** A listener that polls must not always be met at the same point of its beat. */

@@ -3,8 +3,8 @@
  * thousand that join in one, a race of which the first of a thousand wins, and how long the submit of a large one
  * takes. A flow counts when its submitter has heard of its end.
  */
-import { collectGarbage, nowMs } from "../clock.ts";
-import type { BenchFlows, Contender } from "../contender.ts";
+import { collectGarbage, nowMs } from "../measure/clock.ts";
+import type { BenchFlows, Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
 
 const chainNodes = 10;

@@ -1,8 +1,8 @@
 /** Idle: what a worker with nothing to do asks of its store, duties and the store's own periodic reads included. */
-import { waitMs } from "../clock.ts";
-import type { Contender } from "../contender.ts";
-import { costsSince, perJob } from "../measurement.ts";
-import type { Costs } from "../measurement.ts";
+import { waitMs } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
+import { costsSince, perJob } from "../measure/measurement.ts";
+import type { Costs } from "../measure/measurement.ts";
 
 /**
  * The first claims, the first run of every duty (but for the walk of the index audit) and the first look at the file

@@ -7,11 +7,11 @@
  * Node fires timers in steps of a millisecond, all that are due together: an enqueue out of a timer would always meet a
  * worker that polls by timer at the same point of its beat. So the last stretch of the pause is spent turn by turn.
  */
-import { collectGarbage, nowMs, spendMs, waitMs } from "../clock.ts";
-import type { Contender } from "../contender.ts";
+import { collectGarbage, nowMs, spendMs, waitMs } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
-import { makeInput } from "../input.ts";
-import { latencyWarmUp } from "../marks.ts";
+import { makeInput } from "../measure/input.ts";
+import { latencyWarmUp } from "../measure/marks.ts";
 
 const pauseMs = 3;
 /** Longer than a timer's step. */

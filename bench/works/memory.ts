@@ -2,9 +2,9 @@
  * Memory: the heap after every slice of jobs that one process enqueues and works off, garbage collected each time. Flat
  * is right.
  */
-import { collectGarbage } from "../clock.ts";
-import { enqueueInBulk } from "../contender.ts";
-import type { Contender } from "../contender.ts";
+import { collectGarbage } from "../measure/clock.ts";
+import { enqueueInBulk } from "../measure/contender.ts";
+import type { Contender } from "../measure/contender.ts";
 
 export interface MemoryReport {
   readonly jobs: number;

@@ -4,8 +4,8 @@
  *
  *   schedules defined │ duties start, settle down │ idle: CPU time │ the tick │ looks at the count of jobs │
  */
-import { collectGarbage, waitMs, wallMs } from "../clock.ts";
-import type { Contender } from "../contender.ts";
+import { collectGarbage, waitMs, wallMs } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
 
 const settleDownMs = 3000;
 const lookMs = 20;

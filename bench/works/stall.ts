@@ -1,5 +1,5 @@
 /** Stalls: from the end of a stall that has cost all leases until every slot of the worker is at work again. */
-import type { Contender } from "../contender.ts";
+import type { Contender } from "../measure/contender.ts";
 import { percentile } from "../figures.ts";
 
 export async function measureStalls(

@@ -3,9 +3,9 @@
  * turns with the same jobs by enqueueMany of ten (mode "plain-jobs"). Every job counted was acknowledged before the
  * clock stopped.
  */
-import { collectGarbage, nowMs } from "../clock.ts";
-import type { Contender } from "../contender.ts";
-import { makeInput } from "../input.ts";
+import { collectGarbage, nowMs } from "../measure/clock.ts";
+import type { Contender } from "../measure/contender.ts";
+import { makeInput } from "../measure/input.ts";
 
 const subscriptions = 10;
 const warmUpPublishes = 200;

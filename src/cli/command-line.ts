@@ -8,8 +8,8 @@ import type { Terminal } from "../platform/terminal.ts";
 import { allCommands } from "./all-commands.ts";
 import { sharedOptions } from "./command.ts";
 import type { Call, Command } from "./command.ts";
-import { quote, readArgs, wrong } from "./read-args.ts";
-import { reportError } from "./report-error.ts";
+import { quote, readArgs, wrong } from "./arguments/read-args.ts";
+import { reportError } from "./output/report-error.ts";
 
 export async function runCommandLine(terminal: Terminal, platform: Platform): Promise<number> {
   const [first = "help", ...args] = terminal.args;

@@ -1,7 +1,7 @@
 /** Postgres behind a real pgbouncer in transaction mode: no call may count on the session of the last one. */
 import pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
-import { postgresFindings } from "../../src/cli/postgres-findings.ts";
+import { postgresFindings } from "../../src/cli/doctor/postgres-findings.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { openMillrace } from "../../src/open.ts";
 import { job } from "../../src/engine/definition.ts";

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { postgresFindings } from "../../src/cli/postgres-findings.ts";
+import { postgresFindings } from "../../src/cli/doctor/postgres-findings.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { startOldPostgres } from "../support/old-postgres.ts";

@@ -18,7 +18,7 @@ import {
 import type { JobOptions, JobView, MillraceOptions, VerifyOptions, WebhookOptions } from "millrace";
 import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { work } from "../../src/cli/commands/work.ts";
+import { work } from "../../src/cli/fleet/work.ts";
 
 const page = readFileSync(new URL("../../docs/reference/options.md", import.meta.url), "utf8");
 const asked = { "no-such-option": true } as object;

@@ -4,9 +4,9 @@
  */
 import type { JobState } from "../../model/job-state.ts";
 import type { Terminal } from "../../platform/terminal.ts";
-import { formatTable } from "../format-table.ts";
-import { shorten } from "../escape.ts";
-import { Screen } from "../screen.ts";
+import { formatTable } from "../output/format-table.ts";
+import { shorten } from "../output/escape.ts";
+import { Screen } from "../fleet/screen.ts";
 
 export type Counts = Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>;
 

@@ -1,0 +1,28 @@
+/**
+ * Handlers that run elsewhere, as the works `thread`, `process` and `pool` measure them: the same files for every
+ * system.
+ */
+import { fileURLToPath } from "node:url";
+import type { AnyJob } from "../../src/engine/definition.ts";
+import { handler } from "../../src/worker/handler.ts";
+import type { Handler } from "../../src/worker/handler.ts";
+import type { Mode } from "../figures.ts";
+import type { JobKind } from "./job-kind.ts";
+
+export type ElsewhereKind = Extract<JobKind, "thread" | "process" | "pool">;
+
+export function isElsewhere(kind: JobKind): kind is ElsewhereKind {
+  return kind === "thread" || kind === "process" || kind === "pool";
+}
+
+const fileOf = (name: string): string => fileURLToPath(new URL(`../handlers/${name}.mjs`, import.meta.url));
+
+/** The file whose default export is the handler. */
+export function handlerFile(mode: Mode): string {
+  return fileOf(mode === "busy" ? "busy" : "no-op");
+}
+
+export function elsewhereHandler(definition: AnyJob, kind: ElsewhereKind, mode: Mode): Handler {
+  if (kind !== "pool") return handler(definition, { file: handlerFile(mode), run: kind });
+  return handler(definition, { program: [process.execPath, fileOf("line-program"), mode] });
+}

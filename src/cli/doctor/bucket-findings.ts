@@ -1,0 +1,163 @@
+/**
+ * What doctor says of a bucket. The store itself is looked at in a copy of its own, so nothing is repaired, and the
+ * process that writes to the bucket is not disturbed.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { durationText } from "../../model/duration.ts";
+import { openBucketObjects, openStore } from "../../open.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { Store } from "../../store/store.ts";
+import { bucketError } from "../../stores/bucket/bucket-errors.ts";
+import { examineBucket } from "../../stores/bucket/examine.ts";
+import type { BucketCondition } from "../../stores/bucket/examine.ts";
+import { costOf } from "../../stores/bucket/prices.ts";
+import type { BucketPrices } from "../../stores/bucket/prices.ts";
+import { bytesText } from "./bytes-text.ts";
+import type { Finding } from "./finding.ts";
+import { formatInstant } from "../output/format-time.ts";
+
+export interface ExaminedBucket {
+  readonly condition: BucketCondition;
+  /** The store as the bucket has it, to look at; null if it is not whole. */
+  readonly copy: Store | null;
+  close(): Promise<void>;
+}
+
+export async function openExamined(platform: Platform, url: string): Promise<ExaminedBucket> {
+  const folder = mkdtempSync(join(platform.temporaryFolder, "millrace-doctor-"));
+  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
+  const path = join(folder, "store.db");
+  try {
+    const objects = await openBucketObjects(platform, url, { bucket: { view: true } });
+    let condition: BucketCondition;
+    try {
+      condition = await examineBucket(objects, { path, platform });
+    } finally {
+      await objects.close();
+    }
+    const copy = condition.isWhole ? await openStore(platform, `sqlite:${path}`) : null;
+    return {
+      condition,
+      copy:
+        copy === null
+          ? null
+          : { ...copy, describe: async () => describedAs(await copy.describe(), condition) },
+      async close() {
+        await copy?.close();
+        removeFolder();
+      },
+    };
+  } catch (error) {
+    removeFolder();
+    throw bucketError(error, "did-not-happen");
+  }
+}
+
+function describedAs(copy: Awaited<ReturnType<Store["describe"]>>, { epoch }: BucketCondition) {
+  return {
+    ...copy,
+    kind: "bucket",
+    durability: "strict" as const,
+    acknowledged: "An acknowledged call has landed in the bucket.",
+    epoch,
+    capabilities: { transactions: false, processes: "one" as const },
+    warnings: [],
+  };
+}
+
+/** Far above what a writer lets come together: its checkpoints fail, or every one of its lives is short. */
+const recordsMax = 20_000;
+const objectsShown = 5;
+
+export function bucketFindings(condition: BucketCondition): readonly Finding[] {
+  const { broken, log, orphans, conditions, deletionRules, saysRules, writer } = condition;
+  const found: Finding[] = broken.slice(0, objectsShown).map(({ object, problem }) => ({
+    check: "objects",
+    problem: `The object ${object} is damaged or missing: ${problem}.`,
+    advice: object.startsWith("log/")
+      ? `Stop what writes, then millrace restore --until ${Number(object.slice(4)) - 1} --to sqlite:./copy.db shows what was there before it.`
+      : "An older checkpoint and the log give the same store: millrace restore --to sqlite:./copy.db tries it, millrace restore --until with the last record of --list makes it so.",
+  }));
+  if (broken.length > objectsShown)
+    found.push({
+      check: "objects",
+      problem: `${broken.length - objectsShown} more objects are damaged or missing.`,
+      advice: "millrace doctor --json names all of them.",
+    });
+  if (conditions === "ignored")
+    found.push({
+      check: "conditions",
+      problem:
+        "The object storage ignores the condition of a put-if-absent, so it keeps no second writer out.",
+      advice: "Move the store to one with conditional writes before anything is lost.",
+    });
+  if (log.records > recordsMax)
+    found.push({
+      check: "log",
+      problem: `${log.records} records lie after the last checkpoint, and each opening reads them all.`,
+      advice:
+        "Look at the warnings of the process that writes: its checkpoints fail. Its next good one ends this.",
+    });
+  if (orphans.length > 0)
+    found.push({
+      check: "orphans",
+      problem: `${orphans.length} ${orphans.length === 1 ? "chunk is" : "chunks are"} named by no checkpoint, and a clean-up has passed them: ${orphans.slice(0, 3).join(", ")}${orphans.length > 3 ? ", ..." : ""}`,
+      advice: "They cost storage only. The next clean-up takes them; if they stay, report it.",
+    });
+  for (const rule of deletionRules ?? [])
+    found.push({
+      check: "lifecycle",
+      problem: `${rule}.`,
+      advice:
+        "Take this prefix out of the rule: Millrace removes what it does not need, and a store whose objects vanish is lost.",
+    });
+  if (saysRules && deletionRules === null)
+    found.push({
+      check: "lifecycle",
+      problem:
+        "Whether a lifecycle rule deletes objects could not be read: a permission is missing, or the storage does not say.",
+      advice: "Let doctor read the rules (docs/operating/bucket.md#permissions), or look at them by hand.",
+    });
+  if (writer.state === "silent")
+    found.push({
+      check: "writer",
+      problem: `Process ${writer.pid} on ${writer.host} has the bucket and has been silent for ${durationText(writer.ageMs)}.`,
+      advice:
+        "If it is gone, start a worker: it takes over by itself. If it lives, it cannot reach the bucket.",
+    });
+  return found;
+}
+
+/** What the bucket is, a line for each part. */
+export function bucketLines(condition: BucketCondition, prices: BucketPrices): readonly string[] {
+  const { newestMark, log, chunks, writer, requests, kept, saysRules, deletionRules } = condition;
+  const mark =
+    newestMark === null
+      ? "no checkpoint yet"
+      : `checkpoint at record ${newestMark.record} (${formatInstant(newestMark.at)}), ${chunks.count} chunks, ${bytesText(chunks.bytes)}`;
+  const who =
+    writer.state === "none"
+      ? "no process writes to it"
+      : `process ${writer.pid} on ${writer.host} ${writer.state === "writes" ? "writes to it" : "is silent"}`;
+  return [
+    `bucket    ${mark}, ${condition.marks} in all`,
+    `log       ${log.records} records, ${bytesText(log.bytes)} after it, up to record ${log.last}`,
+    `writer    ${who}; the last record is ${durationText(writer.ageMs)} old`,
+    `rules     ${saysRules ? (deletionRules === null ? "not readable" : `${deletionRules.length} that delete objects of this store`) : "this provider does not say: look for lifecycle rules by hand"}`,
+    `cost      ${costText(condition, prices)}`,
+    `requests  doctor has made ${requests.get} GET, ${requests.list} LIST and ${requests.put} PUT, for about ${costOf(requests, prices).toPrecision(2)}`,
+    ...kept.map((prefix) => `kept      ${prefix} from a restore; remove it when nobody needs it`),
+  ];
+}
+
+const monthMs = 30 * 86_400_000;
+
+/** An estimate out of the log: at its pace, at the given prices. */
+function costText({ log, chunks }: BucketCondition, prices: BucketPrices): string {
+  const stored = ((chunks.bytes + log.bytes) / 2 ** 30) * prices.gib;
+  const keeping = `${stored.toPrecision(2)} a month for what is stored`;
+  if (log.spanMs < 60_000) return `${keeping}; the log is too young to tell its pace`;
+  const puts = (log.records / log.spanMs) * monthMs * prices.put;
+  return `${keeping}, ${puts.toPrecision(2)} a month for the PUTs of the log at the pace of its last ${durationText(log.spanMs)}`;
+}

@@ -1,0 +1,59 @@
+/**
+ * `millrace top`: queues, rates, workers and trouble, live. Once a second it reads tallies and the registry of workers,
+ * never a list of jobs. Where nobody watches (a pipe, a file) it prints one frame, over one second, and ends.
+ */
+import type { Millrace } from "../../client/millrace.ts";
+import { storeOption } from "../command.ts";
+import type { Call, Command } from "../command.ts";
+import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
+import { toJson } from "../output/print-json.ts";
+import { Screen } from "./screen.ts";
+import { topFrame, topQueues, topTrouble } from "./top-frame.ts";
+import type { TopLook } from "./top-frame.ts";
+import { waitMs } from "../wait.ts";
+
+const everyMs = 1000;
+/** One frame on paper shows everything. */
+const paperRows = 10_000;
+
+export const top: Command = {
+  name: "top",
+  usage: "top",
+  summary: "a live view of queues, rates, workers and trouble; Ctrl-C ends it",
+  words: [0, 0],
+  options: storeOption,
+  examples: ["top --store postgres://localhost/shop", "top --json"],
+  async run(call) {
+    return withMillrace(call, await existingStoreUrl(call), (mill) => watch(call, mill));
+  },
+};
+
+async function watch({ terminal, platform, wantsJson }: Call, mill: Millrace): Promise<number> {
+  const ended = new AbortController();
+  const unwatch = platform.onTermination(() => ended.abort());
+  const screen = new Screen(terminal);
+  let before: TopLook | null = null;
+  while (!ended.signal.aborted) {
+    const look = await readLook(mill);
+    if (terminal.isTTY && !wantsJson) screen.draw(topFrame(before, look, terminal.rows - 2));
+    else if (before !== null) {
+      const queues = topQueues(before, look);
+      const shown = { queues, workers: look.workers, trouble: topTrouble(queues, look.workers) };
+      terminal.writeOut(`${wantsJson ? toJson(shown) : topFrame(before, look, paperRows).join("\n")}\n`);
+      break;
+    }
+    before = look;
+    await waitMs(platform, everyMs, ended.signal).catch(() => undefined);
+  }
+  unwatch();
+  return 0;
+}
+
+async function readLook(mill: Millrace): Promise<TopLook> {
+  const [counts, workers, { now }] = await Promise.all([
+    mill.jobs.counts(),
+    mill.workers.list(),
+    mill.describe(),
+  ]);
+  return { counts, workers, now };
+}

@@ -1,0 +1,78 @@
+/**
+ * `millrace logs`: the log lines of one job, oldest first. With `--follow` new ones are shown as they come, until the
+ * job has ended or a signal comes.
+ */
+import type { LogLine } from "../../client/jobs.ts";
+import type { Millrace } from "../../client/millrace.ts";
+import { MillraceError } from "../../model/error.ts";
+import { isTerminal } from "../../model/job-state.ts";
+import { storeOption } from "../command.ts";
+import type { Call, Command } from "../command.ts";
+import { escapeText } from "../output/escape.ts";
+import { formatInstant } from "../output/format-time.ts";
+import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
+import { toJson, toJsonLine } from "../output/print-json.ts";
+import { wrong } from "../arguments/read-args.ts";
+
+const followMs = 500;
+
+export const logs: Command = {
+  name: "logs",
+  usage: "logs ID [--follow]",
+  summary: "the log lines of one job",
+  words: [1, 1],
+  options: { ...storeOption, follow: { meaning: "go on until the job has ended, or Ctrl-C" } },
+  examples: ["logs 0198c2…", "logs 0198c2… --follow"],
+  async run(call) {
+    const { terminal, words, options, wantsJson } = call;
+    const id = words[0] as string;
+    const isFollowing = options.has("follow");
+    if (isFollowing && wantsJson) throw wrong("--follow and --json do not go together");
+    await withMillrace(call, await existingStoreUrl(call), async (mill) => {
+      if (isFollowing) return follow(call, mill, id);
+      const [lines] = await readLines(mill, id, 0);
+      terminal.writeOut(wantsJson ? `${toJson({ id, logs: lines })}\n` : lines.map(lineText).join(""));
+    });
+    return 0;
+  },
+};
+
+async function follow({ terminal, platform }: Call, mill: Millrace, id: string): Promise<void> {
+  let isTold = false;
+  let wake = (): void => undefined;
+  const unlisten = platform.onTermination(() => {
+    isTold = true;
+    wake();
+  });
+  let after = 0;
+  for (;;) {
+    const [lines, isEnded] = await readLines(mill, id, after);
+    after = lines.at(-1)?.number ?? after;
+    terminal.writeOut(lines.map(lineText).join(""));
+    if (isEnded || isTold) break;
+    await new Promise<void>((resolve) => {
+      const timer = platform.setTimer(followMs, resolve);
+      wake = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
+  unlisten();
+}
+
+/** The job is read before its lines, so that none of an ended job is missed. @returns also whether it has ended. */
+async function readLines(
+  mill: Millrace,
+  id: string,
+  after: number,
+): Promise<[lines: readonly LogLine[], isEnded: boolean]> {
+  const job = await mill.jobs.get(id);
+  if (job === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+  return [await mill.jobs.logs(id, { after }), isTerminal(job.state)];
+}
+
+function lineText({ at, level, message, fields }: LogLine): string {
+  const details = fields === undefined ? "" : ` ${toJsonLine(fields)}`;
+  return `${formatInstant(at)}  ${escapeText(level)}: ${escapeText(message)}${details}\n`;
+}

@@ -1,0 +1,88 @@
+/**
+ * The settings of a queue as options: its bounds (read-bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`,
+ * `--backoff 30s` or `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes
+ * one away.
+ */
+import type { QueueEdit } from "../../client/queue-edit.ts";
+import { durationText } from "../../model/duration.ts";
+import type { KeptHistory } from "../../model/job-policy.ts";
+import type { Backoff } from "../../model/retry-policy.ts";
+import { boundOptions, readBounds } from "./read-bounds.ts";
+import { quote, readWhole, wrong } from "../arguments/read-args.ts";
+
+export const queueOptions = {
+  ...boundOptions,
+  total: { value: "N", meaning: "slots over all live workers, shared out; none leaves it to the workers" },
+  local: { value: "N", meaning: "how many run at once in each worker; none leaves it to the workers" },
+  attempts: { value: "N", meaning: "how often a job is tried that does not say it itself" },
+  backoff: {
+    value: "TIME",
+    meaning: "how long such a job waits for its next try: 30s, or from 1s doubling to 5m as 1s-5m",
+  },
+  keep: {
+    value: "TIMES",
+    meaning: "how long, or how many, finished jobs are kept: completed=1d,failed=30d+1000,other=500",
+  },
+} as const;
+
+const outcomes = ["completed", "failed", "other"] as const;
+const countMax = 1_000_000_000;
+
+export function readQueueOptions(options: ReadonlyMap<string, string>): QueueEdit {
+  const read = <Value>(name: string, value: () => Value): Value | null | undefined =>
+    options.has(name) ? (options.get(name) === "none" ? null : value()) : undefined;
+  const settings = {
+    total: read("total", () => readWhole(options, "total", [1, countMax])),
+    localConcurrency: read("local", () => readWhole(options, "local", [1, countMax])),
+    attempts: read("attempts", () => readWhole(options, "attempts", [1, countMax])),
+    backoff: read("backoff", () => readBackoffText(options.get("backoff") ?? "")),
+    retention: read("keep", () => readTimes(options.get("keep") ?? "")),
+  };
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return { ...readBounds(options), ...(Object.fromEntries(given) as QueueEdit) };
+}
+
+function readBackoffText(text: string): QueueEdit["backoff"] {
+  const [from = "", to] = text.split("-");
+  return to === undefined ? from : { kind: "exponential", from, to };
+}
+
+function readTimes(text: string): QueueEdit["retention"] {
+  const kept = text.split(",").map((part) => part.split("="));
+  if (kept.some(([outcome, bound]) => !outcomes.some((each) => each === outcome) || !bound))
+    throw wrong(`--keep must be ages and counts such as completed=1d,failed=30d+1000, not ${quote(text)}`);
+  return Object.fromEntries(
+    kept.map(([outcome, bound = ""]) => [outcome, Object.assign({}, ...bound.split("+").map(readBound))]),
+  ) as QueueEdit["retention"];
+}
+
+/** Digits alone are a count: every age has a unit. */
+function readBound(text: string): { age?: string; count?: number | null } {
+  return /^\d+$/.test(text) ? { count: Number(text) } : text === "any" ? { count: null } : { age: text };
+}
+
+/** Nothing where it is left to others. */
+export function formatBackoff(backoff: Backoff | null): string {
+  if (backoff === null) return "";
+  switch (backoff.kind) {
+    case "fixed":
+      return durationText(backoff.delayMs);
+    case "linear":
+    case "exponential":
+      return `${durationText(backoff.fromMs)}-${durationText(backoff.toMs)}`;
+    case "list":
+      return backoff.delaysMs.map(durationText).join(",");
+    case "custom":
+      return backoff.name;
+  }
+}
+
+export function formatKept(kept: KeptHistory | null): string {
+  return outcomes
+    .flatMap((outcome) => {
+      const [ms, count] = [kept?.[`${outcome}Ms`], kept?.[`${outcome}Count`]];
+      const bounds = [ms === undefined ? [] : durationText(ms), count === undefined ? [] : (count ?? "any")];
+      return bounds.flat().length === 0 ? [] : [`${outcome}=${bounds.flat().join("+")}`];
+    })
+    .join(",");
+}

@@ -1,0 +1,79 @@
+/**
+ * The store a command works on: `--store`, else MILLRACE_STORE, in `--namespace`, else MILLRACE_NAMESPACE. Commands
+ * that only look or operate refuse a URL where no store is, because a typing mistake must neither make an empty store
+ * nor look like one.
+ */
+import type { Millrace } from "../../client/millrace.ts";
+import type { MillraceOptions } from "../../client/millrace-options.ts";
+import { MillraceError } from "../../model/error.ts";
+import { openMillraceOn, sqlitePath, urlInNamespace } from "../../open.ts";
+import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
+import type { Call } from "../command.ts";
+import { escapeText } from "../output/escape.ts";
+import { readStoreVersion } from "./store-version.ts";
+
+export function storeUrl({ options, terminal }: Call): string {
+  const url = options.get("store")?.trim() || terminal.readEnv("MILLRACE_STORE");
+  const namespace = options.get("namespace")?.trim() || terminal.readEnv("MILLRACE_NAMESPACE");
+  if (url !== undefined) return namespace === undefined ? url : urlInNamespace(url, namespace);
+  throw new MillraceError(
+    "unknown-store",
+    "No store is named: give --store sqlite:./jobs.db or set MILLRACE_STORE.",
+  );
+}
+
+/** The URL of a store that is there already; else the command is refused. */
+export async function existingStoreUrl(call: Call): Promise<string> {
+  const url = storeUrl(call);
+  if (/^sqlite::memory:$/i.test(url) || !/^(sqlite|postgres(ql)?|(redis|valkey)s?):/i.test(url)) return url;
+  const { from } = await readStoreVersion(call.platform, url);
+  if (from > 0) return url;
+  throw new MillraceError(
+    "store-missing",
+    `There is no store of Millrace at ${shownUrl(url)}. millrace migrate, enqueue and work make one; or name another.`,
+  );
+}
+
+/**
+ * The URL without user and password. A Redis URL may name several hosts, so it is not always one that the platform can
+ * parse.
+ */
+export function shownUrl(url: string): string {
+  if (/^sqlite:/i.test(url)) return JSON.stringify(sqlitePath(url));
+  const [, scheme = "", address = "", query = ""] =
+    /^(\w+:\/\/)(?:[^/?#]*@)?([^?#]*)\??([^#]*)/.exec(url) ?? [];
+  const parameters = new URLSearchParams(query);
+  const parts = ["schema", "prefix"].flatMap((name) => {
+    const value = parameters.get(name);
+    return value === null ? [] : [` in the ${name} ${value}`];
+  });
+  return `${scheme}${address}${parts.join("")}`;
+}
+
+/**
+ * A command must never push aside the process that writes to a bucket, so it looks at a view of it unless it is told to
+ * take it over.
+ */
+export function bucketOptions({ options }: Call, url: string): Pick<MillraceOptions, "bucket"> {
+  if (!isBucketUrl(url)) return {};
+  return { bucket: options.has("take") ? { whenHeld: "take" } : { view: true } };
+}
+
+/** Opens a Millrace, lets the command use it, and closes it however the command ends. */
+export async function withMillrace<Answer>(
+  call: Call,
+  url: string,
+  use: (mill: Millrace) => Promise<Answer>,
+  options: MillraceOptions = {},
+): Promise<Answer> {
+  const mill = await openMillraceOn(call.platform, url, { ...bucketOptions(call, url), ...options });
+  try {
+    if (isBucketUrl(url) && !call.wantsJson) {
+      const { view } = await mill.describe();
+      if (view !== undefined) call.terminal.writeErr(`millrace: ${escapeText(view.sentence)}\n`);
+    }
+    return await use(mill);
+  } finally {
+    await mill.close();
+  }
+}
