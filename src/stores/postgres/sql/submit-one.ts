@@ -2,7 +2,7 @@
  * submit_one_v1: the most frequent submit of a quiet process, one plain job with a small input and no tags. It has a
  * path of its own, because how long it takes is how long a user waits. submit_v1 does the same for any number of jobs
  * and spends most of a single job's time on setting up its lists. Without this path a job starts a tenth later in
- * another process (docs/decisions/0017-postgres-roads.md); roads.test.ts holds its rows against those of the other
+ * another process (docs/decisions/0017-postgres-paths.md); roads.test.ts holds its rows against those of the other
  * paths.
  *
  * p_by: who tells the others. A hint inside the transaction saves a round trip before they hear of the job, but holds
