@@ -23,7 +23,7 @@ const testPaths = (): string[] => [
 ];
 
 describe("the sources", () => {
-  test("keep the dependency rules, the headers and the length limit", () => {
+  test("keep the dependency rules and the headers", () => {
     const violations = sourcePaths().flatMap((path) =>
       violationsOf({ path, source: readFileSync(join(root, path), "utf8") }),
     );
@@ -216,13 +216,6 @@ describe("the rules refuse", () => {
   test("a file that is no TypeScript, because no rule can be held against it", () => {
     const [sentence] = violationsOf({ path: "src/model/a.ts", source: "// Header.\nimport {;\n" });
     expect(sentence).toMatch(/^src\/model\/a.ts does not parse: /);
-  });
-
-  test("a file of more than 400 lines, tests included", () => {
-    const source = `// Header.\n${"\n".repeat(400)}`;
-    expect(violationsOf({ path: "src/model/a.ts", source })).toHaveLength(1);
-    expect(violationsOf({ path: "src/model/a.test.ts", source })).toHaveLength(1);
-    expect(violationsOf({ path: "src/model/a.ts", source: `// Header.\n${"\n".repeat(399)}` })).toEqual([]);
   });
 });
 

@@ -64,7 +64,6 @@ const COMPUTES_ONLY = new Set(["model", "dashboard"]);
 const LOADS_USER_CODE = new Set(["cli", "worker"]);
 /** Exports of node:crypto that draw randomness; the whole module under one name ("default", "*") holds them too. */
 const RANDOM_NAMES = /^(random\w+|getRandomValues|webcrypto|generate(Key|Prime)\w*|default|\*)$/;
-const LINES_MAX = 400;
 
 /** `path rule` to the reason. */
 const EXCEPTIONS: Record<string, string> = {
@@ -104,11 +103,8 @@ export function timeViolationsOf({ path, source }: SourceFile): string[] {
 
 /** One sentence per violation; no sentence, no violation. */
 export function violationsOf(file: SourceFile): string[] {
-  const lineCount = file.source.split("\n").length - 1;
-  const found =
-    lineCount > LINES_MAX ? [`has ${lineCount} lines; the most is ${LINES_MAX}, so split it by duty.`] : [];
-  if (!file.path.endsWith(".test.ts")) found.push(...layoutViolations(file));
-  return found.map((sentence) => `${file.path} ${sentence}`);
+  if (file.path.endsWith(".test.ts")) return [];
+  return layoutViolations(file).map((sentence) => `${file.path} ${sentence}`);
 }
 
 function layoutViolations({ path, source }: SourceFile): string[] {
