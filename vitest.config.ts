@@ -32,8 +32,8 @@ export default defineConfig({
     // By which the files of one run find the servers that they share; process numbers come again.
     env: { MILLRACE_TEST_RUN: randomUUID() },
     pool: "forks",
-    // Much of the time is spent waiting for servers, disks and leases, so two cores carry four files at once; left alone
-    // Vitest takes one.
+    // Much of the time is spent waiting for servers, disks and leases, so two cores carry four files at once; left
+    // alone Vitest takes one.
     maxWorkers: Math.max(4, availableParallelism()),
     execArgv: ["--conditions=millrace-source"],
     testTimeout: testMaxMs,

@@ -1,5 +1,5 @@
-// A store without a database: a folder here, "s3://bucket/prefix" and its like in production. One process writes, others
-// look through a view, and every request is counted. Run it: node examples/bucket.ts
+// A store without a database: a folder here, "s3://bucket/prefix" and its like in production. One process writes,
+// others look through a view, and every request is counted. Run it: node examples/bucket.ts
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

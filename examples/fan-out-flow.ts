@@ -1,5 +1,5 @@
-// A fan-out of 1,000 jobs of which some may fail: fifty at once, up to ten failures are tolerated, and what comes after gets
-// the results of those that completed.
+// A fan-out of 1,000 jobs of which some may fail: fifty at once, up to ten failures are tolerated, and what comes after
+// gets the results of those that completed.
 import { flow, handler, job, Millrace } from "millrace";
 
 const listImages = job<{ album: string }, readonly number[]>("list-images");

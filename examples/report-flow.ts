@@ -1,5 +1,5 @@
-// A flow: fetch rows, render a page of each, merge the pages, and tell somebody where that did not work. The whole graph is
-// submitted in one step; a node starts once what it comes after has ended as it should.
+// A flow: fetch rows, render a page of each, merge the pages, and tell somebody where that did not work. The whole
+// graph is submitted in one step; a node starts once what it comes after has ended as it should.
 import { flow, handler, job, Millrace } from "millrace";
 
 const fetchRows = job<{ month: string }, { pages: readonly number[] }>("fetch-rows", {

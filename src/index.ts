@@ -34,7 +34,7 @@ export type {
 } from "./engine/flows/flow-options.ts";
 export type { Ref, WithRefs } from "./engine/flows/result-refs.ts";
 export type { FlowPlace } from "./model/flow/flow-meta.ts";
-export type { FlowCounts } from "./model/flow/outcome.ts";
+export type { FlowCounts } from "./model/flow/decide-flow.ts";
 export type {
   CancelFlowOptions,
   FlowNodeView,
@@ -64,7 +64,7 @@ export type { SubscriptionView, Topics, TopicView } from "./client/topics.ts";
 export { verifyWebhook } from "./client/verify-webhook.ts";
 export type { DeadDelivery, Webhooks, WebhookView } from "./client/webhooks.ts";
 export type { VerifyOptions } from "./engine/webhooks/signature.ts";
-export type { WebhookOptions } from "./model/webhook.ts";
+export type { WebhookOptions } from "./model/events/webhook.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
@@ -159,16 +159,16 @@ export type { Held } from "./client/held.ts";
 export type { LeftAlone, Quarantined, SetAside } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
-export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/attempt-log.ts";
+export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/job/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
-export { eventCatalogue } from "./model/event.ts";
-export type { EventName, MillraceEvent } from "./model/event.ts";
-export type { JobState, TerminalState } from "./model/job-state.ts";
-export type { Learn, LearnOptions } from "./model/learning.ts";
-export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limit.ts";
-export type { Priority } from "./model/rank.ts";
-export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
-export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";
+export { eventCatalogue } from "./model/events/event.ts";
+export type { EventName, MillraceEvent } from "./model/events/event.ts";
+export type { JobState, TerminalState } from "./model/job/job-state.ts";
+export type { Learn, LearnOptions } from "./model/limits/learning.ts";
+export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limits/limit.ts";
+export type { Priority } from "./model/routing/rank.ts";
+export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/job/retry-policy.ts";
+export type { UniqueOptions, UniqueScope } from "./model/job/unique-key.ts";
 export type { Codec } from "./codec/codec.ts";
 export type { CompressionOptions } from "./codec/compression.ts";
 export type { EncryptionOptions } from "./codec/encryption.ts";

@@ -2,7 +2,7 @@
  * A store in front of a store that counts: every call that goes through, and every settle that was acknowledged. The
  * only place that knows when a job is really finished, because a handler's return is not yet an acknowledged write.
  */
-import type { SettleNext } from "../../src/model/change.ts";
+import type { SettleNext } from "../../src/model/job/change.ts";
 import type { Store } from "../../src/store/store.ts";
 
 export interface Counts {

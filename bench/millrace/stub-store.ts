@@ -4,7 +4,7 @@
  * its answers.
  */
 import { notYetSupported } from "../../src/model/error.ts";
-import { routeOf } from "../../src/model/route.ts";
+import { routeOf } from "../../src/model/routing/route.ts";
 import type { SettleAnswer, SubmitAnswer, SubmitHow } from "../../src/store/operations.ts";
 import type { LeasedJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";

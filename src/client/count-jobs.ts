@@ -1,8 +1,8 @@
 /** Counts of jobs, per queue and state: exact, from the tallies of the store. */
 import { allGates } from "../engine/gates.ts";
-import { gateName, queueGateKey } from "../model/gate.ts";
-import type { JobState } from "../model/job-state.ts";
-import { withoutHidden } from "../model/hidden-queue.ts";
+import { gateName, queueGateKey } from "../model/limits/gate.ts";
+import type { JobState } from "../model/job/job-state.ts";
+import { withoutHidden } from "../model/routing/hidden-queue.ts";
 import type { Store } from "../store/store.ts";
 import { readHeldByCapability } from "./held-by-capability.ts";
 import { readRefusing, routeUses } from "./held-by-gate.ts";

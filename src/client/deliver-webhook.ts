@@ -6,7 +6,7 @@ import type { Engine } from "../engine/engine.ts";
 import { deliverWebhook } from "../engine/webhooks/delivery.ts";
 import { deliveryHeader, sign, signatureHeader } from "../engine/webhooks/signature.ts";
 import { findWebhooks } from "../engine/webhooks/webhook-docs.ts";
-import type { Webhook } from "../model/webhook.ts";
+import type { Webhook } from "../model/events/webhook.ts";
 import { addressGuard } from "../platform/address-guard.ts";
 import { guardedPost } from "../platform/guarded-post.ts";
 import type { PostAnswer } from "../platform/guarded-post.ts";

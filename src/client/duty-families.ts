@@ -4,7 +4,7 @@
  * label, the rest has none, so that sums are right.
  */
 import type { DutyTally } from "../engine/duties/duty-tally.ts";
-import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
+import type { Family, Labels, Sample } from "../model/metrics/prometheus-text.ts";
 import type { ProcessDuties } from "./duty-views.ts";
 
 type Counted = "processed" | "errors" | "leftAlone";

@@ -4,7 +4,7 @@ import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
-import type { EventName, MillraceEvent } from "../model/event.ts";
+import type { EventName, MillraceEvent } from "../model/events/event.ts";
 import { handler } from "../worker/handler.ts";
 import type { Worker } from "../worker/worker.ts";
 import type { EventStream } from "./events.ts";

@@ -6,8 +6,8 @@ import type { Engine } from "../engine/engine.ts";
 import type { Events } from "../engine/events/events.ts";
 import type { EventFilter } from "../engine/events/show-events.ts";
 import type { Subscription } from "../engine/events/subscription.ts";
-import { eventNames, isEventName } from "../model/event.ts";
-import type { EventName, MillraceEvent } from "../model/event.ts";
+import { eventNames, isEventName } from "../model/events/event.ts";
+import type { EventName, MillraceEvent } from "../model/events/event.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 

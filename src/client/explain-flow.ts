@@ -1,16 +1,16 @@
 /** What a blocked job waits for: a member of a flow for those that it comes after, a flow for its nodes. */
 import type { Engine } from "../engine/engine.ts";
 import { flowMetaOf, membersPage } from "../engine/flows/members.ts";
-import { readAttemptLog } from "../model/attempt-log.ts";
+import { readAttemptLog } from "../model/job/attempt-log.ts";
 import { idOfNode, targetOf } from "../model/flow/edge.ts";
 import { conditionOf, nodesMax } from "../model/flow/graph.ts";
 import type { Condition } from "../model/flow/graph.ts";
 import { idOfPath, isItem, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
-import { liveMembers } from "../model/flow/outcome.ts";
+import { liveMembers } from "../model/flow/decide-flow.ts";
 import { capOf } from "../model/flow/capped-map.ts";
-import { readWaits } from "../model/flow/waits.ts";
-import { isTerminal, liveStates } from "../model/job-state.ts";
-import type { JobState } from "../model/job-state.ts";
+import { readWaits } from "../model/flow/flow-waits.ts";
+import { isTerminal, liveStates } from "../model/job/job-state.ts";
+import type { JobState } from "../model/job/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 import { isFlow } from "./flow-jobs.ts";
 

@@ -2,7 +2,7 @@
  * Explains why a job is not running and when it is expected to, from its record, the state counts and the registered
  * workers.
  */
-import { reasonText } from "../model/after-run.ts";
+import { reasonText } from "../model/job/after-run.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readWorkers, servingWorkers } from "../engine/fleet/registration.ts";
 import type { LiveWorker } from "../engine/fleet/registration.ts";
@@ -15,16 +15,16 @@ import type { HeldByCapability } from "./held-by-capability.ts";
 import { readHeldByGate, viewHeldByGate } from "./held-by-gate.ts";
 import { readLeftAlone } from "./quarantined.ts";
 import type { LeftAlone } from "./quarantined.ts";
-import { readAttemptLog } from "../model/attempt-log.ts";
+import { readAttemptLog } from "../model/job/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
-import { isTerminal } from "../model/job-state.ts";
-import { groupOfLane } from "../model/lane.ts";
-import type { JobState } from "../model/job-state.ts";
+import { isTerminal } from "../model/job/job-state.ts";
+import { groupOfLane } from "../model/routing/lane.ts";
+import type { JobState } from "../model/job/job-state.ts";
 import { quoteNames } from "../model/name.ts";
-import { hasSameCaps } from "../model/route.ts";
-import { missingSentence } from "../store/missing-partition.ts";
+import { hasSameCaps } from "../model/routing/route.ts";
+import { missingSentence } from "../store/partitioned/missing-partition.ts";
 import type { JobRecord } from "../store/records.ts";
-import { withoutGates } from "../store/tallies.ts";
+import { withoutGates } from "../store/state-counts.ts";
 
 export interface Explanation {
   readonly id: string;

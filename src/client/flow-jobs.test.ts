@@ -6,7 +6,7 @@ import { job } from "../engine/definition.ts";
 import { handler } from "../worker/handler.ts";
 import { flow } from "../engine/flows/flow.ts";
 import type { Flow } from "../engine/flows/flow.ts";
-import type { MillraceEvent } from "../model/event.ts";
+import type { MillraceEvent } from "../model/events/event.ts";
 import type { FlowRun } from "./flows.ts";
 
 const v = useVirtualMill();

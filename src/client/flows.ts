@@ -1,5 +1,5 @@
 /** Flows as an application sees them: submitting one, waiting for it, looking at it and operating on it as a whole. */
-import { readAttemptLog } from "../model/attempt-log.ts";
+import { readAttemptLog } from "../model/job/attempt-log.ts";
 import { MillraceError } from "../model/error.ts";
 import { idOfNode, targetOf, withTarget } from "../model/flow/edge.ts";
 import { flowQueue, memberTag, pathOfId } from "../model/flow/flow-meta.ts";
@@ -7,12 +7,12 @@ import { Flow } from "../engine/flows/flow.ts";
 import { checkOnFailure } from "../engine/flows/flow-options.ts";
 import { conditionOf } from "../model/flow/graph.ts";
 import type { Condition, OnFailure, Part } from "../model/flow/graph.ts";
-import { countMembers } from "../model/flow/outcome.ts";
-import type { FlowCounts } from "../model/flow/outcome.ts";
-import { readWaits } from "../model/flow/waits.ts";
+import { countMembers } from "../model/flow/decide-flow.ts";
+import type { FlowCounts } from "../model/flow/decide-flow.ts";
+import { readWaits } from "../model/flow/flow-waits.ts";
 import { durationMs } from "../model/duration.ts";
-import { isTerminal } from "../model/job-state.ts";
-import type { JobState, TerminalState } from "../model/job-state.ts";
+import { isTerminal } from "../model/job/job-state.ts";
+import type { JobState, TerminalState } from "../model/job/job-state.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 import { allMembers, flowMetaOf } from "../engine/flows/members.ts";

@@ -3,10 +3,10 @@
  * and one that waits for its retry are looked for by explain alone, among the newest of the queue. Nobody waits for the
  * answer of a long search: who is not found among so many is not named.
  */
-import { groupGateKey, keyedGate, readKeyUse } from "../model/lane.ts";
-import { withHolder } from "../model/held.ts";
-import type { HeldBack } from "../model/held.ts";
-import { terminalStates } from "../model/job-state.ts";
+import { groupGateKey, keyedGate, readKeyUse } from "../model/routing/lane.ts";
+import { withHolder } from "../model/limits/held.ts";
+import type { HeldBack } from "../model/limits/held.ts";
+import { terminalStates } from "../model/job/job-state.ts";
 import type { FindAnswer, FindRequest, JobFilter } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";

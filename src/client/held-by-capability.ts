@@ -4,7 +4,7 @@
  */
 import { readWorkers, servingWorkers } from "../engine/fleet/registration.ts";
 import type { WorkerRegistration } from "../engine/fleet/registration.ts";
-import { missingCapabilities } from "../model/capability.ts";
+import { missingCapabilities } from "../model/routing/capability.ts";
 import type { Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 

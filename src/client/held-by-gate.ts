@@ -4,11 +4,11 @@
  * policy, its group and its keys by its lane.
  */
 import type { Engine } from "../engine/engine.ts";
-import { gatesToPass, limitGateKey } from "../model/gate.ts";
-import { heldBack } from "../model/held.ts";
-import type { HeldBack } from "../model/held.ts";
-import { readKeyUse } from "../model/lane.ts";
-import type { KeyUse } from "../model/lane.ts";
+import { gatesToPass, limitGateKey } from "../model/limits/gate.ts";
+import { heldBack } from "../model/limits/held.ts";
+import type { HeldBack } from "../model/limits/held.ts";
+import { readKeyUse } from "../model/routing/lane.ts";
+import type { KeyUse } from "../model/routing/lane.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { withFailedHolders } from "./group-holders.ts";

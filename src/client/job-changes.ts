@@ -5,9 +5,9 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { isMillraceError, MillraceError } from "../model/error.ts";
-import { isTerminal } from "../model/job-state.ts";
-import type { OperatorChange } from "../model/operate.ts";
-import { withoutHidden } from "../model/hidden-queue.ts";
+import { isTerminal } from "../model/job/job-state.ts";
+import type { OperatorChange } from "../model/job/operate.ts";
+import { withoutHidden } from "../model/routing/hidden-queue.ts";
 import type { ChangeAnswer } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
 import { isFlow } from "./flow-jobs.ts";

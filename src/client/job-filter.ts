@@ -1,11 +1,11 @@
 /** Filters of jobs: what people write, and what a store is asked for. */
 import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob } from "../engine/definition.ts";
-import type { EndReason } from "../model/end-reason.ts";
+import type { EndReason } from "../model/job/end-reason.ts";
 import { readInstant } from "../model/instant.ts";
 import { MillraceError } from "../model/error.ts";
-import { isJobState } from "../model/job-state.ts";
-import type { JobState } from "../model/job-state.ts";
+import { isJobState } from "../model/job/job-state.ts";
+import type { JobState } from "../model/job/job-state.ts";
 import { checkOptions } from "../model/option.ts";
 import type { JobFilter } from "../store/operations.ts";
 

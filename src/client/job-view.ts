@@ -1,17 +1,17 @@
 /** A job as people see it: decoded, with the fields its definition redacts left out. */
 import { redact } from "../codec/redact.ts";
 import type { Engine } from "../engine/engine.ts";
-import { readAttemptLog } from "../model/attempt-log.ts";
-import type { AttemptRecord } from "../model/attempt-log.ts";
+import { readAttemptLog } from "../model/job/attempt-log.ts";
+import type { AttemptRecord } from "../model/job/attempt-log.ts";
 import { isMemberTag, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
 import type { FlowPlace } from "../model/flow/flow-meta.ts";
-import { readMeta, viewMadeBy } from "../model/job-meta.ts";
-import type { PublishedTo } from "../model/job-meta.ts";
-import type { DecidedPolicy } from "../model/job-policy.ts";
-import { groupOfLane } from "../model/lane.ts";
-import { keyOfScoped } from "../model/unique-key.ts";
-import { isTerminal } from "../model/job-state.ts";
-import type { JobState } from "../model/job-state.ts";
+import { readMeta, viewMadeBy } from "../model/job/job-meta.ts";
+import type { PublishedTo } from "../model/job/job-meta.ts";
+import type { DecidedPolicy } from "../model/job/job-policy.ts";
+import { groupOfLane } from "../model/routing/lane.ts";
+import { keyOfScoped } from "../model/job/unique-key.ts";
+import { isTerminal } from "../model/job/job-state.ts";
+import type { JobState } from "../model/job/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 import { readHeld } from "./held.ts";
 import type { Held } from "./held.ts";

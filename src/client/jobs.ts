@@ -9,17 +9,23 @@ import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob, InputOf, ResultOf } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readDue, readEnqueueOptions } from "../engine/job-options.ts";
-import { readMeta, writeMeta } from "../model/job-meta.ts";
-import { parsePolicy, writePolicy } from "../model/job-policy.ts";
-import type { Due, Edit } from "../model/change.ts";
+import { readMeta, writeMeta } from "../model/job/job-meta.ts";
+import { parsePolicy, writePolicy } from "../model/job/job-policy.ts";
+import type { Due, Edit } from "../model/job/change.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
-import { editChange, removeChange, replayChange, rescheduleChange, revokeChanges } from "../model/operate.ts";
+import {
+  editChange,
+  removeChange,
+  replayChange,
+  rescheduleChange,
+  revokeChanges,
+} from "../model/job/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
-import { withoutHidden } from "../model/hidden-queue.ts";
-import { rankingOf } from "../model/rank.ts";
-import type { Priority } from "../model/rank.ts";
+import { withoutHidden } from "../model/routing/hidden-queue.ts";
+import { rankingOf } from "../model/routing/rank.ts";
+import type { Priority } from "../model/routing/rank.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
 import { cancelJobs } from "./cancel-jobs.ts";

@@ -4,7 +4,7 @@ import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
-import { limitGateKey } from "../model/gate.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
 import { handler } from "../worker/handler.ts";
 
 const coded = (code: string) => expect.objectContaining({ code });

@@ -10,9 +10,9 @@ import type { Limit } from "../engine/limit.ts";
 import { needsKey, unknownLimit } from "../engine/limits.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import { gateName, limitGateKey, permitsLeft } from "../model/gate.ts";
-import type { Learn } from "../model/learning.ts";
-import { keyedGate } from "../model/lane.ts";
+import { gateName, limitGateKey, permitsLeft } from "../model/limits/gate.ts";
+import type { Learn } from "../model/limits/learning.ts";
+import { keyedGate } from "../model/routing/lane.ts";
 import {
   afterEdit,
   isBoundedInAll,
@@ -21,8 +21,8 @@ import {
   readEdit,
   readLimitEdit,
   settingsOf,
-} from "../model/limit.ts";
-import type { BoundSettings, LimitBody, LimitSettings, Rate, RateOptions } from "../model/limit.ts";
+} from "../model/limits/limit.ts";
+import type { BoundSettings, LimitBody, LimitSettings, Rate, RateOptions } from "../model/limits/limit.ts";
 import { checkName } from "../model/name.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";

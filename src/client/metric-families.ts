@@ -2,8 +2,8 @@
  * The metrics that Prometheus is given: their names, labels and what they mean. The page docs/guides/metrics.md lists
  * them and the dashboard beside it uses them; tests hold both against this file.
  */
-import type { MetricTotals, TotalSeries } from "../model/metric-totals.ts";
-import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
+import type { MetricTotals, TotalSeries } from "../model/metrics/metric-totals.ts";
+import type { Family, Labels, Sample } from "../model/metrics/prometheus-text.ts";
 import type { StoreMeasure, StoreRequests } from "../store/store.ts";
 import { dutyFamilies } from "./duty-families.ts";
 import type { ProcessDuties } from "./duty-views.ts";

@@ -5,7 +5,7 @@ import type { ParsedFamily } from "../../test/support/parse-prometheus.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
-import { MetricTotals } from "../model/metric-totals.ts";
+import { MetricTotals } from "../model/metrics/metric-totals.ts";
 import { Throttled } from "../worker/control.ts";
 import { handler } from "../worker/handler.ts";
 import { metricFamilies } from "./metric-families.ts";

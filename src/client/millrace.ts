@@ -23,7 +23,7 @@ import type { TopicDefinition } from "../engine/topics/topic.ts";
 import { LoneUnit, planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
-import type { EventName, MillraceEvent } from "../model/event.ts";
+import type { EventName, MillraceEvent } from "../model/events/event.ts";
 import { checkName } from "../model/name.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../store/operations.ts";
 import type { StoreDescription } from "../store/store.ts";

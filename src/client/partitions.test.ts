@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { MillraceError } from "../model/error.ts";
-import { createPlacement } from "../model/placement.ts";
+import { createPlacement } from "../model/routing/placement.ts";
 import { handler } from "../worker/handler.ts";
 
 const partitions = 4;

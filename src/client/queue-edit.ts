@@ -1,11 +1,11 @@
 /** What people set of a queue at run time, and what is left once it is checked, before anything is written. */
 import type { Duration } from "../model/duration.ts";
-import { readEdit } from "../model/limit.ts";
-import type { LimitSettings, RateOptions } from "../model/limit.ts";
+import { readEdit } from "../model/limits/limit.ts";
+import type { LimitSettings, RateOptions } from "../model/limits/limit.ts";
 import { checkOptions, checkWhole, invalidOption } from "../model/option.ts";
-import type { QueuePolicy, QueuePolicyEdit } from "../model/queue-policy.ts";
-import { readAttempts, readBackoff } from "../model/retry-policy.ts";
-import type { BackoffOptions } from "../model/retry-policy.ts";
+import type { QueuePolicy, QueuePolicyEdit } from "../model/fleet/queue-policy.ts";
+import { readAttempts, readBackoff } from "../model/job/retry-policy.ts";
+import type { BackoffOptions } from "../model/job/retry-policy.ts";
 import { readKept } from "../engine/kept-options.ts";
 import type { KeptOptions } from "../engine/kept-options.ts";
 

@@ -12,19 +12,19 @@ import type { GateChange, NextGate } from "../engine/gates.ts";
 import { changePut, raise } from "../engine/fleet/change-numbers.ts";
 import { readQueueEdit } from "./queue-edit.ts";
 import type { QueueEdit } from "./queue-edit.ts";
-import type { Due } from "../model/change.ts";
+import type { Due } from "../model/job/change.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { foreverMs, gateName, queueGateKey, sharesMax } from "../model/gate.ts";
-import type { KeptHistory } from "../model/job-policy.ts";
-import { boundsOf, readBody, settingsOf } from "../model/limit.ts";
-import type { LimitBody, LimitSettings, Rate } from "../model/limit.ts";
+import { foreverMs, gateName, queueGateKey, sharesMax } from "../model/limits/gate.ts";
+import type { KeptHistory } from "../model/job/job-policy.ts";
+import { boundsOf, readBody, settingsOf } from "../model/limits/limit.ts";
+import type { LimitBody, LimitSettings, Rate } from "../model/limits/limit.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
-import { withoutHidden } from "../model/hidden-queue.ts";
-import { afterPolicyEdit } from "../model/queue-policy.ts";
-import type { Backoff } from "../model/retry-policy.ts";
+import { withoutHidden } from "../model/routing/hidden-queue.ts";
+import { afterPolicyEdit } from "../model/fleet/queue-policy.ts";
+import type { Backoff } from "../model/job/retry-policy.ts";
 import type { Gate } from "../store/records.ts";
 
 export interface QueueSettings {

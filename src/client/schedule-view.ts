@@ -2,11 +2,11 @@
 import type { Engine } from "../engine/engine.ts";
 import type { FoundSchedule } from "../engine/schedules/schedule-docs.ts";
 import { redact } from "../codec/redact.ts";
-import { scheduleStatus } from "../model/schedule/decide.ts";
+import { scheduleStatus } from "../model/schedule/decide-schedule.ts";
 import type { Missed } from "../model/schedule/due-ticks.ts";
 import type { Overlap } from "../model/schedule/overlap.ts";
-import type { ScheduleRule } from "../model/schedule/rule.ts";
-import { settingsOf } from "../model/schedule/state.ts";
+import type { ScheduleRule } from "../model/schedule/schedule-rule.ts";
+import { settingsOf } from "../model/schedule/schedule-state.ts";
 
 export interface ScheduleView {
   readonly name: string;

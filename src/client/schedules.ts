@@ -23,8 +23,8 @@ import type { ReadableSchedule } from "../engine/schedules/schedule-docs.ts";
 import { refusalError } from "../engine/submit.ts";
 import { checkName } from "../model/name.ts";
 import { checkWhole } from "../model/option.ts";
-import { readScheduleEdit } from "../model/schedule/settings.ts";
-import type { ScheduleOptions } from "../model/schedule/settings.ts";
+import { readScheduleEdit } from "../model/schedule/schedule-settings.ts";
+import type { ScheduleOptions } from "../model/schedule/schedule-settings.ts";
 import {
   afterEdit,
   afterPause,
@@ -32,9 +32,9 @@ import {
   afterResume,
   afterRunNow,
   settingsOf,
-} from "../model/schedule/state.ts";
-import type { ScheduleState } from "../model/schedule/state.ts";
-import { nextTick } from "../model/schedule/ticks.ts";
+} from "../model/schedule/schedule-state.ts";
+import type { ScheduleState } from "../model/schedule/schedule-state.ts";
+import { nextTick } from "../model/schedule/rule-ticks.ts";
 import { viewSchedule } from "./schedule-view.ts";
 import type { ScheduleView } from "./schedule-view.ts";
 

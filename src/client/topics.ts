@@ -9,8 +9,8 @@ import { changeTopic, findTopic, foundTopic, topicKind } from "../engine/topics/
 import type { FoundTopic } from "../engine/topics/topic-docs.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
-import { afterPause, afterUnsubscribe } from "../model/topic.ts";
-import type { Subscription } from "../model/topic.ts";
+import { afterPause, afterUnsubscribe } from "../model/events/topic.ts";
+import type { Subscription } from "../model/events/topic.ts";
 
 export interface TopicView {
   readonly name: string;

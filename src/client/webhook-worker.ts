@@ -3,7 +3,7 @@
  * (duties/webhooks.ts).
  */
 import type { Engine } from "../engine/engine.ts";
-import { webhookQueue } from "../model/webhook.ts";
+import { webhookQueue } from "../model/events/webhook.ts";
 import type { Handler } from "../worker/handler.ts";
 import type { Worker } from "../worker/worker.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";

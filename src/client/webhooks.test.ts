@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { isSignedBy, sign } from "../engine/webhooks/signature.ts";
 import { job } from "../engine/definition.ts";
-import type { WebhookOptions } from "../model/webhook.ts";
+import type { WebhookOptions } from "../model/events/webhook.ts";
 
 const coded = (code: string) => expect.objectContaining({ code });
 const secret = "a secret of enough length";

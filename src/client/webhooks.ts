@@ -13,12 +13,12 @@ import {
   webhookKind,
 } from "../engine/webhooks/webhook-docs.ts";
 import type { HookPosition } from "../engine/webhooks/webhook-docs.ts";
-import { writeCursor } from "../model/event-cursor.ts";
-import type { EventName } from "../model/event.ts";
+import { writeCursor } from "../model/events/event-cursor.ts";
+import type { EventName } from "../model/events/event.ts";
 import { checkName } from "../model/name.ts";
 import { invalidOption } from "../model/option.ts";
-import { hookTag, readWebhook, webhookQueue, webhooksId, webhooksMax } from "../model/webhook.ts";
-import type { Webhook, WebhookOptions } from "../model/webhook.ts";
+import { hookTag, readWebhook, webhookQueue, webhooksId, webhooksMax } from "../model/events/webhook.ts";
+import type { Webhook, WebhookOptions } from "../model/events/webhook.ts";
 import type { Answers } from "./cancel-jobs.ts";
 import type { AttemptView, JobView } from "./job-view.ts";
 import type { Jobs, RetryAnswer } from "./jobs.ts";

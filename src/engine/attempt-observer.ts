@@ -3,8 +3,8 @@
  * exactly once, when nothing of it is left to do here: the store has its end, or it was lost. An observer is called in
  * the middle of the worker's work: it returns at once and never throws.
  */
-import type { SettleNext } from "../model/change.ts";
-import type { EventKind } from "../model/event-kind.ts";
+import type { SettleNext } from "../model/job/change.ts";
+import type { EventKind } from "../model/events/event-kind.ts";
 import type { LeasedJob } from "../store/records.ts";
 
 /** `lost`: its lease was lost, or its settle did not reach the store, so what it did is not known to the store. */

@@ -3,7 +3,7 @@
  * called when the store has the attempt's end, what it throws or rejects with is caught, counted and logged, and one
  * that does not keep up with what it began is left out until it does.
  */
-import type { SettleNext } from "../model/change.ts";
+import type { SettleNext } from "../model/job/change.ts";
 import { endedAs } from "./attempt-observer.ts";
 import type { AttemptObserver, EndedAs, ObservedAttempt } from "./attempt-observer.ts";
 import type { Engine } from "./engine.ts";

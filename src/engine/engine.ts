@@ -4,12 +4,12 @@
  */
 import type { PayloadCoder } from "../codec/payload.ts";
 import { withMintedIds } from "../model/error.ts";
-import { createIdMinter } from "../model/job-id.ts";
-import { outcomesNotKept } from "../model/job-policy.ts";
-import type { DecidedPolicy, JobPolicy } from "../model/job-policy.ts";
-import { createPlacement, gatherJobs } from "../model/placement.ts";
-import type { Placement } from "../model/placement.ts";
-import type { CustomBackoff } from "../model/retry-policy.ts";
+import { createIdMinter } from "../model/job/job-id.ts";
+import { outcomesNotKept } from "../model/job/job-policy.ts";
+import type { DecidedPolicy, JobPolicy } from "../model/job/job-policy.ts";
+import { createPlacement, gatherJobs } from "../model/routing/placement.ts";
+import type { Placement } from "../model/routing/placement.ts";
+import type { CustomBackoff } from "../model/job/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type {
@@ -21,7 +21,7 @@ import type {
   SubmitUnit,
 } from "../store/operations.ts";
 import type { Effects, JobRecord, NewJob } from "../store/records.ts";
-import { isBornBlocked } from "../store/rules/member.ts";
+import { isBornBlocked } from "../store/rules/flow/member.ts";
 import type { Store } from "../store/store.ts";
 import type { AttemptObserver } from "./attempt-observer.ts";
 import { observerOfSink } from "./attempt-sink.ts";

@@ -3,11 +3,11 @@
  * version, again and again until no other process was faster. So an edit, a throttle, a pause and a definition at the
  * same moment all hold.
  */
-import type { Due } from "../model/change.ts";
+import type { Due } from "../model/job/change.ts";
 import { MillraceError } from "../model/error.ts";
-import { boundsOfBody, boundsPerKeyOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
-import type { LimitBody } from "../model/limit.ts";
-import { behindKeysOf, gateOfLimit, isKeyedGate } from "../model/lane.ts";
+import { boundsOfBody, boundsPerKeyOf, readBody, settingsOf, writeBody } from "../model/limits/limit.ts";
+import type { LimitBody } from "../model/limits/limit.ts";
+import { behindKeysOf, gateOfLimit, isKeyedGate } from "../model/routing/lane.ts";
 import type { Gate, PutEvent } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { laneStepOf } from "../model/lane.ts";
-import { routeNumber } from "../model/route.ts";
+import { laneStepOf } from "../model/routing/lane.ts";
+import { routeNumber } from "../model/routing/route.ts";
 import { readGroup } from "./group.ts";
 import { planLane } from "./lane-plan.ts";
 import { limit, readLimits } from "./limit.ts";

@@ -9,7 +9,7 @@
  * otherwise. The key, and the weight of a turn, are computed at the enqueue, before any write.
  */
 import { MillraceError } from "../model/error.ts";
-import { laneStepOf, laneWeightMax } from "../model/lane.ts";
+import { laneStepOf, laneWeightMax } from "../model/routing/lane.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 

@@ -2,23 +2,23 @@
  * The options of an enqueue, and of a definition as far as they are the same: what people write, and what is left once
  * it is checked. Unknown options, absurd values and options of a later version are refused here, before any write.
  */
-import type { Due } from "../model/change.ts";
-import { readCapabilities } from "../model/capability.ts";
+import type { Due } from "../model/job/change.ts";
+import { readCapabilities } from "../model/routing/capability.ts";
 import type { FieldPathOf } from "../codec/field-path.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError, notYetSupported } from "../model/error.ts";
-import type { JobPolicy, Retention } from "../model/job-policy.ts";
+import type { JobPolicy, Retention } from "../model/job/job-policy.ts";
 import { readInstant } from "../model/instant.ts";
-import { mintedPartition } from "../model/job-id.ts";
+import { mintedPartition } from "../model/job/job-id.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
-import { levelOf, orderOf } from "../model/rank.ts";
-import type { Order, Priority } from "../model/rank.ts";
-import { readAttempts, readBackoff, readRetryIf } from "../model/retry-policy.ts";
-import type { BackoffOptions, RetryIf } from "../model/retry-policy.ts";
-import { readUnique } from "../model/unique-key.ts";
-import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
+import { levelOf, orderOf } from "../model/routing/rank.ts";
+import type { Order, Priority } from "../model/routing/rank.ts";
+import { readAttempts, readBackoff, readRetryIf } from "../model/job/retry-policy.ts";
+import type { BackoffOptions, RetryIf } from "../model/job/retry-policy.ts";
+import { readUnique } from "../model/job/unique-key.ts";
+import type { UniqueOptions, UniquePlan } from "../model/job/unique-key.ts";
 import { storeLimits } from "../store/limits.ts";
 import { readGroup } from "./group.ts";
 import type { GroupOptions, ReadGroup } from "./group.ts";

@@ -6,7 +6,7 @@
  */
 import { canonicalText } from "../codec/digest.ts";
 import type { PayloadCoder } from "../codec/payload.ts";
-import { readMeta, writeMeta } from "../model/job-meta.ts";
+import { readMeta, writeMeta } from "../model/job/job-meta.ts";
 import type { NewJob } from "../store/records.ts";
 
 export type JobTemplate = Omit<NewJob, "id" | "digest">;

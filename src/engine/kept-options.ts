@@ -4,7 +4,7 @@
  */
 import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";
-import type { KeptHistory } from "../model/job-policy.ts";
+import type { KeptHistory } from "../model/job/job-policy.ts";
 import { checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 
 export interface KeptOptions {

@@ -1,16 +1,16 @@
 /**
- * The lane of a job (model/lane.ts) from its group and the keys of its limits. Who has a group stands in the lane of
- * the group, over all names of the queue. Who asks for keys only stands with those of its route that ask for the same
- * ones.
+ * The lane of a job (model/routing/lane.ts) from its group and the keys of its limits. Who has a group stands in the
+ * lane of the group, over all names of the queue. Who asks for keys only stands with those of its route that ask for
+ * the same ones.
  *
  * What the keys are is computed from the input of each job, before any write; the rest is planned once per definition.
  */
 import { digestText } from "../codec/digest.ts";
-import { limitGateKey } from "../model/gate.ts";
-import type { GateUse } from "../model/gate.ts";
-import { groupGateKey, groupLane, keyedGate, keysLane, writeKeyUse } from "../model/lane.ts";
-import type { LaneFields } from "../model/lane.ts";
-import { routeNumber } from "../model/route.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
+import type { GateUse } from "../model/limits/gate.ts";
+import { groupGateKey, groupLane, keyedGate, keysLane, writeKeyUse } from "../model/routing/lane.ts";
+import type { LaneFields } from "../model/routing/lane.ts";
+import { routeNumber } from "../model/routing/route.ts";
 import { keyFor, stepFor } from "./group.ts";
 import type { ReadGroup } from "./group.ts";
 import type { AnyLimitUse } from "./limit.ts";

@@ -3,12 +3,12 @@
  * processes, in all and for each key. It needs no store; the first use by a process makes sure that the store knows it
  * (limits.ts).
  */
-import { limitGateKey } from "../model/gate.ts";
-import type { GateUse } from "../model/gate.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
+import type { GateUse } from "../model/limits/gate.ts";
 import { MillraceError } from "../model/error.ts";
-import type { LearnOptions } from "../model/learning.ts";
-import { isBoundedInAll, readDefinition, weightMaxOf } from "../model/limit.ts";
-import type { LimitSettings, RateOptions } from "../model/limit.ts";
+import type { LearnOptions } from "../model/limits/learning.ts";
+import { isBoundedInAll, readDefinition, weightMaxOf } from "../model/limits/limit.ts";
+import type { LimitSettings, RateOptions } from "../model/limits/limit.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 import { storeLimits } from "../store/limits.ts";

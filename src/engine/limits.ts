@@ -7,8 +7,8 @@
  */
 import { BoundedMap } from "../model/bounded-map.ts";
 import { MillraceError } from "../model/error.ts";
-import { limitGateKey } from "../model/gate.ts";
-import { gateOfLimit, keyedGate, readKeyUse } from "../model/lane.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
+import { gateOfLimit, keyedGate, readKeyUse } from "../model/routing/lane.ts";
 import {
   afterDefinition,
   isBoundedInAll,
@@ -16,9 +16,9 @@ import {
   settingsOf,
   withThrottleLearned,
   withUseLearned,
-} from "../model/limit.ts";
+} from "../model/limits/limit.ts";
 import { invalidOption } from "../model/option.ts";
-import { afterThrottle } from "../model/throttle.ts";
+import { afterThrottle } from "../model/limits/throttle.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Gate, NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";

@@ -5,7 +5,7 @@ import type { FailingPart } from "../../test/support/failing-part.ts";
 import { millOn } from "../../test/support/mill-on.ts";
 import { runUntil } from "../../test/support/virtual-mill.ts";
 import type { Millrace } from "../client/millrace.ts";
-import { createPlacement } from "../model/placement.ts";
+import { createPlacement } from "../model/routing/placement.ts";
 import { partitionedStore } from "../store/partitioned/partitioned-store.ts";
 import type { Store } from "../store/store.ts";
 import { openSqliteStore } from "../stores/sqlite/sqlite-store.ts";

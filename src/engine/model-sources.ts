@@ -1,5 +1,5 @@
 /** What the model's decisions need from the engine around them. */
-import type { Sources } from "../model/after-run.ts";
+import type { Sources } from "../model/job/after-run.ts";
 import type { Engine } from "./engine.ts";
 
 export function modelSources(engine: Engine, now: number, worker: string): Sources {

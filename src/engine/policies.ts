@@ -2,10 +2,10 @@
  * Reading policies: from the text that a job carries to every field decided, by what the operator has set of its queue,
  * then the code's defaults, then the engine's.
  */
-import { createPolicyReader } from "../model/job-policy.ts";
-import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
-import { defaultsOfQueue } from "../model/queue-policy.ts";
-import type { QueuePolicy } from "../model/queue-policy.ts";
+import { createPolicyReader } from "../model/job/job-policy.ts";
+import type { DecidedPolicy, JobPolicy, Retention } from "../model/job/job-policy.ts";
+import { defaultsOfQueue } from "../model/fleet/queue-policy.ts";
+import type { QueuePolicy } from "../model/fleet/queue-policy.ts";
 
 type PolicyReader = (text: string | null) => DecidedPolicy;
 

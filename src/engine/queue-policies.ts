@@ -1,14 +1,14 @@
 /**
- * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its
+ * What operators have set of queues (model/fleet/queue-policy.ts), as far as this process needs it. The queues that its
  * workers serve are read together: when a worker starts, when the change number of settings has grown
  * (fleet/change-numbers.ts), and once a minute, because a number that could not be written is not waited for. Whoever
  * decides about jobs of other queues (duties, views) reads theirs first.
  *
  * Always true: what cannot be read stays as it was last known.
  */
-import { gateName, queueGateKey } from "../model/gate.ts";
-import { readBody } from "../model/limit.ts";
-import type { QueuePolicy } from "../model/queue-policy.ts";
+import { gateName, queueGateKey } from "../model/limits/gate.ts";
+import { readBody } from "../model/limits/limit.ts";
+import type { QueuePolicy } from "../model/fleet/queue-policy.ts";
 import type { Store } from "../store/store.ts";
 import type { Logger } from "./logger.ts";
 

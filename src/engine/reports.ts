@@ -3,7 +3,7 @@
  * the same attempt join that write: the last progress counts, and all lines are kept, in order. So a handler that
  * reports a thousand times in one lap costs the store one write.
  */
-import { overflowLine } from "../model/log-line.ts";
+import { overflowLine } from "../model/job/log-line.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { LeasedWrite, RecordAnswer } from "../store/operations.ts";
 import type { BatcherOptions, Ticket } from "./batcher.ts";

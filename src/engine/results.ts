@@ -10,7 +10,7 @@
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { flowQueue } from "../model/flow/flow-meta.ts";
-import { isTerminal } from "../model/job-state.ts";
+import { isTerminal } from "../model/job/job-state.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Unwatch } from "../store/store.ts";

@@ -9,8 +9,8 @@
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { defaultRetention } from "../model/job-policy.ts";
-import type { KeptCounts, KeptHistory, Retention } from "../model/job-policy.ts";
+import { defaultRetention } from "../model/job/job-policy.ts";
+import type { KeptCounts, KeptHistory, Retention } from "../model/job/job-policy.ts";
 import { checkOptions } from "../model/option.ts";
 import type { Store } from "../store/store.ts";
 import { changePut } from "./fleet/change-numbers.ts";

@@ -7,15 +7,15 @@
  */
 import { canonicalText, compilePick, digestText } from "../codec/digest.ts";
 import { isMillraceError, MillraceError } from "../model/error.ts";
-import type { Due } from "../model/change.ts";
-import type { LaneFields } from "../model/lane.ts";
-import { writeMeta } from "../model/job-meta.ts";
-import { writePolicy } from "../model/job-policy.ts";
-import type { JobPolicy } from "../model/job-policy.ts";
-import { rankingOf } from "../model/rank.ts";
-import type { Ranking } from "../model/rank.ts";
-import { scopedKey } from "../model/unique-key.ts";
-import type { Unique, UniquePlan } from "../model/unique-key.ts";
+import type { Due } from "../model/job/change.ts";
+import type { LaneFields } from "../model/routing/lane.ts";
+import { writeMeta } from "../model/job/job-meta.ts";
+import { writePolicy } from "../model/job/job-policy.ts";
+import type { JobPolicy } from "../model/job/job-policy.ts";
+import { rankingOf } from "../model/routing/rank.ts";
+import type { Ranking } from "../model/routing/rank.ts";
+import { scopedKey } from "../model/job/unique-key.ts";
+import type { Unique, UniquePlan } from "../model/job/unique-key.ts";
 import { quoteNames } from "../model/name.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";

@@ -7,7 +7,7 @@
  *
  * A job that a schedule fires has no caller: its trace begins here, whatever was going on when the duties were started.
  */
-import { parseMeta } from "../model/job-meta.ts";
+import { parseMeta } from "../model/job/job-meta.ts";
 import { nodePlatform } from "../platform/node-platform.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";

@@ -3,7 +3,7 @@
  * message, its queue the destination, an enqueue a send, an attempt the processing of a message. What only Millrace has
  * lies under `messaging.millrace`.
  */
-import { parseMeta } from "../model/job-meta.ts";
+import { parseMeta } from "../model/job/job-meta.ts";
 import type { Attributes } from "./api.ts";
 
 export const attributeNames = {

@@ -2,7 +2,7 @@
  * The trace context that rides with a job: what the propagators of the process make of a span, in the meta of the job,
  * and back. A context that the caller gave (`trace` of an enqueue) is left as it is.
  */
-import { parseMeta, writeMeta } from "../model/job-meta.ts";
+import { parseMeta, writeMeta } from "../model/job/job-meta.ts";
 import type { NewJob } from "../store/records.ts";
 import { ROOT_CONTEXT, propagation, trace } from "./api.ts";
 import type { Context, Link, Span } from "./api.ts";

@@ -4,7 +4,7 @@
  * back to a server in step. One success begins again at the first length.
  *
  * It lies here because engine, workers and stores all wait like this, and timers and randomness are all that it needs.
- * A job's own backoff, which its owner chooses, is another matter: `model/retry-policy.ts`.
+ * A job's own backoff, which its owner chooses, is another matter: `model/job/retry-policy.ts`.
  */
 import type { Platform, Timer } from "./platform.ts";
 

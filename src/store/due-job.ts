@@ -1,5 +1,5 @@
 /** A job whose clock has rung, as every store hands it to the duty that decides about it. */
-import { stateOfCode } from "../model/job-state.ts";
+import { stateOfCode } from "../model/job/job-state.ts";
 import { dueFields, toldOtherwise } from "./job-fields.ts";
 import type { JobFieldName, JobRow } from "./job-fields.ts";
 import type { Clock } from "./operations.ts";

@@ -34,7 +34,7 @@ export const jobFields = {
   uniqueKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   /** How long the key is held: see rules/unique-holds.ts. */
   uniqueHold: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
-  /** Which lane the job stands in (model/lane.ts), how far it moves its turn, and the gates of its keys. */
+  /** Which lane the job stands in (model/routing/lane.ts), how far it moves its turn, and the gates of its keys. */
   laneKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   laneStep: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true },
   laneGates: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
@@ -78,7 +78,7 @@ export const jobFields = {
   changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },
   /** It holds the gate of its group although it does not run: it waits for its retry, or has failed. */
   keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place"] },
-  /** What it waits for and has passed on (model/flow/waits.ts); null for a job of no flow. */
+  /** What it waits for and has passed on (model/flow/flow-waits.ts); null for a job of no flow. */
   waits: { type: "text", home: "state", isNullable: true, initial: null, isRare: true },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },

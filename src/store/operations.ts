@@ -3,10 +3,10 @@
  * what is atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race
  * is an answer.
  */
-import type { ByPartition } from "./by-partition.ts";
-import type { ChangeNext, SettleNext } from "../model/change.ts";
-import type { EventKind } from "../model/event-kind.ts";
-import type { JobState } from "../model/job-state.ts";
+import type { ByPartition } from "./partitioned/by-partition.ts";
+import type { ChangeNext, SettleNext } from "../model/job/change.ts";
+import type { EventKind } from "../model/events/event-kind.ts";
+import type { JobState } from "../model/job/job-state.ts";
 import type {
   Doc,
   DocCheck,

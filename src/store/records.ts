@@ -3,11 +3,11 @@
  * hands back unread; everything a rule reads is a number, a flag or a key.
  */
 import type { dueFields, JobRow, leasedFields, toldOtherwise } from "./job-fields.ts";
-import type { Due } from "../model/change.ts";
-import type { EventKind } from "../model/event-kind.ts";
-import type { GateBounds, GateState, GateUse, TokenRate } from "../model/gate.ts";
-import type { JobState } from "../model/job-state.ts";
-import type { Unique } from "../model/unique-key.ts";
+import type { Due } from "../model/job/change.ts";
+import type { EventKind } from "../model/events/event-kind.ts";
+import type { GateBounds, GateState, GateUse, TokenRate } from "../model/limits/gate.ts";
+import type { JobState } from "../model/job/job-state.ts";
+import type { Unique } from "../model/job/unique-key.ts";
 
 /** A job as submitted. */
 export interface NewJob {
@@ -188,7 +188,7 @@ export interface Gate extends GateState {
   readonly version: number;
   /** New jobs of its queue are refused. */
   readonly isDraining: boolean;
-  /** What bounds each key of it (model/lane.ts) that has no bounds of its own; null for nothing. */
+  /** What bounds each key of it (model/routing/lane.ts) that has no bounds of its own; null for nothing. */
   readonly perKey: GateBounds | null;
   /** What people set, unread by any rule. */
   readonly body: string | null;

@@ -37,8 +37,8 @@
  *              pass: closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is
  *              the sum of the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call.
  *              A job that leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate.
- *              A job with a lane (model/lane.ts) also has to pass the gates of its keys. Such a gate is bounded by the
- *              job's own cap (which refuses nobody else), else by its own put, else by perKey of its limit; it is held
+ *              A job with a lane (model/routing/lane.ts) also has to pass the gates of its keys. Such a gate is bounded
+ *              by the job's own cap (which refuses nobody else), else by its own put, else by perKey of its limit; held
  *              by the jobs that run with it, and one with a cap of the job's own also by those that wait or have ended
  *              with keepsLane. What has ended so is not pruned; replayed, it keeps its rank, and holds on until it is
  *              ready
@@ -83,7 +83,7 @@ import type {
   TrailAnswer,
 } from "./operations.ts";
 import type { AsideAnswer, AuditAnswer, PruneAnswer, PruneRequest } from "./upkeep.ts";
-import type { Route } from "../model/route.ts";
+import type { Route } from "../model/routing/route.ts";
 import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
@@ -99,7 +99,7 @@ export interface Store {
   readonly claimsOvertake?: boolean;
   /**
    * How many partitions the store has; left out for one. What is written in one step must lie in one
-   * (model/placement.ts).
+   * (model/routing/placement.ts).
    */
   readonly partitions?: number;
 

@@ -2,8 +2,8 @@
  * Requests and answers of upkeep: pruning, records that could not be read, and the index audit (operations.ts has the
  * rest).
  */
-import type { ByPartition } from "./by-partition.ts";
-import type { TerminalState } from "../model/job-state.ts";
+import type { ByPartition } from "./partitioned/by-partition.ts";
+import type { TerminalState } from "../model/job/job-state.ts";
 
 /** `olderThanMs`: at least that old. Pruning keeps the tallies exact and tells no events. */
 export type PruneRequest =

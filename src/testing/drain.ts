@@ -3,7 +3,7 @@
  * meanwhile, except where nothing but a timer of the engine (a batch that waits to fill) keeps work from going on.
  */
 import type { Millrace } from "../client/millrace.ts";
-import { missingCapabilities } from "../model/capability.ts";
+import { missingCapabilities } from "../model/routing/capability.ts";
 import { MillraceError } from "../model/error.ts";
 import { nodePlatform } from "../platform/node-platform.ts";
 import type { JobRecord } from "../store/records.ts";

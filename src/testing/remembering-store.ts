@@ -7,7 +7,7 @@
  * one is true at once.
  */
 import { MillraceError } from "../model/error.ts";
-import { isTerminal } from "../model/job-state.ts";
+import { isTerminal } from "../model/job/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 

@@ -24,11 +24,11 @@ import {
   afterReturn,
   afterSnooze,
   afterUnreadable,
-} from "../model/after-run.ts";
-import type { Decision, EndedAttempt } from "../model/after-run.ts";
-import { appendAttempt, describeError, noteCompletion } from "../model/attempt-log.ts";
-import type { AttemptOutcome } from "../model/attempt-log.ts";
-import type { Due } from "../model/change.ts";
+} from "../model/job/after-run.ts";
+import type { Decision, EndedAttempt } from "../model/job/after-run.ts";
+import { appendAttempt, describeError, noteCompletion } from "../model/job/attempt-log.ts";
+import type { AttemptOutcome } from "../model/job/attempt-log.ts";
+import type { Due } from "../model/job/change.ts";
 import type { Attempt } from "./attempt.ts";
 import { controlOf } from "./control.ts";
 import { RefusedPayload, encodeResult, shownError } from "./payloads.ts";

@@ -11,10 +11,10 @@
  * timeout).
  */
 import type { ObservedAttempt } from "../engine/attempt-observer.ts";
-import type { SettleNext } from "../model/change.ts";
-import type { AttemptOutput } from "../model/attempt-log.ts";
+import type { SettleNext } from "../model/job/change.ts";
+import type { AttemptOutput } from "../model/job/attempt-log.ts";
 import { rootOf } from "../model/flow/flow-meta.ts";
-import type { DecidedPolicy } from "../model/job-policy.ts";
+import type { DecidedPolicy } from "../model/job/job-policy.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Ticket } from "../engine/batcher.ts";

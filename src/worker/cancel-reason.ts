@@ -4,9 +4,9 @@
  * so that the job ends with it.
  */
 import type { Engine } from "../engine/engine.ts";
-import { afterCancelAsked } from "../model/after-run.ts";
-import type { Decision } from "../model/after-run.ts";
-import { noteCancelReason, readAttemptLog } from "../model/attempt-log.ts";
+import { afterCancelAsked } from "../model/job/after-run.ts";
+import type { Decision } from "../model/job/after-run.ts";
+import { noteCancelReason, readAttemptLog } from "../model/job/attempt-log.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 

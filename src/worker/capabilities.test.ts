@@ -4,7 +4,7 @@ import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import type { Millrace } from "../client/millrace.ts";
 import { job } from "../engine/definition.ts";
-import { routeNumber } from "../model/route.ts";
+import { routeNumber } from "../model/routing/route.ts";
 import type { Store } from "../store/store.ts";
 import { handler } from "./handler.ts";
 import type { WorkerOptions } from "./worker-settings.ts";

@@ -14,7 +14,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
-import { laneOrderOf } from "../model/lane.ts";
+import { laneOrderOf } from "../model/routing/lane.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";

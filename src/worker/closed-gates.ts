@@ -11,7 +11,7 @@
  * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.
  */
 import type { Engine } from "../engine/engine.ts";
-import { isGroupGate } from "../model/lane.ts";
+import { isGroupGate } from "../model/routing/lane.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";

@@ -5,7 +5,7 @@
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import type { Due } from "../model/change.ts";
+import type { Due } from "../model/job/change.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
 import { readInstant } from "../model/instant.ts";

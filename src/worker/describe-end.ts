@@ -3,9 +3,9 @@
  * warning for a job that lacks its key here, however often it comes again.
  */
 import type { Logger } from "../engine/logger.ts";
-import type { Decision } from "../model/after-run.ts";
-import { readAttemptLog } from "../model/attempt-log.ts";
-import type { ErrorRecord } from "../model/attempt-log.ts";
+import type { Decision } from "../model/job/after-run.ts";
+import { readAttemptLog } from "../model/job/attempt-log.ts";
+import type { ErrorRecord } from "../model/job/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import type { Attempt } from "./attempt.ts";
 

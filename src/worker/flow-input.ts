@@ -9,7 +9,7 @@ import { planItems } from "../engine/flows/grow-flow.ts";
 import { flowMetaOf } from "../engine/flows/members.ts";
 import { readMemberResult } from "../engine/flows/part-results.ts";
 import { pickPath, putValues } from "../engine/flows/result-refs.ts";
-import { roundOf } from "../model/attempt-log.ts";
+import { roundOf } from "../model/job/attempt-log.ts";
 import { MillraceError } from "../model/error.ts";
 import { idOfPath, rootOf } from "../model/flow/flow-meta.ts";
 import type { FlowMeta, ResultRef } from "../model/flow/flow-meta.ts";

@@ -1,6 +1,6 @@
 /** The table of held leases is begun anew as attempts come and go: nothing that is held may leave it. */
 import { expect, test } from "vitest";
-import { createPolicyReader } from "../model/job-policy.ts";
+import { createPolicyReader } from "../model/job/job-policy.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOrigin } from "./attempt.ts";
 import { Leases } from "./leases.ts";

@@ -1,4 +1,4 @@
-import { routeNumber } from "../model/route.ts";
+import { routeNumber } from "../model/routing/route.ts";
 import { describe, expect, test } from "vitest";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";

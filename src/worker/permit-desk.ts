@@ -1,7 +1,7 @@
 /**
  * Where one process waits for the permits of one limit and weight. The desk is a worker whose handler hands the lease
- * of each claimed permit job to who has waited longest here for its key; model/permit.ts says what a permit job is. So
- * permits are claimed, renewed, lost and settled by the same code as jobs, and nobody polls for one.
+ * of each claimed permit job to who has waited longest here for its key; model/limits/permit.ts says what a permit job
+ * is. So permits are claimed, renewed, lost and settled by the same code as jobs, and nobody polls for one.
  *
  *   waiting ──a permit job was claimed──► held ──released──► settled
  *      └──the wait is over, aborted, the desk number is another's too──► left: one ready permit job is taken away
@@ -18,9 +18,9 @@ import { settlesWithin } from "../engine/race.ts";
 import { refusalError } from "../engine/submit.ts";
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { writePolicy } from "../model/job-policy.ts";
-import type { LaneFields } from "../model/lane.ts";
-import { removeChange } from "../model/operate.ts";
+import { writePolicy } from "../model/job/job-policy.ts";
+import type { LaneFields } from "../model/routing/lane.ts";
+import { removeChange } from "../model/job/operate.ts";
 import {
   permitAgainMs,
   permitName,
@@ -29,7 +29,7 @@ import {
   permitTtlMs,
   readPermitKey,
   writePermitKey,
-} from "../model/permit.ts";
+} from "../model/limits/permit.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { NewJob } from "../store/records.ts";
 import { Snooze } from "./control.ts";

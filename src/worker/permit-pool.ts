@@ -2,7 +2,7 @@
  * The pool of a permit desk: it claims as many permit jobs as somebody waits for, and none ahead. Any number may be
  * held. It also tells when a claim has come back, for who tries once and does not wait.
  */
-import { permitQueue } from "../model/permit.ts";
+import { permitQueue } from "../model/limits/permit.ts";
 import { storeLimits } from "../store/limits.ts";
 import { Pool } from "./pool.ts";
 

@@ -6,7 +6,7 @@ import { deferred } from "../../test/support/virtual-mill.ts";
 import type { Millrace } from "../client/millrace.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
-import { permitQueue, permitTtlMs } from "../model/permit.ts";
+import { permitQueue, permitTtlMs } from "../model/limits/permit.ts";
 import type { Hint, Store } from "../store/store.ts";
 import { handler } from "./handler.ts";
 import type { Permit } from "./permit.ts";

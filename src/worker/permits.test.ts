@@ -6,9 +6,9 @@ import { deferred } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
 import { MillraceError } from "../model/error.ts";
-import { limitGateKey } from "../model/gate.ts";
-import { writePolicy } from "../model/job-policy.ts";
-import { permitName, permitPolicy, permitQueue, permitTtlMs } from "../model/permit.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
+import { writePolicy } from "../model/job/job-policy.ts";
+import { permitName, permitPolicy, permitQueue, permitTtlMs } from "../model/limits/permit.ts";
 import { handler } from "./handler.ts";
 
 const coded = (code: string) => expect.objectContaining({ code });

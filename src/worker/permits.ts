@@ -1,10 +1,11 @@
 /**
  * The permits that the code of this process takes by itself: one desk for each limit, weight and length of lease that
- * was asked for lately, and another one for those of its keys, under the desk number of this process (model/permit.ts).
+ * was asked for lately, and another one for those of its keys, under the desk number of this process
+ * (model/limits/permit.ts).
  */
 import type { Engine } from "../engine/engine.ts";
 import { MillraceError } from "../model/error.ts";
-import { deskNumbers } from "../model/permit.ts";
+import { deskNumbers } from "../model/limits/permit.ts";
 import type { AcquireWait, DeskOptions } from "./permit-desk.ts";
 import { PermitDesk } from "./permit-desk.ts";
 import type { Permit } from "./permit.ts";

@@ -7,7 +7,7 @@
  * Only hungry kinds are offered, so a kind without work takes no slots from the others. Where several are hungry each
  * has a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
  */
-import type { LaneOrder } from "../model/lane.ts";
+import type { LaneOrder } from "../model/routing/lane.ts";
 import { RouteRotation } from "./route-rotation.ts";
 
 /** The routes of one lane order; null for plain jobs. */

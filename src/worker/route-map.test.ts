@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
-import { limitGateKey } from "../model/gate.ts";
-import { routeNumber, routeOf } from "../model/route.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
+import { routeNumber, routeOf } from "../model/routing/route.ts";
 import { storeLimits } from "../store/limits.ts";
 import { BatchPool } from "./batch-pool.ts";
 import { batchHandler, handler } from "./handler.ts";

@@ -6,11 +6,11 @@
  */
 import type { ReadOptions } from "../engine/job-options.ts";
 import { gatesOf } from "../engine/limit.ts";
-import { missingCapabilities } from "../model/capability.ts";
-import { gatesToPass } from "../model/gate.ts";
-import type { LaneFields, LaneOrder } from "../model/lane.ts";
-import { routeNumber, routeOf } from "../model/route.ts";
-import type { Route } from "../model/route.ts";
+import { missingCapabilities } from "../model/routing/capability.ts";
+import { gatesToPass } from "../model/limits/gate.ts";
+import type { LaneFields, LaneOrder } from "../model/routing/lane.ts";
+import { routeNumber, routeOf } from "../model/routing/route.ts";
+import type { Route } from "../model/routing/route.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Handler } from "./handler.ts";
 import type { Pool } from "./pool.ts";

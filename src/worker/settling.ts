@@ -17,9 +17,9 @@
  */
 import type { AttemptObserver } from "../engine/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
-import { afterCancel } from "../model/after-run.ts";
-import type { Decision } from "../model/after-run.ts";
-import type { EndReason } from "../model/end-reason.ts";
+import { afterCancel } from "../model/job/after-run.ts";
+import type { Decision } from "../model/job/after-run.ts";
+import type { EndReason } from "../model/job/end-reason.ts";
 import { MillraceError } from "../model/error.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { Effects } from "../store/records.ts";

@@ -5,8 +5,8 @@
  * record cannot be read ends here, and its neighbours go on.
  */
 import type { Engine } from "../engine/engine.ts";
-import type { DecidedPolicy } from "../model/job-policy.ts";
-import { unreadableParts } from "../model/unreadable-parts.ts";
+import type { DecidedPolicy } from "../model/job/job-policy.ts";
+import { unreadableParts } from "../model/job/unreadable-parts.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Aborting } from "./aborting.ts";
 import { Attempt } from "./attempt.ts";

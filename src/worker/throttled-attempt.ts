@@ -6,13 +6,13 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { modelSources } from "../engine/model-sources.ts";
-import { afterThrottled } from "../model/after-run.ts";
-import type { ThrottledEnd } from "../model/after-run.ts";
-import { describeError } from "../model/attempt-log.ts";
+import { afterThrottled } from "../model/job/after-run.ts";
+import type { ThrottledEnd } from "../model/job/after-run.ts";
+import { describeError } from "../model/job/attempt-log.ts";
 import { isMillraceError } from "../model/error.ts";
-import { limitGateKey } from "../model/gate.ts";
-import { gateOfLimit, keyOfGate } from "../model/lane.ts";
-import { keyUsesOf } from "../store/rules/lane.ts";
+import { limitGateKey } from "../model/limits/gate.ts";
+import { gateOfLimit, keyOfGate } from "../model/routing/lane.ts";
+import { keyUsesOf } from "../store/rules/gates/lane.ts";
 import type { Attempt } from "./attempt.ts";
 import { delayOf, endByThrow, endedOf } from "./attempt-end.ts";
 import type { AttemptEnd } from "./attempt-end.ts";

@@ -1,6 +1,6 @@
 /**
  * This worker's shares of queues that have a total. What the totals are, and who shares them, all workers read from the
- * same registry (engine/fleet/registration.ts) and divide by the same rule (model/slot-shares.ts).
+ * same registry (engine/fleet/registration.ts) and divide by the same rule (model/fleet/slot-shares.ts).
  *
  *   the registry lists this worker with the queue    its share
  *   it does not yet                                  ceil(total / those who share it), this worker included
@@ -9,8 +9,8 @@
  * While workers see different registries, for a second or two, the shares may add up to more than the total. So
  * a total is a target; what must never be exceeded is a limit. Work that runs is never cancelled for a share.
  */
-import { firstShare, shareSlots } from "../model/slot-shares.ts";
-import type { ShareMember } from "../model/slot-shares.ts";
+import { firstShare, shareSlots } from "../model/fleet/slot-shares.ts";
+import type { ShareMember } from "../model/fleet/slot-shares.ts";
 import type { LiveWorker, WorkerRegistration } from "../engine/fleet/registration.ts";
 
 export interface TotalSharesOptions {

@@ -5,13 +5,13 @@ import { isScheduleDefinition } from "../engine/schedules/schedule.ts";
 import type { ScheduleDefinition } from "../engine/schedules/schedule.ts";
 import { isSubscriptionDefinition } from "../engine/topics/topic.ts";
 import type { SubscriptionDefinition } from "../engine/topics/topic.ts";
-import { readCapabilities } from "../model/capability.ts";
+import { readCapabilities } from "../model/routing/capability.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../model/option.ts";
-import { workerLabel } from "../model/worker-label.ts";
+import { workerLabel } from "../model/fleet/worker-label.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
 
 /** How many slots a queue has in this worker: so many of its own, or its share of a total over all live workers. */

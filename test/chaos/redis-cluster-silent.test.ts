@@ -6,7 +6,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
-import { createPlacement } from "../../src/model/placement.ts";
+import { createPlacement } from "../../src/model/routing/placement.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";

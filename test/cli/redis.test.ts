@@ -1,6 +1,6 @@
 /** The command line on Redis: a place without a store, migrate, and doctor. */
 import { afterAll, describe, expect, test } from "vitest";
-import { createPlacement } from "../../src/model/placement.ts";
+import { createPlacement } from "../../src/model/routing/placement.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
 import { lookingCommands, say, sayJson } from "./run-millrace.ts";
 

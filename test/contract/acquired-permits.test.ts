@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { handler, job, limit } from "../../src/index.ts";
-import { permitQueue } from "../../src/model/permit.ts";
+import { permitQueue } from "../../src/model/limits/permit.ts";
 import type { Store } from "../../src/store/store.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";

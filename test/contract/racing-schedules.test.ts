@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { MillraceError } from "../../src/model/error.ts";
-import { readMeta } from "../../src/model/job-meta.ts";
+import { readMeta } from "../../src/model/job/job-meta.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job, limit } from "../../src/index.ts";
 import type { ScheduleOptions } from "../../src/index.ts";

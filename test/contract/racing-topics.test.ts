@@ -6,7 +6,7 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { MillraceError } from "../../src/model/error.ts";
-import { readMeta } from "../../src/model/job-meta.ts";
+import { readMeta } from "../../src/model/job/job-meta.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { job, topic } from "../../src/index.ts";

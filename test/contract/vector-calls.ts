@@ -1,7 +1,7 @@
 /**
  * The calls that the vectors are written with: short names for what a store is asked, with the time after the start.
  */
-import type { Unique } from "../../src/model/unique-key.ts";
+import type { Unique } from "../../src/model/job/unique-key.ts";
 import type { Change } from "../../src/store/operations.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";

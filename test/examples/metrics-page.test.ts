@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { metricFamilies } from "../../src/client/metric-families.ts";
-import { MetricTotals } from "../../src/model/metric-totals.ts";
+import { MetricTotals } from "../../src/model/metrics/metric-totals.ts";
 
 const guides = new URL("../../docs/guides/", import.meta.url);
 const page = readFileSync(new URL("metrics.md", guides), "utf8");

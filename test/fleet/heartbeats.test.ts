@@ -8,7 +8,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
 import { leaderId } from "../../src/engine/fleet/leadership.ts";
 import { registryKind } from "../../src/engine/fleet/registration.ts";
-import { webhookQueue } from "../../src/model/webhook.ts";
+import { webhookQueue } from "../../src/model/events/webhook.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";

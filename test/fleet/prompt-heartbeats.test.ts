@@ -8,7 +8,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
 import { leaderId } from "../../src/engine/fleet/leadership.ts";
 import { registryKind } from "../../src/engine/fleet/registration.ts";
-import { webhookQueue } from "../../src/model/webhook.ts";
+import { webhookQueue } from "../../src/model/events/webhook.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";

@@ -1,7 +1,7 @@
 /** Nothing lost, nothing invented: invariants 1 to 5, 7, 36 and 49. */
 import type { SubmitUnit } from "../../src/store/operations.ts";
 import type { NewJob } from "../../src/store/records.ts";
-import { isTerminal } from "../../src/model/job-state.ts";
+import { isTerminal } from "../../src/model/job/job-state.ts";
 import { firingOf } from "./firing-of.ts";
 import { mayHaveHappened, pushTo } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";

@@ -3,7 +3,7 @@
  * invariant 37. From the answer on nothing passes, until the time that the answer named, or until somebody may have
  * opened it.
  */
-import { gatesToPass } from "../../src/model/gate.ts";
+import { gatesToPass } from "../../src/model/limits/gate.ts";
 import type { GateAct } from "./history.ts";
 import { spanOf } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";

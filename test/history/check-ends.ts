@@ -1,5 +1,5 @@
 /** How it all ends: invariants 8, 22, 46, 47, 50, 51, 54 and 55. */
-import { isTerminal } from "../../src/model/job-state.ts";
+import { isTerminal } from "../../src/model/job/job-state.ts";
 import type { FeedRecord } from "../../src/store/records.ts";
 import { recount, sortTallies } from "../support/walk.ts";
 import { lifeKey, pushTo, runsNoHandler } from "./ledger.ts";

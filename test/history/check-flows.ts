@@ -5,10 +5,10 @@
 import { readEdge, hasBit } from "../../src/model/flow/edge.ts";
 import { idOfPath, isItem, rootOf } from "../../src/model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../src/model/flow/flow-meta.ts";
-import { readWaits } from "../../src/model/flow/waits.ts";
-import { readMeta } from "../../src/model/job-meta.ts";
-import { isTerminal, stateCodes, terminalStates } from "../../src/model/job-state.ts";
-import type { TerminalState } from "../../src/model/job-state.ts";
+import { readWaits } from "../../src/model/flow/flow-waits.ts";
+import { readMeta } from "../../src/model/job/job-meta.ts";
+import { isTerminal, stateCodes, terminalStates } from "../../src/model/job/job-state.ts";
+import type { TerminalState } from "../../src/model/job/job-state.ts";
 import type { FeedRecord, JobRecord } from "../../src/store/records.ts";
 import { pushTo } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";

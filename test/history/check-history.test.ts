@@ -15,7 +15,7 @@ import { plantedLives } from "./planted-lives.ts";
 import { plantedOwners } from "./planted-owners.ts";
 import { plantedSchedules, trueSchedules } from "./planted-schedules.ts";
 import { Scribe } from "./scribe.ts";
-import { revokeChange } from "../../src/model/operate.ts";
+import { revokeChange } from "../../src/model/job/operate.ts";
 import { aJob } from "../support/builders.ts";
 
 function found(write: Write, bend: Bend = (evidence) => evidence): Invariant[] {

@@ -5,8 +5,8 @@
  *
  * What a claim takes is told by functions of one kind (`Takes`): of the gates of its route, and of the keys of its job.
  */
-import { gatesToPass } from "../../src/model/gate.ts";
-import type { GateUse } from "../../src/model/gate.ts";
+import { gatesToPass } from "../../src/model/limits/gate.ts";
+import type { GateUse } from "../../src/model/limits/gate.ts";
 import type { FeedEvent } from "../../src/store/records.ts";
 import { GateBook, scopeOf } from "./gate-book.ts";
 import type { Bounds } from "./gate-book.ts";

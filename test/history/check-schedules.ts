@@ -1,5 +1,5 @@
 /** Of schedules: invariant 28. */
-import { readSchedule, settingsOf } from "../../src/model/schedule/state.ts";
+import { readSchedule, settingsOf } from "../../src/model/schedule/schedule-state.ts";
 import { firingOf, steadyPrefix } from "./firing-of.ts";
 import { pushTo } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";

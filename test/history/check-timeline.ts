@@ -1,8 +1,8 @@
 /** The life of each job by its events: invariants 15, 18 to 21, 23 to 25, 27 and, for a single job, 45. */
-import { readAttemptLog } from "../../src/model/attempt-log.ts";
-import { canMove, isTerminal } from "../../src/model/job-state.ts";
-import type { JobState } from "../../src/model/job-state.ts";
-import { defaultAttempts, defaultBackoff, plannedDelayMs } from "../../src/model/retry-policy.ts";
+import { readAttemptLog } from "../../src/model/job/attempt-log.ts";
+import { canMove, isTerminal } from "../../src/model/job/job-state.ts";
+import type { JobState } from "../../src/model/job/job-state.ts";
+import { defaultAttempts, defaultBackoff, plannedDelayMs } from "../../src/model/job/retry-policy.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import { leaseKey, runsNoHandler } from "./ledger.ts";
 import { policyOf } from "./policy-of.ts";

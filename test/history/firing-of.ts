@@ -1,6 +1,6 @@
 /** What the history tells of schedules: which tick a job stands for. */
-import { readMeta } from "../../src/model/job-meta.ts";
-import type { MadeBy } from "../../src/model/job-meta.ts";
+import { readMeta } from "../../src/model/job/job-meta.ts";
+import type { MadeBy } from "../../src/model/job/job-meta.ts";
 import type { NewJob } from "../../src/store/records.ts";
 
 /** So begin the names of schedules that are defined once, left alone, and make up for every missed tick. */

@@ -3,7 +3,7 @@
  * that of their versions, so for every call it is known which of them may have been in force; where calls met at the
  * store that may be more than one.
  */
-import { gateOfLimit } from "../../src/model/lane.ts";
+import { gateOfLimit } from "../../src/model/routing/lane.ts";
 import type { GatePut } from "../../src/store/records.ts";
 import type { Operation, StoreCall } from "./history.ts";
 import { isBefore, pushTo } from "./ledger.ts";

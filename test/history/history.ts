@@ -2,7 +2,7 @@
  * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S,
  * what the store holds at the end; E, what handlers did. The checker reads nothing else.
  */
-import type { JobState } from "../../src/model/job-state.ts";
+import type { JobState } from "../../src/model/job/job-state.ts";
 import type {
   Change,
   ChangeAnswer,

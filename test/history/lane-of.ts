@@ -1,10 +1,10 @@
 /**
- * The lane of a job, as what was submitted says it (src/model/lane.ts): in which line it stands, which gates of keys it
- * asks for, and whether it holds that of its group while it waits for its retry, and once it has failed.
+ * The lane of a job, as what was submitted says it (src/model/routing/lane.ts): in which line it stands, which gates of
+ * keys it asks for, and whether it holds that of its group while it waits for its retry, and once it has failed.
  */
-import type { EventKind } from "../../src/model/event-kind.ts";
-import { keyUsesOf } from "../../src/store/rules/lane.ts";
-import type { KeyUse } from "../../src/model/lane.ts";
+import type { EventKind } from "../../src/model/events/event-kind.ts";
+import { keyUsesOf } from "../../src/store/rules/gates/lane.ts";
+import type { KeyUse } from "../../src/model/routing/lane.ts";
 import type { FeedEvent, NewJob } from "../../src/store/records.ts";
 import { policyOf } from "./policy-of.ts";
 

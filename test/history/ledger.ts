@@ -2,11 +2,11 @@
  * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it
  * carried. Nothing is judged here.
  */
-import type { EventKind } from "../../src/model/event-kind.ts";
-import type { JobState } from "../../src/model/job-state.ts";
-import { readMeta } from "../../src/model/job-meta.ts";
-import { routeOf } from "../../src/model/route.ts";
-import type { RouteContent } from "../../src/model/route.ts";
+import type { EventKind } from "../../src/model/events/event-kind.ts";
+import type { JobState } from "../../src/model/job/job-state.ts";
+import { readMeta } from "../../src/model/job/job-meta.ts";
+import { routeOf } from "../../src/model/routing/route.ts";
+import type { RouteContent } from "../../src/model/routing/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../src/store/records.ts";

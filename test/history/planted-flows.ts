@@ -1,9 +1,9 @@
 /** Planted violations of flows: invariants 40, 41, 43, 45, 52 and 58; and a flow that keeps them. */
 import { everyEnd, bitsOf, writeEdge } from "../../src/model/flow/edge.ts";
 import { writeFreed } from "../../src/model/flow/freed.ts";
-import { newWaits } from "../../src/model/flow/waits.ts";
-import { writeMeta } from "../../src/model/job-meta.ts";
-import { terminalStates } from "../../src/model/job-state.ts";
+import { newWaits } from "../../src/model/flow/flow-waits.ts";
+import { writeMeta } from "../../src/model/job/job-meta.ts";
+import { terminalStates } from "../../src/model/job/job-state.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import type { Planted, Write } from "./planted.ts";
 import type { Scribe } from "./scribe.ts";

@@ -1,5 +1,5 @@
 /** Planted violations of who may run next: limits, rates, closed gates and capabilities; 33 to 37 and 56. */
-import { foreverMs } from "../../src/model/gate.ts";
+import { foreverMs } from "../../src/model/limits/gate.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import { withSnapshot, twoAttempts } from "./planted.ts";
 import type { Planted, Write } from "./planted.ts";

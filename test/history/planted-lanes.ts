@@ -1,5 +1,5 @@
 /** Planted violations of what lanes ask: groups and keys of limits; 33 to 35, 37 and 57. */
-import { limitGateKey } from "../../src/model/gate.ts";
+import { limitGateKey } from "../../src/model/limits/gate.ts";
 import {
   groupGateKey,
   groupLane,
@@ -7,8 +7,8 @@ import {
   keysLane,
   laneStepOf,
   writeKeyUse,
-} from "../../src/model/lane.ts";
-import type { LaneOrder } from "../../src/model/lane.ts";
+} from "../../src/model/routing/lane.ts";
+import type { LaneOrder } from "../../src/model/routing/lane.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import { withSnapshot } from "./planted.ts";
 import type { Planted, Write } from "./planted.ts";

@@ -1,5 +1,5 @@
 /** Planted violations of the life of a job, of order, effects and ends: invariants 18 and above. */
-import { appendAttempt } from "../../src/model/attempt-log.ts";
+import { appendAttempt } from "../../src/model/job/attempt-log.ts";
 import { aJob } from "../support/builders.ts";
 import type { Evidence } from "./history.ts";
 import { bendEvent, dropEvent, key, twoAttempts, withSnapshot } from "./planted.ts";

@@ -1,7 +1,7 @@
 /** Planted violations of what schedules promise (invariant 28), and histories that keep it. */
-import { writeMeta } from "../../src/model/job-meta.ts";
-import { newSchedule, writeSchedule } from "../../src/model/schedule/state.ts";
-import { readScheduleSettings } from "../../src/model/schedule/settings.ts";
+import { writeMeta } from "../../src/model/job/job-meta.ts";
+import { newSchedule, writeSchedule } from "../../src/model/schedule/schedule-state.ts";
+import { readScheduleSettings } from "../../src/model/schedule/schedule-settings.ts";
 import { steadyPrefix } from "./firing-of.ts";
 import type { Planted, Write } from "./planted.ts";
 import type { Scribe } from "./scribe.ts";

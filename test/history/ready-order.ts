@@ -2,7 +2,7 @@
  * Which jobs were ready at each record of the feed, and with which rank. Jobs whose rank cannot be told from outside
  * (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
  */
-import type { EventKind } from "../../src/model/event-kind.ts";
+import type { EventKind } from "../../src/model/events/event-kind.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import { holdsFailed, keepsRank } from "./lane-of.ts";
 import type { Ledger } from "./ledger.ts";

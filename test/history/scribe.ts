@@ -2,13 +2,13 @@
  * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the
  * engine and a store would do. A test then bends one thing.
  */
-import { appendAttempt } from "../../src/model/attempt-log.ts";
-import type { ChangeNext } from "../../src/model/change.ts";
-import type { EventKind } from "../../src/model/event-kind.ts";
-import type { JobState, TerminalState } from "../../src/model/job-state.ts";
-import { isTerminal, terminalStates } from "../../src/model/job-state.ts";
-import { removeChange, revokeChange } from "../../src/model/operate.ts";
-import { routeOf } from "../../src/model/route.ts";
+import { appendAttempt } from "../../src/model/job/attempt-log.ts";
+import type { ChangeNext } from "../../src/model/job/change.ts";
+import type { EventKind } from "../../src/model/events/event-kind.ts";
+import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
+import { isTerminal, terminalStates } from "../../src/model/job/job-state.ts";
+import { removeChange, revokeChange } from "../../src/model/job/operate.ts";
+import { routeOf } from "../../src/model/routing/route.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
 import type {
   Doc,
@@ -20,7 +20,7 @@ import type {
   LeasedJob,
   NewJob,
 } from "../../src/store/records.ts";
-import { isBornBlocked } from "../../src/store/rules/member.ts";
+import { isBornBlocked } from "../../src/store/rules/flow/member.ts";
 import { aGate, aJob, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
 import type { Effect, Evidence, GateAct, Operation, Purge, StoreCall } from "./history.ts";

@@ -2,10 +2,10 @@
  * S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd
  * sizes.
  */
-import { keyUsesOf } from "../../src/store/rules/lane.ts";
+import { keyUsesOf } from "../../src/store/rules/gates/lane.ts";
 import type { FeedRecord, Gate, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
-import { withoutGates } from "../../src/store/tallies.ts";
+import { withoutGates } from "../../src/store/state-counts.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs } from "../support/walk.ts";
 import type { Snapshot } from "./history.ts";

@@ -7,10 +7,10 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { everyEnd, bitsOf, writeEdge } from "../../src/model/flow/edge.ts";
 import { writeFreed } from "../../src/model/flow/freed.ts";
-import { newWaits } from "../../src/model/flow/waits.ts";
-import { terminalStates } from "../../src/model/job-state.ts";
-import type { JobState, TerminalState } from "../../src/model/job-state.ts";
-import type { ChangeNext } from "../../src/model/change.ts";
+import { newWaits } from "../../src/model/flow/flow-waits.ts";
+import { terminalStates } from "../../src/model/job/job-state.ts";
+import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
+import type { ChangeNext } from "../../src/model/job/change.ts";
 import type { Effects, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import {

@@ -4,9 +4,9 @@
  * there is.
  */
 import fc from "fast-check";
-import type { TerminalState } from "../../src/model/job-state.ts";
-import { terminalStates } from "../../src/model/job-state.ts";
-import type { OnHeld, UniqueHold } from "../../src/model/unique-key.ts";
+import type { TerminalState } from "../../src/model/job/job-state.ts";
+import { terminalStates } from "../../src/model/job/job-state.ts";
+import type { OnHeld, UniqueHold } from "../../src/model/job/unique-key.ts";
 import type { Clock } from "../../src/store/operations.ts";
 
 export interface JobShape {

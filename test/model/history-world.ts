@@ -3,16 +3,16 @@
  * to know (ids, leases, revs) comes from the reference's answers, so both are always asked the same.
  */
 import { expect } from "vitest";
-import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run.ts";
-import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
-import { liveStates, terminalStates } from "../../src/model/job-state.ts";
-import { createPlacement } from "../../src/model/placement.ts";
-import { routeNumber } from "../../src/model/route.ts";
-import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
-import type { GateUse } from "../../src/model/gate.ts";
-import { groupGateKey, groupLane, keyedGate, laneStepOf, writeKeyUse } from "../../src/model/lane.ts";
-import type { LaneFields, LaneOrder } from "../../src/model/lane.ts";
-import type { JobState } from "../../src/model/job-state.ts";
+import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/job/after-run.ts";
+import { createPolicyReader, writePolicy } from "../../src/model/job/job-policy.ts";
+import { liveStates, terminalStates } from "../../src/model/job/job-state.ts";
+import { createPlacement } from "../../src/model/routing/placement.ts";
+import { routeNumber } from "../../src/model/routing/route.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/limits/gate.ts";
+import type { GateUse } from "../../src/model/limits/gate.ts";
+import { groupGateKey, groupLane, keyedGate, laneStepOf, writeKeyUse } from "../../src/model/routing/lane.ts";
+import type { LaneFields, LaneOrder } from "../../src/model/routing/lane.ts";
+import type { JobState } from "../../src/model/job/job-state.ts";
 import type {
   HeartbeatRequest,
   ClaimOffer,

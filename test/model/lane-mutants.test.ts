@@ -1,13 +1,13 @@
 /**
- * What the histories are worth for lanes: each bug that is planted in the rules of lanes (src/store/rules/lanes.ts,
- * lane.ts), as SQLite uses them, gives an answer that the reference model does not give. The reference has rules of its
- * own.
+ * What the histories are worth for lanes: each bug that is planted in the rules of lanes
+ * (src/store/rules/gates/lanes.ts, lane.ts), as SQLite uses them, gives an answer that the reference model does not
+ * give. The reference has rules of its own.
  */
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import type { TerminalState } from "../../src/model/job-state.ts";
-import type * as Lane from "../../src/store/rules/lane.ts";
-import type * as Lanes from "../../src/store/rules/lanes.ts";
+import type { TerminalState } from "../../src/model/job/job-state.ts";
+import type * as Lane from "../../src/store/rules/gates/lane.ts";
+import type * as Lanes from "../../src/store/rules/gates/lanes.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { createHeldPlatform } from "../support/held-platform.ts";
 import type { ChangeKind, Command, JobShape } from "./history-commands.ts";
@@ -25,12 +25,12 @@ const bend = vi.hoisted(() => (real: Readonly<Record<string, unknown>>) => {
   ]);
   return Object.fromEntries(bendable) as Record<string, unknown>;
 });
-vi.mock("../../src/store/rules/lanes.ts", async (importOriginal) => bend(await importOriginal()));
-vi.mock("../../src/store/rules/lane.ts", async (importOriginal) => bend(await importOriginal()));
+vi.mock("../../src/store/rules/gates/lanes.ts", async (importOriginal) => bend(await importOriginal()));
+vi.mock("../../src/store/rules/gates/lane.ts", async (importOriginal) => bend(await importOriginal()));
 
 const actual: Rules = {
-  ...(await vi.importActual<typeof Lane>("../../src/store/rules/lane.ts")),
-  ...(await vi.importActual<typeof Lanes>("../../src/store/rules/lanes.ts")),
+  ...(await vi.importActual<typeof Lane>("../../src/store/rules/gates/lane.ts")),
+  ...(await vi.importActual<typeof Lanes>("../../src/store/rules/gates/lanes.ts")),
 };
 
 const plain: JobShape = {

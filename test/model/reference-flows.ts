@@ -2,11 +2,11 @@
  * Rule R4 of the reference model: members of flows, their edges and what arrives along them. Written from the header of
  * src/store/store.ts.
  */
-import type { Block } from "../../src/model/change.ts";
+import type { Block } from "../../src/model/job/change.ts";
 import { readEdge } from "../../src/model/flow/edge.ts";
 import { readFreed } from "../../src/model/flow/freed.ts";
-import { isTerminal, stateCodes, terminalStates } from "../../src/model/job-state.ts";
-import type { JobState, TerminalState } from "../../src/model/job-state.ts";
+import { isTerminal, stateCodes, terminalStates } from "../../src/model/job/job-state.ts";
+import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
 import type { Growth, NewJob } from "../../src/store/records.ts";
 import type { Job, ReferenceRules } from "./reference-rules.ts";

@@ -12,16 +12,16 @@ import type {
   HandBack,
   Mark,
   Schedule,
-} from "../../src/model/change.ts";
+} from "../../src/model/job/change.ts";
 import { storeLimits } from "../../src/store/limits.ts";
-import type { EventKind } from "../../src/model/event-kind.ts";
-import { canMove, isTerminal } from "../../src/model/job-state.ts";
-import type { JobState, Origin } from "../../src/model/job-state.ts";
-import type { UniqueHold } from "../../src/model/unique-key.ts";
+import type { EventKind } from "../../src/model/events/event-kind.ts";
+import { canMove, isTerminal } from "../../src/model/job/job-state.ts";
+import type { JobState, Origin } from "../../src/model/job/job-state.ts";
+import type { UniqueHold } from "../../src/model/job/unique-key.ts";
 import type * as operations from "../../src/store/operations.ts";
-import { routeNumber } from "../../src/model/route.ts";
-import type { Route } from "../../src/model/route.ts";
-import { gateOfLimit, isKeyedGate, laneOrderOf, readKeyUse } from "../../src/model/lane.ts";
+import { routeNumber } from "../../src/model/routing/route.ts";
+import type { Route } from "../../src/model/routing/route.ts";
+import { gateOfLimit, isKeyedGate, laneOrderOf, readKeyUse } from "../../src/model/routing/lane.ts";
 import type {
   Doc,
   DocCheck,

@@ -5,14 +5,14 @@
  *
  * Cursors and the number of rows looked at are a store's own business: compare walks, not pages.
  */
-import { isKeyedGate } from "../../src/model/lane.ts";
-import { isTerminal } from "../../src/model/job-state.ts";
+import { isKeyedGate } from "../../src/model/routing/lane.ts";
+import { isTerminal } from "../../src/model/job/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
-import { talliedRoute } from "../../src/model/route.ts";
-import type { Route } from "../../src/model/route.ts";
+import { talliedRoute } from "../../src/model/routing/route.ts";
+import type { Route } from "../../src/model/routing/route.ts";
 import type * as operations from "../../src/store/operations.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../src/store/upkeep.ts";
-import { fieldEnd, packText } from "../../src/store/packed-text.ts";
+import { fieldEnd, packText } from "../../src/store/packing/packed-text.ts";
 import type {
   DocPut,
   FeedBundle,

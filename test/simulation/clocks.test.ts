@@ -1,6 +1,6 @@
 /** Invariant 30: no decision depends on a worker's wall clock. */
 import { expect, test } from "vitest";
-import { readAttemptLog } from "../../src/model/attempt-log.ts";
+import { readAttemptLog } from "../../src/model/job/attempt-log.ts";
 import { isMemberTag } from "../../src/model/flow/flow-meta.ts";
 import type { Evidence } from "../history/history.ts";
 import { drawPlan } from "./plan.ts";

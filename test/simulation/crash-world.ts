@@ -11,7 +11,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
 import type { SubmitFlowOptions } from "../../src/client/flows.ts";
 import { flowQueue } from "../../src/model/flow/flow-meta.ts";
-import { isTerminal } from "../../src/model/job-state.ts";
+import { isTerminal } from "../../src/model/job/job-state.ts";
 import type { FeedRecord, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";

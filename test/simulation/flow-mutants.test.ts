@@ -1,11 +1,11 @@
 /** What the crash scenarios are worth: each bug that is planted in the store's way of living a flow is found. */
 import { expect, test } from "vitest";
-import { readWaits, writeWaits } from "../../src/model/flow/waits.ts";
-import { removeChange } from "../../src/model/operate.ts";
+import { readWaits, writeWaits } from "../../src/model/flow/flow-waits.ts";
+import { removeChange } from "../../src/model/job/operate.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { judgeFlows } from "../history/check-flows.ts";
-import { liveStates, terminalStates } from "../../src/model/job-state.ts";
+import { liveStates, terminalStates } from "../../src/model/job/job-state.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { chain } from "../contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aSettle, finish, schedule } from "../support/builders.ts";

@@ -6,7 +6,7 @@
 import { limit } from "../../src/engine/limit.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";
 import type { Limit } from "../../src/engine/limit.ts";
-import { weightMaxOf } from "../../src/model/limit.ts";
+import { weightMaxOf } from "../../src/model/limits/limit.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Throttled } from "../../src/worker/control.ts";
 

@@ -9,10 +9,10 @@
  */
 import { rmSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
-import { gatesToPass } from "../../src/model/gate.ts";
-import { isKeyedGate, readKeyUse } from "../../src/model/lane.ts";
-import type { KeyUse } from "../../src/model/lane.ts";
-import type { Route } from "../../src/model/route.ts";
+import { gatesToPass } from "../../src/model/limits/gate.ts";
+import { isKeyedGate, readKeyUse } from "../../src/model/routing/lane.ts";
+import type { KeyUse } from "../../src/model/routing/lane.ts";
+import type { Route } from "../../src/model/routing/route.ts";
 import type { ClaimAnswer, ReadGatesAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, LeasedJob } from "../../src/store/records.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";

@@ -7,7 +7,7 @@ import type { GroupOptions } from "../../src/engine/group.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";
 import { limit } from "../../src/engine/limit.ts";
 import type { Limit, LimitUse } from "../../src/engine/limit.ts";
-import { isBoundedInAll, weightMaxOf } from "../../src/model/limit.ts";
+import { isBoundedInAll, weightMaxOf } from "../../src/model/limits/limit.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Throttled } from "../../src/worker/control.ts";
 import { drawCap, drawRate } from "./gating.ts";

@@ -8,7 +8,7 @@ import type { Logger } from "../../src/engine/logger.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";
-import { isTerminal } from "../../src/model/job-state.ts";
+import { isTerminal } from "../../src/model/job/job-state.ts";
 import type { Effect, Evidence } from "../history/history.ts";
 import { takeSnapshot } from "../history/snapshot.ts";
 import type { Network } from "./faulty-store.ts";

@@ -4,7 +4,7 @@
  * tick that was missed: of those the checker knows which jobs there must be. Every draw is from a stream of its own, so
  * that a seed without schedules means what it meant before.
  */
-import type { ScheduleOptions } from "../../src/model/schedule/settings.ts";
+import type { ScheduleOptions } from "../../src/model/schedule/schedule-settings.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { steadyPrefix } from "../history/firing-of.ts";
 

@@ -3,7 +3,7 @@
  * they were told of closing and opening goes into the history.
  */
 import { isMillraceError } from "../../src/model/error.ts";
-import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/limits/gate.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { GateAct } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";

@@ -2,7 +2,7 @@
  * What operators do about groups that failed jobs hold: each is replayed once, and deleted where it has failed again,
  * so that the group goes on.
  */
-import { terminalStates } from "../../src/model/job-state.ts";
+import { terminalStates } from "../../src/model/job/job-state.ts";
 import { unlessRefused } from "./sim-gate-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 

@@ -2,8 +2,8 @@
  * What operators do about keys of limits: edit what bounds each of them or one alone, throttle one, and take it back.
  * What they were told of closing and opening goes into the history.
  */
-import { limitGateKey } from "../../src/model/gate.ts";
-import { keyedGate } from "../../src/model/lane.ts";
+import { limitGateKey } from "../../src/model/limits/gate.ts";
+import { keyedGate } from "../../src/model/routing/lane.ts";
 import type { BoundEdit } from "../../src/client/limits.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Network } from "./faulty-store.ts";

@@ -3,8 +3,8 @@
  * into the history.
  */
 import { isMillraceError } from "../../src/model/error.ts";
-import { terminalStates, waitingStates } from "../../src/model/job-state.ts";
-import { removeChange } from "../../src/model/operate.ts";
+import { terminalStates, waitingStates } from "../../src/model/job/job-state.ts";
+import { removeChange } from "../../src/model/job/operate.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Purge } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";

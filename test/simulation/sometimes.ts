@@ -2,8 +2,8 @@
  * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about
  * lost leases, so a counter that stays at 0 fails the run.
  */
-import { isQueueGate } from "../../src/model/gate.ts";
-import { isGroupGate, isKeyedGate } from "../../src/model/lane.ts";
+import { isQueueGate } from "../../src/model/limits/gate.ts";
+import { isGroupGate, isKeyedGate } from "../../src/model/routing/lane.ts";
 import type { GatePut } from "../../src/store/records.ts";
 import { sweepHolds } from "../history/check-limits.ts";
 import type { Evidence, GateAct } from "../history/history.ts";

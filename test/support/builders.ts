@@ -1,11 +1,11 @@
 /**
  * Builders for what crosses the store contract: every field has a plain default, a test names only what it is about.
  */
-import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/change.ts";
-import type { TerminalState } from "../../src/model/job-state.ts";
-import type { GateUse } from "../../src/model/gate.ts";
-import { laneOrderOf } from "../../src/model/lane.ts";
-import { routeNumber } from "../../src/model/route.ts";
+import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/job/change.ts";
+import type { TerminalState } from "../../src/model/job/job-state.ts";
+import type { GateUse } from "../../src/model/limits/gate.ts";
+import { laneOrderOf } from "../../src/model/routing/lane.ts";
+import { routeNumber } from "../../src/model/routing/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
 import type { ProcessFacts, Registration, WorkerRegistration } from "../../src/engine/fleet/registration.ts";
 import type { DocPut, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";

@@ -2,7 +2,7 @@
  * Reading a store to the end page by page, and bringing answers into a form that two stores can be compared by:
  * cursors, the number of rows looked at and the order of tallies are a store's own business.
  */
-import { jobStates } from "../../src/model/job-state.ts";
+import { jobStates } from "../../src/model/job/job-state.ts";
 import type { Clock, JobFilter } from "../../src/store/operations.ts";
 import type { PruneRequest } from "../../src/store/upkeep.ts";
 import type { Doc, DueJob, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";

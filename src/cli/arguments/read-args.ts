@@ -4,7 +4,7 @@
  * is unknown, given twice or without its value is refused with `invalid-option`.
  */
 import { MillraceError } from "../../model/error.ts";
-import type { Priority } from "../../model/rank.ts";
+import type { Priority } from "../../model/routing/rank.ts";
 import type { CommandOption } from "../command.ts";
 import { shorten } from "../output/escape.ts";
 

@@ -2,7 +2,7 @@
  * What the demo shows: counts per queue and state, the reports in progress and the latest news. On a terminal the board
  * is drawn over itself; elsewhere one line per second says the same, shorter.
  */
-import type { JobState } from "../../model/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import type { Terminal } from "../../platform/terminal.ts";
 import { formatTable } from "../output/format-table.ts";
 import { shorten } from "../output/escape.ts";

@@ -9,10 +9,10 @@ import { oncePerStore, readLiveProcesses, whoServes, workersOf } from "../../cli
 import type { LiveProcess, LiveWorker } from "../../client/live-workers.ts";
 import { durationText } from "../../model/duration.ts";
 import { quoteNames } from "../../model/name.ts";
-import { withoutHidden } from "../../model/hidden-queue.ts";
+import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import type { Tally } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { withoutGates } from "../../store/tallies.ts";
+import { withoutGates } from "../../store/state-counts.ts";
 import type { Finding } from "./finding.ts";
 
 /**

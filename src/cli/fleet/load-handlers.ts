@@ -5,7 +5,7 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Handler } from "../../index.ts";
-import { describeError } from "../../model/attempt-log.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 
 const nestingMax = 4;

@@ -3,7 +3,7 @@
  * document, whose `cursor` a later `--from` goes on behind.
  */
 import type { EventsOptions } from "../../client/events.ts";
-import type { EventName, MillraceEvent } from "../../model/event.ts";
+import type { EventName, MillraceEvent } from "../../model/events/event.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";

@@ -14,8 +14,8 @@
 import type { FlowNodeView } from "../../client/flows.ts";
 import { durationText } from "../../model/duration.ts";
 import { expanderName } from "../../model/flow/flow-meta.ts";
-import { isTerminal, terminalStates } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
+import { isTerminal, terminalStates } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import { escapeText, shorten } from "../output/escape.ts";
 import { alikeMax, levelsOf, withinOf } from "./flow-levels.ts";
 import type { Level, Place } from "./flow-levels.ts";

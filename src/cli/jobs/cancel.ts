@@ -1,6 +1,6 @@
 /** `millrace cancel`: ends waiting jobs at once and tells running ones. */
 import { MillraceError } from "../../model/error.ts";
-import { liveStates } from "../../model/job-state.ts";
+import { liveStates } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";

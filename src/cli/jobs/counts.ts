@@ -1,5 +1,5 @@
 /** `millrace counts`: how many jobs each queue has in each state; exact, and cheap on a store of any size. */
-import { jobStates } from "../../model/job-state.ts";
+import { jobStates } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { formatTable } from "../output/format-table.ts";

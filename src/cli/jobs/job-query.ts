@@ -1,7 +1,7 @@
 /** The filter options that list, retry, cancel and purge share. */
 import type { JobQuery } from "../../client/job-filter.ts";
-import { isJobState } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
+import { isJobState } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import type { Call } from "../command.ts";
 import { quote, readList, wrong } from "../arguments/read-args.ts";
 import { readPastInstant } from "../arguments/read-instant.ts";

@@ -2,7 +2,7 @@
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobPage } from "../../client/jobs.ts";
 import type { JobView } from "../../client/job-view.ts";
-import { jobStates } from "../../model/job-state.ts";
+import { jobStates } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { heldText } from "./held-text.ts";

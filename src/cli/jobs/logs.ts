@@ -5,7 +5,7 @@
 import type { LogLine } from "../../client/jobs.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { MillraceError } from "../../model/error.ts";
-import { isTerminal } from "../../model/job-state.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";

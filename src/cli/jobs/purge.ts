@@ -1,5 +1,5 @@
 /** `millrace purge`: takes all jobs that match out of the store with their history. */
-import { removeChange } from "../../model/operate.ts";
+import { removeChange } from "../../model/job/operate.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { filterOptions, hasFilter, readQuery } from "./job-query.ts";

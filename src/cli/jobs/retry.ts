@@ -2,7 +2,7 @@
 import type { Answers } from "../../client/cancel-jobs.ts";
 import type { RetryAnswer, RetryJobOptions } from "../../client/jobs.ts";
 import { MillraceError } from "../../model/error.ts";
-import { terminalStates } from "../../model/job-state.ts";
+import { terminalStates } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
 import { filterOptions, hasFilter, readQuery } from "./job-query.ts";

@@ -2,11 +2,11 @@
  * `millrace show`: everything about one job, its life as a timeline, or the graph of one flow. Fields that the
  * definition of a job redacts stay redacted.
  */
-import { reasonText } from "../../model/after-run.ts";
+import { reasonText } from "../../model/job/after-run.ts";
 import type { FlowNodeView, FlowView } from "../../client/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobView } from "../../client/job-view.ts";
-import type { AttemptOutput, ErrorRecord } from "../../model/attempt-log.ts";
+import type { AttemptOutput, ErrorRecord } from "../../model/job/attempt-log.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";

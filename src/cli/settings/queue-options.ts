@@ -5,8 +5,8 @@
  */
 import type { QueueEdit } from "../../client/queue-edit.ts";
 import { durationText } from "../../model/duration.ts";
-import type { KeptHistory } from "../../model/job-policy.ts";
-import type { Backoff } from "../../model/retry-policy.ts";
+import type { KeptHistory } from "../../model/job/job-policy.ts";
+import type { Backoff } from "../../model/job/retry-policy.ts";
 import { boundOptions, readBounds } from "./read-bounds.ts";
 import { quote, readWhole, wrong } from "../arguments/read-args.ts";
 

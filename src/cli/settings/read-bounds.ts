@@ -2,7 +2,7 @@
  * Bounds of a queue or a limit as options: `--concurrency 5`, `--rate 100/1m`, `--burst 10`; `none` takes one away.
  * With `--key-` before them they are those of each key of a limit.
  */
-import type { Rate } from "../../model/limit.ts";
+import type { Rate } from "../../model/limits/limit.ts";
 import { durationText } from "../../model/duration.ts";
 import { quote, readWhole, wrong } from "../arguments/read-args.ts";
 

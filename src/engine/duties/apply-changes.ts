@@ -2,8 +2,8 @@
  * How a duty writes what it decided. Each job's change stands for itself: one that fails is counted against that job
  * alone, which is quarantined in the end (quarantine.ts).
  */
-import type { JobState } from "../../model/job-state.ts";
-import type { ByPartition } from "../../store/by-partition.ts";
+import type { JobState } from "../../model/job/job-state.ts";
+import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
 import type { Quarantine } from "./quarantine.ts";

@@ -2,7 +2,7 @@
  * Attempt timeout: the backstop behind the worker's own timer, for an attempt that outlives its timeout and the abort
  * grace while its worker goes on renewing the lease.
  */
-import { afterTimeout } from "../../model/after-run.ts";
+import { afterTimeout } from "../../model/job/after-run.ts";
 import type { Engine } from "../engine.ts";
 import { modelSources } from "../model-sources.ts";
 import { dueDuty, policyOfDue } from "./due-jobs.ts";

@@ -5,7 +5,7 @@
  * the others from trying at once. What is not due is never looked at. One document that fails is quarantined alone.
  */
 import type { Doc } from "../../store/records.ts";
-import { owedKind } from "../../store/rules/arrive.ts";
+import { owedKind } from "../../store/rules/flow/arrive.ts";
 import type { Engine } from "../engine.ts";
 import { cancelKind, carryOutAll } from "../flows/orders.ts";
 import { payOwed } from "../flows/owed.ts";

@@ -3,8 +3,8 @@
  * each, and write the decisions under the guard that the clock still has rung. After a full batch the next pass goes on
  * behind its cursor, so jobs that cannot be served keep none behind them waiting.
  */
-import type { DecidedPolicy } from "../../model/job-policy.ts";
-import type { JobState } from "../../model/job-state.ts";
+import type { DecidedPolicy } from "../../model/job/job-policy.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";

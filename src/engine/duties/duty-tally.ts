@@ -3,8 +3,8 @@
  * process (engine/fleet/registration.ts), so that operators see the duties of the whole fleet.
  */
 import type { Platform } from "../../platform/platform.ts";
-import { addByPartition } from "../../store/by-partition.ts";
-import type { ByPartition } from "../../store/by-partition.ts";
+import { addByPartition } from "../../store/partitioned/by-partition.ts";
+import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { DutyPass } from "./duty.ts";
 
 export interface DutyTally {

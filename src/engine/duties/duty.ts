@@ -3,8 +3,8 @@
  * once because every change it makes is guarded. One pass is one bounded batch; it says whether more is left.
  */
 import type { Quarantine } from "./quarantine.ts";
-import { addByPartition } from "../../store/by-partition.ts";
-import type { ByPartition } from "../../store/by-partition.ts";
+import { addByPartition } from "../../store/partitioned/by-partition.ts";
+import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 
 export interface DutyPass {
   readonly processed: number;

@@ -2,8 +2,8 @@
  * Expiry: a deadline ends a job from any live state, a time-to-live only before its first start. Two duties of one
  * shape, so that a flood of one never delays the other.
  */
-import { afterExpiry } from "../../model/after-run.ts";
-import { liveStates } from "../../model/job-state.ts";
+import { afterExpiry } from "../../model/job/after-run.ts";
+import { liveStates } from "../../model/job/job-state.ts";
 import type { Engine } from "../engine.ts";
 import { dueDuty, policyOfDue } from "./due-jobs.ts";
 import type { Duty } from "./duty.ts";

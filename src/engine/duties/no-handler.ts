@@ -5,11 +5,11 @@
  * waits: its workers may be down. While a partition of the store fails nothing is decided, because the
  * registration of a worker that has the handler may lie there.
  */
-import { afterNoHandler } from "../../model/after-run.ts";
-import { routeNumber } from "../../model/route.ts";
+import { afterNoHandler } from "../../model/job/after-run.ts";
+import { routeNumber } from "../../model/routing/route.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Tally } from "../../store/records.ts";
-import { withoutGates } from "../../store/tallies.ts";
+import { withoutGates } from "../../store/state-counts.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
 import { readWorkers, servingWorkers } from "../fleet/registration.ts";

@@ -7,7 +7,7 @@
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { ByPartition } from "../../store/by-partition.ts";
+import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 
 interface Case {
   failures: number;

@@ -4,7 +4,7 @@
  *
  * A lease of a live worker of this very process is left to that worker: it renews late rather than losing its work.
  */
-import { afterCrash, lostLeases } from "../../model/after-run.ts";
+import { afterCrash, lostLeases } from "../../model/job/after-run.ts";
 import type { Engine } from "../engine.ts";
 import type { LeaseBook } from "../lease-book.ts";
 import { modelSources } from "../model-sources.ts";

@@ -1,17 +1,17 @@
 /**
  * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
  * that is, and how many jobs of a queue, the store says (store-retention.ts; of a queue its operator,
- * model/queue-policy.ts), asked anew in every pass; while it cannot be told, what depends on it stays. Pruning goes in
- * small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does not keep
- * the others. Only the leader prunes.
+ * model/fleet/queue-policy.ts), asked anew in every pass; while it cannot be told, what depends on it stays. Pruning
+ * goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does
+ * not keep the others. Only the leader prunes.
  */
-import { gateName, queueGateKey } from "../../model/gate.ts";
-import type { KeptHistory } from "../../model/job-policy.ts";
-import { terminalStates } from "../../model/job-state.ts";
-import { readBody } from "../../model/limit.ts";
-import { keptCountOf, keptMsOf } from "../../model/queue-policy.ts";
-import { addByPartition } from "../../store/by-partition.ts";
-import type { ByPartition } from "../../store/by-partition.ts";
+import { gateName, queueGateKey } from "../../model/limits/gate.ts";
+import type { KeptHistory } from "../../model/job/job-policy.ts";
+import { terminalStates } from "../../model/job/job-state.ts";
+import { readBody } from "../../model/limits/limit.ts";
+import { keptCountOf, keptMsOf } from "../../model/fleet/queue-policy.ts";
+import { addByPartition } from "../../store/partitioned/by-partition.ts";
+import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { Tally } from "../../store/records.ts";
 import type { PruneRequest } from "../../store/upkeep.ts";
 import type { Engine } from "../engine.ts";

@@ -8,7 +8,7 @@ import type { Engine } from "../engine.ts";
 import { EventJobs } from "../events/event-jobs.ts";
 import { RouteNames } from "../events/route-names.ts";
 import { HookReader } from "../webhooks/hook-reader.ts";
-import { webhooksId } from "../../model/webhook.ts";
+import { webhooksId } from "../../model/events/webhook.ts";
 import { findWebhooks, webhookKind } from "../webhooks/webhook-docs.ts";
 import type { FoundWebhooks } from "../webhooks/webhook-docs.ts";
 import { idlePass } from "./duty.ts";

@@ -5,13 +5,13 @@
  * tags cannot be known does not pass a filter by tag.
  */
 import { redact } from "../../codec/redact.ts";
-import { readAttemptLog } from "../../model/attempt-log.ts";
-import type { AttemptRecord } from "../../model/attempt-log.ts";
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import type { AttemptRecord } from "../../model/job/attempt-log.ts";
 import { BoundedMap } from "../../model/bounded-map.ts";
-import { fieldsOfAttempt } from "../../model/event.ts";
-import type { MillraceEvent } from "../../model/event.ts";
-import { countMembers } from "../../model/flow/outcome.ts";
-import { readWaits } from "../../model/flow/waits.ts";
+import { fieldsOfAttempt } from "../../model/events/event.ts";
+import type { MillraceEvent } from "../../model/events/event.ts";
+import { countMembers } from "../../model/flow/decide-flow.ts";
+import { readWaits } from "../../model/flow/flow-waits.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import type { EventFilter } from "./show-events.ts";

@@ -2,8 +2,8 @@
  * The events of a store in this process: one reader of what is new (live-feed.ts), and one subscription for each who
  * listens. Ends them all when Millrace closes.
  */
-import type { FeedPosition } from "../../model/event-cursor.ts";
-import { nowPosition, readCursor, startPosition } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/events/event-cursor.ts";
+import { nowPosition, readCursor, startPosition } from "../../model/events/event-cursor.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Engine } from "../engine.ts";
 import { checkPosition, readEnd } from "./feed-pages.ts";

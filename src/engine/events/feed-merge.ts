@@ -3,7 +3,7 @@
  * that fails holds up nobody: it is passed over and tried again with the next round.
  */
 import { isMillraceError } from "../../model/error.ts";
-import type { FeedPosition } from "../../model/event-cursor.ts";
+import type { FeedPosition } from "../../model/events/event-cursor.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { FeedPages } from "./feed-pages.ts";
 import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";

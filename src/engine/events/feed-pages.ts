@@ -2,10 +2,10 @@
  * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered one by one, so a
  * page that does not begin right behind the last record says that what lay between may have been pruned.
  */
-import { nowPosition, startPosition } from "../../model/event-cursor.ts";
-import type { FeedPosition } from "../../model/event-cursor.ts";
+import { nowPosition, startPosition } from "../../model/events/event-cursor.ts";
+import type { FeedPosition } from "../../model/events/event-cursor.ts";
 import { MillraceError } from "../../model/error.ts";
-import type { EventKind } from "../../model/event-kind.ts";
+import type { EventKind } from "../../model/events/event-kind.ts";
 import type { FeedBundle } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import type { RouteNames } from "./route-names.ts";

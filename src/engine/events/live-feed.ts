@@ -13,8 +13,8 @@
  * Always true: a follower gets every record behind the position that it came with, once and in order of its partition.
  */
 import { isMillraceError } from "../../model/error.ts";
-import type { FeedPosition } from "../../model/event-cursor.ts";
-import type { EventKind } from "../../model/event-kind.ts";
+import type { FeedPosition } from "../../model/events/event-cursor.ts";
+import type { EventKind } from "../../model/events/event-kind.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Store, Unwatch } from "../../store/store.ts";

@@ -1,6 +1,6 @@
 /** The queues and names behind the route numbers of the feed, read from the store when a number is new. */
 import { flowQueue } from "../../model/flow/flow-meta.ts";
-import type { Route } from "../../model/route.ts";
+import type { Route } from "../../model/routing/route.ts";
 import type { Store } from "../../store/store.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
 

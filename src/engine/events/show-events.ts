@@ -2,17 +2,23 @@
  * Events as people get them, out of the records of the feed: filtered, with the names of their routes, each with the
  * cursor behind it. Permit jobs are nobody's business and are left out.
  */
-import { nowPosition, startPosition, writePosition, writeCursor } from "../../model/event-cursor.ts";
-import type { FeedPosition } from "../../model/event-cursor.ts";
-import { eventOfFlow, eventOfJob, firstEventOf, flowEventOf, secondEventOf } from "../../model/event.ts";
-import type { EventName, MillraceEvent } from "../../model/event.ts";
-import type { EventKind } from "../../model/event-kind.ts";
+import { nowPosition, startPosition, writePosition, writeCursor } from "../../model/events/event-cursor.ts";
+import type { FeedPosition } from "../../model/events/event-cursor.ts";
+import {
+  eventOfFlow,
+  eventOfJob,
+  firstEventOf,
+  flowEventOf,
+  secondEventOf,
+} from "../../model/events/event.ts";
+import type { EventName, MillraceEvent } from "../../model/events/event.ts";
+import type { EventKind } from "../../model/events/event-kind.ts";
 import { placeOfId } from "../../model/flow/flow-meta.ts";
-import { permitQueue } from "../../model/permit.ts";
-import type { Route } from "../../model/route.ts";
+import { permitQueue } from "../../model/limits/permit.ts";
+import type { Route } from "../../model/routing/route.ts";
 import { storeLimits } from "../../store/limits.ts";
-import { BundleWalk } from "../../store/packed-events.ts";
-import { escapeMark } from "../../store/packed-text.ts";
+import { BundleWalk } from "../../store/packing/packed-events.ts";
+import { escapeMark } from "../../store/packing/packed-text.ts";
 import type { FeedBundle } from "../../store/records.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
 import type { RouteNames } from "./route-names.ts";

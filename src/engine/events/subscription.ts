@@ -7,9 +7,9 @@
  * Always true: it holds a bounded number of events, whatever it does not take; and its events are without a gap and
  * without doubles over both ways, because each record is taken once, behind the position of the one before.
  */
-import type { FeedPosition } from "../../model/event-cursor.ts";
-import { feedKindsOf } from "../../model/event.ts";
-import type { MillraceEvent } from "../../model/event.ts";
+import type { FeedPosition } from "../../model/events/event-cursor.ts";
+import { feedKindsOf } from "../../model/events/event.ts";
+import type { MillraceEvent } from "../../model/events/event.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { RepeatedLines } from "../repeated-line.ts";

@@ -13,9 +13,9 @@
  * All are documents of one kind, so that one read brings them. The braces place them in one partition: that of the
  * webhooks, because deliveries are written under a check of the leader.
  */
-import { missingCapabilities } from "../../model/capability.ts";
+import { missingCapabilities } from "../../model/routing/capability.ts";
 import { MillraceError } from "../../model/error.ts";
-import { webhooksId } from "../../model/webhook.ts";
+import { webhooksId } from "../../model/events/webhook.ts";
 import type { Doc, DocPut, Tally } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { allDocs } from "../all-docs.ts";

@@ -11,7 +11,7 @@
  * round of the map first and a new rev of each item that waits behind that, so whoever has looked before frees nobody;
  * in a new round all items are looked at once.
  */
-import { roundOf } from "../../model/attempt-log.ts";
+import { roundOf } from "../../model/job/attempt-log.ts";
 import { numberOfItem } from "../../model/flow/flow-meta.ts";
 import {
   afterLook,
@@ -25,8 +25,8 @@ import {
   rearmMap,
 } from "../../model/flow/capped-map.ts";
 import type { KnownItems } from "../../model/flow/capped-map.ts";
-import { readWaits } from "../../model/flow/waits.ts";
-import { isTerminal } from "../../model/job-state.ts";
+import { readWaits } from "../../model/flow/flow-waits.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { changeAsRead, flowMetaOf } from "./members.ts";

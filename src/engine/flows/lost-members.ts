@@ -7,18 +7,18 @@
  *
  * Whether it had ended is told by the counts of its flow: these count more members that live than there are.
  */
-import type { Finish } from "../../model/change.ts";
-import type { EndReason } from "../../model/end-reason.ts";
+import type { Finish } from "../../model/job/change.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
 import { targetOf, withTarget } from "../../model/flow/edge.ts";
 import { idOfPath, memberTag, pathOfId, placeOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { edgeToFlow } from "../../model/flow/graph.ts";
 import type { Part } from "../../model/flow/graph.ts";
-import { liveMembers } from "../../model/flow/outcome.ts";
-import { newWaits, readWaits } from "../../model/flow/waits.ts";
-import { mintedPartition } from "../../model/job-id.ts";
-import { isTerminal } from "../../model/job-state.ts";
+import { liveMembers } from "../../model/flow/decide-flow.ts";
+import { newWaits, readWaits } from "../../model/flow/flow-waits.ts";
+import { mintedPartition } from "../../model/job/job-id.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
-import { owedPut } from "../../store/rules/arrive.ts";
+import { owedPut } from "../../store/rules/flow/arrive.ts";
 import { allAside } from "../all-aside.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";

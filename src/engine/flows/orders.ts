@@ -7,8 +7,8 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import { flowQueue } from "../../model/flow/flow-meta.ts";
-import type { ReplayAsked } from "../../model/flow/replay.ts";
-import { isTerminal } from "../../model/job-state.ts";
+import type { ReplayAsked } from "../../model/flow/plan-replay.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { cancelBelow, close } from "./members.ts";

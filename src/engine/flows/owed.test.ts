@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { flowsOn, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
 import { storeLimits } from "../../store/limits.ts";
-import { owedKind } from "../../store/rules/arrive.ts";
+import { owedKind } from "../../store/rules/flow/arrive.ts";
 import { flow } from "./flow.ts";
 
 const v = useVirtualMill();

@@ -12,19 +12,19 @@
  *   is blocked and can never be freed            it is skipped
  *   was freed and cancels the rest               the parents that have not ended are cancelled
  */
-import type { Finish } from "../../model/change.ts";
-import { readAttemptLog } from "../../model/attempt-log.ts";
-import type { EndReason } from "../../model/end-reason.ts";
+import type { Finish } from "../../model/job/change.ts";
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
 import { targetOf } from "../../model/flow/edge.ts";
 import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
-import { afterImpossible, decideFlow } from "../../model/flow/outcome.ts";
+import { afterImpossible, decideFlow } from "../../model/flow/decide-flow.ts";
 import { capOf } from "../../model/flow/capped-map.ts";
-import { readWaits } from "../../model/flow/waits.ts";
-import type { Waits } from "../../model/flow/waits.ts";
-import { isTerminal } from "../../model/job-state.ts";
-import { removeChange } from "../../model/operate.ts";
+import { readWaits } from "../../model/flow/flow-waits.ts";
+import type { Waits } from "../../model/flow/flow-waits.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import { removeChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { forgetMap, freeNext, rearm } from "./capped-map.ts";

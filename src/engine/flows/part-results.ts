@@ -4,7 +4,7 @@
  * whose success nothing in it waits for, by their names.
  */
 import { pathOfId, rootOf, idOfPath } from "../../model/flow/flow-meta.ts";
-import { readWaits } from "../../model/flow/waits.ts";
+import { readWaits } from "../../model/flow/flow-waits.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { flowMetaOf } from "./members.ts";

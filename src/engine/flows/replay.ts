@@ -1,24 +1,24 @@
 /**
- * Replaying nodes of a flow: the plan (model/flow/replay.ts) is kept in the order's document and gone through from the
- * beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is not
- * taken again, and a node that was changed by somebody else is left as it is.
+ * Replaying nodes of a flow: the plan (model/flow/plan-replay.ts) is kept in the order's document and gone through from
+ * the beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is
+ * not taken again, and a node that was changed by somebody else is left as it is.
  */
-import { noteNewRound } from "../../model/attempt-log.ts";
-import type { Block } from "../../model/change.ts";
+import { noteNewRound } from "../../model/job/attempt-log.ts";
+import type { Block } from "../../model/job/change.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { targetOf, withTarget } from "../../model/flow/edge.ts";
 import { idOfPath, isItem, pathOfId } from "../../model/flow/flow-meta.ts";
-import { hasCancelledRest, liveMembers } from "../../model/flow/outcome.ts";
-import { planReplay } from "../../model/flow/replay.ts";
-import type { Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
+import { hasCancelledRest, liveMembers } from "../../model/flow/decide-flow.ts";
+import { planReplay } from "../../model/flow/plan-replay.ts";
+import type { Member, ReplayAsked, ReplayPlan } from "../../model/flow/plan-replay.ts";
 import { capOf, waitBehindCap } from "../../model/flow/capped-map.ts";
-import { readWaits } from "../../model/flow/waits.ts";
-import { isTerminal, terminalStates } from "../../model/job-state.ts";
-import { replayChange } from "../../model/operate.ts";
-import type { OperatorChange, ReplayChange } from "../../model/operate.ts";
+import { readWaits } from "../../model/flow/flow-waits.ts";
+import { isTerminal, terminalStates } from "../../model/job/job-state.ts";
+import { replayChange } from "../../model/job/operate.ts";
+import type { OperatorChange, ReplayChange } from "../../model/job/operate.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
-import { owedPut } from "../../store/rules/arrive.ts";
-import { hasPassedOn } from "../../store/rules/member.ts";
+import { owedPut } from "../../store/rules/flow/arrive.ts";
+import { hasPassedOn } from "../../store/rules/flow/member.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, changeAsRead, flowMetaOf, goAlong, isStandIn } from "./members.ts";
 

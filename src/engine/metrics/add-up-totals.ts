@@ -2,8 +2,8 @@
  * The totals: minutes that were rolled up are added to one document, in order, each once: the document says up to which
  * minute, and is written under its version. A part that comes later than that is in its minute, but not in the totals.
  */
-import { MetricTable } from "../../model/metric-table.ts";
-import { MetricTotals } from "../../model/metric-totals.ts";
+import { MetricTable } from "../../model/metrics/metric-table.ts";
+import { MetricTotals } from "../../model/metrics/metric-totals.ts";
 import type { Store } from "../../store/store.ts";
 import { absorbAll, minuteDocs, minuteMs, readMinutes, readTotals, totalsPut } from "./metric-docs.ts";
 import type { TotalsBody } from "./metric-docs.ts";

@@ -8,8 +8,8 @@
  * Always true: a part counts iff the document of its minute does not list it, so that nothing is counted twice whoever
  * is killed between two writes, and a part that is written a second time behind its roll-up changes nothing.
  */
-import type { MetricTable, PackedTable } from "../../model/metric-table.ts";
-import type { PackedTotals } from "../../model/metric-totals.ts";
+import type { MetricTable, PackedTable } from "../../model/metrics/metric-table.ts";
+import type { PackedTotals } from "../../model/metrics/metric-totals.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 

@@ -9,9 +9,9 @@
  * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing:
  * calls to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
-import { attemptOutcomes, MetricTable } from "../../model/metric-table.ts";
-import type { PackedTable, Series } from "../../model/metric-table.ts";
-import { isHiddenQueue } from "../../model/hidden-queue.ts";
+import { attemptOutcomes, MetricTable } from "../../model/metrics/metric-table.ts";
+import type { PackedTable, Series } from "../../model/metrics/metric-table.ts";
+import { isHiddenQueue } from "../../model/routing/hidden-queue.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";

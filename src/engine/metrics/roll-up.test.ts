@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
-import { MetricTable } from "../../model/metric-table.ts";
+import { MetricTable } from "../../model/metrics/metric-table.ts";
 import type { Store } from "../../store/store.ts";
 import { addUpTotals, readAllTotals } from "./add-up-totals.ts";
 import { metricKind, minuteMs, partPut } from "./metric-docs.ts";

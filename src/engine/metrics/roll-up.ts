@@ -4,7 +4,7 @@
  *
  *   parts ──added to the minute's document, under its version──► parts and document ──parts deleted──► document
  */
-import { MetricTable } from "../../model/metric-table.ts";
+import { MetricTable } from "../../model/metrics/metric-table.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";

@@ -4,13 +4,13 @@
  * ended, and submits as many ticks as may run at once, together with its new state, under the version that was read.
  */
 import { MillraceError } from "../../model/error.ts";
-import { isTerminal } from "../../model/job-state.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import { readBackfill, stepBackfill } from "../../model/schedule/backfill.ts";
 import type { Backfill } from "../../model/schedule/backfill.ts";
 import { firingId } from "../../model/schedule/firing.ts";
-import { readScheduleRule } from "../../model/schedule/rule.ts";
-import type { ScheduleRule } from "../../model/schedule/rule.ts";
-import { settingsOf } from "../../model/schedule/state.ts";
+import { readScheduleRule } from "../../model/schedule/schedule-rule.ts";
+import type { ScheduleRule } from "../../model/schedule/schedule-rule.ts";
+import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { passOver } from "./fire.ts";

@@ -5,9 +5,9 @@
  * Always true: one name has one definition in a process.
  */
 import { MillraceError } from "../../model/error.ts";
-import { isSameSettings, readScheduleSettings } from "../../model/schedule/settings.ts";
-import type { ScheduleSettings } from "../../model/schedule/settings.ts";
-import { afterDefinition, newSchedule } from "../../model/schedule/state.ts";
+import { isSameSettings, readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
+import type { ScheduleSettings } from "../../model/schedule/schedule-settings.ts";
+import { afterDefinition, newSchedule } from "../../model/schedule/schedule-state.ts";
 import type { Doc } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { planJob } from "../submit.ts";

@@ -12,12 +12,12 @@
  * store three times as much. Where one of them was changed meanwhile, the whole unit is refused, and each is tried
  * alone.
  */
-import type { EndReason } from "../../model/end-reason.ts";
-import { decideSchedule, scheduleDue } from "../../model/schedule/decide.ts";
-import type { ScheduleDecision } from "../../model/schedule/decide.ts";
-import { settingsOf } from "../../model/schedule/state.ts";
-import type { ScheduleState } from "../../model/schedule/state.ts";
-import { cancelChanges } from "../../model/operate.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
+import { decideSchedule, scheduleDue } from "../../model/schedule/decide-schedule.ts";
+import type { ScheduleDecision } from "../../model/schedule/decide-schedule.ts";
+import { settingsOf } from "../../model/schedule/schedule-state.ts";
+import type { ScheduleState } from "../../model/schedule/schedule-state.ts";
+import { cancelChanges } from "../../model/job/operate.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { cancelsChanged } from "../fleet/change-numbers.ts";

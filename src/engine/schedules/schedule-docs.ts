@@ -8,12 +8,12 @@
  *
  * A backfill has the id of its schedule under a kind of its own, so it lies in the same place.
  */
-import { scheduleDue } from "../../model/schedule/decide.ts";
-import { readSchedule, writeSchedule } from "../../model/schedule/state.ts";
-import type { ScheduleState } from "../../model/schedule/state.ts";
-import { settingsOf } from "../../model/schedule/state.ts";
+import { scheduleDue } from "../../model/schedule/decide-schedule.ts";
+import { readSchedule, writeSchedule } from "../../model/schedule/schedule-state.ts";
+import type { ScheduleState } from "../../model/schedule/schedule-state.ts";
+import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import { MillraceError } from "../../model/error.ts";
-import { askedPartition, textIn } from "../../model/placement.ts";
+import { askedPartition, textIn } from "../../model/routing/placement.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { readTemplate } from "../job-template.ts";

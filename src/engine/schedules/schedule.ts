@@ -4,9 +4,9 @@
  */
 import { checkName } from "../../model/name.ts";
 import { checkOptions } from "../../model/option.ts";
-import { readScheduleSettings } from "../../model/schedule/settings.ts";
-import type { ScheduleOptions as RuleOptions } from "../../model/schedule/settings.ts";
-import { ruleKeys } from "../../model/schedule/rule.ts";
+import { readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
+import type { ScheduleOptions as RuleOptions } from "../../model/schedule/schedule-settings.ts";
+import { ruleKeys } from "../../model/schedule/schedule-rule.ts";
 import { anySubmission, checkDefinition } from "../definition.ts";
 import type { JobDefinition, Submission } from "../definition.ts";
 import { enqueueKeys, refuseLater } from "../job-options.ts";

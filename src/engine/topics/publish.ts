@@ -11,10 +11,10 @@
 import { canonicalText, digestText } from "../../codec/digest.ts";
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { MillraceError } from "../../model/error.ts";
-import { readMeta, writeMeta } from "../../model/job-meta.ts";
+import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
-import { publishedId } from "../../model/topic.ts";
+import { publishedId } from "../../model/events/topic.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";

@@ -5,8 +5,8 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import { invalidOption } from "../../model/option.ts";
-import { askedPartition } from "../../model/placement.ts";
-import { afterSubscribe, subscriptionsMax } from "../../model/topic.ts";
+import { askedPartition } from "../../model/routing/placement.ts";
+import { afterSubscribe, subscriptionsMax } from "../../model/events/topic.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { writeTemplate } from "../job-template.ts";

@@ -3,8 +3,8 @@
  * versions; what a process remembers of one is only ever used together with a check of its version.
  */
 import { MillraceError } from "../../model/error.ts";
-import { newTopic, readTopic, writeTopic } from "../../model/topic.ts";
-import type { Subscription, TopicState } from "../../model/topic.ts";
+import { newTopic, readTopic, writeTopic } from "../../model/events/topic.ts";
+import type { Subscription, TopicState } from "../../model/events/topic.ts";
 import type { Doc } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 

@@ -2,8 +2,8 @@
  * A delivery: the job that brings one event to one hook. Its id is the same for all of its attempts, so a receiver can
  * drop doubles by it. What it needs of the hook (address, secrets) it reads when it runs.
  */
-import { deliveryName, hookId, hookTag, webhookQueue } from "../../model/webhook.ts";
-import type { Webhook } from "../../model/webhook.ts";
+import { deliveryName, hookId, hookTag, webhookQueue } from "../../model/events/webhook.ts";
+import type { Webhook } from "../../model/events/webhook.ts";
 import type { NewJob } from "../../store/records.ts";
 import { anySubmission, job } from "../definition.ts";
 import type { Engine } from "../engine.ts";

@@ -8,11 +8,11 @@
  * Events of deliveries themselves are nobody's: a hook that fails must not feed itself.
  */
 import { isMillraceError } from "../../model/error.ts";
-import { readCursor, startPosition, writeCursor } from "../../model/event-cursor.ts";
-import { feedKindsOf } from "../../model/event.ts";
-import type { MillraceEvent } from "../../model/event.ts";
-import { webhookQueue } from "../../model/webhook.ts";
-import type { Webhook } from "../../model/webhook.ts";
+import { readCursor, startPosition, writeCursor } from "../../model/events/event-cursor.ts";
+import { feedKindsOf } from "../../model/events/event.ts";
+import type { MillraceEvent } from "../../model/events/event.ts";
+import { webhookQueue } from "../../model/events/webhook.ts";
+import type { Webhook } from "../../model/events/webhook.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { FeedMerge } from "../events/feed-merge.ts";

@@ -1,10 +1,10 @@
 /**
  * The documents of webhooks: one of all hooks, and for each hook how far the feed is read for it (its **position**).
- * All of them, and the deliveries, lie in one partition (model/webhook.ts).
+ * All of them, and the deliveries, lie in one partition (model/events/webhook.ts).
  */
 import { MillraceError } from "../../model/error.ts";
-import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/webhook.ts";
-import type { Webhook } from "../../model/webhook.ts";
+import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/events/webhook.ts";
+import type { Webhook } from "../../model/events/webhook.ts";
 import type { DocGuard, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { changePut } from "../fleet/change-numbers.ts";

@@ -11,7 +11,7 @@ import {
   waitBehindCap,
 } from "./capped-map.ts";
 import type { KnownItems } from "./capped-map.ts";
-import { newWaits } from "./waits.ts";
+import { newWaits } from "./flow-waits.ts";
 
 /** Items of a map as a store has them, and processes that each know as much of them as their last look told. */
 class World {

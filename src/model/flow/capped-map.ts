@@ -7,11 +7,11 @@
  * a replay those count first that were left free. Whoever knows less of the ends frees a part of what others free, so
  * the cap holds at any instant without a lock. The engine looks and frees (engine/flows/capped-map.ts).
  */
-import type { Block } from "../change.ts";
-import type { JobState } from "../job-state.ts";
+import type { Block } from "../job/change.ts";
+import type { JobState } from "../job/job-state.ts";
 import type { Part } from "./graph.ts";
-import { readWaits } from "./waits.ts";
-import type { Waits } from "./waits.ts";
+import { readWaits } from "./flow-waits.ts";
+import type { Waits } from "./flow-waits.ts";
 
 /** How many items of a map may be free at once; null where it has no cap, and of anything else. */
 export function capOf(part: Part | undefined): number | null {

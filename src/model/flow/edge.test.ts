@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { stateCodes, terminalStates } from "../job-state.ts";
+import { stateCodes, terminalStates } from "../job/job-state.ts";
 import { bitsOf, edgesOfStep, everyEnd, hasBit, idOfNode, readEdge, writeEdge } from "./edge.ts";
 
 describe("an edge", () => {

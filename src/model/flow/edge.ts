@@ -13,8 +13,8 @@
  * The id of a member is the id of its flow, a dot and its name, so that an edge needs no other address. The first edge
  * of every member leads to its flow.
  */
-import { stateCodes, terminalStates } from "../job-state.ts";
-import type { TerminalState } from "../job-state.ts";
+import { stateCodes, terminalStates } from "../job/job-state.ts";
+import type { TerminalState } from "../job/job-state.ts";
 
 export interface Edge {
   readonly meets: number;

@@ -2,7 +2,7 @@
  * What the record of a member of a flow says about it beside what stores count: how it stands in the graph, and which
  * results of others its input is made of. Travels in the job's meta (job-meta.ts); stores keep it unread.
  */
-import { mintedChars, mintedPartition } from "../job-id.ts";
+import { mintedChars, mintedPartition } from "../job/job-id.ts";
 import type { Part } from "./graph.ts";
 
 export interface FlowMeta {

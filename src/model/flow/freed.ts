@@ -4,7 +4,7 @@
  *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds behind the moment it is freed, or @instant; no ttl:
  *                                             nothing
  */
-import type { Due } from "../change.ts";
+import type { Due } from "../job/change.ts";
 
 export interface Freed {
   readonly due: Due;

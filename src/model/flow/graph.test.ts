@@ -4,8 +4,8 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { stateCodes, terminalStates } from "../job-state.ts";
-import type { TerminalState } from "../job-state.ts";
+import { stateCodes, terminalStates } from "../job/job-state.ts";
+import type { TerminalState } from "../job/job-state.ts";
 import { hasBit, readEdge } from "./edge.ts";
 import { lastNodes, needOfPart, planGraph } from "./graph.ts";
 import type { Condition, GraphNode, PlannedNode } from "./graph.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { backfillTicksMax, readBackfill, stepBackfill } from "./backfill.ts";
-import { readScheduleRule } from "./rule.ts";
-import { ticksBetween } from "./ticks.ts";
+import { readScheduleRule } from "./schedule-rule.ts";
+import { ticksBetween } from "./rule-ticks.ts";
 
 const hourly = readScheduleRule({ cron: "0 * * * *", zone: "Europe/Berlin" }, "schedule");
 const from = Date.UTC(2026, 2, 28);

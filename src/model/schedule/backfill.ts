@@ -7,8 +7,8 @@
 import { MillraceError } from "../error.ts";
 import { readInstant } from "../instant.ts";
 import { checkOptions, checkWhole } from "../option.ts";
-import type { ScheduleRule } from "./rule.ts";
-import { ticksBetween } from "./ticks.ts";
+import type { ScheduleRule } from "./schedule-rule.ts";
+import { ticksBetween } from "./rule-ticks.ts";
 
 export interface Backfill {
   readonly from: number;

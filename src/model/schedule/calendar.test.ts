@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CalendarOptions } from "./calendar.ts";
-import { readScheduleRule } from "./rule.ts";
-import { ticksBetween } from "./ticks.ts";
+import { readScheduleRule } from "./schedule-rule.ts";
+import { ticksBetween } from "./rule-ticks.ts";
 
 const workdays = ["mon", "tue", "wed", "thu", "fri"] as const;
 

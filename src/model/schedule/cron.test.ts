@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isMillraceError } from "../error.ts";
-import { readScheduleRule } from "./rule.ts";
-import { nextTick, ticksBetween } from "./ticks.ts";
+import { readScheduleRule } from "./schedule-rule.ts";
+import { nextTick, ticksBetween } from "./rule-ticks.ts";
 
 const year = { from: Date.UTC(2026, 0, 1), to: Date.UTC(2027, 0, 1) };
 

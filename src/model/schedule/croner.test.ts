@@ -4,8 +4,8 @@
  */
 import { Cron } from "croner";
 import { expect, test } from "vitest";
-import { readScheduleRule } from "./rule.ts";
-import { nextTick } from "./ticks.ts";
+import { readScheduleRule } from "./schedule-rule.ts";
+import { nextTick } from "./rule-ticks.ts";
 
 const seed = Number(process.env["PROPERTY_SEED"] ?? 1);
 const yearsPerZone = 2;

@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { dueTicks, onTimeMs, readMissed } from "./due-ticks.ts";
 import type { DueTicks, Missed } from "./due-ticks.ts";
 import { firingDue } from "./firing.ts";
-import { readScheduleRule } from "./rule.ts";
-import { ticksBetween } from "./ticks.ts";
+import { readScheduleRule } from "./schedule-rule.ts";
+import { ticksBetween } from "./rule-ticks.ts";
 
 const hourly = readScheduleRule({ cron: "0 * * * *" }, "schedule");
 const everySecond = readScheduleRule({ every: "1s" }, "schedule");

@@ -11,8 +11,8 @@
  */
 import { checkOptions, checkWhole, invalidOption } from "../option.ts";
 import { firingDue } from "./firing.ts";
-import type { ScheduleRule } from "./rule.ts";
-import { lastTick, nextTick, ticksBetween } from "./ticks.ts";
+import type { ScheduleRule } from "./schedule-rule.ts";
+import { lastTick, nextTick, ticksBetween } from "./rule-ticks.ts";
 
 export type Missed = "skip" | "once" | { readonly all: number };
 

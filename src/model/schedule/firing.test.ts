@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { mintedPartition } from "../job-id.ts";
+import { mintedPartition } from "../job/job-id.ts";
 import { firingDue, firingId } from "./firing.ts";
-import { readScheduleRule } from "./rule.ts";
+import { readScheduleRule } from "./schedule-rule.ts";
 
 const names = fc.string({ minLength: 1, maxLength: 30 });
 const ticks = fc.integer({ min: 0, max: Date.UTC(2100, 0) });

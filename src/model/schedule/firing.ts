@@ -6,9 +6,9 @@
  *
  * Its due time is the tick plus a jitter that is drawn from the same two, so that all processes wait for the same.
  */
-import { deriveId } from "../job-id.ts";
+import { deriveId } from "../job/job-id.ts";
 import { hashPair } from "../text-hash.ts";
-import type { ScheduleRule } from "./rule.ts";
+import type { ScheduleRule } from "./schedule-rule.ts";
 
 /** Names hold no control characters, so no schedule and tick can be written in two ways. */
 const partEnd = "\x1f";

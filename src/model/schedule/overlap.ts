@@ -8,8 +8,8 @@
  *   queue-one         queue, unless one is queued already: then skip    fire
  *   cancel-previous   fire, and cancel the previous                     fire
  */
-import { isTerminal } from "../job-state.ts";
-import type { JobState } from "../job-state.ts";
+import { isTerminal } from "../job/job-state.ts";
+import type { JobState } from "../job/job-state.ts";
 import { invalidOption } from "../option.ts";
 
 const overlaps = ["allow", "skip", "queue-one", "cancel-previous"] as const;

@@ -1,14 +1,14 @@
 /**
  * In which partitions a gate is. The first of them is its home, where its guard is asked:
  *
- *   of a limit    where all its jobs lie (model/placement.ts), so one partition decides; what it says of each key is
- *                 told to every partition, because its keys may lie in any
+ *   of a limit    where all its jobs lie (model/routing/placement.ts), so one partition decides; what it says of each
+ *                 key is sent to every partition, because its keys may lie in any
  *   of a key      where its name says, and where limits lie: a job takes from it in the one or in the other
  *   of a queue    in every partition
  */
-import { isQueueGate } from "../../model/gate.ts";
-import { isKeyedGate, keyOfGate } from "../../model/lane.ts";
-import type { Placement } from "../../model/placement.ts";
+import { isQueueGate } from "../../model/limits/gate.ts";
+import { isKeyedGate, keyOfGate } from "../../model/routing/lane.ts";
+import type { Placement } from "../../model/routing/placement.ts";
 import type { Partition } from "./partition.ts";
 
 export function placesOf(

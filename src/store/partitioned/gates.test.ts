@@ -1,7 +1,7 @@
 /** Gates over partitions, on partitions that keep the contract to the letter: the reference model. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { foreverMs, limitGateKey, queueGateKey } from "../../model/gate.ts";
-import { keyedGate, writeKeyUse } from "../../model/lane.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../model/limits/gate.ts";
+import { keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
 import { aClaim, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";

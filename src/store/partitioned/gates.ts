@@ -3,14 +3,14 @@
  * exceeded, and what is shown is all of it. A key may be held in two partitions (gate-places.ts), which are added up.
  */
 import { MillraceError } from "../../model/error.ts";
-import { isQueueGate } from "../../model/gate.ts";
-import { isKeyedGate } from "../../model/lane.ts";
-import type { Placement } from "../../model/placement.ts";
+import { isQueueGate } from "../../model/limits/gate.ts";
+import { isKeyedGate } from "../../model/routing/lane.ts";
+import type { Placement } from "../../model/routing/placement.ts";
 import type { ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
 import type { Gate } from "../records.ts";
 import type { Store } from "../store.ts";
 import { placesOf } from "./gate-places.ts";
-import { byteOrder } from "./look.ts";
+import { byteOrder } from "./merged-reads.ts";
 import { askAll, presentOnes, reach } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 

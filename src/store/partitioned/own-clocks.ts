@@ -2,9 +2,9 @@
  * Clocks that this process sets itself. It knows of them without a hint, so that its own delayed jobs, retries and due
  * documents are served in time also while no hints come in.
  */
-import type { Due } from "../../model/change.ts";
+import type { Due } from "../../model/job/change.ts";
 import type { DocPut, NewJob } from "../records.ts";
-import type { Outlook } from "./outlook.ts";
+import type { Outlook } from "./partition-cache.ts";
 
 export function noteJobs(outlook: Outlook, jobs: readonly NewJob[], nowMs: number): void {
   for (const { due, deadline, ttlMs } of jobs) {

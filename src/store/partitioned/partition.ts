@@ -6,8 +6,8 @@
 import { isMillraceError } from "../../model/error.ts";
 import type { Store } from "../store.ts";
 import type { Health } from "./health.ts";
-import type { Outlook } from "./outlook.ts";
-import type { Patience } from "./patience.ts";
+import type { Outlook } from "./partition-cache.ts";
+import type { Patience } from "./call-timeout.ts";
 
 export interface Partition {
   readonly number: number;

@@ -7,9 +7,9 @@
  * key unbounded that the home believes to be bounded.
  */
 import { MillraceError } from "../../model/error.ts";
-import { isQueueGate, shareOf } from "../../model/gate.ts";
-import { isKeyedGate } from "../../model/lane.ts";
-import type { Placement } from "../../model/placement.ts";
+import { isQueueGate, shareOf } from "../../model/limits/gate.ts";
+import { isKeyedGate } from "../../model/routing/lane.ts";
+import type { Placement } from "../../model/routing/placement.ts";
 import type { GatePutAnswer } from "../operations.ts";
 import type { GatePut } from "../records.ts";
 import { everywhere, placesOf } from "./gate-places.ts";

@@ -13,8 +13,8 @@
  * Nothing here reads or writes a store. Guards were checked before a rule is called.
  */
 import assert from "node:assert/strict";
-import type { EventKind } from "../../model/event-kind.ts";
-import { canMove, stateOfCode } from "../../model/job-state.ts";
+import type { EventKind } from "../../model/events/event-kind.ts";
+import { canMove, stateOfCode } from "../../model/job/job-state.ts";
 import { fieldNames, isClearedBy, jobFields } from "../job-fields.ts";
 import type { JobField, JobRow } from "../job-fields.ts";
 import { timerAtOf } from "./timer.ts";
@@ -42,7 +42,7 @@ export function advance(from: JobRow, changes: Partial<JobRow>): JobRow {
   return row;
 }
 
-/** A change that is no arrow of model/job-state.ts is a wrong program, and is stopped before it is written. */
+/** A change that is no arrow of model/job/job-state.ts is a wrong program, and is stopped before it is written. */
 export function assertArrow(from: number, to: number): void {
   // Staying in a state is not an arrow and is allowed.
   if (from === to) return;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { aJob, finish, handBack, remove, replay, schedule } from "../../../test/support/builders.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import { initialValues } from "./advance.ts";
 import { change, isReplay, settle } from "./change.ts";

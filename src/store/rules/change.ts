@@ -1,20 +1,20 @@
-/** Applies what the model computed (model/change.ts) to a job: each kind of change by its rule. */
+/** Applies what the model computed (model/job/change.ts) to a job: each kind of change by its rule. */
 import assert from "node:assert/strict";
-import type { ChangeNext } from "../../model/change.ts";
-import { stateCodes, stateOfCode } from "../../model/job-state.ts";
+import type { ChangeNext } from "../../model/job/change.ts";
+import { stateCodes, stateOfCode } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { Change, ChangeAnswer, Settle } from "../operations.ts";
 import type { Outcome } from "./advance.ts";
-import { block } from "./block.ts";
-import type { JobById } from "./block.ts";
+import { block } from "./flow/block.ts";
+import type { JobById } from "./flow/block.ts";
 import { finish } from "./finish.ts";
 import { isHeld } from "./guard.ts";
-import { mark } from "./mark.ts";
-import { hasPassedOn } from "./member.ts";
+import { mark } from "./update.ts";
+import { hasPassedOn } from "./flow/member.ts";
 import { place } from "./place.ts";
-import { remove } from "./remove.ts";
+import { remove } from "./delete.ts";
 import { keyOfReplay, replay } from "./replay.ts";
-import { noteOf } from "./tell.ts";
+import { noteOf } from "./emit.ts";
 
 export function isFinished({ state }: Pick<JobRow, "state">): boolean {
   return state >= stateCodes.completed;

@@ -1,5 +1,5 @@
 /** An edit of what a job carries. A store keeps these texts unread. */
-import type { Edit } from "../../model/change.ts";
+import type { Edit } from "../../model/job/change.ts";
 import type { JobRow } from "../job-fields.ts";
 
 export function edit({ input, policy, meta }: Edit = {}): Partial<JobRow> {

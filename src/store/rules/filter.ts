@@ -1,7 +1,7 @@
 /** Which jobs a list wants, as a store that looks at them one by one decides it. Tags are left to its index of tags. */
-import { stateCodes } from "../../model/job-state.ts";
-import { hasSameCaps } from "../../model/route.ts";
-import type { Route } from "../../model/route.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import { hasSameCaps } from "../../model/routing/route.ts";
+import type { Route } from "../../model/routing/route.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { JobFilter } from "../operations.ts";
 

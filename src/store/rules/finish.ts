@@ -3,14 +3,14 @@
  * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says; a member of a
  * flow as long as its flow. Where the finish keeps its lane it goes on holding the gate of its group.
  */
-import type { Finish } from "../../model/change.ts";
-import { foreverMs } from "../../model/gate.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import type { Finish } from "../../model/job/change.ts";
+import { foreverMs } from "../../model/limits/gate.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { asLaned } from "./lane.ts";
-import { isMember } from "./member.ts";
+import { asLaned } from "./gates/lane.ts";
+import { isMember } from "./flow/member.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 
 const cleared = clearedBy("finish");

@@ -2,10 +2,10 @@
  * Rule R2: a change is applied iff its guard holds, else the refusal says where the job stands. Operators and duties
  * guard by state, rev, fence or a clock that rang; a worker always by its lease.
  */
-import { isTerminal, stateCodes, stateOfCode } from "../../model/job-state.ts";
+import { isTerminal, stateCodes, stateOfCode } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { Clock, Guard, Settle } from "../operations.ts";
-import { isFinish } from "../plain.ts";
+import { isFinish } from "../path-predicates.ts";
 import type { LeaseRef } from "../records.ts";
 
 /** The field that each clock is kept in. */

@@ -2,7 +2,7 @@
  * Rule R6: a ready job is handed to a worker, with a fence that is greater than any before. Its time to live ends, a
  * key held until the start is freed. `extend` is what the holder of a lease may change about it; that changes no state.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { ClaimRequest, Extend } from "../operations.ts";
 import { advance, clearedBy } from "./advance.ts";

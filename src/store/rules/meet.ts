@@ -2,8 +2,8 @@
  * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and replaced only
  * while no worker has ever taken it, and never where it is a member of a flow.
  */
-import { stateCodes } from "../../model/job-state.ts";
-import { unstartedStates } from "../../model/unique-key.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import { unstartedStates } from "../../model/job/unique-key.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { SubmitHow } from "../operations.ts";
 import type { NewJob } from "../records.ts";

@@ -3,16 +3,16 @@
  * comes back by a retry, a snooze, a hand-back or a reclaim; a waiting one is moved by a reschedule. Due at once
  * means ready, else scheduled.
  */
-import type { HandBack, Schedule } from "../../model/change.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import type { HandBack, Schedule } from "../../model/job/change.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import { fieldNames } from "../job-fields.ts";
 import type { JobField, JobFieldName, JobFields, JobRow } from "../job-fields.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy, initialValues } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { edit } from "./edit.ts";
-import { asLaned } from "./lane.ts";
-import { isBornBlocked } from "./member.ts";
+import { asLaned } from "./gates/lane.ts";
+import { isBornBlocked } from "./flow/member.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";
 import { holdCode, holdsOf, uniqueHolds } from "./unique-holds.ts";
 

@@ -2,7 +2,7 @@
  * Rule R5: a scheduled job whose time has come is ready. Its place in the order was fixed when it was scheduled. The
  * routes that have due jobs share a call, so that a flood on one keeps no other waiting.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance } from "./advance.ts";
 import type { Outcome } from "./advance.ts";

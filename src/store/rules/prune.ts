@@ -3,8 +3,8 @@
  * because the queue has too many. One with a time of its own waits for that, and one that holds its group for somebody
  * who decides about it.
  */
-import { stateCodes } from "../../model/job-state.ts";
-import type { TerminalState } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import type { TerminalState } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { PruneRequest } from "../upkeep.ts";
 

@@ -3,12 +3,12 @@
  * on growing, so that no settle of an earlier round can ever count. A key held until the end is taken again; where
  * another job has it, the replay is refused. A job that held its group on comes back where it stood in it.
  */
-import type { Schedule } from "../../model/change.ts";
-import type { EventKind } from "../../model/event-kind.ts";
+import type { Schedule } from "../../model/job/change.ts";
+import type { EventKind } from "../../model/events/event-kind.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { unpassed } from "./member.ts";
+import { unpassed } from "./flow/member.ts";
 import { waitingFields } from "./place.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 

@@ -2,8 +2,8 @@
  * The clocks of a job (rule R1): the instant that a relative time means, and which clock rings first. A store adds
  * its own now to what comes in relative, never behind the last time it wrote down.
  */
-import type { Due } from "../../model/change.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import type { Due } from "../../model/job/change.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 
 export function dueAtOf(due: Due, now: number): number {

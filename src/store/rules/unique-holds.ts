@@ -6,7 +6,7 @@
  *  "end"                end                   end                 with the end
  *  a duration           its milliseconds      none                when it has run out, whatever becomes of the job
  */
-import type { UniqueHold } from "../../model/unique-key.ts";
+import type { UniqueHold } from "../../model/job/unique-key.ts";
 
 /** Not above 0, where a number is a duration in milliseconds. */
 export const uniqueHolds = { none: 0, started: -1, end: -2 } as const;

@@ -6,7 +6,7 @@ import { aBucketWorld, hourMs, namesOf } from "../../../test/support/bucket-jobs
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { aChange, aClaim } from "../../../test/support/builders.ts";
 import { rowsOf } from "../../../test/support/compared-bucket.ts";
-import { removeChange } from "../../model/operate.ts";
+import { removeChange } from "../../model/job/operate.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
 import { openBucketStore } from "./bucket-store.ts";

@@ -20,7 +20,7 @@ import {
 } from "../../../test/support/builders.ts";
 import { handedOutEarly } from "../../../test/simulation/handed-out.ts";
 import type { Taken } from "../../../test/simulation/handed-out.ts";
-import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/lane.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
 import type { ClaimAnswer } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";

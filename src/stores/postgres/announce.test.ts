@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { emptyHints } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
+import { emptyHints } from "../../store/watch/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { openAnnouncer, readPayload, writePayload } from "./announce.ts";
 

@@ -9,8 +9,8 @@
  *            grown; more: look at the feed for hints
  */
 import type { Platform } from "../../platform/platform.ts";
-import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
+import { emptyHints, hintDue, isEmpty } from "../../store/watch/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
 
 const sendGapMs = 15;
 /**

@@ -2,9 +2,9 @@
  * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
  */
 import { isMillraceError } from "../../model/error.ts";
-import { emptyHints, hintDoc } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
-import { hintEvents } from "../../store/packed-events.ts";
+import { emptyHints, hintDoc } from "../../store/watch/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
+import { hintEvents } from "../../store/packing/packed-events.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
 import { lockNotAvailable, sqlState } from "./errors.ts";

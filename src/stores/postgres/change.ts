@@ -1,6 +1,6 @@
 /** Change (sql/change.ts): what operators and duties do to a job under a guard. */
-import { stateCodes, stateOfCode } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
+import { stateCodes, stateOfCode } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import { choosePath } from "../../store/paths.ts";
 import type { Change, ChangeAnswer, OrLocked } from "../../store/operations.ts";
 import { answersOfEach, callWrite, onlyRow, patiently } from "./call.ts";
@@ -31,8 +31,8 @@ export async function changeIf(calls: Calls, changes: readonly Change[]): Promis
 const noEnd = [null, null, null] as const;
 
 /**
- * By the parameters of change_v1: how all of them end, where they may end as a set (store/plain.ts). Whether their jobs
- * are plain only their rows can tell.
+ * By the parameters of change_v1: how all of them end, where they may end as a set (store/path-predicates.ts). Whether
+ * their jobs are plain only their rows can tell.
  */
 function sharedEnd(changes: readonly Change[]): readonly (number | string | null)[] | null {
   const [first] = changes;

@@ -1,10 +1,10 @@
 /** Claim (sql/claim.ts): the lists of what was handed out, put together to jobs again. */
-import { readKeyUse } from "../../model/lane.ts";
+import { readKeyUse } from "../../model/routing/lane.ts";
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobRow } from "../../store/job-fields.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { emptyHints } from "../../store/watch/hints.ts";
 import type { ClaimAnswer, ClaimOffer, ClaimRequest } from "../../store/operations.ts";
-import { fieldEnd } from "../../store/packed-text.ts";
+import { fieldEnd } from "../../store/packing/packed-text.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { callScalar, lightly } from "./call.ts";
 import type { Calls } from "./call.ts";

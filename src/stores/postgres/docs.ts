@@ -1,7 +1,7 @@
 /** Documents (sql/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
 import { untilMs } from "../../store/due-job.ts";
 import { dueDocsPage, placeOfCursor } from "../../store/due-docs.ts";
-import { emptyHints, hintDoc } from "../../store/hints.ts";
+import { emptyHints, hintDoc } from "../../store/watch/hints.ts";
 import type {
   HeartbeatAnswer,
   HeartbeatRequest,

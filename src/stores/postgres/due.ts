@@ -2,7 +2,7 @@
 import { dueJobOf } from "../../store/due-job.ts";
 import { dueFields } from "../../store/job-fields.ts";
 import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { emptyHints } from "../../store/watch/hints.ts";
 import { readRows } from "./aside.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";

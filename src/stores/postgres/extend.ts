@@ -11,7 +11,7 @@ import type {
 } from "../../store/operations.ts";
 import { leasedFields } from "../../store/job-fields.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import { emptyHints, hintDue } from "../../store/hints.ts";
+import { emptyHints, hintDue } from "../../store/watch/hints.ts";
 import { readRows } from "./aside.ts";
 import { callEach, callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";

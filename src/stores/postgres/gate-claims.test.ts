@@ -6,8 +6,8 @@ import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { SchemaPool } from "../../../test/support/postgres-shared.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
-import { foreverMs, limitGateKey, queueGateKey } from "../../model/gate.ts";
-import type { GateUse } from "../../model/gate.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../model/limits/gate.ts";
+import type { GateUse } from "../../model/limits/gate.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
 const database = useTestDatabase();

@@ -8,7 +8,7 @@ import { aClaim, aGate, aJob, aRoute, aSettle, finish, handBack } from "../../..
 import { until } from "../../../test/support/until.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { findAll, readWholeFeed } from "../../../test/support/walk.ts";
-import { foreverMs, limitGateKey, queueGateKey } from "../../model/gate.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../model/limits/gate.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";

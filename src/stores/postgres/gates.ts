@@ -1,8 +1,8 @@
 /** Gates (sql/gates.ts): what claims must pass, put under a version and read with what is held. */
-import type { TokenRate } from "../../model/gate.ts";
+import type { TokenRate } from "../../model/limits/gate.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
-import { emptyHints } from "../../store/hints.ts";
-import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
+import { emptyHints } from "../../store/watch/hints.ts";
+import { bundleOfPut, packEvents } from "../../store/packing/packed-events.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
 import { callRead, callWrite, onlyRow, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";

@@ -4,7 +4,7 @@ import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/bui
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { SchemaPool } from "../../../test/support/postgres-shared.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
-import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
+import { groupGateKey, keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";

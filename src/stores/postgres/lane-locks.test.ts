@@ -18,8 +18,8 @@ import {
 import { until } from "../../../test/support/until.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { findAll, readWholeFeed } from "../../../test/support/walk.ts";
-import { limitGateKey } from "../../model/gate.ts";
-import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../model/lane.ts";
+import { limitGateKey } from "../../model/limits/gate.ts";
+import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../model/routing/lane.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { NewJob } from "../../store/records.ts";

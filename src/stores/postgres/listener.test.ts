@@ -9,7 +9,7 @@ import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { openTcpProxy } from "../../../test/support/tcp-proxy.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { Listener } from "../../store/watch.ts";
+import type { Listener } from "../../store/watch/watch.ts";
 import type { PgListener } from "./driver.ts";
 import { openListener } from "./listener.ts";
 import { until } from "../../../test/support/until.ts";

@@ -11,7 +11,7 @@
  * It comes back by itself and never keeps the process alive. Nothing depends on it.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
-import type { Listener } from "../../store/watch.ts";
+import type { Listener } from "../../store/watch/watch.ts";
 import type { PgListener } from "./driver.ts";
 
 const retryMs = { first: 250, max: 15_000, deaf: 60_000 };

@@ -2,7 +2,7 @@
  * What gauges ask for: how large the store's schema is, with indexes and large values, how many are connected to the
  * database, and how long the first ready job of each route has waited.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { ReadyHead, StoreMeasure } from "../../store/store.ts";
 import type { Database } from "./database.ts";
 import { unpackText } from "./text.ts";

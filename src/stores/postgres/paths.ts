@@ -11,7 +11,7 @@ import {
   isPlainButForFlow,
   isPlainSettle,
   isPlainUnit,
-} from "../../store/plain.ts";
+} from "../../store/path-predicates.ts";
 import type { DocPut } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { isLarge } from "./unit.ts";

@@ -2,7 +2,7 @@
  * The numbers by which a submit says where a new job is placed (rule R1), each under the name of its parameter:
  * submit_v1 takes a list of each, submit_one_v1 one number of each.
  */
-import type { Due } from "../../model/change.ts";
+import type { Due } from "../../model/job/change.ts";
 import type { NewJob } from "../../store/records.ts";
 
 const inMs = (due: Due | null): number | null => (due !== null && "inMs" in due ? due.inMs : null);

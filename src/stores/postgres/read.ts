@@ -1,7 +1,7 @@
 /** Looking at jobs (sql/read.ts, sql/feed.ts): by id, in lists, their counts, their log lines, and what was told. */
-import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
-import { shownRoute, talliedRoute } from "../../model/route.ts";
-import type { RouteContent } from "../../model/route.ts";
+import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../model/job/job-state.ts";
+import { shownRoute, talliedRoute } from "../../model/routing/route.ts";
+import type { RouteContent } from "../../model/routing/route.ts";
 import type {
   FeedAnswer,
   FeedRequest,
@@ -10,9 +10,9 @@ import type {
   TrailAnswer,
 } from "../../store/operations.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
-import { readRecord } from "../../store/packed-events.ts";
-import type { PackedFeed } from "../../store/watch.ts";
-import { addTallies } from "../../store/tallies.ts";
+import { readRecord } from "../../store/packing/packed-events.ts";
+import type { PackedFeed } from "../../store/watch/watch.ts";
+import { addTallies } from "../../store/state-counts.ts";
 import { readRows } from "./aside.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";

@@ -17,12 +17,12 @@ import {
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { sortEvents } from "../../../test/support/walk.ts";
-import { terminalStates } from "../../model/job-state.ts";
-import { laneOrderOf } from "../../model/lane.ts";
-import { routeOf } from "../../model/route.ts";
+import { terminalStates } from "../../model/job/job-state.ts";
+import { laneOrderOf } from "../../model/routing/lane.ts";
+import { routeOf } from "../../model/routing/route.ts";
 import type { ClaimOffer, Settle } from "../../store/operations.ts";
-import { readEvents } from "../../store/packed-events.ts";
-import { isPlainSettle } from "../../store/plain.ts";
+import { readEvents } from "../../store/packing/packed-events.ts";
+import { isPlainSettle } from "../../store/path-predicates.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { claim } from "./claim.ts";

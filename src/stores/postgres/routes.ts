@@ -3,11 +3,11 @@
  * reads get a number and look its content up. It never changes, so what was looked up once is remembered.
  */
 import { MillraceError } from "../../model/error.ts";
-import type { GateUse } from "../../model/gate.ts";
-import { gateOfLimit, groupGateKey, laneOrderOf, readKeyUse } from "../../model/lane.ts";
-import type { LaneOrder } from "../../model/lane.ts";
-import { asksAlike, routeNumber } from "../../model/route.ts";
-import type { Route, RouteContent } from "../../model/route.ts";
+import type { GateUse } from "../../model/limits/gate.ts";
+import { gateOfLimit, groupGateKey, laneOrderOf, readKeyUse } from "../../model/routing/lane.ts";
+import type { LaneOrder } from "../../model/routing/lane.ts";
+import { asksAlike, routeNumber } from "../../model/routing/route.ts";
+import type { Route, RouteContent } from "../../model/routing/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import { passOverDenied } from "./aside.ts";
 import { callRead, callWrite } from "./call.ts";

@@ -27,7 +27,7 @@
  * gate of a key, the row of its lane, and its part of a touch at its submit and at its
  * end.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import { keptForeverAt } from "../../store/rules/finish.ts";
 import { columnsSql } from "./columns.ts";
 import { isOfKey, scopeOfKey } from "./sql/rules/lane.ts";

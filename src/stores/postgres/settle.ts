@@ -2,14 +2,14 @@
  * Settle (sql/settle.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is named
  * twice starts new runs, so that the second meets what the first has written.
  */
-import type { Finish } from "../../model/change.ts";
-import { eventCodes } from "../../model/event-kind.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import type { Finish } from "../../model/job/change.ts";
+import { eventCodes } from "../../model/events/event-kind.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
-import { emptyHints, hintDoc } from "../../store/hints.ts";
-import { hintEvents } from "../../store/packed-events.ts";
+import { emptyHints, hintDoc } from "../../store/watch/hints.ts";
+import { hintEvents } from "../../store/packing/packed-events.ts";
 import { choosePath } from "../../store/paths.ts";
-import { areAlike, isGrowth, isOfFlow } from "../../store/plain.ts";
+import { areAlike, isGrowth, isOfFlow } from "../../store/path-predicates.ts";
 import type { NewJob } from "../../store/records.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";

@@ -2,9 +2,9 @@
  * Submit of one plain job (sql/submit-one.ts): the short road of a quiet process, whose hint may ride in the call
  * itself.
  */
-import { routeNumber } from "../../model/route.ts";
-import { stateCodes } from "../../model/job-state.ts";
-import { emptyHints, hintDue } from "../../store/hints.ts";
+import { routeNumber } from "../../model/routing/route.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import { emptyHints, hintDue } from "../../store/watch/hints.ts";
 import { columnOf } from "../../store/job-fields.ts";
 import type { SubmitAnswer } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";

@@ -1,8 +1,8 @@
 /**
- * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts
- * is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
+ * Texts and lists as they travel to Postgres and back; store/packing/packed-text.ts says how a text is escaped. A list
+ * of texts is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
  */
-import { packItems, packText, unpackText } from "../../store/packed-text.ts";
+import { packItems, packText, unpackText } from "../../store/packing/packed-text.ts";
 import type { Value } from "./database.ts";
 
 export { packText, unpackText };

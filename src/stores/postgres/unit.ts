@@ -2,13 +2,13 @@
  * Jobs, documents and what comes next, as the functions of the general road read them: JSON with packed texts, fields
  * under their columns.
  */
-import type { ChangeNext, Edit, Finish } from "../../model/change.ts";
-import { eventCodes } from "../../model/event-kind.ts";
-import { queueGateKey } from "../../model/gate.ts";
-import { isTerminal, stateCodes } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
-import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
-import { isGrowth } from "../../store/plain.ts";
+import type { ChangeNext, Edit, Finish } from "../../model/job/change.ts";
+import { eventCodes } from "../../model/events/event-kind.ts";
+import { queueGateKey } from "../../model/limits/gate.ts";
+import { isTerminal, stateCodes } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
+import { bundleOfPut, packEvents } from "../../store/packing/packed-events.ts";
+import { isGrowth } from "../../store/path-predicates.ts";
 import type { DocCheck, DocPut, Growth, NewJob } from "../../store/records.ts";
 import { givenBy } from "../../store/rules/place.ts";
 import { holdsOf } from "../../store/rules/unique-holds.ts";

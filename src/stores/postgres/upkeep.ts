@@ -1,5 +1,5 @@
 /** Retention and the index audit (sql/prune.ts, sql/audit.ts). */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/upkeep.ts";
 import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";

@@ -6,10 +6,10 @@
  *                 └─► announcer ─► NOTIFY ─► the others' listeners
  */
 import type { Platform } from "../../platform/platform.ts";
-import type { Hints } from "../../store/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
-import { openWatch } from "../../store/watch.ts";
-import type { Listener, WatchOptions } from "../../store/watch.ts";
+import { openWatch } from "../../store/watch/watch.ts";
+import type { Listener, WatchOptions } from "../../store/watch/watch.ts";
 import { openAnnouncer, readPayload } from "./announce.ts";
 import type { Ride } from "./announce.ts";
 import type { Database } from "./database.ts";

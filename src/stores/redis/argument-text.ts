@@ -2,7 +2,7 @@
  * Arguments of several fields, and small records beside those of jobs: the tables of their names, by which both sides
  * read and write them.
  */
-import { fieldEnd } from "../../store/packed-text.ts";
+import { fieldEnd } from "../../store/packing/packed-text.ts";
 
 /** A next that leaves a field as it is; no packed text holds this character. */
 export const unchanged = "\x02";

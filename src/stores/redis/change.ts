@@ -1,5 +1,5 @@
 /** Change (lua/change.ts): what operators and duties do to a job under a guard. */
-import { stateOfCode } from "../../model/job-state.ts";
+import { stateOfCode } from "../../model/job/job-state.ts";
 import type { ChangeAnswer } from "../../store/operations.ts";
 import type { Operation } from "./call.ts";
 import { readHints } from "./hint-text.ts";

@@ -5,7 +5,7 @@
  * what is their own.
  */
 import type { LeasedJob } from "../../store/records.ts";
-import { keyUsesOf } from "../../store/rules/lane.ts";
+import { keyUsesOf } from "../../store/rules/gates/lane.ts";
 import { flags as flagOf, specFields } from "./packed-fields.ts";
 import { leasedJobOf } from "./record.ts";
 import type { JobTexts } from "./record.ts";

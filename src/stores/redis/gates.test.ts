@@ -3,7 +3,7 @@
  * read keeps nobody waiting but those who need it, and every road of a submit and a claim asks them.
  */
 import { beforeEach, expect, test } from "vitest";
-import { foreverMs } from "../../model/gate.ts";
+import { foreverMs } from "../../model/limits/gate.ts";
 import type { ClaimAnswer } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,5 +1,5 @@
 /** Gates (lua/gate-calls.ts): what a claim must pass, put under a version and read with what is held. */
-import type { GateBounds } from "../../model/gate.ts";
+import type { GateBounds } from "../../model/limits/gate.ts";
 import type { ReadGatesRequest } from "../../store/operations.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
 import { putFields, readArgument, valueText } from "./argument-text.ts";

@@ -2,9 +2,9 @@
  * Hints as the library tells them (lua/write.ts): to the caller in its answer, to other processes as a published
  * message.
  */
-import { emptyHints, hintDue } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
-import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-text.ts";
+import { emptyHints, hintDue } from "../../store/watch/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
+import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packing/packed-text.ts";
 import { readRoute, routeText } from "./route-text.ts";
 import { rowsOf } from "./text.ts";
 

@@ -3,7 +3,7 @@
  * waiting, and nothing is left of lanes that are empty.
  */
 import { beforeEach, expect, test } from "vitest";
-import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../model/lane.ts";
+import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../model/routing/lane.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import {

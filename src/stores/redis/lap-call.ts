@@ -4,7 +4,7 @@
  * docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them: this process reads
  * their answers while the server claims.
  */
-import type { Hints } from "../../store/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
 import type { Connection } from "./connection.ts";
 import { readHints } from "./hint-text.ts";
 

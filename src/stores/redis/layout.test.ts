@@ -3,7 +3,7 @@
  * lost at any time.
  */
 import { describe, expect, test } from "vitest";
-import type { JobState } from "../../model/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import type { Store } from "../../store/store.ts";
 import {
   aChange,

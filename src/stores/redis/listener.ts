@@ -4,7 +4,7 @@
  * watch and the slow polls of those who watch.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
-import type { Listener } from "../../store/watch.ts";
+import type { Listener } from "../../store/watch/watch.ts";
 import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { cutOnSilence } from "./silence.ts";

@@ -1,7 +1,7 @@
 /** What becomes of a job, and under which guard, as the library reads it (argument-text.ts names the fields). */
-import type { ChangeNext, Due, Edit } from "../../model/change.ts";
-import { eventCodes } from "../../model/event-kind.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import type { ChangeNext, Due, Edit } from "../../model/job/change.ts";
+import { eventCodes } from "../../model/events/event-kind.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { Guard } from "../../store/operations.ts";
 import { argumentText, unchanged } from "./argument-text.ts";
 import { packNullable, packValue } from "./text.ts";

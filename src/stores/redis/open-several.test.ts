@@ -1,6 +1,6 @@
 /** Opening a store of several partitions, one of which cannot be entered. */
 import { expect, test } from "vitest";
-import { createPlacement } from "../../model/placement.ts";
+import { createPlacement } from "../../model/routing/placement.ts";
 import type { Store } from "../../store/store.ts";
 import { aClaim, aJob } from "../../../test/support/builders.ts";
 import { until } from "../../../test/support/until.ts";

@@ -7,10 +7,10 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
-import type { Hints } from "../../store/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { openWatch } from "../../store/watch.ts";
+import { openWatch } from "../../store/watch/watch.ts";
 import { readAside, removeAside } from "./aside.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";

@@ -9,7 +9,7 @@ import { aFlow, aMember, edgeTo } from "../../../test/contract/cases/flow-jobs.t
 import { aClaim, aJob, aRoute, aSettle, finish, handBack } from "../../../test/support/builders.ts";
 import { useBothRoads } from "../../../test/support/redis-roads.ts";
 import type { Both } from "../../../test/support/redis-roads.ts";
-import { writeKeyUse } from "../../model/lane.ts";
+import { writeKeyUse } from "../../model/routing/lane.ts";
 import type { NewJob } from "../../store/records.ts";
 import { buildLibrary, libraryOf } from "./library.ts";
 import { serverPaths } from "./lua/path-branches.ts";

@@ -3,10 +3,10 @@
  * chooses all others, by branches that path-branches.ts makes of this table. What a branch finds unusual on the way is
  * left to the general path.
  */
-import { laneOrderOf } from "../../model/lane.ts";
+import { laneOrderOf } from "../../model/routing/lane.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
 import type { StorePaths } from "../../store/paths.ts";
-import { isOfFlow, isPlainButForFlow, isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
+import { isOfFlow, isPlainButForFlow, isPlainButForLane, isPlainUnit } from "../../store/path-predicates.ts";
 import type { NewJob } from "../../store/records.ts";
 
 /** Checks are looked at before the jobs of their unit, on any path. */

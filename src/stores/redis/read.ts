@@ -1,13 +1,13 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
-import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
-import { talliedRoute } from "../../model/route.ts";
+import { jobStates, stateCodes, stateOfCode } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
+import { talliedRoute } from "../../model/routing/route.ts";
 import type { FeedRequest } from "../../store/operations.ts";
-import { readRecord } from "../../store/packed-events.ts";
+import { readRecord } from "../../store/packing/packed-events.ts";
 import type { JobRecord } from "../../store/records.ts";
-import { addTallies } from "../../store/tallies.ts";
+import { addTallies } from "../../store/state-counts.ts";
 import type { ReadyHead } from "../../store/store.ts";
-import type { PackedFeed } from "../../store/watch.ts";
+import type { PackedFeed } from "../../store/watch/watch.ts";
 import { mend, mendIds } from "./aside.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";

@@ -2,9 +2,9 @@
  * The two texts of a job (packed-fields.ts) read by the names of their fields, and put together as the contract hands a
  * job out.
  */
-import { shownRoute } from "../../model/route.ts";
-import type { Route } from "../../model/route.ts";
-import { stateCodes, stateOfCode } from "../../model/job-state.ts";
+import { shownRoute } from "../../model/routing/route.ts";
+import type { Route } from "../../model/routing/route.ts";
+import { stateCodes, stateOfCode } from "../../model/job/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { JobRecord, LeasedJob } from "../../store/records.ts";

@@ -7,8 +7,8 @@
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
  */
 import { checkWhole, invalidOption } from "../../model/option.ts";
-import { partitionsMax } from "../../model/placement.ts";
-import type { Placement } from "../../model/placement.ts";
+import { partitionsMax } from "../../model/routing/placement.ts";
+import type { Placement } from "../../model/routing/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { partitionedStore } from "../../store/partitioned/partitioned-store.ts";
 import type { Store } from "../../store/store.ts";

@@ -4,8 +4,8 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { writeKeyUse } from "../../model/lane.ts";
-import { terminalStates } from "../../model/job-state.ts";
+import { writeKeyUse } from "../../model/routing/lane.ts";
+import { terminalStates } from "../../model/job/job-state.ts";
 import type { ClaimAnswer, Settle } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { routeOf } from "../../model/route.ts";
+import { routeOf } from "../../model/routing/route.ts";
 import { contentText, readRoute, readRoutes, routeText } from "./route-text.ts";
 
 test("the number of a route is eight characters, and comes back from them", () => {

@@ -1,13 +1,13 @@
 /**
- * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts,
- * events and hints; its content once, under that number.
+ * Routes as the server keeps them: the number (model/routing/route.ts) as eight characters, in records, key names,
+ * counts, events and hints; its content once, under that number.
  *
  *  content   queue US name US capabilities, by RS US gates: key RS weight, by RS [US order of its lanes]
  */
-import type { GateUse } from "../../model/gate.ts";
-import type { LaneOrder } from "../../model/lane.ts";
-import type { Route } from "../../model/route.ts";
-import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
+import type { GateUse } from "../../model/limits/gate.ts";
+import type { LaneOrder } from "../../model/routing/lane.ts";
+import type { Route } from "../../model/routing/route.ts";
+import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packing/packed-text.ts";
 
 /** In the order of their bytes, so that routes stand in sorted sets by their numbers. */
 const digits = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";

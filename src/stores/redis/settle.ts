@@ -1,7 +1,7 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
-import type { SettleNext } from "../../model/change.ts";
+import type { SettleNext } from "../../model/job/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
-import { areAlike, isFinish } from "../../store/plain.ts";
+import { areAlike, isFinish } from "../../store/path-predicates.ts";
 import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { nextText } from "./next-text.ts";

@@ -2,13 +2,13 @@
  * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for
  * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
-import type { Due } from "../../model/change.ts";
-import { laneOrderOf } from "../../model/lane.ts";
-import { routeOf } from "../../model/route.ts";
+import type { Due } from "../../model/job/change.ts";
+import { laneOrderOf } from "../../model/routing/lane.ts";
+import { routeOf } from "../../model/routing/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
-import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
-import { isOfFlow, mayBeRefusedLate } from "../../store/plain.ts";
+import { bundleOfPut, packEvents } from "../../store/packing/packed-events.ts";
+import { isOfFlow, mayBeRefusedLate } from "../../store/path-predicates.ts";
 import type { DocPut, NewJob, PutEvent } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { holdCode } from "../../store/rules/unique-holds.ts";

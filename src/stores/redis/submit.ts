@@ -5,7 +5,7 @@
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { choosePath } from "../../store/paths.ts";
-import { isOfFlow } from "../../store/plain.ts";
+import { isOfFlow } from "../../store/path-predicates.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";

@@ -1,10 +1,10 @@
 /**
- * Values as they stand in records and arguments, whose fields are joined; store/packed-text.ts says how a text is
- * escaped. An empty field means none.
+ * Values as they stand in records and arguments, whose fields are joined; store/packing/packed-text.ts says how a text
+ * is escaped. An empty field means none.
  */
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
-import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
+import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packing/packed-text.ts";
 import { readRoute } from "./route-text.ts";
 
 export { fieldEnd, itemEnd, packText, unpackText };

@@ -1,5 +1,5 @@
 /** Retention and the index audit (lua/prune.ts, lua/audit.ts). */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { Operation } from "./call.ts";
 import { packText } from "./text.ts";
 

@@ -8,7 +8,7 @@ import { aFlow, aMember, always, edgeTo, onFailure } from "../../../test/contrac
 import { onSuccess, tolerated } from "../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, schedule } from "../../../test/support/builders.ts";
 import { useBothRoads } from "../../../test/support/redis-roads.ts";
-import { terminalStates } from "../../model/job-state.ts";
+import { terminalStates } from "../../model/job/job-state.ts";
 import type { Effects, LeasedJob, NewJob } from "../../store/records.ts";
 
 const { openBoth } = useBothRoads();

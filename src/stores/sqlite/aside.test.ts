@@ -14,7 +14,7 @@ import {
   recount,
   sortTallies,
 } from "../../../test/support/walk.ts";
-import { jobStates } from "../../model/job-state.ts";
+import { jobStates } from "../../model/job/job-state.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 

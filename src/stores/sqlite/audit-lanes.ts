@@ -2,8 +2,8 @@
  * The audit of lanes: the line of each, its first job, and what is held by key, compared with the jobs themselves. All
  * of it follows from them, so whatever is wrong is made anew.
  */
-import { isKeyedGate } from "../../model/lane.ts";
-import { heldOf } from "../../store/rules/lane.ts";
+import { isKeyedGate } from "../../model/routing/lane.ts";
+import { heldOf } from "../../store/rules/gates/lane.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { addPermits } from "./key-gates.ts";
 import { readValue } from "./connection.ts";

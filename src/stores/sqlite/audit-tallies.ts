@@ -1,5 +1,5 @@
 /** The last step of the index audit: the tallies, held against a recount of all jobs by route and state. */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { Statements } from "./connection.ts";
 
 /** No input. Answer: route, state and how many there really are, where the tally says otherwise. */

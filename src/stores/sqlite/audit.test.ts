@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
-import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/lane.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
 import type { ClaimAnswer } from "../../store/operations.ts";
 import type { AuditAnswer } from "../../store/upkeep.ts";
 import { openSession, commitCalls } from "./commit.ts";

@@ -1,11 +1,11 @@
 /**
  * Which jobs of lanes a claim takes (rules R6, R7): the first of each open lane, in the order of the lanes, and after a
  * job that was taken the next of its lane. A lane whose first job is refused by the gate of a key waits there once the
- * claim has been written; a gate of the route closes the route for this call. store/rules/lanes.ts decides.
+ * claim has been written; a gate of the route closes the route for this call. store/rules/gates/lanes.ts decides.
  */
-import type { KeyUse } from "../../model/lane.ts";
-import type { Admission } from "../../store/rules/admit.ts";
-import { isLaneAhead, leftAt, positionOf, refusedAt, takeTurn } from "../../store/rules/lanes.ts";
+import type { KeyUse } from "../../model/routing/lane.ts";
+import type { Admission } from "../../store/rules/gates/admit.ts";
+import { isLaneAhead, leftAt, positionOf, refusedAt, takeTurn } from "../../store/rules/gates/lanes.ts";
 import { addPermits, setKeyClock, takeRungKeys } from "./key-gates.ts";
 import { LaneHeads } from "./lane-heads.ts";
 import type { Head } from "./lane-heads.ts";

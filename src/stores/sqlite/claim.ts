@@ -7,18 +7,18 @@
  * until the claim has its bytes, so that it never holds much more.
  */
 import assert from "node:assert/strict";
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import { leasedFields } from "../../store/job-fields.ts";
 import { choosePath } from "../../store/paths.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import type { Admission } from "../../store/rules/admit.ts";
-import { mergeRoutes } from "../../store/rules/claim-order.ts";
+import type { Admission } from "../../store/rules/gates/admit.ts";
+import { mergeRoutes } from "../../store/rules/gates/claim-order.ts";
 import { lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { earlier } from "../../store/rules/timer.ts";
-import { count, tellAlike, tellMove } from "../../store/rules/telling.ts";
-import type { ToldBundle } from "../../store/rules/telling.ts";
+import { count, tellAlike, tellMove } from "../../store/rules/call-events.ts";
+import type { ToldBundle } from "../../store/rules/call-events.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";

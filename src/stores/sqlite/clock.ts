@@ -2,7 +2,7 @@
  * What time it is, and when a job's clock rings, as SQL computes it (rule R1). Durations come in relative, and the
  * store adds its own now: never behind the last time it wrote down, whatever the machine's clock does.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 

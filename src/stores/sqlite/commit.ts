@@ -7,8 +7,8 @@
  * Everything here is synchronous and plain, so it runs the same in the caller's thread and in a thread of its own.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { contractHints, emptyHints } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
+import { contractHints, emptyHints } from "../../store/watch/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { Hint } from "../../store/store.ts";
 import { readAside, removeAside } from "./aside.ts";

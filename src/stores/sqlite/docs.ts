@@ -10,10 +10,10 @@ import type {
   ReadDueDocsAnswer,
   ReadDueDocsRequest,
 } from "../../store/operations.ts";
-import { bundleOfPut } from "../../store/packed-events.ts";
+import { bundleOfPut } from "../../store/packing/packed-events.ts";
 import type { Doc, DocCheck, DocPut } from "../../store/records.ts";
 import { putDoc as putBy } from "../../store/rules/put-doc.ts";
-import { setDocClock } from "../../store/rules/telling.ts";
+import { setDocClock } from "../../store/rules/call-events.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";

@@ -2,7 +2,7 @@
  * Lists of jobs, newest first by seq, over live and finished ones. A list looks at no more than `scanMax` rows and
  * says where to go on, so a filter that matches nothing never holds the store for long.
  */
-import { isTerminal, jobStates } from "../../model/job-state.ts";
+import { isTerminal, jobStates } from "../../model/job/job-state.ts";
 import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { openFilter } from "../../store/rules/filter.ts";

@@ -1,15 +1,16 @@
 /**
- * Rule R4 on rows (store/rules/arrive.ts): the ends of members go along their edges, behind everything else of their
- * unit, and arrive at others (targets.ts); flows and their nodes grow; what is left to a duty becomes a due document.
+ * Rule R4 on rows (store/rules/flow/arrive.ts): the ends of members go along their edges, behind everything else of
+ * their unit, and arrive at others (targets.ts); flows and their nodes grow; what is left to a duty becomes a due
+ * document.
  */
 import { readEdge } from "../../model/flow/edge.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { Growth } from "../../store/records.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
-import { depart, grow, link, passOn } from "../../store/rules/arrive.ts";
+import { depart, grow, link, passOn } from "../../store/rules/flow/arrive.ts";
 import { isFinished } from "../../store/rules/change.ts";
-import { aftermathOf, hasPassedOn, isMember } from "../../store/rules/member.ts";
+import { aftermathOf, hasPassedOn, isMember } from "../../store/rules/flow/member.ts";
 import { readKept, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
 import { arriveAt, flushTargets, loadTargets, owe } from "./targets.ts";

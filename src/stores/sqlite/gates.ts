@@ -1,17 +1,17 @@
 /**
- * Gates (rule R7; the rule itself is store/rules/admit.ts). A route is listed under the key of each gate that it has to
- * pass, its queue's included, whether such a gate was put or not: so a gate that is put later holds for what waits
- * already, and what it holds follows from the tallies of its routes.
+ * Gates (rule R7; the rule itself is store/rules/gates/admit.ts). A route is listed under the key of each gate that it
+ * has to pass, its queue's included, whether such a gate was put or not: so a gate that is put later holds for what
+ * waits already, and what it holds follows from the tallies of its routes.
  */
-import { gatesToPass } from "../../model/gate.ts";
-import { isKeyedGate } from "../../model/lane.ts";
-import type { GateBounds, GateState } from "../../model/gate.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import { gatesToPass } from "../../model/limits/gate.ts";
+import { isKeyedGate } from "../../model/routing/lane.ts";
+import type { GateBounds, GateState } from "../../model/limits/gate.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
-import { bundleOfPut } from "../../store/packed-events.ts";
-import { Admission } from "../../store/rules/admit.ts";
-import { putGate } from "../../store/rules/put-gate.ts";
+import { bundleOfPut } from "../../store/packing/packed-events.ts";
+import { Admission } from "../../store/rules/gates/admit.ts";
+import { putGate } from "../../store/rules/gates/put-gate.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { drainKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";

@@ -1,7 +1,7 @@
 /**
  * The process heartbeat: documents are put and read in one step, with the routes that have ready jobs and the clock.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { HeartbeatAnswer, HeartbeatRequest } from "../../store/operations.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import { nextClockInMs } from "./due.ts";

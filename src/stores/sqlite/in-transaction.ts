@@ -7,7 +7,7 @@
 import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { TransactionStore } from "../../store/store.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { emptyHints } from "../../store/watch/hints.ts";
 import type { Bell } from "./bell.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";

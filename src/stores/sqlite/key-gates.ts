@@ -1,10 +1,10 @@
 /**
- * Gates of keys (rule R7, model/lane.ts). What is held of one is counted in millrace_permit, in the step that writes
- * the job which takes or leaves it; its token time stands beside the count. Its bounds are those of its own put, else
- * those that its limit has for each key; a job's own cap comes with the job.
+ * Gates of keys (rule R7, model/routing/lane.ts). What is held of one is counted in millrace_permit, in the step that
+ * writes the job which takes or leaves it; its token time stands beside the count. Its bounds are those of its own put,
+ * else those that its limit has for each key; a job's own cap comes with the job.
  */
-import type { GateState } from "../../model/gate.ts";
-import { gateOfLimit } from "../../model/lane.ts";
+import type { GateState } from "../../model/limits/gate.ts";
+import { gateOfLimit } from "../../model/routing/lane.ts";
 import type { Gate } from "../../store/records.ts";
 import { openRowSets, readValue, runRowSets } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";

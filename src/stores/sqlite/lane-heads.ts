@@ -2,8 +2,8 @@
  * The heads of lanes as a claim reads them: the lane, its first job as it will stand once leased, and what that job
  * asks for of keys.
  */
-import type { KeyUse } from "../../model/lane.ts";
-import { keyUsesOf } from "../../store/rules/lane.ts";
+import type { KeyUse } from "../../model/routing/lane.ts";
+import { keyUsesOf } from "../../store/rules/gates/lane.ts";
 import { limitTo } from "./connection.ts";
 import type { NamedValues, SqlValue } from "./connection.ts";
 import type { Place } from "./lane-lines.ts";

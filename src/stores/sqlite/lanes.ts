@@ -1,12 +1,12 @@
 /**
- * Lanes (model/lane.ts): the ready jobs of each in their order (lane-lines.ts), and its position among the others. Both
- * follow from the jobs. What the calls of a commit changed of jobs with lanes is written before anything reads lanes,
- * once per commit and lane. store/rules/lanes.ts decides.
+ * Lanes (model/routing/lane.ts): the ready jobs of each in their order (lane-lines.ts), and its position among the
+ * others. Both follow from the jobs. What the calls of a commit changed of jobs with lanes is written before anything
+ * reads lanes, once per commit and lane. store/rules/gates/lanes.ts decides.
  */
-import type { RouteContent } from "../../model/route.ts";
-import { isInLine, keyUsesOf, permitChanges } from "../../store/rules/lane.ts";
-import type { Laned } from "../../store/rules/lane.ts";
-import { forgottenTurn, isAhead, joinTurn, positionOf, waitsAt } from "../../store/rules/lanes.ts";
+import type { RouteContent } from "../../model/routing/route.ts";
+import { isInLine, keyUsesOf, permitChanges } from "../../store/rules/gates/lane.ts";
+import type { Laned } from "../../store/rules/gates/lane.ts";
+import { forgottenTurn, isAhead, joinTurn, positionOf, waitsAt } from "../../store/rules/gates/lanes.ts";
 import { openRowSets, readValue, runRowSets } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";

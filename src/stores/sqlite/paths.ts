@@ -1,7 +1,7 @@
 /** The paths of SQLite (store/paths.ts). Promotion, pruning and reads make no choice. */
 import type { Settle } from "../../store/operations.ts";
 import type { StorePaths } from "../../store/paths.ts";
-import { isOfFlow, isPlainJob, isPlainSettle } from "../../store/plain.ts";
+import { isOfFlow, isPlainJob, isPlainSettle } from "../../store/path-predicates.ts";
 import type { NewJob } from "../../store/records.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 

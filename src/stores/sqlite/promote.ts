@@ -6,10 +6,10 @@
  *  more than that                   the index by (route, due_at) is asked for the longest due job of each route, a
  *                                   seek per route, and then for the share of each
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import type { PromoteAnswer } from "../../store/operations.ts";
-import { moveLane, tellMove } from "../../store/rules/telling.ts";
-import { asLaned } from "../../store/rules/lane.ts";
+import { moveLane, tellMove } from "../../store/rules/call-events.ts";
+import { asLaned } from "../../store/rules/gates/lane.ts";
 import { promote as promoteRow, shareOf, shareOut } from "../../store/rules/promote.ts";
 import type { Shares } from "../../store/rules/promote.ts";
 import { timerAt } from "./clock.ts";

@@ -3,11 +3,11 @@
  * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
 import type { PruneAnswer, PruneRequest } from "../../store/upkeep.ts";
-import { isFlow } from "../../store/rules/member.ts";
+import { isFlow } from "../../store/rules/flow/member.ts";
 import { isOutdated, surplusOf } from "../../store/rules/prune.ts";
 import type { HistoryRequest, SurplusRequest } from "../../store/rules/prune.ts";
-import { stateCodes } from "../../model/job-state.ts";
-import { count } from "../../store/rules/telling.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import { count } from "../../store/rules/call-events.ts";
 import { columnList, rowReader } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { dropDoc } from "./docs.ts";

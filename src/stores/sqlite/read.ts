@@ -1,10 +1,10 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
-import { stateOfCode } from "../../model/job-state.ts";
-import { talliedRoute } from "../../model/route.ts";
+import { stateOfCode } from "../../model/job/job-state.ts";
+import { talliedRoute } from "../../model/routing/route.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
-import { readRecord as readTold, routesLeft } from "../../store/packed-events.ts";
+import { readRecord as readTold, routesLeft } from "../../store/packing/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
-import { recordOf } from "../../store/rules/show.ts";
+import { recordOf } from "../../store/rules/job-record.ts";
 import type { ReadyHead } from "../../store/store.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";

@@ -11,10 +11,10 @@ import {
   tolerated,
 } from "../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
-import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/lane.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
+import { emptyHints } from "../../store/watch/hints.ts";
 import type { ClaimRequest, Settle } from "../../store/operations.ts";
-import { readEvents } from "../../store/packed-events.ts";
+import { readEvents } from "../../store/packing/packed-events.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import { promote } from "../../store/rules/promote.ts";
 import { claim, leaseGeneral } from "./claim.ts";

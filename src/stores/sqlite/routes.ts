@@ -1,14 +1,14 @@
 /**
  * Routes: which content (queue, name, capabilities, gates) stands behind the number that jobs carry. The number is
- * computed from the content (model/route.ts); here the content is kept beside it, and another content under the same
- * number is refused.
+ * computed from the content (model/routing/route.ts); here the content is kept beside it, and another content under the
+ * same number is refused.
  */
 import { MillraceError } from "../../model/error.ts";
-import { gatesToPass } from "../../model/gate.ts";
-import type { GateUse } from "../../model/gate.ts";
-import type { LaneOrder } from "../../model/lane.ts";
-import { asksAlike, routeOf } from "../../model/route.ts";
-import type { Route, RouteContent } from "../../model/route.ts";
+import { gatesToPass } from "../../model/limits/gate.ts";
+import type { GateUse } from "../../model/limits/gate.ts";
+import type { LaneOrder } from "../../model/routing/lane.ts";
+import { asksAlike, routeOf } from "../../model/routing/route.ts";
+import type { Route, RouteContent } from "../../model/routing/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
 import { isLanedRoute } from "./schema.ts";

@@ -2,11 +2,11 @@
  * Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. A row that cannot be
  * read is told as such (unreadable.ts).
  */
-import { stateOfCode } from "../../model/job-state.ts";
+import { stateOfCode } from "../../model/job/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
 import { initialValues } from "../../store/rules/advance.ts";
-import type { Laned } from "../../store/rules/lane.ts";
+import type { Laned } from "../../store/rules/gates/lane.ts";
 import { columnList, fromJob, liveNames, rowReader, specNames } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { readValue } from "./connection.ts";

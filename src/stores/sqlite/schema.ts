@@ -19,7 +19,7 @@
  * timer: its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start
  * with millrace_ because the user's own tables live in the same file.
  */
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";
 
 export interface Migration {

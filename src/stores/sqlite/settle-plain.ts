@@ -2,19 +2,19 @@
  * The set paths of a settle: running jobs that end (rule R3), plain ones and members of flows. Their rows move inside
  * SQLite: reading them out and binding them again costs 5.4 us per job by 500, moving them in place 2.9.
  */
-import { eventCodes } from "../../model/event-kind.ts";
-import { stateCodes } from "../../model/job-state.ts";
-import type { Finish } from "../../model/change.ts";
-import { areAlike } from "../../store/plain.ts";
+import { eventCodes } from "../../model/events/event-kind.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import type { Finish } from "../../model/job/change.ts";
+import { areAlike } from "../../store/path-predicates.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
 import { storeLimits } from "../../store/limits.ts";
-import { passOn } from "../../store/rules/arrive.ts";
-import type { Passing } from "../../store/rules/arrive.ts";
+import { passOn } from "../../store/rules/flow/arrive.ts";
+import type { Passing } from "../../store/rules/flow/arrive.ts";
 import { keepUntilOf, keptForeverAt } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { noteOf } from "../../store/rules/tell.ts";
-import { count, tellEvent } from "../../store/rules/telling.ts";
-import type { ToldBundle } from "../../store/rules/telling.ts";
+import { noteOf } from "../../store/rules/emit.ts";
+import { count, tellEvent } from "../../store/rules/call-events.ts";
+import type { ToldBundle } from "../../store/rules/call-events.ts";
 import { columnList, finishedNames, placesOf } from "./columns.ts";
 import type { Formulas, Picked } from "./columns.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";

@@ -7,7 +7,7 @@
  * settle of the call.
  */
 import assert from "node:assert/strict";
-import type { Finish } from "../../model/change.ts";
+import type { Finish } from "../../model/job/change.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { choosePath } from "../../store/paths.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";

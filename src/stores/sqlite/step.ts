@@ -4,17 +4,17 @@
  * transaction (their commit).
  */
 import type { JobRow } from "../../store/job-fields.ts";
-import { hintDue, hintEvent } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
-import { mayFree, packEvents } from "../../store/packed-events.ts";
-import { forgetCounts, openCounts } from "../../store/rules/telling.ts";
-import type { Counts, Telling } from "../../store/rules/telling.ts";
+import { hintDue, hintEvent } from "../../store/watch/hints.ts";
+import type { Hints } from "../../store/watch/hints.ts";
+import { mayFree, packEvents } from "../../store/packing/packed-events.ts";
+import { forgetCounts, openCounts } from "../../store/rules/call-events.ts";
+import type { Counts, Telling } from "../../store/rules/call-events.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "./insert.ts";
 import type { Insert } from "./insert.ts";
-import type { Passing } from "../../store/rules/arrive.ts";
-import type { LaneMove } from "../../store/rules/lane.ts";
+import type { Passing } from "../../store/rules/flow/arrive.ts";
+import type { LaneMove } from "../../store/rules/gates/lane.ts";
 import { routesFreed } from "./gates.ts";
 import { flushLanes } from "./lanes.ts";
 import type { KnownRoutes } from "./routes.ts";

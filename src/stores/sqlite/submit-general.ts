@@ -2,12 +2,12 @@
  * The general path of a submit: a job that may be there already, by an id that the caller gave, by a repeat of an
  * unknown submit, or by a live holder of its unique key (rule R8). Everything is looked up before this job is written.
  */
-import { isOfFlow } from "../../store/plain.ts";
+import { isOfFlow } from "../../store/path-predicates.ts";
 import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { meet } from "../../store/rules/meet.ts";
 import { placeNew } from "../../store/rules/place.ts";
-import { moveLane, tellSubmitted } from "../../store/rules/telling.ts";
+import { moveLane, tellSubmitted } from "../../store/rules/call-events.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { nextSeq } from "./step.ts";

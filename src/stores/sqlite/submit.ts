@@ -2,17 +2,17 @@
  * Submit: the first step of a job's life. A unit is written whole or not at all; one refused unit leaves the others
  * alone.
  *
- * Plain jobs (store/plain.ts) cannot be refused and have no conflict: they go straight into the set of new jobs
- * (insert.ts). The rest is looked up one by one, in order, so that a job of a unit may also conflict with another one
- * of the same unit (submit-general.ts).
+ * Plain jobs (store/path-predicates.ts) cannot be refused and have no conflict: they go straight into the set of new
+ * jobs (insert.ts). The rest is looked up one by one, in order, so that a job of a unit may also conflict with another
+ * one of the same unit (submit-general.ts).
  */
-import { queueGateKey } from "../../model/gate.ts";
+import { queueGateKey } from "../../model/limits/gate.ts";
 import { choosePath } from "../../store/paths.ts";
-import { isGrowth, mayBeRefusedLate } from "../../store/plain.ts";
+import { isGrowth, mayBeRefusedLate } from "../../store/path-predicates.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
-import { mark, takeBack, tellSubmitted } from "../../store/rules/telling.ts";
+import { mark, takeBack, tellSubmitted } from "../../store/rules/call-events.ts";
 import { isDocAt, putDoc } from "./docs.ts";
 import { growFlow } from "./flows.ts";
 import { readDrainingGates } from "./gates.ts";

@@ -1,16 +1,16 @@
 /**
- * Where ends arrive (rule R4, store/rules/arrive.ts). Many ends of one call arrive at one flow or join, and free many
- * nodes that go to the same place. So targets are read as a set, what they count is kept in the step, and all of it is
- * written at once (`flushTargets`): at the end of the call, and before anybody reads these rows.
+ * Where ends arrive (rule R4, store/rules/flow/arrive.ts). Many ends of one call arrive at one flow or join, and free
+ * many nodes that go to the same place. So targets are read as a set, what they count is kept in the step, and all of
+ * it is written at once (`flushTargets`): at the end of the call, and before anybody reads these rows.
  */
 import type { Edge } from "../../model/flow/edge.ts";
-import { readWaits, writeWaits } from "../../model/flow/waits.ts";
-import type { Waits } from "../../model/flow/waits.ts";
+import { readWaits, writeWaits } from "../../model/flow/flow-waits.ts";
+import type { Waits } from "../../model/flow/flow-waits.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
-import { arrive, free, owedPut } from "../../store/rules/arrive.ts";
+import { arrive, free, owedPut } from "../../store/rules/flow/arrive.ts";
 import { isFinished } from "../../store/rules/change.ts";
-import { tellOutcome } from "../../store/rules/telling.ts";
+import { tellOutcome } from "../../store/rules/call-events.ts";
 import { columnList, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { openRowSets, readRowSets } from "./connection.ts";

@@ -5,8 +5,8 @@
  * A reader that meets one throws `Unreadable`. The commit then rolls back, sets the record aside (aside.ts) and runs
  * the call again, so that nobody pays for this while all is well.
  */
-import { jobStates, liveStates, stateCodes, terminalStates } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
+import { jobStates, liveStates, stateCodes, terminalStates } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
 import { columnOf, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import { finishedNames, liveNames, specNames } from "./columns.ts";

@@ -2,11 +2,11 @@
  * Lanes that wait at the gate of a key (docs/decisions/0023): they are in no index that a claim reads, so closed keys
  * cost nothing. A lane begins to wait when it comes to show a job that its gate cannot let pass, else when a claim was
  * refused. When something about a gate has changed, the first lanes of each route are released
- * (store/rules/lanes.ts). The lanes after them are released when one of these goes away without a permit.
+ * (store/rules/gates/lanes.ts). The lanes after them are released when one of these goes away without a permit.
  */
-import { opensAt } from "../../model/gate.ts";
-import { isKeyedGate, keyedGate } from "../../model/lane.ts";
-import { lanesToRelease } from "../../store/rules/lanes.ts";
+import { opensAt } from "../../model/limits/gate.ts";
+import { isKeyedGate, keyedGate } from "../../model/routing/lane.ts";
+import { lanesToRelease } from "../../store/rules/gates/lanes.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openKeyStates, setKeyClock } from "./key-gates.ts";

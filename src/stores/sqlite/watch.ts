@@ -6,8 +6,8 @@
  * Works only while somebody watches, and never keeps the process alive.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { emptyHints, handOut, tellHints } from "../../store/hints.ts";
-import { hintEvents } from "../../store/packed-events.ts";
+import { emptyHints, handOut, tellHints } from "../../store/watch/hints.ts";
+import { hintEvents } from "../../store/packing/packed-events.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Bell } from "./bell.ts";
 import type { Executor } from "./executor.ts";

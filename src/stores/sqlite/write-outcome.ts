@@ -9,7 +9,7 @@
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
 import { isFinished } from "../../store/rules/change.ts";
-import { tellOutcome } from "../../store/rules/telling.ts";
+import { tellOutcome } from "../../store/rules/call-events.ts";
 import { finishedNames, insertSql, liveNames, specNames, sqlValue, updateSql } from "./columns.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { addTags, dropTags, forgetJobs } from "./forget.ts";

@@ -5,7 +5,7 @@
  *      ├──abort, timeout──► SIGTERM ──exit, or the grace is over──► all its processes are killed ──► lost
  *      └──too much memory or output───────────────────────────────► all its processes are killed ──► lost
  */
-import type { AttemptOutput } from "../../model/attempt-log.ts";
+import type { AttemptOutput } from "../../model/job/attempt-log.ts";
 import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { startChild } from "../../platform/child-process.ts";

@@ -2,7 +2,7 @@
  * Loads the file of a handler. Its default export is a function of the context, or what handler(job, fn) gives, so that
  * the same file serves every way of running it.
  */
-import { describeError } from "../../model/attempt-log.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 
 /** The context is that of the place where the handler runs. */

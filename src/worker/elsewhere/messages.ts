@@ -16,7 +16,7 @@
  */
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { MillraceError } from "../../model/error.ts";
-import type { ErrorRecord } from "../../model/attempt-log.ts";
+import type { ErrorRecord } from "../../model/job/attempt-log.ts";
 import type { AbortReason } from "../control.ts";
 import type { SentControl } from "./sent-error.ts";
 import type { SentNode } from "./sent-node.ts";

@@ -3,7 +3,7 @@
  * at a time, as the worker says (messages.ts). Started by outpost.ts.
  */
 import { MillraceError } from "../../model/error.ts";
-import { describeError } from "../../model/attempt-log.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import { openOwnLine } from "../../platform/own-line.ts";
 import { controlOf } from "../control.ts";

@@ -1,6 +1,6 @@
 /** The end of what was printed during a run, per stream, and how much it was in all. The rest is let go at once. */
-import { attemptOutputCharsMax } from "../../model/attempt-log.ts";
-import type { AttemptOutput } from "../../model/attempt-log.ts";
+import { attemptOutputCharsMax } from "../../model/job/attempt-log.ts";
+import type { AttemptOutput } from "../../model/job/attempt-log.ts";
 
 /** A character takes up to four bytes. */
 const keptBytes = attemptOutputCharsMax * 4;

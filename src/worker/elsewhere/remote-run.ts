@@ -6,12 +6,12 @@
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
-import type { AttemptOutput } from "../../model/attempt-log.ts";
+import type { AttemptOutput } from "../../model/job/attempt-log.ts";
 import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
 import { JobContext } from "../job-context.ts";
 import type { EffectsScope } from "../effects-scope.ts";
 import type { ContextInside, JobLog } from "../job-context.ts";
-import { describeError } from "../../model/attempt-log.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { FromOutpost, SentJob } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";

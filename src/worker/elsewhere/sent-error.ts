@@ -2,9 +2,9 @@
  * Errors and control outcomes on their way between a worker and an outpost: as records there, as Errors with the brand
  * of their kind on both sides, so that everything behind a handler treats them as if it had thrown them here.
  */
-import { describeError } from "../../model/attempt-log.ts";
-import type { ErrorRecord } from "../../model/attempt-log.ts";
-import type { Due } from "../../model/change.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
+import type { ErrorRecord } from "../../model/job/attempt-log.ts";
+import type { Due } from "../../model/job/change.ts";
 import { durationMaxMs } from "../../model/duration.ts";
 import { controlOf, withControl } from "../control.ts";
 import type { Control } from "../control.ts";

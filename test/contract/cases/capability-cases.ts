@@ -1,6 +1,6 @@
 /** Capabilities: part of a job's route, kept with it, and never handed to whoever did not offer that route. */
 import { expect } from "vitest";
-import { routeOf } from "../../../src/model/route.ts";
+import { routeOf } from "../../../src/model/routing/route.ts";
 import type { ClaimOffer, JobFilter } from "../../../src/store/operations.ts";
 import { aChange, aJob, aRoute, aSettle, finish, replay, schedule } from "../../support/builders.ts";
 import { findAll, sortTallies } from "../../support/walk.ts";

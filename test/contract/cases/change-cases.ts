@@ -1,6 +1,6 @@
 /** changeIf: what operators and duties may do to a job, under a guard (R2). */
 import { expect } from "vitest";
-import type { JobState } from "../../../src/model/job-state.ts";
+import type { JobState } from "../../../src/model/job/job-state.ts";
 import {
   aChange,
   aJob,

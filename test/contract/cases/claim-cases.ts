@@ -1,5 +1,5 @@
 /** claim (R6): which jobs, in which order, and what a claim does to them. */
-import { routeOf } from "../../../src/model/route.ts";
+import { routeOf } from "../../../src/model/routing/route.ts";
 import { expect } from "vitest";
 import {
   aChange,

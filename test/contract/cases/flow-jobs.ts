@@ -1,8 +1,8 @@
 /** Small flows for the contract cases: members are named by letters, and the flow is "F". */
-import type { Block } from "../../../src/model/change.ts";
+import type { Block } from "../../../src/model/job/change.ts";
 import { bitsOf, everyEnd, writeEdge } from "../../../src/model/flow/edge.ts";
 import { writeFreed } from "../../../src/model/flow/freed.ts";
-import { newWaits } from "../../../src/model/flow/waits.ts";
+import { newWaits } from "../../../src/model/flow/flow-waits.ts";
 import type { LeasedJob, NewJob } from "../../../src/store/records.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { aClaim, aJob, aSettle, finish } from "../../support/builders.ts";

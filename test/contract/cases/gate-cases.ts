@@ -1,7 +1,7 @@
 /** Gates (R7): what a claim must pass, how permits come back, and who is told. */
 import { expect } from "vitest";
-import { foreverMs, limitGateKey, queueGateKey } from "../../../src/model/gate.ts";
-import type { GateUse } from "../../../src/model/gate.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../../src/model/limits/gate.ts";
+import type { GateUse } from "../../../src/model/limits/gate.ts";
 import type { ClaimAnswer } from "../../../src/store/operations.ts";
 import type { NewJob } from "../../../src/store/records.ts";
 import type { Hint, Store } from "../../../src/store/store.ts";

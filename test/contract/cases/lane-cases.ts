@@ -1,7 +1,7 @@
 /** Lanes (R6, R7): who of a group or a key may be claimed next, and what a key of a limit holds. */
 import { expect } from "vitest";
-import { foreverMs, limitGateKey } from "../../../src/model/gate.ts";
-import { keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/lane.ts";
+import { foreverMs, limitGateKey } from "../../../src/model/limits/gate.ts";
+import { keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/routing/lane.ts";
 import type { ClaimAnswer } from "../../../src/store/operations.ts";
 import type { NewJob } from "../../../src/store/records.ts";
 import type { Hint } from "../../../src/store/store.ts";

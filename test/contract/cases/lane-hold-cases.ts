@@ -1,7 +1,7 @@
 /** Jobs that hold the gate of their group although they do not run: over a retry, and once they have failed. */
 import { expect } from "vitest";
-import { limitGateKey } from "../../../src/model/gate.ts";
-import { groupLane, keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/lane.ts";
+import { limitGateKey } from "../../../src/model/limits/gate.ts";
+import { groupLane, keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/routing/lane.ts";
 import type { ClaimAnswer } from "../../../src/store/operations.ts";
 import type { NewJob } from "../../../src/store/records.ts";
 import type { PruneRequest } from "../../../src/store/upkeep.ts";

@@ -1,6 +1,6 @@
 /** Jobs of groups that run so many at once, and claims of them. */
 import { expect } from "vitest";
-import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../../src/model/lane.ts";
+import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../../src/model/routing/lane.ts";
 import type { ClaimAnswer } from "../../../src/store/operations.ts";
 import type { LeasedJob, NewJob } from "../../../src/store/records.ts";
 import type { Store } from "../../../src/store/store.ts";

@@ -3,7 +3,7 @@
  */
 import { expect } from "vitest";
 import { storeLimits } from "../../../src/store/limits.ts";
-import { BundleWalk } from "../../../src/store/packed-events.ts";
+import { BundleWalk } from "../../../src/store/packing/packed-events.ts";
 import type { FeedBundle, FeedEvent, LeaseRef } from "../../../src/store/records.ts";
 import { aClaim, aDoc, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";

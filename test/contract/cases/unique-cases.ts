@@ -1,6 +1,6 @@
 /** submit with a unique key (R8): who holds it, until when, and what a second submit does. */
 import { expect } from "vitest";
-import type { Unique } from "../../../src/model/unique-key.ts";
+import type { Unique } from "../../../src/model/job/unique-key.ts";
 import type { NewJob } from "../../../src/store/records.ts";
 import {
   aChange,

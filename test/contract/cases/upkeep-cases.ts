@@ -1,6 +1,6 @@
 /** prune and auditIndexes: what leaves, what stays, and that a healthy store needs no repair. */
 import { expect } from "vitest";
-import type { TerminalState } from "../../../src/model/job-state.ts";
+import type { TerminalState } from "../../../src/model/job/job-state.ts";
 import type { PruneRequest } from "../../../src/store/upkeep.ts";
 import { aChange, aDoc, aJob, aRoute, aSettle, finish, remove, replay } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";

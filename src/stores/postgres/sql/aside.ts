@@ -6,7 +6,7 @@
  * input is gone, one of whose numbers is beyond what a program can count, and in leased or history a row without a
  * lease or an end.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import { jobTables, ofAllTables, typeOf, wholeInput } from "../columns.ts";
@@ -33,7 +33,7 @@ const text = String.raw`"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"`;
 const isNoList = (list: string): string =>
   `CASE WHEN ${list} IS NULL OR ${list} ~ '^\\[${text}(?:, ?${text})*\\]$' THEN false ELSE @tags_of_v1(${list}) IS NULL END`;
 
-/** As model/flow/waits.ts writes them: four numbers, or the ten of a flow. */
+/** As model/flow/flow-waits.ts writes them: four numbers, or the ten of a flow. */
 const waitsPattern = "^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$";
 const listsOfRow = ["tags", "lane_gates", "edges"];
 

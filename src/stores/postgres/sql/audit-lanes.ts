@@ -2,7 +2,7 @@
  * The audit of lanes: the permits that jobs hold, and what lanes show, both recounted from the jobs. In one snapshot
  * with what was appended about them these are exact at every commit, so any difference is a wrong one.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { byKey, keyStates, keyUses, laneLock, scopeOfKey, scopeOfQueue, timeLeft } from "./rules/lane.ts";
 import { headOf } from "./lanes.ts";
 

@@ -2,7 +2,7 @@
  * What every call shares: its time, its durability, and the earliest clock of any live job or document (null without
  * one).
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { isInClock } from "../schema.ts";
 
 export const setCommit =

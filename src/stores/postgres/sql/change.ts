@@ -3,7 +3,7 @@
  * holds is applied; none holding answers where the job stands. The row stays locked from the look to the write. Ends
  * that are alike go as a set (finish_set_v1), all others one by one (change_one_v1).
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../columns.ts";

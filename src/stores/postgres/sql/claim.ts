@@ -11,8 +11,8 @@
  *
  * The answer has a list per field; rows of single jobs cost the driver more than the query.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
-import { stateCodes } from "../../../model/job-state.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf, jobFields, leasedFields } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";

@@ -5,7 +5,7 @@
  * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
  * at its insert.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { fieldEnd } from "../text.ts";
 import { byIndex } from "./call.ts";
 

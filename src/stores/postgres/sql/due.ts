@@ -11,8 +11,8 @@
  * one route only: then the routes are found by leaping from each to the next in the index by route, some 4 us for each
  * of them.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
-import { stateCodes } from "../../../model/job-state.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { dueFields } from "../../../store/job-fields.ts";
 import { declareSql, selectSql, typeOf } from "../columns.ts";
 import { isInClock } from "../schema.ts";

@@ -2,7 +2,7 @@
  * What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start,
  * progress and logs.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
 import { leasedFields } from "../../../store/job-fields.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";

@@ -34,7 +34,7 @@ export const gatesOfJobs = `
 const hasLess = (use: string, than: string): string =>
   `least(g_time[u_gate[${use}]], coalesce(u_cap[${use}], g_cap[u_gate[${use}]]) - g_held[u_gate[${use}]]) < ${than}`;
 
-/** The candidates one by one, as store/rules/admit.ts has it; at once where it is known that all of them pass. */
+/** The candidates one by one, as store/rules/gates/admit.ts has it; at once where it is known that all of them pass. */
 export const admit = `
       v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_any_parks := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
       v_last := array_fill(NULL::int4, ARRAY[v_count]); v_seen := v_last; v_from := v_last; v_to := v_last; v_parks := v_last;

@@ -2,7 +2,7 @@
  * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken,
  * the first jobs of each, and their gates.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { wholeInput } from "../columns.ts";
 import { gatesOfJobs } from "./lane-admission.ts";
 

@@ -2,7 +2,7 @@
  * What a claim of lanes writes beside the leases (claim-lanes.ts): permits and clocks of gates, the job that each lane
  * shows from now on or the gate at which it waits, and how far the turns of its queues have come.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { headOf } from "./lanes.ts";
 import { opensAfter } from "./rules/lane.ts";
 

@@ -9,7 +9,7 @@
  * lanes of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim
  * touches it again, so that the next one goes on if these have not taken what there is.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { byKey, keyStates, keyUses, opensAfter, scopeOfKey, scopesOf, timeLeft } from "./rules/lane.ts";
 
 const { ready } = stateCodes;

@@ -4,7 +4,7 @@
  * stay move to the rest, the partition is dropped. So with a retention of a day or more, rows of a day wait until the
  * whole day may go, and are deleted one by one only if it cannot go whole.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { isKeptForATime } from "../schema.ts";
 import { isFlow } from "./rules/member.ts";
 

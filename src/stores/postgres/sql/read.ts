@@ -1,5 +1,5 @@
 /** Looking at jobs: by id, in lists, their counts, their log lines. None of it writes. */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import { byIndex } from "./call.ts";

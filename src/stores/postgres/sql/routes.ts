@@ -1,8 +1,8 @@
 /**
- * Routes, each under the number that follows from its content (model/route.ts). A submit adds the row where it sees
- * none, two at once may both add it, readers take distinct ones and a fold leaves one: nobody waits or fails for the
- * first job of a name. What a route's gates are is kept beside it by gate, in gate_use. The limits for whose keys jobs
- * of its queue ask are kept by queue, in lane_scope.
+ * Routes, each under the number that follows from its content (model/routing/route.ts). A submit adds the row where it
+ * sees none, two at once may both add it, readers take distinct ones and a fold leaves one: nobody waits or fails for
+ * the first job of a name. What a route's gates are is kept beside it by gate, in gate_use. The limits for whose keys
+ * jobs of its queue ask are kept by queue, in lane_scope.
  */
 import { fieldEnd } from "../text.ts";
 import { usesOf } from "./rules/admit.ts";

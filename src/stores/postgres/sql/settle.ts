@@ -1,14 +1,14 @@
 /**
  * settle_v1: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
- * fence; a repeat with the same fence answers already. Plain endings (store/plain.ts) move from leased to history by
- * sets; retries, hand-backs and endings with effects go one by one. p_steps says in which order: n > 0 takes a run of n
- * plain endings that end alike, 0 the next of p_singles.
+ * fence; a repeat with the same fence answers already. Plain endings (store/path-predicates.ts) move from leased to
+ * history by sets; retries, hand-backs and endings with effects go one by one. p_steps says in which order: n > 0 takes
+ * a run of n plain endings that end alike, 0 the next of p_singles.
  *
  * Rows are found by the index over the list of ids and hashed against what was asked, whatever the statistics say: they
  * change by the second in a table that fills and empties, and a nested loop from the wrong side took 60 ms for 250
  * jobs. The index also gives one order of locks.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { keptForeverAt } from "../../../store/rules/finish.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";

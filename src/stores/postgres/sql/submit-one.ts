@@ -9,9 +9,9 @@
  * the server's lock of notifications through the commit; so only one call at a time may, and whoever finds the place
  * taken tells after the answer as everybody else does.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
-import { queueGateKey } from "../../../model/gate.ts";
-import { stateCodes } from "../../../model/job-state.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { queueGateKey } from "../../../model/limits/gate.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import { columnList, initialSql, newRowSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";

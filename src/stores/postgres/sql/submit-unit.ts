@@ -7,7 +7,7 @@
  *
  * What a refused unit took of the sequence of jobs stays taken: seqs grow, but not by one.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
 import { columnList, ofAllTables } from "../columns.ts";
 import { inlineBytesMax } from "./rules/advance.ts";
 import { isDraining } from "./rules/admit.ts";

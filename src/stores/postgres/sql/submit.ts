@@ -1,14 +1,14 @@
 /**
- * submit_v1: the first step of a job's life. Plain jobs (store/plain.ts) go in by sets; other units job by job
- * (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit, n < 0 the next -n
- * plain jobs if the checks of the next unit hold.
+ * submit_v1: the first step of a job's life. Plain jobs (store/path-predicates.ts) go in by sets; other units job by
+ * job (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit, n < 0 the next
+ * -n plain jobs if the checks of the next unit hold.
  *
  * Each field that a plain job may give is one parameter with a list, null where no job gives it. Lists are read by
  * position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
-import { queueGateKey } from "../../../model/gate.ts";
-import { stateCodes } from "../../../model/job-state.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { queueGateKey } from "../../../model/limits/gate.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
 import { columnList, initialSql, newRowSql, typeOf } from "../columns.ts";

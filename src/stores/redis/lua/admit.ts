@@ -1,7 +1,7 @@
 /**
- * Rule R7 (store/rules/admit.ts) over one claim: what the gates of the offered routes let pass. Permits are taken job
- * by job in the order of the claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at the
- * end, for what was leased.
+ * Rule R7 (store/rules/gates/admit.ts) over one claim: what the gates of the offered routes let pass. Permits are taken
+ * job by job in the order of the claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at
+ * the end, for what was leased.
  *
  *  c.permits     by gate: permits left, permits taken, whether it is shut
  *  c.refused   of one offer: routes whose next job was refused, behind how many, and when a gate of it opens by itself

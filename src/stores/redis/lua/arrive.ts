@@ -1,12 +1,12 @@
 /**
- * Rule R4 at one job, by the names of store/rules/arrive.ts: the end of a member arrives at the target of an edge,
+ * Rule R4 at one job, by the names of store/rules/flow/arrive.ts: the end of a member arrives at the target of an edge,
  * which it frees, or of which it makes known that it never can be. What is left to a duty becomes a due document.
  *
  *   arrive ──► judge ──► freed: placed and told (and owed where it says so)
  *                    └─► slack below 0: owed
  */
-import { packText } from "../../../store/packed-text.ts";
-import { owedPut } from "../../../store/rules/arrive.ts";
+import { packText } from "../../../store/packing/packed-text.ts";
+import { owedPut } from "../../../store/rules/flow/arrive.ts";
 import { docField } from "../submit-text.ts";
 import { luaText } from "./lua-module.ts";
 

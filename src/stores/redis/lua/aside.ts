@@ -11,7 +11,7 @@
  * had the job and what can still be read of it; where neither tells its route, they are right again with the next
  * audit.
  */
-import { terminalStates } from "../../../model/job-state.ts";
+import { terminalStates } from "../../../model/job/job-state.ts";
 import { luaConstant } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 

@@ -2,9 +2,9 @@
  * What every part of the library names: marks between fields, states, events, flags and holds by their names, and the
  * server's own functions. These stand outside all modules.
  */
-import { eventCodes } from "../../../model/event-kind.ts";
-import { stateCodes } from "../../../model/job-state.ts";
-import { fieldEnd, itemEnd } from "../../../store/packed-text.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
+import { fieldEnd, itemEnd } from "../../../store/packing/packed-text.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { unchanged } from "../argument-text.ts";
 import { flags } from "../packed-fields.ts";

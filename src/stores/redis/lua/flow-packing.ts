@@ -1,9 +1,9 @@
 /**
  * What rule R4 reads of a job: the texts of model/flow (waits, edges, freed), and whether the job makes part of a flow,
- * is one, waits for others, or has passed on its end (store/rules/member.ts).
+ * is one, waits for others, or has passed on its end (store/rules/flow/member.ts).
  */
 import { bitOfEnd } from "../../../model/flow/edge.ts";
-import { stateCodes, terminalStates } from "../../../model/job-state.ts";
+import { stateCodes, terminalStates } from "../../../model/job/job-state.ts";
 import { flags, headFields, ownFields, restFields, specFields } from "../packed-fields.ts";
 import type { PackedName } from "../packed-fields.ts";
 import { luaConstant } from "./lua-module.ts";

@@ -8,8 +8,8 @@
  *               uses: by route, those of its gates that were put, with its weight
  *               draining: how many queues refuse new jobs
  */
-import { foreverMs, queueGateKey } from "../../../model/gate.ts";
-import { jobStates, stateCodes } from "../../../model/job-state.ts";
+import { foreverMs, queueGateKey } from "../../../model/limits/gate.ts";
+import { jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { gateNumbers } from "../argument-text.ts";
 import { luaList, luaText } from "./lua-module.ts";
 
@@ -126,7 +126,7 @@ local function heldOf(c, gate)
   return held
 end
 
--- model/gate.ts has these three by the same names.
+-- model/limits/gate.ts has these three by the same names.
 local function permitsLeft(gate, held, now)
   if gate.closedUntil and gate.closedUntil > now then return 0 end
   local byCap = gate.cap and max(0, gate.cap - held) or ANY

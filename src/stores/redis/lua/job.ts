@@ -3,7 +3,7 @@
  * refused.
  */
 
-import { foreverMs } from "../../../model/gate.ts";
+import { foreverMs } from "../../../model/limits/gate.ts";
 
 export const jobLua = String.raw`
 local KEPT_FOREVER_AT = "${foreverMs}"

@@ -1,6 +1,6 @@
 /**
- * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
- * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
+ * The gates of keys (R7, model/routing/lane.ts): what bounds one, and what is kept of it while it is held or its tokens
+ * are spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
  *  one     set    gates of which one is held and no token time is kept, which is most of them: so an end that gives it
  *                 back need not read it

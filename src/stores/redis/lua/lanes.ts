@@ -39,7 +39,7 @@ local function noteLane(work, lane)
   return moved
 end
 
--- isAhead, isLaneAhead, joinTurn, takeTurn, forgottenTurn: store/rules/lanes.ts has these by the same names, and
+-- isAhead, isLaneAhead, joinTurn, takeTurn, forgottenTurn: store/rules/gates/lanes.ts has these by the same names, and
 -- positionOf below.
 local function isAhead(a, b)
   if a.place ~= b.place then return a.place < b.place end

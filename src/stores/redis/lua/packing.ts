@@ -9,7 +9,7 @@
  * parted at the holes, is joined with the values of each job that is alike. So the fast paths leave what the rules
  * leave.
  */
-import { stateCodes } from "../../../model/job-state.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
 import { fieldNames, isClearedBy, jobFields } from "../../../store/job-fields.ts";
 import type { JobField } from "../../../store/job-fields.ts";
 import {

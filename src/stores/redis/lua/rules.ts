@@ -3,7 +3,7 @@
  * (R5), lease (R6), and what operators do: mark, edit, remove, replay. A rule changes the job's own fields and its key;
  * whoever applies it tells the event. What the change of a member of a flow means to others (R4) is in arrive.ts.
  */
-import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
+import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
@@ -145,7 +145,7 @@ end
 -- By the kind of a next; block (arrive.ts) joins them.
 local RULES = { schedule = place, handBack = place, mark = mark, remove = remove, finish = finish }
 
--- Applies what the model computed (model/change.ts), and tells it, with the note of a settle. Guards were checked.
+-- Applies what the model computed (model/job/change.ts), and tells it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)
   touch(c, job)
   local rule = RULES[next.kind]

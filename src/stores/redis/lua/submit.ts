@@ -16,7 +16,7 @@
  *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or
  *           draining, and nothing was done, where a plain job is of a queue that refuses new ones
  */
-import { unstartedStates } from "../../../model/unique-key.ts";
+import { unstartedStates } from "../../../model/job/unique-key.ts";
 import { ownFields } from "../packed-fields.ts";
 import { luaConstant } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";

@@ -1,11 +1,12 @@
 /**
  * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the
- * counts of its route move with it. Events that differ only in their job are one bundle (store/packed-events.ts).
+ * counts of its route move with it. Events that differ only in their job are one bundle
+ * (store/packing/packed-events.ts).
  */
-import { terminalStates } from "../../../model/job-state.ts";
+import { terminalStates } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
-import { notedMark, untoldMark } from "../../../store/packed-events.ts";
-import { untoldStart } from "../../../store/rules/tell.ts";
+import { notedMark, untoldMark } from "../../../store/packing/packed-events.ts";
+import { untoldStart } from "../../../store/rules/emit.ts";
 import { luaConstant } from "./lua-module.ts";
 
 const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
@@ -69,7 +70,7 @@ local function extraOf(job, event)
   return ""
 end
 
--- What the event of a settle carries beside (store/rules/tell.ts): whether the start is untold, and a short attempt log.
+-- What the event of a settle carries beside (store/rules/emit.ts): whether the start is untold, and a short attempt log.
 local function noteOf(job, attempts)
   return (job.startedAt == "" and UNTOLD or "") .. (#attempts <= NOTE_MAX and attempts or "")
 end

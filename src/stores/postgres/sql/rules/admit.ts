@@ -1,6 +1,6 @@
 /**
- * Rule R7, admit (model/gate.ts), as fragments over the row of a gate: how much of it is held, how many permits pass
- * now, and when its own clock lets so many pass.
+ * Rule R7, admit (model/limits/gate.ts), as fragments over the row of a gate: how much of it is held, how many permits
+ * pass now, and when its own clock lets so many pass.
  *
  * Two claims with two snapshots would each give the last permit away. So a claim locks the gates of its routes before
  * it looks (advisory locks, sorted, until its commit), and what it looks at then holds what everybody before it has
@@ -8,8 +8,8 @@
  * alone, so a pause that has answered holds; where the gate is new, nobody could lock it, and the put takes the lock of
  * all gates, which every claim shares.
  */
-import { foreverMs, queueGateKey } from "../../../../model/gate.ts";
-import { stateCodes } from "../../../../model/job-state.ts";
+import { foreverMs, queueGateKey } from "../../../../model/limits/gate.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 
 /** Shared by every claim; alone with whoever adds a gate. */
 export const allGates = "hashtextextended('@gate', 0)";

@@ -3,7 +3,7 @@
  * to a row, under the name that it has there; the row has the type of \`waiting\`, which all three job tables share.
  * Guards were checked by the caller, under the row's lock.
  */
-import { arrows, jobStates, stateCodes } from "../../../../model/job-state.ts";
+import { arrows, jobStates, stateCodes } from "../../../../model/job/job-state.ts";
 import { columnList, jobTables, ofAllTables } from "../../columns.ts";
 import type { JobTable } from "../../columns.ts";
 import { isUnsound } from "../aside.ts";

@@ -1,9 +1,9 @@
 /**
- * Rule R4 (store/rules/arrive.ts) where the order of the ends matters, or some of them miss their target, or a flow has
- * ended before its members: what arrive_v1 does not sum up.
+ * Rule R4 (store/rules/flow/arrive.ts) where the order of the ends matters, or some of them miss their target, or a
+ * flow has ended before its members: what arrive_v1 does not sum up.
  */
-import { eventCodes } from "../../../../model/event-kind.ts";
-import { stateCodes, terminalStates } from "../../../../model/job-state.ts";
+import { eventCodes } from "../../../../model/events/event-kind.ts";
+import { stateCodes, terminalStates } from "../../../../model/job/job-state.ts";
 import { fieldEnd, itemEnd } from "../../text.ts";
 import { waitingTimer } from "./advance.ts";
 import { stateSql } from "./place.ts";

@@ -1,16 +1,16 @@
 /**
- * Rule R4 (store/rules/arrive.ts): the end of a member goes along its edges and arrives at others, which it frees, or
- * of which it makes known that they never can be. One function for one member and for many that end in one call: what
- * arrives at one target is summed up, and each target is written once. Where the order of the ends matters,
+ * Rule R4 (store/rules/flow/arrive.ts): the end of a member goes along its edges and arrives at others, which it frees,
+ * or of which it makes known that they never can be. One function for one member and for many that end in one call:
+ * what arrives at one target is summed up, and each target is written once. Where the order of the ends matters,
  * arrive-in-order.ts has its part.
  *
  * Targets are locked by id before any of them is counted, so that two calls with the same targets wait at the first of
  * them and for nothing else. A row that moves while it is waited for is looked for again: no arrival may be lost to an
  * edit of its target.
  */
-import { eventCodes } from "../../../../model/event-kind.ts";
-import { stateCodes, terminalStates } from "../../../../model/job-state.ts";
-import { owedKind } from "../../../../store/rules/arrive.ts";
+import { eventCodes } from "../../../../model/events/event-kind.ts";
+import { stateCodes, terminalStates } from "../../../../model/job/job-state.ts";
+import { owedKind } from "../../../../store/rules/flow/arrive.ts";
 import { fieldEnd } from "../../text.ts";
 import { byIndex, byKeys } from "../call.ts";
 import { edgeCount, isMember, passedOf, targetOf, withPassed } from "./member.ts";

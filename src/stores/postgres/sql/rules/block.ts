@@ -1,9 +1,9 @@
 /**
- * Rule R4, the way back (store/rules/block.ts): a finished member waits for others again, or a blocked one is counted
- * anew. Its parents are locked before they are read: one that ends meanwhile either has come by then, or meets the job
- * as it is left here.
+ * Rule R4, the way back (store/rules/flow/block.ts): a finished member waits for others again, or a blocked one is
+ * counted anew. Its parents are locked before they are read: one that ends meanwhile either has come by then, or meets
+ * the job as it is left here.
  */
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 import { clearSql } from "../../columns.ts";
 import { bitAt } from "./arrive.ts";
 import { passedOf, targetOf } from "./member.ts";

@@ -1,8 +1,8 @@
 /**
- * Rule R4 (grow and link in store/rules/arrive.ts): members join a flow that is there already, or an edge is added to
- * one.
+ * Rule R4 (grow and link in store/rules/flow/arrive.ts): members join a flow that is there already, or an edge is added
+ * to one.
  */
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 import { edgeCount, isMember, passedOf } from "./member.ts";
 
 const { blocked, running, completed } = stateCodes;

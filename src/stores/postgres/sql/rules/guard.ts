@@ -1,5 +1,5 @@
 /** Rule R2 (store/rules/guard.ts): whether a change may be applied, and why a lease is not the current one. */
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 import { columnOf } from "../../../../store/job-fields.ts";
 import { clockFields } from "../../../../store/rules/guard.ts";
 import { ofAllTables } from "../../columns.ts";

@@ -1,17 +1,17 @@
 /**
- * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of
- * a key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have
- * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside
- * the caller's own transaction.
+ * What a change of a job means for its lane (store/rules/gates/lane.ts), by appends alone: a row of permit for each
+ * gate of a key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have
+ * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside the
+ * caller's own transaction.
  *
  * Claims of lanes go one after the other inside a scope: a queue, whose lanes they show and whose turns they count, or
  * a limit, whose keys may be shared by several queues. A claim locks the scopes of its queues in one order, before it
  * looks and until its commit, and so does everybody else who writes lanes or puts the gate of a key. A queue has the
  * name of the gate of its groups for a scope, so that the scope of every key is what stands before the key.
  */
-import { stateCodes } from "../../../../model/job-state.ts";
-import { foreverMs } from "../../../../model/gate.ts";
-import { groupGateKey } from "../../../../model/lane.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
+import { foreverMs } from "../../../../model/limits/gate.ts";
+import { groupGateKey } from "../../../../model/routing/lane.ts";
 
 const { ready, running } = stateCodes;
 
@@ -29,7 +29,7 @@ export const scopesOf = (queues: string): string =>
 /** The gate of a key of a limit or a group, by what its key holds. */
 export const isOfKey = "key LIKE E'%\\t%'";
 
-/** The gates of keys in a job's list (writeKeyUse in model/lane.ts), as rows u. */
+/** The gates of keys in a job's list (writeKeyUse in model/routing/lane.ts), as rows u. */
 export const keyUses = (
   gates: string,
 ): string => `(SELECT substr(t, length(split_part(t, ':', 1)) + length(split_part(t, ':', 2)) + 3) AS key,

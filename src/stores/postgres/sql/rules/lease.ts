@@ -3,7 +3,7 @@
  * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner, v_begun (so many, the first
  * ones, start with their claim).
  */
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../../columns.ts";
 import type { Expressions } from "../../columns.ts";

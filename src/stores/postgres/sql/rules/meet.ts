@@ -2,9 +2,9 @@
  * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept or
  * replaced, as the new job says; its id, digest, seq and time of creation stay. A member of a flow is always kept.
  */
-import { eventCodes } from "../../../../model/event-kind.ts";
-import { stateCodes } from "../../../../model/job-state.ts";
-import { unstartedStates } from "../../../../model/unique-key.ts";
+import { eventCodes } from "../../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
+import { unstartedStates } from "../../../../model/job/unique-key.ts";
 import { columnOf } from "../../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../../store/job-fields.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";

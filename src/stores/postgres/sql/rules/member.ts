@@ -1,9 +1,9 @@
 /**
- * What rule R4 reads of a row before anything arrives (store/rules/member.ts), as fragments over its columns; and
+ * What rule R4 reads of a row before anything arrives (store/rules/flow/member.ts), as fragments over its columns; and
  * lock_targets, which locks what several members of a call lead to in one order.
  */
 import type { JobFieldName } from "../../../../store/job-fields.ts";
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 
 const { blocked } = stateCodes;
 

@@ -2,8 +2,8 @@
  * What operators do to a job, each under its name in store/rules: mark, edit, replay; and apply, which does to a
  * job what the model computed (change there), or removes it, and writes it.
  */
-import { eventCodes } from "../../../../model/event-kind.ts";
-import { stateCodes } from "../../../../model/job-state.ts";
+import { eventCodes } from "../../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
 import { clearSql } from "../../columns.ts";
 import { isFlow, isMember, withPassed } from "./member.ts";

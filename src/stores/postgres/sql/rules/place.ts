@@ -2,7 +2,7 @@
  * Rule R1 (store/rules/place.ts): a job among the waiting. A new job is placed by its submit, a running one comes back
  * by a retry or a hand-back, a waiting one is moved by a reschedule. Due at once means ready, else scheduled.
  */
-import { stateCodes } from "../../../../model/job-state.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
 import { clearSql, initialJson } from "../../columns.ts";
 import { isBornBlocked } from "./member.ts";
 

@@ -1,13 +1,13 @@
 /**
- * Rule R10 (store/rules/tell.ts): what a call has to tell at its end is one record of the feed, packed as
- * store/packed-events.ts reads it. Counts are appended as deltas, so that two calls never wait for one counter row;
- * every 1024th call folds them.
+ * Rule R10 (store/rules/emit.ts): what a call has to tell at its end is one record of the feed, packed as
+ * store/packing/packed-events.ts reads it. Counts are appended as deltas, so that two calls never wait for one counter
+ * row; every 1024th call folds them.
  */
-import { eventCodes } from "../../../../model/event-kind.ts";
-import { stateCodes } from "../../../../model/job-state.ts";
-import { notedMark } from "../../../../store/packed-events.ts";
+import { eventCodes } from "../../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../../model/job/job-state.ts";
+import { notedMark } from "../../../../store/packing/packed-events.ts";
 import { storeLimits } from "../../../../store/limits.ts";
-import { untoldStart } from "../../../../store/rules/tell.ts";
+import { untoldStart } from "../../../../store/rules/emit.ts";
 import { fieldEnd, itemEnd } from "../../text.ts";
 
 const { scheduled, running, completed } = stateCodes;
@@ -18,7 +18,7 @@ export const foldEvery = 1024;
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
   `concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
 
-/** What the event of a settle carries beside (store/rules/tell.ts). */
+/** What the event of a settle carries beside (store/rules/emit.ts). */
 export const noteOf = (startedAt: string, log: string): string =>
   `CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END || CASE WHEN octet_length(${log}) <= ${storeLimits.noteCharsMax} OR length(${log}) <= ${storeLimits.noteCharsMax} THEN ${log} ELSE '' END`;
 

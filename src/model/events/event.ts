@@ -1,0 +1,385 @@
+/**
+ * The catalogue of events as people get them: every kind, what it means and which fields it has beside those of all.
+ * The kinds of the feed (event-kind.ts) are what stores keep; `firstEventOf` and `secondEventOf` say as which events
+ * each is told. The table of the guide is compared with this one.
+ */
+import { readAttemptLog, readCompletedAlone } from "../job/attempt-log.ts";
+import type { AttemptRecord, ErrorRecord } from "../job/attempt-log.ts";
+import type { EventKind } from "./event-kind.ts";
+import { placeOfId } from "../flow/flow-meta.ts";
+import type { FlowPlace } from "../flow/flow-meta.ts";
+import type { FlowCounts } from "../flow/decide-flow.ts";
+import type { JobState } from "../job/job-state.ts";
+
+/** What every event has; of an event about no job, what belongs to a job is null. */
+interface AnyEvent {
+  /** The place behind this event, to go on from: `mill.events({ from: cursor })`. */
+  readonly cursor: string;
+  /** By the store's clock. */
+  readonly at: Date;
+}
+
+interface JobEvent extends AnyEvent {
+  readonly jobId: string;
+  readonly queue: string;
+  readonly name: string;
+  /** The state after the change; null once the job was removed. */
+  readonly state: JobState | null;
+  readonly attempt: number;
+  /** Of a member of a flow: which flow, and the path of its node there. Left out for a job of none. */
+  readonly flow?: FlowPlace;
+}
+
+/** About a flow as a whole: no job is, and its name is the flow's. */
+interface FlowEvent extends AnyEvent {
+  readonly jobId: null;
+  readonly queue: null;
+  readonly state: null;
+  readonly attempt: null;
+  readonly name: string;
+  readonly flowId: string;
+}
+
+interface FlowEnd extends FlowEvent, Ends {
+  /** How its nodes ended; null where the flow was gone when the event was read. */
+  readonly counts: FlowCounts | null;
+}
+
+interface NoJob extends AnyEvent {
+  readonly jobId: null;
+  readonly name: null;
+  readonly state: null;
+  readonly attempt: null;
+}
+
+interface QueueEvent extends NoJob {
+  readonly queue: string;
+}
+
+interface WorkerEvent extends NoJob {
+  readonly queue: null;
+  readonly worker: string;
+}
+
+interface Waits {
+  /** When the job is due; null for at once. */
+  readonly dueAt: Date | null;
+}
+
+interface Ends {
+  /** Why the job ended. */
+  readonly reason: string | null;
+}
+
+/** Of the attempt that ended; null where nobody measured it, or the job was gone when the event was read. */
+interface Times {
+  /** From the time the job was due to the start of its handler, in microseconds. */
+  readonly waitedUs: number | null;
+  /** Handler time, in microseconds. */
+  readonly ranUs: number | null;
+}
+
+/** What the attempt threw; null where it threw nothing, or the job was gone when the event was read. */
+interface Throws {
+  readonly error: EventError | null;
+}
+
+export type EventError = Pick<ErrorRecord, "name" | "message" | "code">;
+
+/** Each kind with its fields. */
+interface EventsByKind {
+  submitted: JobEvent & Waits;
+  replaced: JobEvent & Waits;
+  ready: JobEvent;
+  claimed: JobEvent;
+  started: JobEvent & { readonly startedAt: Date };
+  progress: JobEvent & { readonly progress: unknown };
+  completed: JobEvent & Times;
+  failed: JobEvent & Ends & Throws & Times;
+  "retry-scheduled": JobEvent &
+    Waits & { readonly nextAttempt: number; readonly delayMs: number } & Throws &
+    Times;
+  snoozed: JobEvent & Waits;
+  throttled: JobEvent & Waits;
+  "handed-back": JobEvent;
+  reclaimed: JobEvent & Waits;
+  revoked: JobEvent & Waits;
+  "cancel-asked": JobEvent;
+  cancelled: JobEvent & Ends;
+  expired: JobEvent & Ends;
+  skipped: JobEvent & Ends;
+  freed: JobEvent & Waits;
+  rescheduled: JobEvent & Waits;
+  edited: JobEvent;
+  replayed: JobEvent & Waits;
+  removed: JobEvent;
+  "flow-submitted": FlowEvent;
+  "flow-completed": FlowEnd;
+  "flow-failed": FlowEnd;
+  "flow-cancelled": FlowEnd;
+  "queue-changed": QueueEvent & { readonly settings: unknown };
+  "queue-empty": QueueEvent;
+  "worker-joined": WorkerEvent;
+  "worker-left": WorkerEvent;
+}
+
+export type EventName = keyof EventsByKind;
+
+/** An event, or one of the given kinds: a union that its `kind` tells apart. */
+export type MillraceEvent<Kind extends EventName = EventName> = {
+  [Each in Kind]: { readonly kind: Each } & EventsByKind[Each];
+}[Kind];
+
+/** The fields of a kind beside those of every event of a job, a flow, a queue or a worker. */
+type OwnField<Kind extends EventName> = Exclude<keyof EventsByKind[Kind], keyof JobEvent>;
+
+interface Entry<Kind extends EventName> {
+  readonly meaning: string;
+  readonly fields: readonly OwnField<Kind>[];
+}
+
+const waits = ["dueAt"] as const;
+const ends = ["reason"] as const;
+const times = ["waitedUs", "ranUs"] as const;
+const flowEnds = ["flowId", "reason", "counts"] as const;
+
+export const eventCatalogue = {
+  submitted: { meaning: "a job was enqueued", fields: waits },
+  replaced: {
+    meaning: "an enqueue with the same unique key took the place of this waiting job",
+    fields: waits,
+  },
+  ready: { meaning: "a job that waited for its time may be claimed", fields: [] },
+  claimed: { meaning: "a worker took the job, with a lease", fields: [] },
+  started: {
+    meaning: "the handler began; of a short run that waited in its worker, told with its end",
+    fields: ["startedAt"],
+  },
+  progress: { meaning: "the handler reported progress", fields: ["progress"] },
+  completed: { meaning: "the job ended well", fields: times },
+  failed: {
+    meaning: "the job ended without success, after its last attempt",
+    fields: [...ends, "error", ...times],
+  },
+  "retry-scheduled": {
+    meaning: "an attempt failed and the job waits for the next one",
+    fields: [...waits, "nextAttempt", "delayMs", "error", ...times],
+  },
+  snoozed: { meaning: "the handler asked to come again later; the attempt is given back", fields: waits },
+  throttled: { meaning: 'a limit was told "too many"; the attempt is given back', fields: waits },
+  "handed-back": { meaning: "a worker returned the job unfinished; the attempt is given back", fields: [] },
+  reclaimed: { meaning: "the lease of the job ran out and it waits again", fields: waits },
+  revoked: { meaning: "an operator took the running job from its worker", fields: waits },
+  "cancel-asked": { meaning: "somebody asked for the cancel of a running job", fields: [] },
+  cancelled: { meaning: "the job was cancelled", fields: ends },
+  expired: { meaning: "the job met its deadline or its time-to-live", fields: ends },
+  skipped: { meaning: "the job will never run, because what it waited for became impossible", fields: ends },
+  freed: {
+    meaning: "what the job of a flow waited for has come: it may be claimed, or waits for its time",
+    fields: waits,
+  },
+  rescheduled: { meaning: "somebody gave the waiting job another time", fields: waits },
+  edited: { meaning: "somebody changed the input, priority or headers of the waiting job", fields: [] },
+  replayed: { meaning: "somebody brought the finished job back", fields: waits },
+  removed: { meaning: "somebody deleted the job", fields: [] },
+  "flow-submitted": { meaning: "a flow was submitted, with all of its jobs", fields: ["flowId"] },
+  "flow-completed": { meaning: "all nodes of a flow have ended, and it ended well", fields: flowEnds },
+  "flow-failed": { meaning: "all nodes of a flow have ended, and one had failed", fields: flowEnds },
+  "flow-cancelled": {
+    meaning: "all nodes of a flow have ended, and its cancel had been asked for",
+    fields: flowEnds,
+  },
+  "queue-changed": {
+    meaning: "somebody changed the settings of a queue, paused or resumed it",
+    fields: ["settings"],
+  },
+  "queue-empty": { meaning: "nothing of the queue is ready or running any more", fields: [] },
+  "worker-joined": { meaning: "a worker started", fields: ["worker"] },
+  "worker-left": {
+    meaning: "a worker stopped, or its process was killed (told within two minutes)",
+    fields: ["worker"],
+  },
+} as const satisfies { readonly [Kind in EventName]: Entry<Kind> };
+
+export const eventNames = Object.keys(eventCatalogue) as readonly EventName[];
+
+export function isEventName(value: unknown): value is EventName {
+  return typeof value === "string" && Object.hasOwn(eventCatalogue, value);
+}
+
+/** An event as the feed has it (FeedEvent of store/records.ts). */
+export interface ToldEvent {
+  readonly kind: EventKind;
+  readonly state: JobState | null;
+  readonly attempt: number;
+  readonly extra: string | number | null;
+  readonly note?: string;
+}
+
+/** The ends of attempts before which a start may be untold: the handler has run. */
+const afterRuns: ReadonlySet<EventKind> = new Set([
+  "completed",
+  "failed",
+  "retry-scheduled",
+  "snoozed",
+  "throttled",
+]);
+const untold = "!";
+
+/**
+ * As which events one of the feed is told, at most two, in this order: a claim may be a start, and an end may tell of
+ * its start. Two functions, because a pair per event is garbage.
+ */
+export function firstEventOf({ kind, note }: ToldEvent): EventName | null {
+  if (kind === "claimed") return kind;
+  return note !== undefined && note.startsWith(untold) && afterRuns.has(kind) ? "started" : null;
+}
+
+export function secondEventOf({ kind, extra }: Pick<ToldEvent, "kind" | "extra">): EventName | null {
+  if (kind === "claimed") return extra === null ? null : "started";
+  if (kind === "promoted") return "ready";
+  return isEventName(kind) ? kind : null;
+}
+
+const flowEvents: Readonly<Partial<Record<EventKind, EventName>>> = {
+  submitted: "flow-submitted",
+  completed: "flow-completed",
+  failed: "flow-failed",
+  cancelled: "flow-cancelled",
+};
+
+/** As which event one of the job that stands for a flow is told; what else happens to that job is nobody's business. */
+export function flowEventOf({ kind }: ToldEvent): EventName | null {
+  return flowEvents[kind] ?? null;
+}
+
+/** The kinds of the feed out of which these events are told. */
+export function feedKindsOf(names: Iterable<EventName>): readonly EventKind[] {
+  const kinds = new Set<EventKind>();
+  const ofFlows = Object.entries(flowEvents) as readonly (readonly [EventKind, EventName])[];
+  for (const name of names) {
+    const ofFlow = ofFlows.find(([, event]) => event === name);
+    kinds.add(ofFlow?.[0] ?? (name === "ready" ? "promoted" : (name as EventKind)));
+    if (name === "started") for (const kind of ["claimed", ...afterRuns] as const) kinds.add(kind);
+  }
+  return [...kinds];
+}
+
+/** What an attempt log says about the attempt. */
+export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throws {
+  const { waitedUs = null, ranUs = null, error } = entry ?? {};
+  if (error === undefined) return { error: null, waitedUs, ranUs };
+  const { name, message, code } = error;
+  return { error: { name, message, ...(code === undefined ? {} : { code }) }, waitedUs, ranUs };
+}
+
+/** Those of the kinds that are ends of attempts. */
+function endFields({ note = "" }: ToldEvent): Times & Throws {
+  return fieldsOfAttempt(attemptOfNote(note));
+}
+
+function attemptOfNote(note: string): AttemptRecord | undefined {
+  const from = note.startsWith(untold) ? untold.length : 0;
+  if (note.length === from) return undefined;
+  return readCompletedAlone(note, from) ?? readAttemptLog(note.slice(from)).entries[0];
+}
+
+/** Of the route of the job that an event is about. */
+interface EventRoute {
+  readonly queue: string;
+  readonly name: string;
+}
+
+/**
+ * The event of a job as people get it. The kinds of a drain are written out: a listener that takes everything spends
+ * most of its time here, and copying fields from object to object doubles that.
+ */
+export function eventOfJob(
+  kind: EventName,
+  told: ToldEvent & { readonly id: string },
+  at: Date,
+  { queue, name }: EventRoute,
+  cursor: string,
+): MillraceEvent {
+  const { id: jobId, state, attempt } = told;
+  const place = placeOfId(jobId);
+  if (place !== null) {
+    const shared = { kind, cursor, at, jobId, queue, name, state, attempt, flow: place };
+    return { ...shared, ...fieldsOf(kind, told, at.getTime()) } as MillraceEvent;
+  }
+  switch (kind) {
+    case "claimed":
+      return { kind, cursor, at, jobId, queue, name, state, attempt };
+    case "started": {
+      const startedAt = told.kind === "claimed" ? at : startOf(told, at);
+      return { kind, cursor, at, jobId, queue, name, state, attempt, startedAt };
+    }
+    case "completed": {
+      const { waitedUs = null, ranUs = null } = attemptOfNote(told.note ?? "") ?? unmeasured;
+      return { kind, cursor, at, jobId, queue, name, state, attempt, waitedUs, ranUs };
+    }
+    default: {
+      const shared = { kind, cursor, at, jobId, queue, name, state, attempt };
+      return { ...shared, ...fieldsOf(kind, told, at.getTime()) } as MillraceEvent;
+    }
+  }
+}
+
+/** The event of a whole flow: no job is what it is about. */
+export function eventOfFlow(
+  kind: EventName,
+  told: ToldEvent & { readonly id: string },
+  at: Date,
+  { name }: EventRoute,
+  cursor: string,
+): MillraceEvent {
+  const noJob = { jobId: null, queue: null, name, state: null, attempt: null };
+  return {
+    kind,
+    cursor,
+    at,
+    ...noJob,
+    flowId: told.id,
+    ...fieldsOf(kind, told, at.getTime()),
+  } as MillraceEvent;
+}
+
+const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs">> = {};
+
+/** By its report, or by the end of the attempt. */
+function startOf(told: ToldEvent, at: Date): Date {
+  if (told.kind === "started" && typeof told.extra === "number") return new Date(told.extra);
+  return new Date(at.getTime() - (attemptOfNote(told.note ?? "")?.ranUs ?? 0) / 1000);
+}
+
+/** The fields of the kind itself, as far as the feed tells them. */
+function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
+  const { state, attempt, extra } = told;
+  const dueAt = state === "scheduled" && typeof extra === "number" ? extra : null;
+  const waiting = { dueAt: dueAt === null ? null : new Date(dueAt) };
+  const reason = typeof extra === "string" ? extra : null;
+  switch (name) {
+    case "progress":
+      // As the store keeps it; whoever reads it decodes it.
+      return { progress: extra };
+    case "failed":
+      return { reason, ...endFields(told) };
+    case "retry-scheduled": {
+      const delayMs = dueAt === null ? 0 : dueAt - at;
+      return { ...waiting, nextAttempt: attempt + 1, delayMs, ...endFields(told) };
+    }
+    case "flow-completed":
+    case "flow-failed":
+    case "flow-cancelled":
+      // Counts are read from the flow itself.
+      return { reason, counts: null };
+    case "cancelled":
+    case "expired":
+    case "skipped":
+      return { reason };
+    default:
+      return (eventCatalogue[name].fields as readonly string[]).includes("dueAt") ? waiting : none;
+  }
+}
+
+const none: object = {};

@@ -1,0 +1,27 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { endReasons } from "./end-reason.ts";
+
+/** The docs page is made from the catalogue; this says what it must be. */
+function endReasonPage(): string {
+  const rows = Object.entries(endReasons).map(
+    ([reason, { state, meaning }]) => `| \`${reason}\` | ${state} | ${meaning} |`,
+  );
+  return [
+    "# End reasons",
+    "",
+    "A job that ended without success has a `reason`: in `mill.jobs.get`, in its events, and as a filter of",
+    '`mill.jobs.list({ reason: "crash-loop" })` and `millrace list --reason crash-loop`. A job that somebody cancelled has',
+    "the words that were given, and `asked` if there were none.",
+    "",
+    "| reason | state | meaning |",
+    "|---|---|---|",
+    ...rows,
+    "",
+  ].join("\n");
+}
+
+test("the page of end reasons says what the catalogue says", () => {
+  const page = readFileSync(new URL("../../../docs/reference/end-reasons.md", import.meta.url), "utf8");
+  expect(page).toBe(endReasonPage());
+});

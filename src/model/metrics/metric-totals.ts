@@ -1,0 +1,144 @@
+/**
+ * Metrics added up for good: counters that only ever grow, and histograms with the same few bounds for ever, in the way
+ * in which Prometheus wants them. They are made from tables, minute by minute, and keep no sketches: so they stay
+ * small.
+ */
+import { attemptOutcomes, MetricTable } from "./metric-table.ts";
+import type { CountedOutcome } from "./metric-table.ts";
+import { packNumbers, unpackNumbers } from "../packed-numbers.ts";
+import type { Sketch } from "./sketch.ts";
+
+/** The upper bounds of the histograms' buckets, in seconds. Stored totals count by place: never change them. */
+export const histogramBounds = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200,
+] as const;
+
+export class Histogram {
+  count = 0;
+  sumUs = 0;
+  /** How many values are at most as long as the bound of the same place. */
+  readonly upTo: number[] = histogramBounds.map(() => 0);
+
+  absorb(sketch: Sketch): void {
+    this.count += sketch.count;
+    this.sumUs += sketch.sumUs;
+    for (const [place, bound] of histogramBounds.entries())
+      (this.upTo[place] as number) += sketch.countUpTo(bound * 1_000_000);
+  }
+
+  numbers(): readonly number[] {
+    return [this.count, Math.round(this.sumUs), ...this.upTo];
+  }
+
+  read(next: () => number): void {
+    this.count = next();
+    this.sumUs = next();
+    for (const place of histogramBounds.keys()) this.upTo[place] = next();
+  }
+}
+
+export interface TotalSeries {
+  readonly queue: string;
+  readonly name: string;
+  enqueued: number;
+  readonly outcomes: Map<CountedOutcome, number>;
+  readonly wait: Histogram;
+  readonly run: Histogram;
+  readonly total: Histogram;
+}
+
+export interface TotalCalls {
+  failed: number;
+  readonly took: Histogram;
+}
+
+export interface PackedTotals {
+  readonly version: 1;
+  readonly series: readonly (readonly [queue: string, name: string, numbers: string])[];
+  readonly calls: readonly (readonly [operation: string, numbers: string])[];
+}
+
+export class MetricTotals {
+  /** Bounded in the way of a table: it is one whose sketches stay empty that says which series a name belongs to. */
+  readonly #places = new MetricTable();
+  readonly #series = new Map<object, TotalSeries>();
+  readonly calls = new Map<string, TotalCalls>();
+
+  get series(): Iterable<TotalSeries> {
+    return this.#series.values();
+  }
+
+  absorb(table: MetricTable): void {
+    for (const { queue, name, enqueued, outcomes, wait, run, total } of table.series()) {
+      const into = this.#of(queue, name);
+      into.enqueued += enqueued;
+      for (const [place, outcome] of attemptOutcomes.entries())
+        into.outcomes.set(outcome, (into.outcomes.get(outcome) ?? 0) + (outcomes[place] as number));
+      into.wait.absorb(wait);
+      into.run.absorb(run);
+      into.total.absorb(total);
+    }
+    for (const { operation, failed, took } of table.calls()) {
+      const into = this.#callsOf(operation);
+      into.failed += failed;
+      into.took.absorb(took);
+    }
+  }
+
+  pack(): PackedTotals {
+    return {
+      version: 1,
+      series: [...this.series].map(({ queue, name, enqueued, outcomes, wait, run, total }) => {
+        const counts = attemptOutcomes.map((outcome) => outcomes.get(outcome) ?? 0);
+        const times = [wait, run, total].flatMap((histogram) => histogram.numbers());
+        return [queue, name, packNumbers([enqueued, counts.length, ...counts, ...times])];
+      }),
+      calls: [...this.calls].map(([operation, { failed, took }]) => [
+        operation,
+        packNumbers([failed, ...took.numbers()]),
+      ]),
+    };
+  }
+
+  /** @throws for what `pack` did not make. */
+  static unpack({ version, series, calls }: PackedTotals): MetricTotals {
+    if (version !== 1) throw new RangeError("totals of metrics are of a version that is not known");
+    const totals = new MetricTotals();
+    for (const [queue, name, numbers] of series) {
+      const next = unpackNumbers(numbers);
+      const into = totals.#of(queue, name);
+      into.enqueued = next();
+      const length = next();
+      for (let place = 0; place < length; place++) {
+        const count = next();
+        const outcome = attemptOutcomes[place];
+        if (outcome !== undefined) into.outcomes.set(outcome, count);
+      }
+      for (const histogram of [into.wait, into.run, into.total]) histogram.read(next);
+    }
+    for (const [operation, numbers] of calls) {
+      const next = unpackNumbers(numbers);
+      const into = totals.#callsOf(operation);
+      into.failed = next();
+      into.took.read(next);
+    }
+    return totals;
+  }
+
+  #of(queue: string, name: string): TotalSeries {
+    const place = this.#places.of(queue, name);
+    let series = this.#series.get(place);
+    if (series === undefined) {
+      const times = { wait: new Histogram(), run: new Histogram(), total: new Histogram() };
+      series = { queue: place.queue, name: place.name, enqueued: 0, outcomes: new Map(), ...times };
+      this.#series.set(place, series);
+    }
+    return series;
+  }
+
+  #callsOf(operation: string): TotalCalls {
+    let calls = this.calls.get(operation);
+    if (calls === undefined) this.calls.set(operation, (calls = { failed: 0, took: new Histogram() }));
+    return calls;
+  }
+}

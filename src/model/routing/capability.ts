@@ -1,0 +1,23 @@
+/**
+ * Capabilities: names of what a job needs of a worker ("gpu", "eu"). A job asks for some (`requires`), a worker offers
+ * some (`capabilities`), and only a worker that offers all of what a job asks for may run it. A list is kept sorted and
+ * without repeats, so that the same set is the same route (route.ts) however people wrote it.
+ */
+import { checkName } from "../name.ts";
+import { invalidOption } from "../option.ts";
+
+export function readCapabilities(given: unknown, what: string, max: number): readonly string[] {
+  if (!Array.isArray(given)) {
+    const kind = given === null ? "null" : typeof given;
+    throw invalidOption(`${what} must be a list of names, such as ["gpu"], not ${kind}.`);
+  }
+  const caps = [...new Set(given.map((each) => checkName(each, what)))].sort();
+  if (caps.length > max) throw invalidOption(`${what} has ${caps.length} names; at most ${max} are allowed.`);
+  return Object.freeze(caps);
+}
+
+/** What of the capabilities asked for is not offered. */
+export function missingCapabilities(asked: readonly string[], offered: Iterable<string>): readonly string[] {
+  const offers = offered instanceof Set ? (offered as ReadonlySet<string>) : new Set(offered);
+  return asked.filter((cap) => !offers.has(cap));
+}

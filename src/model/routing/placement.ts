@@ -1,0 +1,173 @@
+/**
+ * Placement: which partition of a store a job, a unique key or a document belongs to. A minted id carries its
+ * partition; an id that a caller gave, a key and a document's name choose theirs by hash. A unit must lie in one
+ * partition, because it is written in one step: a unit that does not is refused before any write.
+ *
+ * What a gate lets pass is decided where all that it holds is known. So jobs with gates on their route lie in one
+ * partition, whatever their ids. A key lies where its name says: jobs that take from it, and jobs of a group that runs
+ * so many at once, lie there. A key of a limit that is on the job's route too lies with that. Groups that only take
+ * turns go where their key says if nothing else decides. A queue's gate is in every partition.
+ *
+ * A flow lies in one partition with all its members: their ids, and names of documents, that begin with a minted id and
+ * a dot lie where that id does.
+ *
+ * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
+ * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
+ *
+ * These rules are part of the stored data: changing one would lose jobs in stores that exist.
+ */
+import { MillraceError } from "../error.ts";
+import { gateName } from "../limits/gate.ts";
+import { mintedPartition } from "../job/job-id.ts";
+import { gateOfLimit, groupOfLane, isGroupGate, keyOfGate, readKeyUse } from "./lane.ts";
+
+export const partitionsMax = 1024;
+
+export interface Placement {
+  readonly partitions: number;
+  ofId(id: string): number;
+  /** The partition of a unique key or a document. */
+  ofName(name: string): number;
+  /** The partition of the gates that jobs name themselves, and of these jobs. */
+  readonly ofGates: number;
+}
+
+/** A unit, as far as placement is concerned. */
+export interface Unit {
+  readonly jobs?: readonly UnitJob[] | undefined;
+  readonly docs?: readonly { readonly id: string }[] | undefined;
+  readonly checks?: readonly { readonly id: string }[] | undefined;
+}
+
+export interface UnitJob {
+  readonly id: string;
+  /** Null for a minted id. */
+  readonly digest: string | null;
+  readonly unique: { readonly key: string } | null;
+  readonly gates?: readonly { readonly key: string }[];
+  readonly laneKey?: string | null;
+  readonly laneGates?: readonly string[] | null;
+}
+
+export function createPlacement(partitions: number): Placement {
+  return {
+    partitions,
+    ofId: (id) => (partitionInId(id) ?? hashName(id)) % partitions,
+    ofName: (name) => (partitionInId(name) ?? hashName(name)) % partitions,
+    ofGates: 0,
+  };
+}
+
+/** The one partition that the whole unit lies in; null for an empty unit. */
+export function partitionOfUnit(placement: Placement, unit: Unit, home: number | null = null): number | null {
+  return onePartition(placement, unit, home, true);
+}
+
+/** The partition that something of the unit asks for, whatever minted ids its jobs have; null where nothing does. */
+export function askedPartition(placement: Placement, unit: Unit): number | null {
+  return onePartition(placement, unit, null, false);
+}
+
+/** Whether all names that begin so lie in one partition: text in braces decides. */
+export function isPlacedByPrefix(prefix: string): boolean {
+  return countedPart(prefix) !== prefix;
+}
+
+/** A text that belongs to this partition: put in braces in front of a name, it brings the name there. */
+export function textIn(placement: Placement, partition: number): string {
+  for (let number = 0; ; number++) if (placement.ofName(String(number)) === partition) return String(number);
+}
+
+/**
+ * The jobs of a unit, with such minted ids that the whole unit lies in one partition: the one that a given id, a key or
+ * a document asks for, else that of the first job. Only before the first call: afterwards the ids must stay, because
+ * they make a repeat safe.
+ */
+export function gatherJobs<Job extends UnitJob>(
+  placement: Placement,
+  unit: Unit & { readonly jobs: readonly Job[] },
+  mint: (partition: number) => string,
+  home: number | null = null,
+): readonly Job[] {
+  const jobs: readonly Job[] = unit.jobs;
+  const asked = onePartition(placement, unit, home, false);
+  const [first] = jobs;
+  if (first === undefined) return jobs;
+  const partition = asked ?? byGroup(placement, first) ?? placement.ofId(first.id);
+  return jobs.map((job) =>
+    job.digest !== null || placement.ofId(job.id) === partition ? job : { ...job, id: mint(partition) },
+  );
+}
+
+/** Where a group that only takes turns is kept together. */
+function byGroup(placement: Placement, { laneKey }: UnitJob): number | null {
+  const group = groupOfLane(laneKey);
+  return group === null ? null : placement.ofName(group);
+}
+
+function onePartition(
+  placement: Placement,
+  { jobs = [], docs = [], checks = [] }: Unit,
+  home: number | null,
+  areIdsFixed: boolean,
+): number | null {
+  let partition = home;
+  let by = "the job itself";
+  const want = (wanted: number, what: string, name: string): void => {
+    if (partition === null) {
+      partition = wanted;
+      by = `${what} ${JSON.stringify(name)}`;
+    } else if (partition !== wanted) {
+      throw new MillraceError(
+        "placement-conflict",
+        `The ${what} ${JSON.stringify(name)} and ${by} lie in different partitions of this store, so they cannot be decided in one step. Write them apart, or give both names the same text in braces. A limit lies in one partition; one that bounds keys only lies with its keys.`,
+      );
+    }
+  };
+  for (const { id, digest, unique, gates = [], laneGates } of jobs) {
+    const [gate] = gates;
+    if (gate !== undefined) want(placement.ofGates, "limit", gateName(gate.key));
+    for (const use of laneGates ?? []) {
+      const { key } = readKeyUse(use);
+      if (gates.some((other) => other.key === gateOfLimit(key))) continue;
+      want(placement.ofName(keyOfGate(key)), isGroupGate(key) ? "group" : "key", keyOfGate(key));
+    }
+    if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
+    if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
+  }
+  for (const { id } of [...docs, ...checks]) want(placement.ofName(id), "document", id);
+  return partition;
+}
+
+/**
+ * The partition that a minted id carries, also as the beginning of a longer name: the members of a flow and what is
+ * owed for them lie with the flow, whose id is in front of theirs.
+ */
+function partitionInId(name: string): number | null {
+  const dot = name.indexOf(".");
+  return mintedPartition(dot < 0 ? name : name.slice(0, dot));
+}
+
+/** The text between the first brace and the next closing one, if there is any. */
+function countedPart(name: string): string {
+  const from = name.indexOf("{");
+  if (from < 0) return name;
+  const to = name.indexOf("}", from + 1);
+  return to <= from + 1 ? name : name.slice(from + 1, to);
+}
+
+/**
+ * FNV-1a over the UTF-16 code units, with a final mix: equal on every machine, and spread evenly over few partitions.
+ */
+function hashName(name: string): number {
+  const counted = countedPart(name);
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < counted.length; at++) {
+    const unit = counted.charCodeAt(at);
+    hash = Math.imul(hash ^ (unit & 0xff), 0x01000193);
+    hash = Math.imul(hash ^ (unit >>> 8), 0x01000193);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}

@@ -1,0 +1,111 @@
+/**
+ * Routes: where work of one kind waits. A route is what decides which workers may take a job, and when: its queue, its
+ * name, the capabilities that it asks for and the gates that it has to pass. Its number is computed from that content,
+ * so every process knows it without asking a store, it means the same in every partition and after every restart, and
+ * no job can reach the wrong handler because two processes counted differently.
+ *
+ * 47 bits, which SQLite keeps in six bytes: among 10,000 routes two share a number with a probability of 4 in 10
+ * million. A store keeps the content beside the number and refuses a second content under it (`route-collision`), so
+ * not even then is a job run wrongly.
+ *
+ * The formula is part of the stored data: changing it would strand jobs in stores that exist.
+ */
+import type { GateUse } from "../limits/gate.ts";
+import { laneOrderOf } from "./lane.ts";
+import type { LaneFields, LaneOrder } from "./lane.ts";
+import { hashPair } from "../text-hash.ts";
+
+export interface RouteContent {
+  readonly queue: string;
+  readonly name: string;
+  /** Capabilities a worker must offer; sorted, without repeats. */
+  readonly caps: readonly string[];
+  /** Limits; sorted by key, without repeats. */
+  readonly gates: readonly GateUse[];
+  /** How its lanes share a claim; left out for a route whose jobs have none. */
+  readonly lanes?: LaneOrder;
+}
+
+export interface Route extends RouteContent {
+  readonly number: number;
+}
+
+const noCaps: readonly string[] = [];
+const noGates: readonly GateUse[] = [];
+
+/** A route as records show it: without capabilities where it has none. */
+export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "lanes">): {
+  readonly queue: string;
+  readonly name: string;
+  readonly caps?: readonly string[];
+} {
+  return caps.length === 0 ? { queue, name } : { queue, name, caps };
+}
+
+/** A route as tallies show it: with its gates, too, which decide together about all its ready jobs. */
+export function talliedRoute(route: Omit<RouteContent, "lanes">): ReturnType<typeof shownRoute> & {
+  readonly gates?: readonly GateUse[];
+} {
+  return route.gates.length === 0 ? shownRoute(route) : { ...shownRoute(route), gates: route.gates };
+}
+
+/** Two routes of one queue and name that ask for the same. */
+export function asksAlike(
+  one: Omit<RouteContent, "queue" | "name">,
+  other: Omit<RouteContent, "queue" | "name">,
+): boolean {
+  return (
+    hasSameCaps(one.caps, other.caps) &&
+    one.lanes === other.lanes &&
+    one.gates.length === other.gates.length &&
+    one.gates.every(
+      ({ key, weight }, at) => key === other.gates[at]?.key && weight === other.gates[at].weight,
+    )
+  );
+}
+
+export function hasSameCaps(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((cap, at) => cap === other[at]);
+}
+
+/** Ends each part. Names hold no control characters, so no content can be written in two ways. */
+const partEnd = "\x1f";
+/** Begins a gate: a capability and a gate of the same name are not the same part. */
+const gateMark = "\x1e";
+const laneMark = "\x1d";
+
+/** The content asked for last: a bulk of one kind asks for it again and again. */
+let last: Route = { queue: "", name: "", caps: noCaps, gates: noGates, number: hashContent(partEnd) };
+
+export function routeNumber(
+  queue: string,
+  name: string,
+  caps: readonly string[] = noCaps,
+  gates: readonly GateUse[] = noGates,
+  lanes: LaneOrder | null = null,
+): number {
+  if (last.queue === queue && last.name === name && last.caps === caps && last.gates === gates)
+    if ((last.lanes ?? null) === lanes) return last.number;
+  const asked = gates.map(({ key, weight }) => `${gateMark}${key}${gateMark}${weight}`);
+  const ordered = lanes === null ? [] : [`${laneMark}${lanes}`];
+  const number = hashContent([queue, name, ...caps, ...asked, ...ordered].join(partEnd));
+  last = { queue, name, caps, gates, number, ...(lanes === null ? {} : { lanes }) };
+  return number;
+}
+
+/** What a job says of its route. */
+type RoutedJob = Pick<RouteContent, "queue" | "name"> &
+  Partial<Pick<RouteContent, "caps" | "gates"> & Record<keyof LaneFields, unknown>>;
+
+export function routeOf(job: RoutedJob): Route {
+  const { queue, name, caps = noCaps, gates = noGates } = job;
+  routeNumber(queue, name, caps, gates, laneOrderOf(job));
+  return last;
+}
+
+/** 32 bits of one hash below 15 bits of the other; never 0. */
+function hashContent(text: string): number {
+  const { low, high } = hashPair(text);
+  const number = (high >>> 17) * 2 ** 32 + low;
+  return number === 0 ? 1 : number;
+}

@@ -1,0 +1,82 @@
+/**
+ * The settings of a schedule: its rule, what becomes of missed ticks, what a tick does while the previous job lives,
+ * and the job it makes. The code or an operator gives them; which of the two holds, `state.ts` says.
+ */
+import { checkOptions, invalidOption } from "../option.ts";
+import { readMissed } from "./due-ticks.ts";
+import type { Missed } from "./due-ticks.ts";
+import { readOverlap } from "./overlap.ts";
+import type { Overlap } from "./overlap.ts";
+import { readScheduleRule, ruleKeys } from "./schedule-rule.ts";
+import type { ScheduleRule, ScheduleRuleOptions } from "./schedule-rule.ts";
+
+export interface ScheduleOptions extends ScheduleRuleOptions {
+  /** What becomes of ticks that came while no process was there; "once" by default. */
+  missed?: Missed;
+  /** What a tick does while the job of the tick before is alive; "allow" by default. */
+  overlap?: Overlap;
+}
+
+export interface ScheduleSettings {
+  readonly rule: ScheduleRule;
+  readonly missed: Missed;
+  readonly overlap: Overlap;
+  /** The job that a firing makes, as the engine wrote it; nothing here reads it. */
+  readonly job: string;
+}
+
+/** What an operator changed; a field that is left out is as defined. */
+export type ScheduleEdit = Partial<ScheduleSettings>;
+
+const defaultMissed: Missed = "once";
+const defaultOverlap: Overlap = "allow";
+const policyKeys = ["missed", "overlap"];
+
+export function readScheduleSettings(options: unknown, job: string, what: string): ScheduleSettings {
+  const { missed, overlap, ...rule } = checkOptions(options, what, [...ruleKeys, ...policyKeys]);
+  return Object.freeze({
+    rule: readScheduleRule(rule, what),
+    missed: missed === undefined ? defaultMissed : readMissed(missed, `${what}: missed`),
+    overlap: overlap === undefined ? defaultOverlap : readOverlap(overlap, `${what}: overlap`),
+    job,
+  });
+}
+
+/**
+ * What an edit changes of the present settings. Options that are left out stay; null takes one away. Another one of
+ * cron, every and calendar replaces the present one, and with it what only that one has.
+ */
+export function readScheduleEdit(options: unknown, present: ScheduleSettings, what: string): ScheduleEdit {
+  const { missed, overlap, ...given } = checkOptions(options, what, [...ruleKeys, ...policyKeys]);
+  const isOfRule = Object.values(given).some((value) => value !== undefined);
+  if (!isOfRule && missed === undefined && overlap === undefined)
+    throw invalidOption(`${what}: give an option to change.`);
+  return {
+    ...(isOfRule ? { rule: readScheduleRule(mergeRule(present.rule, given), what) } : {}),
+    ...(missed === undefined ? {} : { missed: readMissed(missed, `${what}: missed`) }),
+    ...(overlap === undefined ? {} : { overlap: readOverlap(overlap, `${what}: overlap`) }),
+  };
+}
+
+function mergeRule(present: ScheduleRule, given: Readonly<Record<string, unknown>>): ScheduleRuleOptions {
+  const without = { cron: null, every: null, calendar: null, zone: null, anchor: null };
+  const isGiven = (key: keyof ScheduleRule): boolean => given[key] !== undefined && given[key] !== null;
+  if (isGiven("every")) return { ...present, ...without, anchor: present.anchor, ...given };
+  if (isGiven("cron") || isGiven("calendar")) return { ...present, ...without, zone: present.zone, ...given };
+  return { ...present, ...given };
+}
+
+/** Two definitions that say the same have the same text, whatever the order in which their options were written. */
+export function isSameSettings(one: ScheduleSettings, other: ScheduleSettings): boolean {
+  return settingsText(one) === settingsText(other);
+}
+
+/** Whether two rules have the same ticks: a limit and a jitter change none. */
+export function hasSameTicks(one: ScheduleRule, other: ScheduleRule): boolean {
+  const text = (rule: ScheduleRule): string => JSON.stringify({ ...rule, limit: null, jitter: null });
+  return text(one) === text(other);
+}
+
+function settingsText({ rule, missed, overlap, job }: ScheduleSettings): string {
+  return JSON.stringify([rule, missed, overlap, job]);
+}

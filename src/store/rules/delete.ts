@@ -1,0 +1,14 @@
+/**
+ * A job taken out of the store, live or finished, without a trace but its event. Its key is freed, however it is
+ * held.
+ */
+import assert from "node:assert/strict";
+import { stateCodes } from "../../model/job/job-state.ts";
+import type { JobRow } from "../job-fields.ts";
+import { advance } from "./advance.ts";
+import type { Outcome } from "./advance.ts";
+
+export function remove(row: JobRow): Outcome {
+  assert(row.state !== stateCodes.running, "a running job cannot be removed");
+  return { row: advance(row, {}), event: "removed", isKept: false, key: "freed" };
+}

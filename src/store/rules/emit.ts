@@ -1,0 +1,65 @@
+/**
+ * Rule R10: every change of a job is told, with the state it is in after the change and one value that goes with that
+ * state; the counts of its route move with it.
+ */
+import type { EventKind } from "../../model/events/event-kind.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import type { JobRow } from "../job-fields.ts";
+import { storeLimits } from "../limits.ts";
+import type { Outcome } from "./advance.ts";
+
+/** An event as stores pack it. */
+export interface Told extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
+  readonly kind: EventKind;
+  /** State code after the change; null once removed. */
+  readonly state: number | null;
+  readonly extra: string | number | null;
+  /** Of a settle (`noteOf`); left out or "" for none. */
+  readonly note?: string;
+}
+
+export function tell({ row, event, note }: Pick<Outcome, "row" | "event" | "note">): Told {
+  const { id, rev, route, attempt, state } = row;
+  const told = { kind: event, id, rev, route, attempt };
+  if (event === "removed") return { ...told, state: null, extra: null };
+  return { ...told, state, extra: extraOf(row, event), ...(note === undefined ? {} : { note }) };
+}
+
+/** What the event of a settle carries beside: whether the start is untold, and a short attempt log. */
+export function noteOf({ startedAt }: Pick<JobRow, "startedAt">, attempts: string | null): string {
+  const log = attempts !== null && attempts.length <= storeLimits.noteCharsMax ? attempts : "";
+  return startedAt === null ? `${untoldStart}${log}` : log;
+}
+
+/** In front of a note: nobody had told that the attempt started. */
+export const untoldStart = "!";
+
+/**
+ * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a cancel
+ * asked = who runs it.
+ */
+export function extraOf(
+  row: Pick<JobRow, "state" | "dueAt" | "reason" | "cancelAsked" | "owner" | "startedAt" | "progress">,
+  event: EventKind,
+): string | number | null {
+  if (event === "claimed") return row.startedAt === null ? null : 1;
+  if (event === "started") return row.startedAt;
+  if (event === "progress") return row.progress;
+  if (row.state === stateCodes.scheduled) return row.dueAt;
+  if (row.state >= stateCodes.completed) return row.reason;
+  return row.state === stateCodes.running && row.cancelAsked === 1 ? row.owner : null;
+}
+
+/** How the number of jobs in a state of a route moves. */
+export interface Count extends Pick<JobRow, "route" | "state"> {
+  readonly change: 1 | -1;
+}
+
+/** `from` is null for a new job. */
+export function countsOf(from: JobRow | null, { row, isKept }: Pick<Outcome, "row" | "isKept">): Count[] {
+  if (from !== null && isKept && from.state === row.state && from.route === row.route) return [];
+  const counts: Count[] = [];
+  if (from !== null) counts.push({ route: from.route, state: from.state, change: -1 });
+  if (isKept) counts.push({ route: row.route, state: row.state, change: 1 });
+  return counts;
+}

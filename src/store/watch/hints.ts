@@ -1,0 +1,113 @@
+/**
+ * Hints on their way to those who watch (rule R10): what one call, one message of another process or one page of the
+ * feed makes known, collected and then handed out as hints of the contract. Each hint may be lost or come twice;
+ * nothing depends on it.
+ */
+import { eventCodes } from "../../model/events/event-kind.ts";
+import { stateCodes } from "../../model/job/job-state.ts";
+import type { Hint } from "../store.ts";
+
+export interface Hints {
+  routes: Set<number>;
+  /** The earliest clock that was set, relative to the call's time; at least 1. */
+  dueInMs: number | null;
+  /** Whether documents were written that are due already: told apart, because they would hide the clocks. */
+  hasDueDocs: boolean;
+  /** Whether due jobs were promoted. */
+  hasPromoted: boolean;
+  /** Whether the feed has grown. */
+  hasTold: boolean;
+  /** Routes of which another process has claimed all that was ready. */
+  taken: Set<number>;
+  finished: string[];
+  cancels: { id: string; owner: string }[];
+}
+
+export function emptyHints(): Hints {
+  const lists = { finished: [], cancels: [] };
+  const flags = { hasDueDocs: false, hasPromoted: false, hasTold: false };
+  return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
+}
+
+export function isEmpty(hints: Hints): boolean {
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
+  const hasNoIds = finished.length === 0 && cancels.length === 0;
+  return hasNoClock && hasNoIds && !hasTold && routes.size === 0 && taken.size === 0;
+}
+
+export function hintDue(hints: Hints, inMs: number): void {
+  const left = Math.max(1, inMs);
+  if (hints.dueInMs === null || left < hints.dueInMs) hints.dueInMs = left;
+}
+
+/** The due time of a document that was written. */
+export function hintDoc(hints: Hints, inMs: number): void {
+  if (inMs <= 0) hints.hasDueDocs = true;
+  else hintDue(hints, inMs);
+}
+
+/**
+ * An event that several jobs share. It carries codes instead of names, because a code that a newer version added must
+ * not stop an older one from watching.
+ */
+export interface CodedEvent {
+  readonly kind: number;
+  readonly route: number;
+  readonly state: number | null;
+  readonly extra: string | number | null;
+  readonly ids: readonly string[];
+}
+
+/** Adds the hints that follow from an event. `now` is the time of the call that told it. */
+export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
+  hints.hasTold = true;
+  if (state === null) return;
+  if (kind === eventCodes.promoted) hints.hasPromoted = true;
+  if (state === stateCodes.ready) hints.routes.add(route);
+  else if (state === stateCodes.scheduled && typeof extra === "number") hintDue(hints, extra - now);
+  else if (state === stateCodes.running && kind === eventCodes["cancel-asked"] && typeof extra === "string")
+    for (const id of ids) hints.cancels.push({ id, owner: extra });
+  else if (state >= stateCodes.completed) hints.finished.push(...ids);
+}
+
+/** The hints as those who watch get them: plain, so that they may cross to another thread. */
+export function contractHints(told: Hints): Hint[] {
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = told;
+  const hints: Hint[] = [];
+  // Before the routes that became ready in the same breath: those jobs are not taken.
+  if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
+  if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
+  // Before the clocks that are set in the same breath: those are not answered yet.
+  if (hasPromoted) hints.push({ kind: "promoted" });
+  if (hasDueDocs) hints.push({ kind: "due", inMs: 0 });
+  if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
+  if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
+  const owners = new Map<string, string[]>();
+  for (const { id, owner } of cancels) {
+    const ids = owners.get(owner);
+    if (ids === undefined) owners.set(owner, [id]);
+    else ids.push(id);
+  }
+  for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
+  // Whoever follows the feed looks there after any hint.
+  if (hasTold && hints.length === 0) hints.push({ kind: "told", partition: 0 });
+  return hints;
+}
+
+export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>): void {
+  tellHints(contractHints(hints), listeners);
+}
+
+/** Tells all listeners. One that throws harms neither the call that made the hint nor the other listeners. */
+export function tellHints(hints: readonly Hint[], listeners: Iterable<(hint: Hint) => void>): void {
+  for (const hint of hints) {
+    for (const listener of listeners) {
+      try {
+        listener(hint);
+      } catch {
+        continue;
+      }
+    }
+  }
+}
