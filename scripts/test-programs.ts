@@ -35,7 +35,7 @@ export const testPrograms = {
     binaries: ["python3"],
     debian: "python3",
     homebrew: ["python"],
-    tests: "test/elsewhere/python.test.ts and one case of test/examples/examples.test.ts",
+    tests: "test/sandbox/python.test.ts and one case of test/examples/examples.test.ts",
   },
 } as const satisfies Record<string, TestProgram>;
 

@@ -68,14 +68,14 @@ export type { WebhookOptions } from "./model/events/webhook.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
-export { commandHandler } from "./worker/elsewhere/command-handler.ts";
-export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/elsewhere/command-options.ts";
+export { commandHandler } from "./worker/sandbox/command-handler.ts";
+export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/sandbox/command-options.ts";
 export type {
   FileHandlerOptions,
   OutpostOptions,
   ProgramHandlerOptions,
   RecycleOptions,
-} from "./worker/elsewhere/elsewhere-options.ts";
+} from "./worker/sandbox/sandbox-options.ts";
 export type {
   BatchFunction,
   BatchOptions,
@@ -85,10 +85,10 @@ export type {
 } from "./worker/handler.ts";
 export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
-export type { ContextFlow } from "./worker/context-flow.ts";
-export type { EffectsScope } from "./worker/effects-scope.ts";
-export type { Fence, JobContext, JobLog } from "./worker/job-context.ts";
-export type { Permit } from "./worker/permit.ts";
+export type { ContextFlow } from "./worker/run/context-flow.ts";
+export type { EffectsScope } from "./worker/run/effects-scope.ts";
+export type { Fence, JobContext, JobLog } from "./worker/run/job-context.ts";
+export type { Permit } from "./worker/permits/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
 export type { AttemptReport, OnAttempt } from "./engine/attempt-sink.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";

@@ -27,8 +27,8 @@ import { checkName } from "../model/name.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 import type { Gate } from "../store/records.ts";
-import type { Permit } from "../worker/permit.ts";
-import type { Permits } from "../worker/permits.ts";
+import type { Permit } from "../worker/permits/permit.ts";
+import type { Permits } from "../worker/permits/permits.ts";
 import { readLease } from "../worker/worker-settings.ts";
 
 export interface LimitState {

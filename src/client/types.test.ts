@@ -10,7 +10,7 @@ import type { TestMillrace } from "../testing/test-millrace.ts";
 import { subscription, topic } from "../engine/topics/topic.ts";
 import { Throttled } from "../worker/control.ts";
 import { batchHandler, handler } from "../worker/handler.ts";
-import type { JobContext } from "../worker/job-context.ts";
+import type { JobContext } from "../worker/run/job-context.ts";
 import type { JobHandle } from "./job-handle.ts";
 import type { Millrace } from "./millrace.ts";
 

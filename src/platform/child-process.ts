@@ -15,7 +15,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Readable, Writable } from "node:stream";
-import type { Link, LinkListener } from "./link.ts";
+import type { Link, LinkListener } from "./child-handle.ts";
 import { guardGroup, unguardGroup } from "./orphan-guard.ts";
 import { endTree, markPrefix, signalGroup, treeMemoryBytes } from "./process-tree.ts";
 

@@ -1,7 +1,7 @@
 /** Threads with a link: texts go as messages. What a thread has started as processes is found by its mark. */
 import { Worker } from "node:worker_threads";
 import { environmentOf, newMark } from "./child-process.ts";
-import type { Link, LinkListener } from "./link.ts";
+import type { Link, LinkListener } from "./child-handle.ts";
 import { endTree } from "./process-tree.ts";
 
 export interface ThreadStart {

@@ -7,9 +7,9 @@ import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Cancel, Snooze } from "./control.ts";
-import { elsewhereHandler } from "./elsewhere/elsewhere-handler.ts";
-import type { FileHandlerOptions, ProgramHandlerOptions } from "./elsewhere/elsewhere-options.ts";
-import type { JobContext } from "./job-context.ts";
+import { elsewhereHandler } from "./sandbox/sandbox-handler.ts";
+import type { FileHandlerOptions, ProgramHandlerOptions } from "./sandbox/sandbox-options.ts";
+import type { JobContext } from "./run/job-context.ts";
 
 /** A value that is only read: a result may be made of readonly parts, as a literal is. */
 type Readable<Value> = unknown extends Value

@@ -2,7 +2,7 @@
  * Code of the application around every handler: timing, tracing, transactions. It sees the context and whatever comes
  * back.
  */
-import type { JobContext } from "./job-context.ts";
+import type { JobContext } from "./run/job-context.ts";
 
 export type HandlerMiddleware = (context: JobContext, next: () => Promise<unknown>) => Promise<unknown>;
 

@@ -11,7 +11,7 @@ import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { handler } from "../../src/worker/handler.ts";
-import type { JobContext } from "../../src/worker/job-context.ts";
+import type { JobContext } from "../../src/worker/run/job-context.ts";
 import type { Effect } from "../history/history.ts";
 import { follow, work } from "./chaos-jobs.ts";
 import type { ChaosInput } from "./chaos-jobs.ts";

@@ -11,7 +11,7 @@ import type { JobRecord } from "../../src/store/records.ts";
 import { Cancel, Unrecoverable } from "../../src/worker/control.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
-import type { JobContext } from "../../src/worker/job-context.ts";
+import type { JobContext } from "../../src/worker/run/job-context.ts";
 import type { Scenario } from "./crash-world.ts";
 import type { SimProcess } from "./sim-process.ts";
 

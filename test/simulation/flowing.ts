@@ -12,7 +12,7 @@ import type { AfterOptions } from "../../src/engine/flows/flow-options.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";
 import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
-import type { JobContext } from "../../src/worker/job-context.ts";
+import type { JobContext } from "../../src/worker/run/job-context.ts";
 import type { SimInput } from "./sim-jobs.ts";
 import type { SimNode } from "./sim-node.ts";
 

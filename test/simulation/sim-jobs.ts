@@ -11,7 +11,7 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../../src/worker/control.ts";
 import { batchHandler, handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
-import type { JobContext } from "../../src/worker/job-context.ts";
+import type { JobContext } from "../../src/worker/run/job-context.ts";
 import type { Effect } from "../history/history.ts";
 import { growFlow, nodeJob } from "./flowing.ts";
 import { drawThrottle } from "./gating.ts";

@@ -15,7 +15,7 @@ const busyFolders = [
   "test/package",
   "test/simulation",
 ];
-const waitingFolders = ["test/chaos", "test/cli", "test/elsewhere", "test/fleet"];
+const waitingFolders = ["test/chaos", "test/cli", "test/sandbox", "test/fleet"];
 
 export class RunOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

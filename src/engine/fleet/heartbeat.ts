@@ -42,7 +42,7 @@ const lookEveryMs = 60_000;
 /** The next heartbeat does not wait for one that hangs: the registration must be renewed in time. */
 const callMaxMs = 1500;
 
-/** A worker as its process's heartbeat sees it (worker/fleet-member.ts). */
+/** A worker as its process's heartbeat sees it (worker/fleet/fleet-member.ts). */
 export interface RegisteredWorker {
   readonly owner: string;
   /** One of its queues has a total, so that it must know which other workers there are. */

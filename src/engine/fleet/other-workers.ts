@@ -1,6 +1,6 @@
 /**
  * The workers of other processes, as far as this one knows. If there are some, claims wait for them a little
- * (claim-stand-by.ts) and leave permits to them (claims-behind.ts).
+ * (fallback-delay.ts) and leave permits to them (claims-after-settles.ts).
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";

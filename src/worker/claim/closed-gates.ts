@@ -1,0 +1,97 @@
+/**
+ * Jobs that were claimed ahead and wait here for a slot, while their queue is paused or one of their limits cools down:
+ * they go back, without burning an attempt, so that a pause holds for them too. In the store no claim passes a closed
+ * gate; what was claimed before the gate was closed is found out here:
+ *
+ *   a hint names a route of a pool in which jobs wait (putting a gate hints its routes) ─┐
+ *   a claim for such a pool brought less than was asked for                             ─┼─► read the gates, hand back
+ *   a heartbeat, if the hint was lost                                                   ─┘
+ *   a throttle of this process has closed one  ──► hand back at once
+ *
+ * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { isGroupGate } from "../../model/routing/lane.ts";
+import type { Timer } from "../../platform/platform.ts";
+import type { LeasedJob } from "../../store/records.ts";
+import type { Attempt } from "../run/attempt.ts";
+import type { Pool } from "./pool.ts";
+import type { RouteMap } from "./route-map.ts";
+
+/** Short enough for a pause, long enough that a busy queue pays some twenty small reads a second at most. */
+const gapMs = 50;
+
+export class ClosedGates {
+  readonly #engine: Engine;
+  readonly #routes: RouteMap;
+  readonly #handBack: (attempt: Attempt) => void;
+  readonly #suspects = new Set<Pool>();
+  #isLooking = false;
+  #isStopped = false;
+  #gap: Timer | null = null;
+
+  constructor(engine: Engine, routes: RouteMap, handBack: (attempt: Attempt) => void) {
+    this.#engine = engine;
+    this.#routes = routes;
+    this.#handBack = handBack;
+    engine.limits.closings.add(this.#closed);
+  }
+
+  /** A gate of this pool may have been closed. */
+  suspect(pool: Pool): void {
+    if (pool.waiting === 0 || this.#isStopped) return;
+    this.#suspects.add(pool);
+    if (!this.#isLooking) void this.#look();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#engine.limits.closings.delete(this.#closed);
+    this.#gap?.cancel();
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true;
+    const pools = [...this.#suspects].filter(({ waiting }) => waiting > 0);
+    this.#suspects.clear();
+    try {
+      if (pools.length > 0) await this.#sendBack(pools);
+    } catch (error) {
+      this.#engine.log.debug("the gates of waiting jobs could not be read", { error });
+    }
+    if (this.#isStopped) return;
+    this.#gap = this.#engine.platform.setTimer(
+      gapMs,
+      () => {
+        this.#isLooking = false;
+        if (this.#suspects.size > 0) void this.#look();
+      },
+      false,
+    );
+  }
+
+  async #sendBack(pools: readonly Pool[]): Promise<void> {
+    const keys = new Set(pools.flatMap((pool) => this.#routes.gateKeysOf(pool)));
+    for (const pool of pools)
+      for (const { job } of pool.backlog()) for (const key of limitKeysOf(job)) keys.add(key);
+    const { gates, now } = await this.#engine.store.readGates({ keys: [...keys] });
+    const closed = new Set(
+      gates.filter(({ closedUntil }) => closedUntil !== null && closedUntil > now).map(({ key }) => key),
+    );
+    if (closed.size > 0) this.#sendBackBehind(pools, closed);
+  }
+
+  readonly #closed = (gate: string): void => this.#sendBackBehind(this.#routes.pools, new Set([gate]));
+
+  #sendBackBehind(pools: readonly Pool[], closed: ReadonlySet<string>): void {
+    const isHeld = ({ job }: Attempt): boolean =>
+      [...this.#routes.gateKeysAt(job), ...limitKeysOf(job)].some((key) => closed.has(key));
+    for (const pool of pools)
+      if (pool.waiting > 0) for (const attempt of pool.takeIf(isHeld)) this.#handBack(attempt);
+  }
+}
+
+/** The keys of limits that a job takes from: the gate of a group is never closed. */
+function limitKeysOf({ keyGates = [] }: LeasedJob): readonly string[] {
+  return keyGates.filter((key) => !isGroupGate(key));
+}

@@ -1,0 +1,60 @@
+/** From handlers and settings to pools: one per served queue, and one per handler with slots of its own. */
+import type { Engine } from "../../engine/engine.ts";
+import { queueOf } from "../../engine/router.ts";
+import { checkKnownBackoff, customBackoffOf } from "../../engine/known-backoff.ts";
+import { MillraceError } from "../../model/error.ts";
+import { BatchPool } from "./batch-pool.ts";
+import type { Handler } from "../handler.ts";
+import { Pool } from "./pool.ts";
+import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
+
+export interface MadePools {
+  readonly served: ReadonlyMap<string, ServedQueue>;
+  readonly pools: readonly Pool[];
+}
+
+export function makePools(engine: Engine, handlers: readonly Handler[], settings: WorkerSettings): MadePools {
+  if (
+    !Array.isArray(handlers) ||
+    handlers.some((each: Partial<Handler> | null) => each?.definition === undefined)
+  )
+    throw new MillraceError(
+      "invalid-option",
+      "work: the first argument must be a list of handlers made by handler().",
+    );
+  if (handlers.length === 0) throw new MillraceError("no-handlers", "A worker needs at least one handler.");
+  const singles = new Set<string>();
+  const seen = new Set<string>();
+  const queuesOfHandlers = new Set<string>();
+  for (const each of handlers) {
+    const { kind, definition } = each;
+    if (seen.has(definition.name))
+      throw new MillraceError("duplicate-handler", `Two handlers for ${JSON.stringify(definition.name)}.`);
+    seen.add(definition.name);
+    checkKnownBackoff(
+      engine.settings.backoffs,
+      customBackoffOf(definition.options.policy),
+      `work: the job ${JSON.stringify(definition.name)}`,
+    );
+    if (kind === "single" && each.elsewhere === undefined) singles.add(definition.name);
+    queuesOfHandlers.add(queueOf(engine.settings.router, definition));
+  }
+  const own = { slots: settings.concurrency, total: null, weight: 1 };
+  const served = settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, own]));
+  if (served.size === 0)
+    throw new MillraceError("no-handlers", "A worker needs at least one queue to serve.");
+  const pools: Pool[] = [];
+  for (const [queue, { slots }] of served) {
+    if (singles.size > 0) pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1 }));
+    for (const handler of handlers) {
+      if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
+      else if (handler.elsewhere !== undefined) {
+        const { size: slotsMax, ahead } = handler.elsewhere;
+        const attemptsPerSlot = (): number => 1 + ahead(engine);
+        const names = new Set([handler.definition.name]);
+        pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax, attemptsPerSlot }));
+      }
+    }
+  }
+  return { served, pools };
+}

@@ -1,0 +1,93 @@
+/**
+ * Which combinations of capabilities and limits jobs ask for is not known in advance: a job may be enqueued with limits
+ * of its own, or wait since its definition had others. So a worker learns the store's routes. They are read at its
+ * start, again when a hint names a route that nobody has read yet, and rarely without a hint, because hints can be
+ * lost. However many such hints come, the reads keep their distance.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { RepeatedLine } from "../../engine/repeated-line.ts";
+import { Backoff } from "../../platform/backoff.ts";
+import type { Timer } from "../../platform/platform.ts";
+import type { RouteMap } from "./route-map.ts";
+
+const betweenReadsMs = 250;
+/** Without a hint; farther apart where one read asks many partitions. */
+const refreshMs = 30_000;
+const refreshMsPerPartition = 10_000;
+const backoffLengths = { firstMs: 2 * betweenReadsMs, maxMs: refreshMs };
+
+export class RouteLearning {
+  readonly #engine: Engine;
+  readonly #routes: RouteMap;
+  readonly #learned: () => void;
+  readonly #backoff: Backoff;
+  readonly #trouble: RepeatedLine;
+  /** Routes that were read, or asked for in vain: a hint that names one of them is no news. */
+  #met: ReadonlySet<number> = new Set();
+  #asked = new Set<number>();
+  #timer: Timer | null = null;
+  #readUs = Number.NEGATIVE_INFINITY;
+  #isReading = false;
+  #isStopped = true;
+
+  /** @param learned called when the map has got routes that it did not have. */
+  constructor(engine: Engine, routes: RouteMap, learned: () => void) {
+    this.#engine = engine;
+    this.#routes = routes;
+    this.#learned = learned;
+    this.#backoff = new Backoff(engine.platform, backoffLengths);
+    this.#trouble = new RepeatedLine(engine, "warn", "the routes could not be read, trying again");
+  }
+
+  start(): void {
+    this.#isStopped = false;
+    void this.#read();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+  }
+
+  /** A hint has named a route that the map does not have. */
+  meet(route: number): void {
+    if (this.#isStopped || this.#met.has(route) || this.#asked.has(route)) return;
+    this.#asked.add(route);
+    if (!this.#isReading && this.#asked.size === 1) this.#readAfterPause();
+  }
+
+  #readAfterPause(): void {
+    const restMs = betweenReadsMs - (this.#engine.platform.monotonicUs() - this.#readUs) / 1000;
+    if (restMs <= 0) void this.#read();
+    else this.#readIn(restMs);
+  }
+
+  #readIn(ms: number): void {
+    this.#timer?.cancel();
+    this.#timer = this.#engine.platform.setTimer(ms, () => void this.#read(), false);
+  }
+
+  async #read(): Promise<void> {
+    this.#timer?.cancel();
+    this.#isReading = true;
+    this.#readUs = this.#engine.platform.monotonicUs();
+    const asked = [...this.#asked];
+    let retryMs: number | null = null;
+    try {
+      const routes = await this.#engine.store.readRoutes();
+      this.#backoff.succeeded();
+      this.#trouble.over();
+      this.#met = new Set([...routes.map(({ number }) => number), ...asked]);
+      if (!this.#isStopped && this.#routes.learn(routes)) this.#learned();
+    } catch (error) {
+      retryMs = this.#backoff.failed();
+      if (!this.#isStopped) this.#trouble.say({ inMs: Math.round(retryMs), error });
+    }
+    this.#isReading = false;
+    for (const route of this.#asked) if (this.#met.has(route)) this.#asked.delete(route);
+    if (this.#isStopped) return;
+    if (retryMs !== null) this.#readIn(retryMs);
+    else if (this.#asked.size > 0) this.#readAfterPause();
+    else this.#readIn(Math.max(refreshMs, (this.#engine.store.partitions ?? 1) * refreshMsPerPartition));
+  }
+}

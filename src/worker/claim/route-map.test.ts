@@ -1,0 +1,210 @@
+import { describe, expect, test } from "vitest";
+import { job } from "../../engine/definition.ts";
+import { limit } from "../../engine/limit.ts";
+import { limitGateKey } from "../../model/limits/gate.ts";
+import { routeNumber, routeOf } from "../../model/routing/route.ts";
+import { storeLimits } from "../../store/limits.ts";
+import { BatchPool } from "./batch-pool.ts";
+import { batchHandler, handler } from "../handler.ts";
+import { Pool } from "./pool.ts";
+import type { KindShare } from "./pool-routes.ts";
+import { RouteMap } from "./route-map.ts";
+
+const mail = handler(job("mail"), () => {});
+const rows = batchHandler(job("rows"), { size: 10 }, async () => {});
+const singles = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+const batches = new BatchPool("main", rows);
+
+/** What the next claims offer for a pool, over all kinds of its routes. */
+const offered = (map: RouteMap, pool: Pool): readonly number[] =>
+  map.share(pool, 10).flatMap(({ kind }) => kind.next());
+
+const routes = new RouteMap([singles, batches], [mail, rows]);
+const [mailRoute, rowsRoute] = [routeNumber("main", "mail"), routeNumber("main", "rows")];
+
+describe("a route map", () => {
+  test("finds pool, handler and title of a job by its route", () => {
+    expect(routes.poolOf({ route: mailRoute })).toBe(singles);
+    expect(routes.handlerOf({ route: mailRoute })).toBe(mail);
+    expect(routes.poolOf({ route: rowsRoute })).toBe(batches);
+    expect(routes.handlerOf({ route: rowsRoute })).toBe(rows);
+    expect(routes.titleOf({ route: rowsRoute })).toMatchObject({ queue: "main", name: "rows" });
+    expect([offered(routes, singles), offered(routes, batches)]).toEqual([[mailRoute], [rowsRoute]]);
+  });
+
+  test("gives no pool to another queue, to a name without a handler and to capabilities", () => {
+    const others = [
+      routeNumber("other", "mail"),
+      routeNumber("main", "unknown"),
+      routeNumber("main", "mail", ["gpu"]),
+    ];
+    for (const route of others) {
+      expect(routes.poolOf({ route })).toBeUndefined();
+      expect(routes.titleOf({ route })).toEqual({ queue: "", name: "" });
+    }
+  });
+});
+
+describe("a route map of a worker whose jobs have limits", () => {
+  const slack = limit("slack", { concurrency: 3 });
+  const gates = [{ key: limitGateKey("slack"), weight: 2 }];
+
+  test("knows the route of a definition with limits, and keeps the one without for jobs from before", () => {
+    const limited = handler(job("mail", { limits: [slack.use({ weight: 2 })] }), () => {});
+    const map = new RouteMap([singles], [limited]);
+    expect(offered(map, singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+    expect(map.gateKeysOf(singles)).toEqual(["q:main", "l:slack"]);
+    expect(map.gateKeysAt({ route: mailRoute })).toEqual(["q:main"]);
+  });
+
+  test("learns routes with other limits of the names that it serves", () => {
+    const map = new RouteMap([singles], [mail]);
+    const learned = routeOf({ queue: "main", name: "mail", gates });
+    const others = [
+      routeOf({ queue: "other", name: "mail", gates }),
+      routeOf({ queue: "main", name: "rows", gates }),
+      routeOf({ queue: "main", name: "mail", caps: ["gpu"], gates }),
+      { ...learned, number: learned.number + 1 },
+    ];
+    expect(map.learn([learned, ...others])).toBe(true);
+    expect(map.poolOf({ route: learned.number })).toBe(singles);
+    for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
+    expect(map.learn([learned, ...others])).toBe(false);
+    expect(offered(map, singles)).toEqual([mailRoute, learned.number]);
+  });
+
+  test("knows the route of a job that is submitted here with limits of its own", () => {
+    const map = new RouteMap([singles], [mail]);
+    expect(map.poolFor({ queue: "main", name: "mail", gates })).toBe(singles);
+    expect(offered(map, singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+  });
+});
+
+describe("a route map of a worker with capabilities", () => {
+  const withCaps = (capabilities: readonly string[]) => {
+    const pool = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+    pool.isHungry = false;
+    return { pool, routes: new RouteMap([pool], [mail], capabilities) };
+  };
+  const route = (caps: readonly string[], content: { queue?: string; name?: string } = {}) =>
+    routeOf({ queue: "main", name: "mail", caps, ...content });
+
+  test("serves every route whose capabilities are all among its own, and wakes its pool", () => {
+    const { pool, routes: map } = withCaps(["eu", "gpu"]);
+    const served = [route(["eu"]), route(["gpu"]), route(["eu", "gpu"])];
+    const others = [
+      route(["ssd"]),
+      route(["eu", "gpu", "ssd"]),
+      route(["gpu"], { queue: "other" }),
+      route(["gpu"], { name: "rows" }),
+    ];
+    expect(map.learn(others)).toBe(false);
+    expect(pool.isHungry).toBe(false);
+    expect(map.learn([...others, ...served, route([])])).toBe(true);
+    expect(pool.isHungry).toBe(true);
+    expect(offered(map, pool)).toEqual([mailRoute, ...served.map(({ number }) => number)]);
+    expect(map.handlerOf({ route: route(["eu"]).number })).toBe(mail);
+    for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
+    expect(map.learn([...others, ...served])).toBe(false);
+  });
+
+  test("does not believe a record that asks for less than its number says", () => {
+    const { pool, routes: map } = withCaps(["eu"]);
+    const damaged = [
+      { ...route(["gpu"]), caps: [] },
+      { ...route(["gpu"]), caps: ["eu"] },
+    ];
+    expect(map.learn(damaged)).toBe(false);
+    expect(offered(map, pool)).toEqual([mailRoute]);
+  });
+
+  test("knows the route of a job that is submitted here without being told", () => {
+    const { pool, routes: map } = withCaps(["gpu"]);
+    expect(map.poolFor({ queue: "main", name: "mail", caps: ["gpu"] })).toBe(pool);
+    expect(map.poolFor({ queue: "main", name: "mail", caps: ["eu"] })).toBeUndefined();
+    expect(map.poolFor({ queue: "main", name: "mail" })).toBe(pool);
+    expect(offered(map, pool)).toEqual([mailRoute, route(["gpu"]).number]);
+  });
+
+  test("offers many routes in rotation, each once before the pool may rest, the plain ones always", () => {
+    const names = Array.from({ length: 150 }, (_, at) => `c${at}`);
+    const { pool, routes: map } = withCaps(names);
+    const served = names.map((name) => route([name]));
+    map.learn(served);
+    const all = new Set<number>();
+    const [{ kind }] = map.share(pool, 10) as [KindShare];
+    for (const isLast of [false, false, true]) {
+      const [plain, ...next] = kind.next();
+      expect(plain).toBe(mailRoute);
+      expect(next).toHaveLength(storeLimits.learnedRoutesPerOfferMax);
+      for (const number of next) all.add(number);
+      expect(kind.hasOfferedAll).toBe(isLast);
+    }
+    expect(all).toEqual(new Set(served.map(({ number }) => number)));
+    map.wake(pool);
+    expect(kind.hasOfferedAll).toBe(false);
+  });
+});
+
+describe("a route map of a worker whose jobs have groups", () => {
+  const definitions = [
+    job("plain"),
+    job("fair", { group: "a" }),
+    job("ordered", { group: { key: "a", concurrency: 1 } }),
+    job("keyed", { limits: [limit("api", { perKey: { concurrency: 1 } }).use({ key: "k" })] }),
+  ];
+  const grouped = () => {
+    const pool = new Pool({
+      queue: "main",
+      slots: 9,
+      names: new Set(definitions.map(({ name }) => name)),
+      jobsPerSlot: 1,
+    });
+    return {
+      pool,
+      map: new RouteMap(
+        [pool],
+        definitions.map((each) => handler(each, () => {})),
+      ),
+    };
+  };
+  const numbers = (order: "rank" | "turn" | null, names: readonly string[]) =>
+    names.map((name) => routeNumber("main", name, [], [], order));
+
+  test("offers the routes of each lane order apart, and the plain ones of all names for jobs from before", () => {
+    const { pool, map } = grouped();
+    const offers = map.share(pool, 9).map(({ kind, max }) => [kind.order, max, kind.next()]);
+    expect(offers).toEqual([
+      [null, 3, numbers(null, ["plain", "fair", "ordered", "keyed"])],
+      ["turn", 3, numbers("turn", ["fair"])],
+      ["rank", 3, numbers("rank", ["ordered", "keyed"])],
+    ]);
+    expect(map.hasMore(pool)).toBe(false);
+    map.wake(pool, "rank");
+    expect(map.share(pool, 9).map(({ kind, max }) => [kind.order, max])).toEqual([["rank", 9]]);
+  });
+
+  test("with fewer slots than kinds lets the hungry kinds alternate, and knows that there is more", () => {
+    const { pool, map } = grouped();
+    const orders = Array.from({ length: 3 }, () => {
+      map.wake(pool);
+      const shares = map.share(pool, 1);
+      for (const { kind } of shares) kind.next();
+      expect(map.hasMore(pool)).toBe(true);
+      return shares.map(({ kind, max }) => [kind.order, max]);
+    });
+    expect(orders).toEqual([[[null, 1]], [["turn", 1]], [["rank", 1]]]);
+  });
+
+  test("learns routes with lanes, and does not believe one whose order is not that of its number", () => {
+    const pool = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+    const map = new RouteMap([pool], [mail]);
+    const learned = routeOf({ queue: "main", name: "mail", laneKey: "x", laneStep: 1 });
+    expect(map.learn([{ ...learned, lanes: "rank" }])).toBe(false);
+    expect(map.learn([learned])).toBe(true);
+    expect(map.lanesOf({ route: learned.number })).toBe("turn");
+    const submitted = { queue: "main", name: "mail", laneKey: "y", laneStep: null };
+    expect(map.poolFor(submitted)).toBe(pool);
+    expect(map.lanesOf({ route: routeOf(submitted).number })).toBe("rank");
+  });
+});

@@ -1,0 +1,173 @@
+/**
+ * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number; this is
+ * the only file of the worker that knows what a number stands for. The numbers of jobs that ask for no capability and
+ * have the limits and the group of their definition follow from the queues and definitions that the worker serves;
+ * those of others, which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
+ */
+import type { ReadOptions } from "../../engine/job-options.ts";
+import { gatesOf } from "../../engine/limit.ts";
+import { missingCapabilities } from "../../model/routing/capability.ts";
+import { gatesToPass } from "../../model/limits/gate.ts";
+import type { LaneFields, LaneOrder } from "../../model/routing/lane.ts";
+import { routeNumber, routeOf } from "../../model/routing/route.ts";
+import type { Route } from "../../model/routing/route.ts";
+import type { LeasedJob, NewJob } from "../../store/records.ts";
+import type { Handler } from "../handler.ts";
+import type { Pool } from "./pool.ts";
+import { PoolRoutes } from "./pool-routes.ts";
+import type { KindShare, RouteKind } from "./pool-routes.ts";
+
+interface ServedRoute {
+  readonly route: Route;
+  readonly pool: Pool;
+  readonly handler: Handler | undefined;
+}
+
+/** That of a job which no pool of this worker serves. */
+const untitled = { queue: "", name: "" };
+
+type Routed = Pick<LeasedJob, "route">;
+
+export class RouteMap {
+  readonly pools: readonly Pool[];
+  readonly #byNumber = new Map<number, ServedRoute>();
+  /** Most jobs are of the same route as the one before them, and each is asked about four times. */
+  #last: ServedRoute | undefined;
+  readonly #ofPools: ReadonlyMap<Pool, PoolRoutes>;
+  readonly #handlers: ReadonlyMap<string, Handler>;
+  readonly #capabilities: ReadonlySet<string>;
+
+  constructor(pools: readonly Pool[], handlers: readonly Handler[], capabilities: readonly string[] = []) {
+    this.pools = pools;
+    this.#capabilities = new Set(capabilities);
+    this.#handlers = new Map(handlers.map((handler) => [handler.definition.name, handler]));
+    this.#ofPools = new Map(pools.map((pool) => [pool, new PoolRoutes()]));
+    for (const pool of pools)
+      for (const name of pool.names)
+        for (const route of this.#routesOf(pool, name)) this.#serve(route, pool).compute(route.number);
+  }
+
+  /** The one of the definition, and the plain one, for jobs from before it had limits or a group. */
+  #routesOf({ queue, isOfDefinition }: Pool, name: string): readonly Route[] {
+    const { limits = [], group } = this.#handlers.get(name)?.definition.options ?? {};
+    const plain = routeOf({ queue, name });
+    const defined = routeOf({ queue, name, gates: gatesOf(limits), ...laneLike({ limits, group }) });
+    return isOfDefinition || plain.number === defined.number ? [defined] : [plain, defined];
+  }
+
+  #serve(route: Route, pool: Pool): RouteKind {
+    this.#byNumber.set(route.number, { route, pool, handler: this.#handlers.get(route.name) });
+    this.#last = undefined;
+    return this.#of(pool).kindOf(route.lanes ?? null);
+  }
+
+  #served(route: number): ServedRoute | undefined {
+    return this.#last?.route.number === route ? this.#last : (this.#last = this.#byNumber.get(route));
+  }
+
+  #of(pool: Pool): PoolRoutes {
+    return this.#ofPools.get(pool) as PoolRoutes;
+  }
+
+  /** Takes in those of a store's routes that this worker serves. @returns whether any is new; its pool is woken. */
+  learn(routes: readonly Route[]): boolean {
+    let isNew = false;
+    for (const route of routes) isNew = this.#learnOne(route) || isNew;
+    return isNew;
+  }
+
+  #learnOne(route: Route): boolean {
+    const { number, queue, name, caps, gates, lanes = null } = route;
+    if (this.#byNumber.has(number) || missingCapabilities(caps, this.#capabilities).length > 0) return false;
+    const pool = this.#poolNamed(queue, name);
+    // A record that was damaged may ask for less than its jobs do: the number tells.
+    if (pool === undefined || routeNumber(queue, name, caps, gates, lanes) !== number) return false;
+    this.#serve(route, pool).learn(number);
+    this.wake(pool, lanes);
+    return true;
+  }
+
+  poolOf({ route }: Routed): Pool | undefined {
+    return this.#served(route)?.pool;
+  }
+
+  handlerOf({ route }: Routed): Handler | undefined {
+    return this.#served(route)?.handler;
+  }
+
+  /** The job's queue and name, for people. */
+  titleOf({ route }: Routed): { readonly queue: string; readonly name: string } {
+    return this.#served(route)?.route ?? untitled;
+  }
+
+  kindOf(pool: Pool, job: Routed): RouteKind {
+    return this.#of(pool).kindOf(this.lanesOf(job));
+  }
+
+  /** How the lanes of the job's route share a claim; null for a route without lanes. */
+  lanesOf({ route }: Routed): LaneOrder | null {
+    return this.#served(route)?.route.lanes ?? null;
+  }
+
+  /**
+   * There may be jobs that no claim has seen on any route of this pool, or on those with this lane order, or permits
+   * for them that are new.
+   */
+  wake(pool: Pool, lanes?: LaneOrder | null): void {
+    pool.permitsLet(Number.POSITIVE_INFINITY);
+    this.keepHungry(pool, lanes);
+  }
+
+  /** The same of jobs that wait as they did, of which the next can be claimed. */
+  keepHungry(pool: Pool, lanes?: LaneOrder | null): void {
+    pool.isHungry = true;
+    if (lanes === undefined) this.#of(pool).wake();
+    else this.#of(pool).kindOf(lanes).wake();
+  }
+
+  /** What the next claim asks for, of so many jobs of this pool: one offer for each kind of routes. */
+  share(pool: Pool, max: number): readonly KindShare[] {
+    return this.#of(pool).share(max);
+  }
+
+  /** Whether there may be jobs on routes of this pool that were not offered yet. */
+  hasMore(pool: Pool): boolean {
+    return this.#of(pool).isHungry;
+  }
+
+  /** Where a job that is submitted in this process runs: its route is known from now on. */
+  poolFor(job: Pick<NewJob, "queue" | "name" | "caps" | "gates" | keyof LaneFields>): Pool | undefined {
+    if (job.caps === undefined && job.gates === undefined && job.laneKey === undefined)
+      return this.#poolNamed(job.queue, job.name);
+    const route = routeOf(job);
+    this.#learnOne(route);
+    return this.poolOf({ route: route.number });
+  }
+
+  /** The gates that the job has to pass: its queue's and its limits'. */
+  gateKeysAt({ route: number }: Routed): readonly string[] {
+    const route = this.#byNumber.get(number)?.route;
+    return route === undefined ? [] : gateKeys(route);
+  }
+
+  /** The gates of all routes of the pool that are known here. */
+  gateKeysOf(pool: Pool): readonly string[] {
+    const served = [...this.#byNumber.values()].filter((each) => each.pool === pool);
+    return [...new Set(served.flatMap(({ route }) => gateKeys(route)))];
+  }
+
+  #poolNamed(queue: string, name: string): Pool | undefined {
+    return this.pools.find((pool) => pool.queue === queue && pool.names.has(name));
+  }
+}
+
+/** What a route tells of the lane of its jobs: whether they have one, and whether it takes turns. */
+function laneLike({ limits = [], group }: Pick<ReadOptions, "limits" | "group">): Partial<LaneFields> {
+  if (group !== undefined && group !== null)
+    return { laneKey: "", laneStep: typeof group === "object" && group.weight === null ? null : 1 };
+  return limits.some(({ key }) => key !== null) ? { laneKey: "", laneStep: null } : {};
+}
+
+function gateKeys(route: Route): readonly string[] {
+  return gatesToPass(route).map(({ key }) => key);
+}

@@ -1,0 +1,144 @@
+/**
+ * A worker as the fleet sees it: its registration, the totals that it takes part in, and what it does when a heartbeat
+ * brings a desired state, a cancel or a new list of workers.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import type { DesiredState } from "../../engine/fleet/change-numbers.ts";
+import type { RegisteredWorker } from "../../engine/fleet/heartbeat.ts";
+import type {
+  CurrentJob,
+  LiveWorker,
+  WorkerMode,
+  WorkerRegistration,
+} from "../../engine/fleet/registration.ts";
+import type { Aborting } from "../run/aborting.ts";
+import type { Leases } from "../lease/leases.ts";
+import type { RenewalSeat } from "../lease/renewal.ts";
+import type { RouteMap } from "../claim/route-map.ts";
+import { TotalShares } from "./total-shares.ts";
+import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
+
+/** More are counted, not listed. */
+const jobsListedMax = 20;
+
+export interface FleetMemberOptions {
+  readonly settings: WorkerSettings;
+  readonly served: ReadonlyMap<string, ServedQueue>;
+  readonly names: readonly string[];
+  readonly leases: Leases;
+  readonly routes: RouteMap;
+  readonly aborting: Aborting;
+  readonly renewal: RenewalSeat;
+  readonly mode: () => WorkerMode;
+  readonly running: () => number;
+  readonly desired: (desired: DesiredState) => void;
+  /** The shares of totals may be others now. */
+  readonly sharesChanged: () => void;
+}
+
+export class FleetMember implements RegisteredWorker {
+  readonly owner: string;
+  readonly shares: TotalShares;
+  readonly #engine: Engine;
+  readonly #options: FleetMemberOptions;
+  readonly #queues: readonly string[];
+  readonly #weights: Readonly<Record<string, number>>;
+  #startedAt = 0;
+
+  constructor(engine: Engine, options: FleetMemberOptions) {
+    const { settings, served } = options;
+    this.#engine = engine;
+    this.#options = options;
+    this.owner = settings.owner;
+    this.#queues = [...served.keys()];
+    const weighty = [...served].filter(([, { weight }]) => weight !== 1);
+    this.#weights = Object.fromEntries(weighty.map(([queue, { weight }]) => [queue, weight]));
+    this.shares = new TotalShares({
+      owner: this.owner,
+      slotsMax: settings.slotsMax,
+      weights: this.#weights,
+      totals: () => this.totals(),
+    });
+  }
+
+  start(): void {
+    this.#startedAt = this.#engine.platform.now();
+  }
+
+  get hasTotals(): boolean {
+    return this.shares.hasTotals;
+  }
+
+  /** What the operator has set, else what the code has declared. */
+  totals(): Readonly<Record<string, number>> {
+    const { queuePolicies } = this.#engine;
+    const totals: Record<string, number> = {};
+    for (const [queue, { total }] of this.#options.served) {
+      const decided = queuePolicies.of(queue).total ?? total;
+      if (decided !== null) totals[queue] = decided;
+    }
+    return totals;
+  }
+
+  registration(): WorkerRegistration {
+    const { settings, names, routes, aborting, mode, running } = this.#options;
+    const slots: Record<string, number> = {};
+    for (const pool of routes.pools) slots[pool.queue] = (slots[pool.queue] ?? 0) + pool.slots;
+    return {
+      label: settings.label,
+      mode: mode(),
+      queues: this.#queues,
+      names,
+      capabilities: settings.capabilities,
+      slots,
+      totals: this.totals(),
+      weights: this.#weights,
+      slotsMax: settings.slotsMax,
+      running: running(),
+      jobs: this.#currentJobs(),
+      abandoned: aborting.abandoned,
+      startedAt: this.#startedAt,
+    };
+  }
+
+  desired(desired: DesiredState): void {
+    this.#options.desired(desired);
+  }
+
+  /**
+   * The number is read up to a second after the cancel. By then another attempt of the job may run, after a replay,
+   * whose cancel nobody has asked for: the renewal says which jobs are to be cancelled.
+   */
+  cancelsChanged(): void {
+    this.#options.renewal.renewAll();
+  }
+
+  fleetSeen(workers: readonly LiveWorker[]): void {
+    this.shares.seen(workers);
+    this.#options.sharesChanged();
+  }
+
+  fleetUnseen(): void {
+    this.shares.unseen();
+    this.#options.sharesChanged();
+  }
+
+  #currentJobs(): readonly CurrentJob[] {
+    const { leases, routes } = this.#options;
+    const nowUs = this.#engine.platform.monotonicUs();
+    const jobs: CurrentJob[] = [];
+    for (const { phase, job, startedUs } of leases.values()) {
+      if (phase !== "running") continue;
+      const { queue, name } = routes.titleOf(job);
+      jobs.push({
+        id: job.id,
+        queue,
+        name,
+        attempt: job.attempt,
+        runningMs: Math.floor((nowUs - startedUs) / 1000),
+      });
+      if (jobs.length === jobsListedMax) break;
+    }
+    return jobs;
+  }
+}

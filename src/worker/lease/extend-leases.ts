@@ -1,0 +1,99 @@
+/**
+ * The one place that extends leases: for the renewal, which does so for many attempts at once, and for a handler that
+ * extends its own by hand. An answer is heeded where it comes in: a lease that is gone aborts its handler, a cancel
+ * that was asked for is passed on.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { answersWithin } from "../../engine/race.ts";
+import { MillraceError } from "../../model/error.ts";
+import type { Extend, ExtendAnswer } from "../../store/operations.ts";
+import type { Attempt } from "../run/attempt.ts";
+
+/** The duty's backstop fires only after the worker's own timeout and abort grace had their chance. */
+const backstopSlackMs = 5000;
+/** Given to the store also where a lease has less time left: a call that is not even waited for renews nothing. */
+const answerMinMs = 100;
+/** A call that has no answer after this long counts as lost. */
+const callMaxMs = 90_000;
+
+export interface LeaseExtension {
+  readonly owner: string;
+  /** From now on at least; a lease is never made shorter. */
+  readonly leaseMs: number;
+  readonly attempts: readonly Attempt[];
+  /** Also tell the store which of these handlers really run, so that a crash counts as their attempt. */
+  readonly reportsStarts: boolean;
+  /** Also ask for leases of this owner that `attempts` does not name. */
+  readonly wantsOthers: boolean;
+}
+
+/** However late it comes, the answer is heeded: nobody asks for these leases again before the store has answered. */
+export async function extendLeases(engine: Engine, extension: LeaseExtension): Promise<ExtendAnswer> {
+  const { platform, store } = engine;
+  const { owner, leaseMs, attempts, reportsStarts, wantsOthers } = extension;
+  const sentUs = platform.monotonicUs();
+  const leases = attempts.map((attempt) => readExtend(attempt, reportsStarts ? sentUs : null));
+  for (const attempt of attempts) attempt.isBeingExtended = true;
+  let answer: ExtendAnswer;
+  try {
+    const call = store.extendIfLeased({ owner, leaseMs, leases, wantsOthers });
+    answer = await answersWithin(platform, call, callMaxMs);
+  } finally {
+    for (const attempt of attempts) attempt.isBeingExtended = false;
+  }
+  for (const [index, attempt] of attempts.entries()) {
+    // Settled or lost meanwhile: that answer counts.
+    if (!attempt.isHeld) continue;
+    if (isGone(answer.answers[index])) {
+      if (attempt.phase !== "settling") attempt.origin.aborting.leaseLost(attempt);
+      continue;
+    }
+    if (answer.answers[index] === "unknown") continue;
+    attempt.leaseExtended(sentUs + leaseMs * 1000);
+    if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
+    if (answer.answers[index] === "cancel-asked") attempt.origin.aborting.cancelAsked(attempt);
+  }
+  return answer;
+}
+
+/**
+ * The answer for as long as it is of use: after the end of the first lease that hangs on it (monotonic), handlers must
+ * be told.
+ */
+export function answerBy<Value>(
+  { platform }: Engine,
+  endUs: number,
+  extending: Promise<Value>,
+): Promise<Value> {
+  const leftMs = (endUs - platform.monotonicUs()) / 1000;
+  return answersWithin(platform, extending, Math.max(answerMinMs, leftMs));
+}
+
+/** Throws `lease-lost` where the attempt no longer holds its lease. */
+export async function extendByHand(engine: Engine, attempt: Attempt, leaseMs: number): Promise<void> {
+  const { owner, leaseEndsUs } = attempt;
+  const extension = { owner, leaseMs, attempts: [attempt], reportsStarts: false, wantsOthers: false };
+  const { answers } = await answerBy(engine, leaseEndsUs, extendLeases(engine, extension));
+  if (isGone(answers[0]))
+    throw new MillraceError("lease-lost", `The job ${attempt.job.id} is no longer leased to this attempt.`);
+  if (answers[0] === "unknown")
+    throw new MillraceError(
+      "outcome-unknown",
+      `The lease of the job ${attempt.job.id} is not known to be extended.`,
+    );
+}
+
+function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {
+  return answer === "stale" || answer === "gone";
+}
+
+/** @param reportUs the time by which a start is reported; null where none is. */
+function readExtend(attempt: Attempt, reportUs: number | null): Extend {
+  const { id, seq, fence } = attempt.job;
+  if (reportUs === null || attempt.phase !== "running" || attempt.isStartReported) return { id, seq, fence };
+  const startedAgoMs = Math.max(0, Math.round((reportUs - attempt.startedUs) / 1000));
+  const { timeoutMs } = attempt.policy;
+  const attemptEndsInMs =
+    timeoutMs === null ? null : timeoutMs - startedAgoMs + attempt.origin.aborting.graceMs + backstopSlackMs;
+  return { id, seq, fence, startedAgoMs, attemptEndsInMs };
+}

@@ -1,0 +1,282 @@
+/**
+ * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
+ * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
+ * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`. Of a lease
+ * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds
+ * the store up, and hold it up themselves when that is over.
+ *
+ *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
+ *    ▲                                                              └──no lease is left─┐
+ *    └──────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know, so that those
+ * jobs are run and not stranded:
+ *
+ *   the claim is lost ──► wanted ──call──► asked ──answered──► the worker adopts what was found
+ *                           ▲                └──failed──┐
+ *                           └───────────────────────────┘
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { RepeatedLine } from "../../engine/repeated-line.ts";
+import { Backoff } from "../../platform/backoff.ts";
+import type { Timer } from "../../platform/platform.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { LeasedJob } from "../../store/records.ts";
+import type { Attempt } from "../run/attempt.ts";
+import { answerBy, extendLeases } from "./extend-leases.ts";
+import type { Leases } from "./leases.ts";
+import { LoopStalls } from "./loop-stalls.ts";
+
+/** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
+const reportAfterMs = 200;
+const retryMs = 500;
+
+/** A worker, as far as its leases go. */
+export interface LeaseHolder {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly leases: Leases;
+  /** Takes up the jobs of a lost claim. */
+  readonly adopt: (jobs: readonly LeasedJob[], leasedUs: number) => void;
+}
+
+/** All workers of a process, by the length of their leases. */
+export class Renewals {
+  readonly stalls = new LoopStalls(() => this.#byLeaseMs.forEach((renewal) => renewal.noteLate()));
+  readonly #engine: Engine;
+  readonly #byLeaseMs = new Map<number, Renewal>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  join(holder: LeaseHolder): RenewalSeat {
+    const { leaseMs } = holder;
+    let renewal = this.#byLeaseMs.get(leaseMs);
+    if (renewal === undefined)
+      this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs, this.stalls)));
+    return renewal.join(holder);
+  }
+}
+
+/** One worker's part in the renewal of its process. */
+export class RenewalSeat {
+  readonly holder: LeaseHolder;
+  readonly #renewal: Renewal;
+  /** The next call asks for others. Cleared before that call, so that a claim lost while it is in flight asks again. */
+  wantsOthers = false;
+  /** The call that asks for others is in flight. */
+  isAsking = false;
+  /** The next call renews all leases, also those that have long to go. */
+  isRenewedWhole = false;
+
+  constructor(holder: LeaseHolder, renewal: Renewal) {
+    this.holder = holder;
+    this.#renewal = renewal;
+  }
+
+  /** Called when leases are added; a process without leases has no timer. */
+  arm(): void {
+    this.#renewal.arm();
+  }
+
+  /** The reply of a claim was lost: whatever it took is asked for. */
+  findLost(): void {
+    this.wantsOthers = true;
+    this.#renewal.arm();
+  }
+
+  /** One of the jobs may be to be cancelled: all leases are renewed now, which brings it. */
+  renewAll(): void {
+    this.isRenewedWhole = true;
+    this.#renewal.arm(0);
+  }
+
+  /** The jobs of a lost claim are being looked for. */
+  get isLooking(): boolean {
+    return this.wantsOthers || this.isAsking;
+  }
+
+  leave(): void {
+    this.wantsOthers = false;
+    this.#renewal.leave(this);
+  }
+}
+
+/** The leases of one length. */
+class Renewal {
+  readonly #engine: Engine;
+  readonly #leaseMs: number;
+  readonly #stalls: LoopStalls;
+  readonly #seats = new Set<RenewalSeat>();
+  readonly #backoff: Backoff;
+  readonly #trouble: RepeatedLine;
+  #timer: Timer | null = null;
+  #timerAtUs = 0;
+  #isRenewing = false;
+
+  constructor(engine: Engine, leaseMs: number, stalls: LoopStalls) {
+    this.#engine = engine;
+    this.#leaseMs = leaseMs;
+    this.#stalls = stalls;
+    // Waits do not grow: a lease that is not renewed runs out meanwhile.
+    const waitMs = Math.min(retryMs, leaseMs / 6);
+    this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
+    this.#trouble = new RepeatedLine(engine, "warn", "leases could not be renewed, trying again");
+  }
+
+  join(holder: LeaseHolder): RenewalSeat {
+    const seat = new RenewalSeat(holder, this);
+    this.#seats.add(seat);
+    return seat;
+  }
+
+  leave(seat: RenewalSeat): void {
+    this.#seats.delete(seat);
+    if (this.#hasWork) return;
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+
+  /** Soon: a new lease has a start to report, a lost claim is to be looked for. */
+  arm(inMs = this.#soonMs): void {
+    if (this.#isRenewing) return;
+    const atUs = this.#engine.platform.monotonicUs() + inMs * 1000;
+    if (this.#timer !== null && this.#timerAtUs <= atUs) return;
+    this.#timer?.cancel();
+    this.#setTimer(inMs);
+  }
+
+  /** A timer that is behind its time tells that the event loop stood still. */
+  noteLate(): void {
+    if (this.#timer === null) return;
+    const nowUs = this.#engine.platform.monotonicUs();
+    this.#stalls.isLate(nowUs, nowUs - this.#timerAtUs, this.#leaseMs);
+  }
+
+  get #soonMs(): number {
+    return Math.min(reportAfterMs, this.#leaseMs / 3);
+  }
+
+  get #hasWork(): boolean {
+    for (const { holder, wantsOthers } of this.#seats) if (wantsOthers || holder.leases.size > 0) return true;
+    return false;
+  }
+
+  #setTimer(delayMs: number): void {
+    const { platform } = this.#engine;
+    this.#timerAtUs = platform.monotonicUs() + delayMs * 1000;
+    this.#timer = platform.setTimer(delayMs, () => {
+      this.noteLate();
+      this.#timer = null;
+      void this.#renew();
+    });
+  }
+
+  async #renew(): Promise<void> {
+    this.#isRenewing = true;
+    const nowUs = this.#engine.platform.monotonicUs();
+    const { due, hasUnreported } = this.#readDue(nowUs);
+    const asking = [...this.#seats].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
+    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
+    const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
+    const others = due.filter(({ owner }) => !askingOwners.has(owner));
+    // A partition that is away must not keep the leases of the others from being renewed.
+    for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
+      for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
+        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
+    const endUs = this.#firstEndUs(nowUs);
+    const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
+    const failed = ends.find(({ status }) => status === "rejected");
+    const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
+    for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
+    this.#isRenewing = false;
+    if (failed?.status === "rejected") this.#trouble.say({ error: failed.reason as unknown });
+    else this.#trouble.over();
+    if (!this.#hasWork) return;
+    const isAwaited = [...this.#seats].some(
+      ({ wantsOthers, isRenewedWhole }) => wantsOthers || isRenewedWhole,
+    );
+    const isSoon = hasUnreported || isAwaited;
+    if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());
+    else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
+  }
+
+  /** What is to be extended now: leases that are a third over, and starts that were not reported. */
+  #readDue(nowUs: number): { readonly due: readonly Attempt[]; readonly hasUnreported: boolean } {
+    const due: Attempt[] = [];
+    let hasUnreported = false;
+    for (const seat of this.#seats) {
+      const { isRenewedWhole } = seat;
+      seat.isRenewedWhole = false;
+      for (const attempt of seat.holder.leases.values()) {
+        if (attempt.isBeingExtended) continue;
+        const isOld = isRenewedWhole || attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
+        const mustReport = attempt.phase === "running" && !attempt.isStartReported;
+        const isReportDue = mustReport && nowUs - attempt.startedUs >= reportAfterMs * 1000;
+        hasUnreported ||= mustReport && !isReportDue;
+        if (isOld || isReportDue) due.push(attempt);
+      }
+    }
+    return { due, hasUnreported };
+  }
+
+  /** When the first lease of any worker ends: then handlers must be told, whether the store has answered or not. */
+  #firstEndUs(nowUs: number): number {
+    let endsUs = nowUs + this.#leaseMs * 1000;
+    for (const { holder } of this.#seats)
+      for (const { leaseEndsUs } of holder.leases.values()) endsUs = Math.min(endsUs, leaseEndsUs);
+    return endsUs;
+  }
+
+  /**
+   * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   * @returns whether all partitions of their jobs have answered.
+   */
+  async #extend(attempts: readonly Attempt[]): Promise<boolean> {
+    const [first] = attempts;
+    if (first === undefined) return true;
+    const { owner } = first;
+    const leaseMs = this.#leaseMs;
+    const extension = { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false };
+    const { answers } = await extendLeases(this.#engine, extension);
+    return !answers.includes("unknown");
+  }
+
+  /**
+   * Others are what the store holds for this worker beside everything known here, so all its leases are named.
+   * @returns as `#extend`.
+   */
+  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<boolean> {
+    const { owner, leases, adopt } = seat.holder;
+    seat.wantsOthers = false;
+    seat.isAsking = true;
+    try {
+      const { answers, others } = await extendLeases(this.#engine, {
+        owner,
+        leaseMs: this.#leaseMs,
+        attempts: [...leases.values()],
+        reportsStarts: true,
+        wantsOthers: true,
+      });
+      seat.isAsking = false;
+      // Found, not extended: they count as old, so that the next round renews them. Times are whole: they get into the
+      // attempt log, which reads no others.
+      adopt(others, nowUs - Math.floor((this.#leaseMs * 1000 * 2) / 3));
+      return !answers.includes("unknown");
+    } catch (error) {
+      seat.isAsking = false;
+      seat.wantsOthers = this.#seats.has(seat);
+      // The round that sent the call may be long over, and without leases no timer is set: nobody else would ask again.
+      if (seat.wantsOthers) this.arm();
+      throw error;
+    }
+  }
+
+  #loseExpired(leases: Leases): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    for (const attempt of [...leases.values()])
+      if (nowUs > attempt.leaseEndsUs && attempt.phase !== "settling")
+        attempt.origin.aborting.leaseLost(attempt);
+  }
+}

@@ -1,0 +1,385 @@
+/**
+ * Where one process waits for the permits of one limit and weight. The desk is a worker whose handler hands the lease
+ * of each claimed permit job to who has waited longest here for its key; model/limits/permit.ts says what a permit job
+ * is. So permits are claimed, renewed, lost and settled by the same code as jobs, and nobody polls for one.
+ *
+ *   waiting ──a permit job was claimed──► held ──released──► settled
+ *      └──the wait is over, aborted, the desk number is another's too──► left: one ready permit job is taken away
+ *
+ * Always true, as far as processes live: there are as many permit jobs as there are who wait and who hold.
+ */
+import type { ObservedAttempt } from "../../engine/attempt-observer.ts";
+import { job } from "../../engine/definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { planLane } from "../../engine/lane-plan.ts";
+import { limit as limitOf, gatesOf } from "../../engine/limit.ts";
+import type { AnyLimitUse } from "../../engine/limit.ts";
+import { settlesWithin } from "../../engine/race.ts";
+import { refusalError } from "../../engine/submit.ts";
+import { durationText } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import { writePolicy } from "../../model/job/job-policy.ts";
+import type { LaneFields } from "../../model/routing/lane.ts";
+import { removeChange } from "../../model/job/operate.ts";
+import {
+  permitAgainMs,
+  permitName,
+  permitPolicy,
+  permitQueue,
+  permitTtlMs,
+  readPermitKey,
+  writePermitKey,
+} from "../../model/limits/permit.ts";
+import type { Timer } from "../../platform/platform.ts";
+import type { NewJob } from "../../store/records.ts";
+import { Snooze } from "../control.ts";
+import type { JobContext } from "../run/job-context.ts";
+import { HeldPermit } from "./permit.ts";
+import type { Permit } from "./permit.ts";
+import { PermitPool } from "./permit-pool.ts";
+import { Waiters } from "./waiters.ts";
+import { JobWorker } from "../worker.ts";
+import type { SharedByWorkers } from "../worker.ts";
+import { readWorkerOptions } from "../worker-settings.ts";
+
+export interface DeskOptions {
+  readonly limit: string;
+  readonly weight: number;
+  readonly leaseMs: number;
+  /** Whether the limit bounds more than its keys (`isBoundedInAll`): its permits then pass its own gate too. */
+  readonly isBoundedInAll: boolean;
+  /** That of the process, at a desk for permits of keys; null at one for permits without. */
+  readonly deskNumber: number | null;
+}
+
+export interface DeskEvents {
+  /** Nobody has waited or held for a while: the desk is then to be closed. */
+  readonly idle: () => void;
+  /** Another process has the same desk number: who comes from now on is to go to a desk of another one. */
+  readonly numberShared: () => void;
+}
+
+export interface AcquireWait {
+  /** Null for none. */
+  readonly key: string | null;
+  /** 0 tries once. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+type PermitContext = Pick<JobContext, "id" | "signal" | "input">;
+
+interface Waiter {
+  readonly key: string | null;
+  readonly triesOnce: boolean;
+  /** Null: to wait on at another desk. */
+  readonly granted: (permit: Permit | null) => void;
+  readonly refused: (error: unknown) => void;
+  /** The permit jobs that it has submitted: a later one is there while an earlier one runs out. */
+  readonly ids: string[];
+  submitting: Promise<void>;
+}
+
+/**
+ * How long the permit job of another process is out of the way: who tries once here claims again in the lap in which
+ * it goes back, and would get it again and again.
+ */
+const anothersMs = 5;
+/** How often who leaves looks for a permit job that is ready. */
+const takeAwayTriesMax = 3;
+const readyLooksMax = 20;
+const readyPageMax = 200;
+const scanMax = 10_000;
+/** A permit job that was submitted so long ago is not ready any more. */
+const ownKeptUs = 2 * permitTtlMs * 1000;
+/** What bounds the keys of a limit the store knows: here counts only that nothing else bounds it. */
+const boundsKeysOnly = { perKey: { concurrency: 1_000_000_000 } };
+/** A desk at which nobody waits or holds is kept for a while: the next use is then cheaper. */
+const lingerMs = 10_000;
+
+export class PermitDesk {
+  readonly #engine: Engine;
+  readonly #options: DeskOptions;
+  readonly #name: string;
+  readonly #gates: NewJob["gates"] & object;
+  /** From a key to the lane of its permit jobs; null at a desk without keys. */
+  readonly #laneOf: ((key: string) => LaneFields) | null;
+  readonly #pool: PermitPool;
+  readonly #worker: JobWorker;
+  readonly #events: DeskEvents;
+  readonly #waiters = new Waiters<Waiter>();
+  readonly #held = new Map<string, HeldPermit>();
+  readonly #leaving = new Set<Promise<void>>();
+  /** By key, how many permit jobs are too many because somebody left: the next that comes for nobody is one of them. */
+  readonly #surplus = new Map<string | null, number>();
+  /** How many permit jobs were claimed for nobody. */
+  #forNobody = 0;
+  /** The permit jobs that were submitted here lately, and when: monotonic, oldest first. */
+  readonly #own = new Map<string, number>();
+  #lingering: Timer | null = null;
+  #isClosed = false;
+
+  constructor(engine: Engine, shared: SharedByWorkers, options: DeskOptions, events: DeskEvents) {
+    this.#engine = engine;
+    this.#options = options;
+    this.#events = events;
+    const { limit, weight, leaseMs, deskNumber } = options;
+    const ofKey = deskNumber === null ? {} : { key: (key: string) => key };
+    const limits: readonly AnyLimitUse[] = [
+      limitOf(limit, options.isBoundedInAll ? {} : boundsKeysOnly).use({ weight, ...ofKey }),
+    ];
+    const name = permitName(limit, weight, deskNumber);
+    const gates = gatesOf(limits);
+    this.#name = name;
+    this.#gates = gates;
+    this.#laneOf = planLane({ queue: permitQueue, name, caps: [], gates, group: null, limits });
+    this.#pool = new PermitPool(name, () => this.#waiters.count);
+    const definition = { ...job("permit"), name: this.#name, queue: permitQueue };
+    const handler = {
+      kind: "single" as const,
+      definition: { ...definition, options: { ...definition.options, limits } },
+      handle: (context: PermitContext) => this.#hand(context),
+    };
+    const settings = {
+      ...readWorkerOptions(engine, { lease: leaseMs, shutdownGrace: 0, label: "permits" }),
+      // One that was lost was told so by its signal.
+      observers: [(held: ObservedAttempt) => held.settled !== null && this.#settled(held.job.id)],
+      isAnnounced: false,
+    };
+    this.#worker = new JobWorker(engine, shared, [handler], settings, {
+      served: new Map(),
+      pools: [this.#pool],
+    });
+    this.#worker.start();
+  }
+
+  /**
+   * Refused with `limit-busy` when the wait is over, and with `aborted` when the signal fires.
+   * @returns null where another process has the same desk number: to wait on at a desk of another one.
+   */
+  async acquire({ key, waitMs, signal }: AcquireWait): Promise<Permit | null> {
+    const { platform, settings } = this.#engine;
+    this.#lingering?.cancel();
+    const got = Promise.withResolvers<Permit | null>();
+    const waiter: Waiter = {
+      key,
+      triesOnce: waitMs === 0,
+      granted: got.resolve,
+      refused: got.reject,
+      ids: [],
+      submitting: Promise.resolve(),
+    };
+    this.#waiters.add(waiter);
+    const aborted = (): void =>
+      this.#refuse(
+        waiter,
+        new MillraceError("aborted", `${this.#what(key)} was aborted.`, { cause: signal?.reason }),
+      );
+    const late = (): void => this.#refuse(waiter, this.#busy(key, waitMs));
+    const timer = platform.setTimer(waitMs === 0 ? settings.giveUpMs : waitMs, late);
+    signal?.addEventListener("abort", aborted, { once: true });
+    const again = this.#submit(waiter);
+    if (waitMs === 0) void waiter.submitting.then(() => this.#tryOnce(waiter, late));
+    try {
+      return await got.promise;
+    } finally {
+      timer.cancel();
+      again();
+      signal?.removeEventListener("abort", aborted);
+      this.#rest();
+    }
+  }
+
+  /** Who waits is refused, who holds is told by the permit's signal. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#lingering?.cancel();
+    const { platform, settings } = this.#engine;
+    for (const waiter of this.#waiters.all())
+      this.#refuse(
+        waiter,
+        new MillraceError("closed", `${this.#what(waiter.key)}: this Millrace was closed.`),
+      );
+    await this.#worker.stop();
+    await settlesWithin(platform, Promise.all(this.#leaving), settings.giveUpMs);
+  }
+
+  #what(key: string | null): string {
+    const ofKey = key === null ? "" : `, key ${JSON.stringify(key)}`;
+    return `acquire ${JSON.stringify(this.#options.limit)}${ofKey}`;
+  }
+
+  #busy(key: string | null, waitMs: number): MillraceError {
+    const within = waitMs === 0 ? "right now" : `within ${durationText(waitMs)}`;
+    return new MillraceError("limit-busy", `${this.#what(key)}: no permit was free ${within}.`);
+  }
+
+  /** The handler of a permit job: it runs for as long as the permit is held. */
+  async #hand(context: PermitContext): Promise<Snooze | undefined> {
+    const key = readPermitKey(context.input as string);
+    const isAnothers = key !== null && !this.#own.has(context.id);
+    const waiter = isAnothers ? undefined : this.#waiters.take(key);
+    if (waiter === undefined) {
+      this.#forNobody += 1;
+      if (isAnothers) return this.#numberShared();
+      // Claimed for somebody who has left meanwhile. Unless it is one too many, another process waits for it: not for
+      // one with a key, which serves nobody elsewhere.
+      return this.#takeSurplus(key) || key !== null ? undefined : new Snooze(0);
+    }
+    const permit = new HeldPermit(this.#engine, { ...this.#options, key });
+    this.#held.set(context.id, permit);
+    waiter.granted(permit);
+    await permit.holdFor(context);
+    // A permit that was lost is not settled.
+    if (permit.signal.aborted) this.#settled(context.id);
+    return undefined;
+  }
+
+  /** A process that has the same desk number has submitted the permit job. It gets it back, and the desk for itself. */
+  #numberShared(): Snooze {
+    this.#events.numberShared();
+    // Not before the rest of what the claim has brought is handed over.
+    this.#engine.platform.defer(() => this.#moveAll());
+    return new Snooze(anothersMs);
+  }
+
+  /** Who tries once stays: its permit job could hold here what it would try for there. */
+  #moveAll(): void {
+    for (const waiter of this.#waiters.all())
+      if (!waiter.triesOnce && this.#leave(waiter)) waiter.granted(null);
+  }
+
+  #takeSurplus(key: string | null): boolean {
+    const surplus = this.#surplus.get(key) ?? 0;
+    if (surplus > 1) this.#surplus.set(key, surplus - 1);
+    else this.#surplus.delete(key);
+    return surplus > 0;
+  }
+
+  #addSurplus(key: string | null): void {
+    this.#surplus.set(key, (this.#surplus.get(key) ?? 0) + 1);
+  }
+
+  #settled(id: string): void {
+    this.#held.get(id)?.settled();
+    this.#held.delete(id);
+    this.#rest();
+  }
+
+  /** Submits a permit job, and another one whenever the last is about to run out. @returns a function that ends it. */
+  #submit(waiter: Waiter): () => void {
+    let timer: Timer | null = null;
+    const submit = (): void => {
+      timer = this.#engine.platform.setTimer(permitAgainMs, submit);
+      waiter.submitting = this.#submitOne(waiter.key).then(
+        (id) => void waiter.ids.push(id),
+        (error: unknown) => this.#refuse(waiter, error),
+      );
+    };
+    submit();
+    return () => timer?.cancel();
+  }
+
+  async #submitOne(key: string | null): Promise<string> {
+    const permitJob: NewJob = {
+      ...{ id: this.#engine.mintId(), digest: null, queue: permitQueue, name: this.#name },
+      ...{ input: writePermitKey(key), policy: writePolicy(permitPolicy), meta: null, tags: null },
+      ...{ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, deadline: null, ttlMs: permitTtlMs, unique: null },
+      gates: this.#gates,
+      ...(key === null ? {} : this.#laneOf?.(key)),
+    };
+    const unit = this.#engine.placed({ jobs: [permitJob] });
+    if (key !== null) for (const { id } of unit.jobs) this.#enterOwn(id);
+    const answer = await this.#engine.submit(unit);
+    if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
+    return answer.ids[0] as string;
+  }
+
+  #enterOwn(id: string): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    for (const [old, atUs] of this.#own) {
+      if (nowUs - atUs <= ownKeptUs) break;
+      this.#own.delete(old);
+    }
+    this.#own.set(id, nowUs);
+  }
+
+  /** The permit job is there: who is not served by a claim from now on is too late. */
+  #tryOnce(waiter: Waiter, late: () => void): void {
+    if (!this.#waiters.has(waiter)) return;
+    const before = this.#forNobody;
+    // What the claim has brought is handed to who waits before the lap is over. One for nobody may have come instead
+    // of its own.
+    const over = (): void => (this.#forNobody === before ? late() : this.#tryOnce(waiter, late));
+    this.#pool.afterNextClaim(() => this.#engine.platform.defer(over));
+    this.#worker.look();
+  }
+
+  #refuse(waiter: Waiter, error: unknown): void {
+    if (this.#leave(waiter)) waiter.refused(error);
+  }
+
+  /** @returns false for who does not wait any more. */
+  #leave(waiter: Waiter): boolean {
+    if (!this.#waiters.remove(waiter)) return false;
+    this.#addSurplus(waiter.key);
+    const leaving = this.#takeAway(waiter)
+      .catch((trouble: unknown) =>
+        this.#engine.log.debug("a permit job that nobody waits for stays until its time is over", {
+          trouble,
+        }),
+      )
+      .finally(() => {
+        this.#leaving.delete(leaving);
+        this.#rest();
+      });
+    this.#leaving.add(leaving);
+    return true;
+  }
+
+  /** Takes one ready permit job away, unless one that came for nobody was ended instead. */
+  async #takeAway(waiter: Waiter): Promise<void> {
+    const { key } = waiter;
+    await waiter.submitting;
+    if (waiter.ids.length === 0) {
+      // Its submit failed: every permit job that is there is another's. One that was made all the same runs out.
+      this.#takeSurplus(key);
+      return;
+    }
+    for (let tries = 0; tries < takeAwayTriesMax && this.#takeSurplus(key); tries++) {
+      if (await this.#takeOne(waiter)) return;
+      this.#addSurplus(key);
+    }
+    // One with a key that comes for nobody is ended in any case.
+    if (key !== null) this.#takeSurplus(key);
+  }
+
+  /** Its own; where that was claimed for somebody else, any other: they are alike, those of a key if submitted here. */
+  async #takeOne({ key, ids }: Waiter): Promise<boolean> {
+    for (const id of ids) if (await this.#takeReady(id)) return true;
+    const { jobs } = await this.#engine.store.findJobs({
+      filter: { queue: permitQueue, name: this.#name, states: ["ready"] },
+      max: readyPageMax,
+      scanMax,
+      cursor: null,
+    });
+    const alike = key === null ? jobs : jobs.filter((job) => this.#isOwnOf(key, job));
+    for (const { id } of alike.slice(0, readyLooksMax)) if (await this.#takeReady(id)) return true;
+    return false;
+  }
+
+  #isOwnOf(key: string, { id, input }: Pick<NewJob, "id" | "input">): boolean {
+    return this.#own.has(id) && readPermitKey(input) === key;
+  }
+
+  async #takeReady(id: string): Promise<boolean> {
+    const cases = [{ guard: { states: ["ready"] as const }, next: removeChange.next }];
+    return (await this.#engine.changes.add({ id, cases })).kind === "ok";
+  }
+
+  #rest(): void {
+    if (this.#isClosed || this.#waiters.count + this.#held.size + this.#leaving.size > 0) return;
+    this.#lingering?.cancel();
+    this.#lingering = this.#engine.platform.setTimer(lingerMs, this.#events.idle, false);
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * A permit that code holds: a part of a limit, until it is released, its process ends, or its lease is lost because the
+ * process stood still for longer than the lease. The holder is told of the last by `signal`.
+ *
+ *   held ──release()──► released          held ──lease lost, Millrace closed──► ended: the signal has fired
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { settlesWithin } from "../../engine/race.ts";
+import { MillraceError } from "../../model/error.ts";
+import type { JobContext } from "../run/job-context.ts";
+
+export interface Permit extends AsyncDisposable, Disposable {
+  /** The name of the limit. */
+  readonly limit: string;
+  /** The key of the limit that it was taken from; null for none. */
+  readonly key: string | null;
+  readonly weight: number;
+  /** Fires when the permit ends before it was released: with `lease-lost`, or `closed`. */
+  readonly signal: AbortSignal;
+  /** Gives the permit back, once. Never rejects: what cannot be given back ends with its lease. */
+  release(): Promise<void>;
+}
+
+export class HeldPermit implements Permit {
+  readonly limit: string;
+  readonly key: string | null;
+  readonly weight: number;
+  readonly #engine: Engine;
+  readonly #controller = new AbortController();
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #settled = Promise.withResolvers<void>();
+  #releasing: Promise<void> | null = null;
+
+  constructor(engine: Engine, { limit, key, weight }: Pick<Permit, "limit" | "key" | "weight">) {
+    this.#engine = engine;
+    this.limit = limit;
+    this.key = key;
+    this.weight = weight;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** What the handler of its permit job does: as long as it waits, the lease is renewed. */
+  async holdFor({ signal }: Pick<JobContext, "signal">): Promise<void> {
+    signal.addEventListener("abort", () => this.#end((signal.reason as { reason?: unknown }).reason), {
+      once: true,
+    });
+    await this.#ended.promise;
+  }
+
+  /** The store has the end. */
+  settled(): void {
+    this.#settled.resolve();
+  }
+
+  release(): Promise<void> {
+    this.#releasing ??= this.#release();
+    return this.#releasing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  [Symbol.dispose](): void {
+    void this.release();
+  }
+
+  async #release(): Promise<void> {
+    this.#engine.limits.ending([[this.limit]], this.#engine.platform);
+    this.#ended.resolve();
+    if (this.signal.aborted) return;
+    const { platform, settings } = this.#engine;
+    // A store that is away gets the end later: who holds nothing any more need not wait for that.
+    await settlesWithin(platform, this.#settled.promise, settings.giveUpMs);
+  }
+
+  #end(reason: unknown): void {
+    this.#ended.resolve();
+    this.#settled.resolve();
+    if (this.#releasing !== null) return;
+    const what = `The permit of the limit ${JSON.stringify(this.limit)}`;
+    this.#controller.abort(
+      reason === "shutdown"
+        ? new MillraceError("closed", `${what} ended: its Millrace was closed.`)
+        : new MillraceError("lease-lost", `${what} was lost: its lease was not renewed in time.`),
+    );
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * What running an attempt means, in order:
+ *
+ *   prepare   its input is decoded and checked, and the handler's context is made
+ *   call      the handler is called through all middleware
+ *   end       whatever came back or was thrown becomes a decision of the model, which is settled
+ *
+ * The jobs of a batch go the same way, each for itself; only their innermost call is one for all (`joint-call.ts`). An
+ * attempt that is abandoned meanwhile was settled when its grace ended; its end then only frees the slot.
+ *
+ * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
+ */
+import type { JobDefinition } from "../../engine/definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { FlowMeta } from "../../model/flow/flow-meta.ts";
+import type { Attempt } from "./attempt.ts";
+import { endByReturn, endByThrow } from "../settle/attempt-end.ts";
+import type { AttemptEnd } from "../settle/attempt-end.ts";
+import type { BatchHandler, SingleHandler } from "../handler.ts";
+import { JobContext } from "./job-context.ts";
+import { JointCall } from "./joint-call.ts";
+import { composeMiddleware } from "../middleware.ts";
+import type { HandlerCall, HandlerMiddleware, Layers } from "../middleware.ts";
+import { expandList, flowOf } from "./flow-input.ts";
+import { decodeInput } from "./payloads.ts";
+import { endThrottled } from "../settle/throttled-attempt.ts";
+
+const bare: Layers = async (context, call) => call(context);
+
+/** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
+export type Ended = (attempt: Attempt) => void;
+
+export class AttemptRunner {
+  readonly #engine: Engine;
+  readonly #layers: Layers;
+
+  constructor(engine: Engine, middleware: readonly HandlerMiddleware[]) {
+    this.#engine = engine;
+    this.#layers = composeMiddleware(middleware);
+  }
+
+  run(attempt: Attempt, { definition, handle }: SingleHandler, ended: Ended): void {
+    this.#run(attempt, definition, handle as HandlerCall, this.#layersOf(attempt), ended);
+  }
+
+  /** @param ended told for each of them. */
+  runBatch(attempts: readonly Attempt[], handler: BatchHandler, ended: Ended): void {
+    const { telemetry } = this.#engine.settings;
+    const joint = new JointCall(handler, attempts.length, telemetry);
+    for (const attempt of attempts) {
+      let hasJoined = false;
+      const join = (context: JobContext): Promise<unknown> => (
+        (hasJoined = true),
+        joint.join(context, attempt)
+      );
+      this.#run(attempt, handler.definition, join, this.#layers, () => {
+        // Its input was refused, or a layer answered by itself: the others must not wait for it.
+        if (!hasJoined) joint.leave();
+        ended(attempt);
+      });
+    }
+  }
+
+  /** Telemetry lies outside all middleware; that of a batch lies around its joint call. */
+  #layersOf(attempt: Attempt): Layers {
+    const { telemetry } = this.#engine.settings;
+    if (telemetry === null || attempt.policy.isPermit) return this.#layers;
+    return (context, call) => telemetry.run([attempt], false, () => this.#layers(context, call));
+  }
+
+  #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
+    const expands = flowOf(attempt)?.expands;
+    if (expands !== undefined) {
+      // It stands for a list of jobs of this name, and no handler of theirs is called for it.
+      call = expandingCall(this.#engine, attempt, definition, expands);
+      layers = bare;
+    }
+    attempt.start(this.#engine.platform.monotonicUs());
+    attempt.origin.aborting.watch(attempt);
+    // The only functions that are made for each attempt; they keep alive what they name here, and nothing else.
+    const returned = (value: unknown): void => this.#returned(attempt, definition, value, ended);
+    const threw = (error: unknown): void => this.#threw(attempt, error, ended);
+    try {
+      const context = this.#prepare(attempt, definition);
+      const outcome =
+        context instanceof Promise ? callWhenPrepared(context, call, layers) : layers(context, call);
+      // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
+      Promise.resolve(outcome).then(returned, threw);
+    } catch (error) {
+      Promise.reject(error).then(returned, threw);
+    }
+  }
+
+  #prepare(attempt: Attempt, definition: JobDefinition): JobContext | Promise<JobContext> {
+    // The process that claims a permit job may have another codec than the one that submitted it: none is used.
+    const input = attempt.policy.isPermit
+      ? attempt.job.input
+      : decodeInput(this.#engine, attempt, definition);
+    return input instanceof Promise
+      ? input.then((checked) => new JobContext(this.#engine, attempt, definition, checked))
+      : new JobContext(this.#engine, attempt, definition, input);
+  }
+
+  #returned(attempt: Attempt, definition: JobDefinition, value: unknown, ended: Ended): void {
+    const engine = this.#engine;
+    const end = endThrottled(engine, attempt, value) ?? endByReturn(engine, attempt, definition, value);
+    this.#end(attempt, end, ended);
+  }
+
+  #threw(attempt: Attempt, error: unknown, ended: Ended): void {
+    const engine = this.#engine;
+    this.#end(attempt, endThrottled(engine, attempt, error) ?? endByThrow(engine, attempt, error), ended);
+  }
+
+  #end(attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>, ended: Ended): void {
+    if (end instanceof Promise) {
+      void end.then((decided) => this.#end(attempt, decided, ended));
+      return;
+    }
+    attempt.origin.aborting.unwatch(attempt);
+    const { limits } = attempt.policy;
+    if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
+    if (attempt.isAbandoned) attempt.origin.aborting.abandonedEnded();
+    else if (attempt.phase === "running") attempt.origin.settling.end(attempt, end);
+    ended(attempt);
+  }
+}
+
+function expandingCall(
+  engine: Engine,
+  attempt: Attempt,
+  definition: JobDefinition,
+  expands: NonNullable<FlowMeta["expands"]>,
+): HandlerCall {
+  return ({ input }) => expandList(engine, attempt, definition, expands, input);
+}
+
+function callWhenPrepared(context: Promise<JobContext>, call: HandlerCall, layers: Layers): Promise<unknown> {
+  return context.then((prepared) => layers(prepared, call));
+}

@@ -1,0 +1,201 @@
+/**
+ * One run of one job in this worker, from the claim until its settle is answered.
+ *
+ *   waiting ──start──► running ──handler ended──► settling ──answered──► ended
+ *      │                  ├──ignores its abort──► settling (abandoned: the slot stays busy until the handler ends)
+ *      │                  └──lease lost, handler ended──────────────────► ended (nothing to settle)
+ *      ├──hand-back, cancel───────────────────► settling
+ *      └──lease lost────────────────────────────────────────────────────► ended
+ *
+ * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a
+ * timeout).
+ */
+import type { ObservedAttempt } from "../../engine/attempt-observer.ts";
+import type { SettleNext } from "../../model/job/change.ts";
+import type { AttemptOutput } from "../../model/job/attempt-log.ts";
+import { rootOf } from "../../model/flow/flow-meta.ts";
+import type { DecidedPolicy } from "../../model/job/job-policy.ts";
+import type { SettleAnswer } from "../../store/operations.ts";
+import type { LeasedJob } from "../../store/records.ts";
+import type { Ticket } from "../../engine/batcher.ts";
+import type { Aborting } from "./aborting.ts";
+import { AttemptAborted } from "../control.ts";
+import type { AbortReason } from "../control.ts";
+import type { EffectsDraft } from "./effects-draft.ts";
+import type { Settling } from "../settle/settling.ts";
+import type { Timed } from "./shared-timer.ts";
+
+export type AttemptPhase = "waiting" | "running" | "settling" | "ended";
+
+/** What the attempts of one claim have in common: one object for all of them, because there are up to 500. */
+export interface AttemptOrigin {
+  /** The worker that holds the leases. */
+  readonly owner: string;
+  /** Monotonic, when the claim was sent. */
+  readonly leasedUs: number;
+  readonly leaseMs: number;
+  /** Where the ends of attempts go. */
+  readonly settling: Settling;
+  /** Who tells handlers to stop. */
+  readonly aborting: Aborting;
+}
+
+export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
+  readonly job: LeasedJob;
+  /** Of a flow, as its id tells; asked three times in its life. */
+  readonly isMember: boolean;
+  /** By what operators have set of its queue as it is known now. */
+  policy: DecidedPolicy;
+  readonly origin: AttemptOrigin;
+  phase: AttemptPhase = "waiting";
+  /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
+  isHeld = false;
+  /** A call that extends the lease has not come back: no second one is sent meanwhile. */
+  isBeingExtended = false;
+  /** Monotonic, when its handler was called; -1 before that. */
+  startedUs = -1;
+  /** Monotonic, when its end was decided; -1 before that. */
+  endedUs = -1;
+  /**
+   * From its end on: how long the job waited for its handler once it was due, how long that ran, and both since the
+   * submit.
+   */
+  waitedUs = 0;
+  ranUs = 0;
+  totalUs = 0;
+  /** What its settle asks for; null before that, and for a lost attempt. */
+  settled: SettleNext | null = null;
+  isStartReported = false;
+  cancelAsked = false;
+  /** The attempt log in which the reason of the cancel stands, once it was read. */
+  cancelLog: string | null = null;
+  isAbandoned = false;
+  abortReason: AbortReason | null = null;
+  effects: EffectsDraft | null = null;
+  failureEffects: EffectsDraft | null = null;
+  /** What a handler that runs elsewhere has printed. */
+  output: AttemptOutput | null = null;
+  dueTick = -1;
+  #leaseEndsUs: number;
+  #controller: AbortController | null = null;
+  #pending: { count: number; settle: (() => void) | null } | null = null;
+
+  constructor(job: LeasedJob, policy: DecidedPolicy, origin: AttemptOrigin) {
+    this.job = job;
+    this.isMember = rootOf(job.id) !== null;
+    this.policy = policy;
+    this.origin = origin;
+    this.#leaseEndsUs = origin.leasedUs + origin.leaseMs * 1000;
+  }
+
+  get owner(): string {
+    return this.origin.owner;
+  }
+
+  /** Monotonic, when the claim was sent. */
+  get claimedUs(): number {
+    return this.origin.leasedUs;
+  }
+
+  start(nowUs: number): void {
+    this.phase = "running";
+    this.startedUs = nowUs;
+  }
+
+  /**
+   * Its end is decided; one that is decided anew has ended all the same. How long it took is computed here, for its
+   * record and for all who are told of it: when its settle is answered, the job's own fields have gone cold.
+   */
+  ended(nowUs: number): void {
+    if (this.endedUs >= 0) return;
+    const { dueAt, createdAt, claimedAt } = this.job;
+    // By the store's clock until the claim, from then on by this process's own, which is finer and never set back. An
+    // attempt that never began has waited until now.
+    const startedUs = this.startedUs < 0 ? nowUs : this.startedUs;
+    const heldUs = nowUs - this.origin.leasedUs;
+    this.endedUs = nowUs;
+    this.ranUs = nowUs - startedUs;
+    this.waitedUs = Math.max(0, claimedAt - Math.max(dueAt, createdAt)) * 1000 + heldUs - this.ranUs;
+    this.totalUs = Math.max(0, claimedAt - createdAt) * 1000 + heldUs;
+  }
+
+  get endedAt(): number {
+    return this.storeTimeAt(this.endedUs);
+  }
+
+  /** Store time as well as this worker knows it: the claim's time plus how long it has held the job. */
+  storeTimeAt(us: number): number {
+    return this.job.claimedAt + Math.round((us - this.claimedUs) / 1000);
+  }
+
+  get title(): { readonly queue: string; readonly name: string } {
+    return this.origin.settling.titleOf(this);
+  }
+
+  /** Monotonic: the lease is safe until then. */
+  get leaseEndsUs(): number {
+    return this.#leaseEndsUs;
+  }
+
+  /** A lease is never made shorter: after a long extension by hand the usual renewals change nothing. */
+  leaseExtended(endsUs: number): void {
+    if (endsUs > this.#leaseEndsUs) this.#leaseEndsUs = endsUs;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.abortReason !== null) this.#controller.abort(new AttemptAborted(this.abortReason));
+    }
+    return this.#controller.signal;
+  }
+
+  /** Fires once: a later reason does not replace an earlier one. */
+  abort(reason: AbortReason): boolean {
+    if (this.abortReason !== null || this.phase !== "running") return false;
+    this.abortReason = reason;
+    this.#controller?.abort(new AttemptAborted(reason));
+    return true;
+  }
+
+  /**
+   * A store call of this attempt is on its way that the settle must not overtake: progress and log lines, because they
+   * carry the lease that the settle ends, or the reason of a cancel, because the job ends with it.
+   */
+  callBegins(): void {
+    this.#pending ??= { count: 0, settle: null };
+    this.#pending.count += 1;
+  }
+
+  callEnds(): void {
+    const pending = this.#pending;
+    if (pending === null || --pending.count > 0) return;
+    this.#pending = null;
+    pending.settle?.();
+  }
+
+  /** Asked before `whenCallsEnd`, because most attempts make no calls and then need no function for it. */
+  get hasCalls(): boolean {
+    return this.#pending !== null;
+  }
+
+  /** Only while it has calls. */
+  whenCallsEnd(settle: () => void): void {
+    if (this.#pending !== null) this.#pending.settle = settle;
+  }
+
+  /** Its timeout, its deadline or its grace is over. */
+  rang(): void {
+    this.origin.aborting.rang(this);
+  }
+
+  /** Its settle was answered. */
+  answered(answer: SettleAnswer): void {
+    this.origin.settling.answered(this, answer);
+  }
+
+  /** Its settle did not reach the store. */
+  failed(error: unknown): void {
+    this.origin.settling.failed(this, error);
+  }
+}

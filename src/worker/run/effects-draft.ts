@@ -1,0 +1,53 @@
+/**
+ * What a handler wants to happen together with the end of its job: follow-up jobs, new nodes of its flow and writes to
+ * the caller's KV.
+ * Collected while it runs, applied in the same atomic step as the settle, thrown away on retry, snooze, cancel and lost
+ * lease.
+ */
+import type { Growing } from "../../engine/flows/grow-flow.ts";
+import { kvPut } from "../../engine/kv.ts";
+import type { Effects, DocPut, NewJob } from "../../store/records.ts";
+
+export class EffectsDraft {
+  readonly #jobs: (NewJob | Promise<NewJob>)[] = [];
+  readonly #docs: DocPut[] = [];
+  /** What is added to the job's flow. */
+  #growth: (() => Promise<Growing>) | null = null;
+
+  addJob(job: NewJob | Promise<NewJob>): void {
+    this.#jobs.push(job);
+    // Awaited in `build`; a refused input must not count as an unhandled rejection before that.
+    if (job instanceof Promise) job.catch(() => {});
+  }
+
+  addGrowth(plan: () => Promise<Growing>): void {
+    this.#growth = plan;
+  }
+
+  putDoc(
+    key: string,
+    body: string | null,
+    options: { readonly version?: number; readonly ttlMs?: number } = {},
+  ): void {
+    this.#docs.push(kvPut(key, body, options));
+  }
+
+  /** The value this draft would write: undefined when it does not touch the key. */
+  bodyOf(id: string): string | null | undefined {
+    return this.#docs.findLast((doc) => doc.id === id)?.body;
+  }
+
+  get isEmpty(): boolean {
+    return this.#jobs.length === 0 && this.#docs.length === 0 && this.#growth === null;
+  }
+
+  async build(): Promise<Effects> {
+    const { jobs: members = [], ...growth } = (await this.#growth?.()) ?? {};
+    const jobs = [...(await Promise.all(this.#jobs.map(async (job) => job))), ...members];
+    return {
+      ...(jobs.length === 0 ? {} : { jobs }),
+      ...growth,
+      ...(this.#docs.length === 0 ? {} : { docs: this.#docs }),
+    };
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Where a handler's effects are collected: for the completion of its job, or for the case that it ends in failed. They
+ * are planned when they are asked for, so that wrong input is refused where it is given, and applied with the end.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { checkName } from "../../model/name.ts";
+import { anySubmission, checkDefinition } from "../../engine/definition.ts";
+import type { JobDefinition } from "../../engine/definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { EnqueueOptions } from "../../engine/job-options.ts";
+import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/kv.ts";
+import type { KvPutOptions } from "../../engine/kv.ts";
+import { planJob } from "../../engine/submit.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Attempt } from "./attempt.ts";
+import { EffectsDraft } from "./effects-draft.ts";
+
+/** Where effects are collected: for completion, or for the case that the job ends in failed. */
+export interface EffectsScope {
+  /**
+   * A follow-up job, submitted in the same step as this job's end. @returns its id; where its unique key is held by
+   * another job then, that job is kept and the id is nobody's.
+   */
+  readonly enqueue: <In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
+  ) => string;
+  readonly kv: {
+    put(key: string, value: unknown, options?: Pick<KvPutOptions, "version" | "ttl">): void;
+    delete(key: string, options?: Pick<KvPutOptions, "version">): void;
+  };
+}
+
+export interface ScopeOptions {
+  readonly which: "effects" | "failureEffects";
+  /** Asked at every call: throws where nobody would apply the effect any more. */
+  readonly check: (call: string) => void;
+  /** For follow-ups that get their ids elsewhere. */
+  readonly mintId?: () => string;
+}
+
+export function effectsScope(
+  engine: Engine,
+  attempt: Attempt,
+  { which, check, mintId = () => engine.mintIdBeside(attempt.job.id) }: ScopeOptions,
+): EffectsScope {
+  const scope = which === "effects" ? "" : "onFailure.";
+  const draft = (call: string): EffectsDraft => {
+    check(`${scope}${call}`);
+    return (attempt[which] ??= new EffectsDraft());
+  };
+  return {
+    enqueue: (job, input, options) => {
+      checkDefinition(job, "enqueue");
+      if (options?.repeatOf !== undefined)
+        throw new MillraceError(
+          "invalid-option",
+          "enqueue: a handler's follow-up is made once; repeatOf is not for it.",
+        );
+      const id = options?.id ?? mintId();
+      draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
+        traced(
+          engine,
+          attempt,
+          planJob(engine, anySubmission(job, input, options), () => id),
+        ),
+      );
+      return id;
+    },
+    kv: {
+      put: (key, value, options) =>
+        draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
+          key,
+          engine.settings.coder.encode(value, "kv value"),
+          readKvPutOptions(options, kvPutKeys),
+        ),
+      delete: (key, options) =>
+        draft(`kv.delete(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
+          key,
+          null,
+          readKvPutOptions(options, kvDeleteKeys),
+        ),
+    },
+  };
+}
+
+/** The follow-up belongs to the trace of the attempt that asks for it. */
+function traced(
+  { settings: { telemetry } }: Engine,
+  attempt: Attempt,
+  planned: NewJob | Promise<NewJob>,
+): NewJob | Promise<NewJob> {
+  if (telemetry === null) return planned;
+  return planned instanceof Promise
+    ? planned.then((job) => telemetry.followUp(job, attempt))
+    : telemetry.followUp(planned, attempt);
+}

@@ -1,0 +1,78 @@
+/**
+ * What is special about running a member of a flow: its input is completed by the results that it refers to, read when
+ * it starts; and the member that stands for a list runs no handler, but makes a job of each item.
+ */
+import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { optionsOfItem } from "../../engine/flows/flow-options.ts";
+import { planItems } from "../../engine/flows/grow-flow.ts";
+import { flowMetaOf } from "../../engine/flows/members.ts";
+import { readMemberResult } from "../../engine/flows/part-results.ts";
+import { pickPath, putValues } from "../../engine/flows/result-refs.ts";
+import { roundOf } from "../../model/job/attempt-log.ts";
+import { MillraceError } from "../../model/error.ts";
+import { idOfPath, rootOf } from "../../model/flow/flow-meta.ts";
+import type { FlowMeta, ResultRef } from "../../model/flow/flow-meta.ts";
+import { nodesMax } from "../../model/flow/graph.ts";
+import type { Attempt } from "./attempt.ts";
+import { EffectsDraft } from "./effects-draft.ts";
+
+/** Null for a job of no flow. */
+export function flowOf({ isMember, job }: Attempt): FlowMeta | null {
+  return isMember ? flowMetaOf(job) : null;
+}
+
+/** The input with the results that it refers to. */
+export async function completeInput(
+  engine: Engine,
+  { job }: Attempt,
+  input: unknown,
+  refs: readonly ResultRef[],
+): Promise<unknown> {
+  const root = rootOf(job.id) as string;
+  const results = new Map<string, Promise<unknown>>();
+  const read = (ref: ResultRef): Promise<unknown> => {
+    const known = results.get(ref.of) ?? resultOf(engine, idOfPath(root, ref.of), ref.of);
+    results.set(ref.of, known);
+    return known;
+  };
+  const values = await Promise.all(
+    refs.map(async (ref) => ({ at: ref.at, value: pickPath(await read(ref), ref.path) })),
+  );
+  return putValues(input, values);
+}
+
+async function resultOf(engine: Engine, id: string, of: string): Promise<unknown> {
+  const record = await engine.reads.add(id);
+  if (record?.state !== "completed")
+    throw new MillraceError("result-expired", `The result of ${JSON.stringify(of)} is not there any more.`);
+  return readMemberResult(engine, record);
+}
+
+/** Makes a job of each item; they are added to the flow by the settle of this attempt. */
+export async function expandList(
+  engine: Engine,
+  attempt: Attempt,
+  definition: JobDefinition,
+  expands: NonNullable<FlowMeta["expands"]>,
+  items: unknown,
+): Promise<void> {
+  const { id } = attempt.job;
+  if (!Array.isArray(items))
+    throw new MillraceError(
+      "invalid-input",
+      `A map needs a list, and ${id} was given ${items === null ? "null" : typeof items}.`,
+    );
+  if (items.length >= nodesMax)
+    throw new MillraceError(
+      "invalid-flow",
+      `A map takes at most ${nodesMax - 1} items, not ${items.length}.`,
+    );
+  if (items.length === 0) return;
+  const part = id.slice(0, id.lastIndexOf("."));
+  const growing = await planItems(engine, part, {
+    ...{ job: definition as AnyJob, items, options: optionsOfItem(expands) },
+    isAgain: roundOf(attempt.job.attempts) > 1,
+  });
+  (attempt.effects ??= new EffectsDraft()).addGrowth(() => Promise.resolve(growing));
+}

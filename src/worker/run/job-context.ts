@@ -1,0 +1,344 @@
+/**
+ * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the
+ * attempt's fence. Members are getters, so that a handler that touches none of them pays for none of them, and every
+ * function is bound, so that `({ input, progress }) => …` works.
+ */
+import { redact } from "../../codec/redact.ts";
+import { durationMs } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import { placeOfId } from "../../model/flow/flow-meta.ts";
+import { readMeta, viewMadeBy } from "../../model/job/job-meta.ts";
+import type { PublishedTo } from "../../model/job/job-meta.ts";
+import { checkName } from "../../model/name.ts";
+import type { JobDefinition } from "../../engine/definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { kvKind } from "../../engine/kv.ts";
+import type { LogFields } from "../../engine/logger.ts";
+import { planGrowth } from "../../engine/flows/grow-flow.ts";
+import { describeError, roundOf } from "../../model/job/attempt-log.ts";
+import { checkNumber } from "../../model/option.ts";
+import type { LeaseRef } from "../../store/records.ts";
+import type { Attempt } from "./attempt.ts";
+import { completed } from "../settle/attempt-end.ts";
+import { ContextFlow } from "./context-flow.ts";
+import { EffectsDraft } from "./effects-draft.ts";
+import { effectsScope } from "./effects-scope.ts";
+import type { EffectsScope } from "./effects-scope.ts";
+import { extendByHand } from "../lease/extend-leases.ts";
+import { encodeResult, shownError } from "./payloads.ts";
+
+/** Hand it to outside systems, so that they can refuse a late attempt. */
+export interface Fence {
+  /** Grows with every claim of the job. */
+  readonly value: number;
+  /** Unique per claim of any job: another one at every attempt, so it is no idempotency key. */
+  readonly key: string;
+}
+
+export interface JobLog {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+}
+
+/** What the worker's own code reaches behind a context, and no application. */
+export interface ContextInside {
+  readonly engine: Engine;
+  readonly attempt: Attempt;
+  /** Effects whose follow-ups get their ids elsewhere. */
+  scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope;
+}
+
+const logCharsMax = 8000;
+const recordCharsMax = 64 * 1024;
+
+/**
+ * A result may be left out where the definition allows none. Written as a method, so that any context is a JobContext.
+ */
+type CompleteIn<Returned> = {
+  call(
+    connection: unknown,
+    ...result: undefined extends Returned ? [result?: Returned] : [result: Returned]
+  ): Promise<void>;
+}["call"];
+
+export class JobContext<Out = unknown, Returned = unknown> implements EffectsScope {
+  readonly input: Out;
+  readonly #attempt: Attempt;
+  readonly #definition: JobDefinition;
+  readonly #engine: Engine;
+  #flow: ContextFlow | null = null;
+  /** True once `completeIn` has completed the job: what is collected later would be lost. */
+  #isCompleted = false;
+
+  constructor(engine: Engine, attempt: Attempt, definition: JobDefinition, input: Out) {
+    this.#engine = engine;
+    this.#attempt = attempt;
+    this.#definition = definition;
+    this.input = input;
+  }
+
+  static insideOf(context: JobContext): ContextInside {
+    return {
+      engine: context.#engine,
+      attempt: context.#attempt,
+      scope: (which, mintId) => context.#scope(which, mintId),
+    };
+  }
+
+  get id(): string {
+    return this.#attempt.job.id;
+  }
+
+  get name(): string {
+    return this.#definition.name;
+  }
+
+  get queue(): string {
+    return this.#attempt.title.queue;
+  }
+
+  /** When the job was enqueued, by the store's clock. */
+  get createdAt(): Date {
+    return new Date(this.#attempt.job.createdAt);
+  }
+
+  /** The worker that runs the job, as lists and attempt records name it. */
+  get worker(): string {
+    return this.#attempt.owner;
+  }
+
+  /** The machine that it runs on. */
+  get host(): string {
+    return this.#engine.platform.hostName;
+  }
+
+  /** Counts from 1. */
+  get attempt(): number {
+    return this.#attempt.job.attempt;
+  }
+
+  get isLastAttempt(): boolean {
+    return this.#attempt.job.attempt >= this.#attempt.policy.attempts;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return readMeta(this.#attempt.job.meta).headers ?? {};
+  }
+
+  get trace(): Readonly<Record<string, string>> {
+    return readMeta(this.#attempt.job.meta).trace ?? {};
+  }
+
+  /** The schedule that made the job, and the tick that it stands for; null for a job that none made. */
+  get schedule(): { readonly name: string; readonly tick: Date | null } | null {
+    return viewMadeBy(readMeta(this.#attempt.job.meta).schedule);
+  }
+
+  /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
+  get topic(): PublishedTo | null {
+    return readMeta(this.#attempt.job.meta).topic ?? null;
+  }
+
+  /**
+   * The flow that the job is a node of; null for a job of no flow. What is added here is added to the flow in the same
+   * step as the job's completion, and comes after nothing unless it says so: this node has completed by then.
+   */
+  get flow(): ContextFlow | null {
+    const { job } = this.#attempt;
+    if (placeOfId(job.id) === null) return null;
+    this.#flow ??= new ContextFlow(job.id, (added) => {
+      this.#checkEffect("flow");
+      const draft = (this.#attempt.effects ??= new EffectsDraft());
+      const within = job.id.slice(0, job.id.lastIndexOf("."));
+      draft.addGrowth(() =>
+        planGrowth(this.#engine, added, within, { by: job, isAgain: roundOf(job.attempts) > 1 }),
+      );
+    });
+    return this.#flow;
+  }
+
+  /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+
+  /**
+   * The same for every attempt of a round, on whichever worker: for payments and other systems that must act once. A
+   * replay that resets the attempts opens a new round with another key.
+   */
+  get idempotencyKey(): string {
+    const { id, attempts } = this.#attempt.job;
+    return `${id}:${roundOf(attempts)}`;
+  }
+
+  get fence(): Fence {
+    const { id, seq, fence } = this.#attempt.job;
+    return { value: fence, key: `${id}:${seq}:${fence}` };
+  }
+
+  /** Lines that stay with the job and can be read while it runs and afterwards. */
+  get log(): JobLog {
+    const write = (level: string) => (message: string, fields?: LogFields) =>
+      this.#writeLog(level, message, fields);
+    return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
+  }
+
+  /** How far it is: a number from 0 to 1, with a message and data if you like. Only the newest is kept. */
+  get progress(): (value: number, message?: string, data?: unknown) => void {
+    return (value, message, data) => {
+      checkNumber(value, "progress");
+      const shown = { value, message, data: redact(data, this.#attempt.policy.redact) };
+      this.#record({ progress: this.#encode(shown, { value, message: String(message) }) });
+    };
+  }
+
+  /** Extends the lease by hand, for work that will block the event loop longer than the lease lasts. */
+  get extend(): (lease: Duration) => Promise<void> {
+    return (lease) => extendByHand(this.#engine, this.#attempt, durationMs(lease, "extend"));
+  }
+
+  get enqueue(): EffectsScope["enqueue"] {
+    return this.#scope("effects").enqueue;
+  }
+
+  /** Reads see the store; writes are applied with the completion. */
+  get kv(): EffectsScope["kv"] & { get<Value = unknown>(key: string): Promise<Value | undefined> } {
+    return { ...this.#scope("effects").kv, get: (key) => this.#readKv(key) };
+  }
+
+  /** Effects that are applied only if this attempt is the job's last and it fails. */
+  get onFailure(): EffectsScope {
+    return this.#scope("failureEffects");
+  }
+
+  /**
+   * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back
+   * together. Whatever the handler returns afterwards, the same result is settled again and answered as already
+   * applied.
+   */
+  get completeIn(): CompleteIn<Returned> {
+    return (connection, ...[result]) => this.#completeIn(connection, result);
+  }
+
+  async #completeIn(connection: unknown, result?: unknown): Promise<void> {
+    const engine = this.#engine;
+    const { effects } = this.#attempt;
+    const { next, attempts } = completed(engine, this.#attempt, await this.#encodeResult(result));
+    const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
+    await engine.limits.mustBeThere(draft?.jobs ?? []);
+    const settle = {
+      ...this.#ref,
+      next,
+      attempts,
+      ...(draft === undefined ? {} : { effects: draft }),
+    };
+    const [answer] = await engine.store.inTransaction(connection).settleIfLeased([settle]);
+    if (answer?.kind === "ok" || answer?.kind === "already") {
+      this.#isCompleted = true;
+      return;
+    }
+    throw new MillraceError(
+      "lease-lost",
+      `The completion of ${this.id} was refused (${answer?.kind ?? "no answer"}); roll the transaction back.`,
+    );
+  }
+
+  /** Refused like that of a handler that returns; but the handler has not ended yet, so it gets the error itself. */
+  async #encodeResult(result: unknown): Promise<string | null> {
+    try {
+      return await encodeResult(this.#engine, this.#attempt, this.#definition, result);
+    } catch (error) {
+      throw shownError(error);
+    }
+  }
+
+  get #ref(): LeaseRef {
+    const { id, seq, fence } = this.#attempt.job;
+    return { id, seq, fence };
+  }
+
+  #scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope {
+    return effectsScope(this.#engine, this.#attempt, {
+      ...{ which, check: (call) => this.#checkEffect(call) },
+      ...(mintId === undefined ? {} : { mintId }),
+    });
+  }
+
+  /**
+   * Asked at every call, because a handler may keep the functions and call them late: an effect that nobody will apply
+   * is refused, and said aloud in case that nobody hears the refusal.
+   */
+  #checkEffect(call: string): void {
+    const isOver = this.#attempt.phase !== "running";
+    if (!isOver && !this.#isCompleted) return;
+    const why = isOver
+      ? "the attempt has ended; effects must be made before the handler returns"
+      : "the job was completed by completeIn; effects must be made before it";
+    this.#engine.log.error(`an effect was refused: ${why}`, { id: this.id, name: this.name, call });
+    throw new MillraceError("lease-lost", `${call} of the job ${this.id} was refused: ${why}.`);
+  }
+
+  /** A handler sees its own writes. */
+  async #readKv<Value>(key: string): Promise<Value | undefined> {
+    const engine = this.#engine;
+    const drafted = this.#attempt.effects?.bodyOf(checkName(key, "kv key"));
+    if (drafted === null) return undefined;
+    if (drafted !== undefined) return engine.settings.coder.decode(drafted) as Value;
+    const { docs } = await engine.store.readDocs({ kind: kvKind, ids: [key] });
+    return docs[0] === undefined ? undefined : (engine.settings.coder.decode(docs[0].body) as Value);
+  }
+
+  /** Never throws: a line that cannot be kept as it is must not fail the job. */
+  #writeLog(level: string, message: string, fields: LogFields | undefined): void {
+    const { log } = this.#engine;
+    const shown = (fields ?? null) === null ? {} : { fields: this.#showable(fields as LogFields) };
+    log.debug(message, { jobId: this.id, level, ...shown });
+    const text = String(message).slice(0, logCharsMax);
+    this.#record({ logs: [this.#encode({ level, message: text, ...shown }, { level, message: text })] });
+  }
+
+  /** Redacted, with errors as records: what a codec can keep and a page may show. */
+  #showable(fields: LogFields): unknown {
+    const shown = Object.entries(fields).map(([key, value]) => [
+      key,
+      value instanceof Error ? describeError(value) : value,
+    ]);
+    return redact(Object.fromEntries(shown), this.#attempt.policy.redact);
+  }
+
+  #encode(value: unknown, fallback: unknown): string {
+    const { settings, repeated } = this.#engine;
+    try {
+      const encoded = settings.coder.encode(value, "log line");
+      if (encoded.length <= recordCharsMax) return encoded;
+    } catch (error) {
+      const message = `a log line or progress of ${JSON.stringify(this.name)} could not be encoded and was cut`;
+      repeated.say("warn", message, { id: this.id, error });
+    }
+    return settings.coder.encode(fallback, "log line");
+  }
+
+  #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {
+    const engine = this.#engine;
+    const attempt = this.#attempt;
+    const isOwnWrite = engine.records.write(
+      { ...this.#ref, ...write },
+      {
+        answered: (answer) => {
+          // A refused write means a lost lease, which the renewal tells the handler about.
+          if (answer !== "ok")
+            engine.log.debug("a write of a past attempt was refused", { id: this.id, answer });
+          attempt.callEnds();
+        },
+        failed: (error) => {
+          engine.repeated.say("warn", "progress or log lines were not recorded", { id: this.id, error });
+          attempt.callEnds();
+        },
+      },
+    );
+    if (isOwnWrite) attempt.callBegins();
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
+ * called, its result is checked and encoded afterwards. What the definition's schema refuses or the codec cannot read
+ * or write is final: no further attempt would read or give anything else, and its side effects would happen once more.
+ * Two exceptions for fleets in which not all workers are alike: a key that is missing here, and jobs whose definition
+ * says `onInvalidInput: "retry"`.
+ */
+import type { JobDefinition } from "../../engine/definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { checkSchema } from "../../engine/standard-schema.ts";
+import { isMillraceError } from "../../model/error.ts";
+import type { FlowMeta } from "../../model/flow/flow-meta.ts";
+import type { Attempt } from "./attempt.ts";
+import { completeInput, flowOf } from "./flow-input.ts";
+
+type Refusal = "invalid-input" | "invalid-result" | "key-missing";
+
+/**
+ * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a
+ * handler's own enqueue may be refused by the same code, and that is a failed attempt like any other.
+ */
+export class RefusedPayload {
+  readonly #reason: Refusal;
+  readonly error: unknown;
+
+  constructor(reason: Refusal, error: unknown) {
+    this.#reason = reason;
+    this.error = error;
+  }
+
+  get reason(): Refusal {
+    return this.#reason;
+  }
+
+  /** By the private field: `instanceof` would ask a thrown Proxy, whose traps may throw. */
+  static is(thrown: unknown): thrown is RefusedPayload {
+    return typeof thrown === "object" && thrown !== null && #reason in thrown;
+  }
+}
+
+/** What people see of something thrown: the error itself, also where it refused a payload. */
+export function shownError(thrown: unknown): unknown {
+  return RefusedPayload.is(thrown) ? thrown.error : thrown;
+}
+
+/** @returns the input as the handler gets it; a promise only where the schema answers with one. */
+export function decodeInput(engine: Engine, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
+  try {
+    const input = engine.settings.coder.decode(attempt.job.input);
+    const flow = flowOf(attempt);
+    if (flow?.refs !== undefined) return completeAndCheck(engine, attempt, input, flow, inputSchema);
+    return flow?.expands === undefined ? checkInput(inputSchema, input) : input;
+  } catch (error) {
+    return refuseInput(error);
+  }
+}
+
+function checkInput(schema: JobDefinition["inputSchema"], input: unknown): unknown {
+  if (schema === null) return input;
+  const checked = checkSchema(schema, input, { code: "invalid-input", what: "The input" });
+  return checked instanceof Promise ? checked.catch(refuseInput) : checked;
+}
+
+/** A member of a flow whose input was waiting for results. The list of a map is no input of its job. */
+async function completeAndCheck(
+  engine: Engine,
+  attempt: Attempt,
+  input: unknown,
+  { refs = [], expands }: FlowMeta,
+  schema: JobDefinition["inputSchema"],
+): Promise<unknown> {
+  const whole = await completeInput(engine, attempt, input, refs);
+  if (expands !== undefined) return whole;
+  try {
+    return await checkInput(schema, whole);
+  } catch (error) {
+    return RefusedPayload.is(error) ? Promise.reject(error) : refuseInput(error);
+  }
+}
+
+/** @returns the result as the store keeps it, null for none; a promise only where the schema answers with one. */
+export function encodeResult(
+  engine: Engine,
+  attempt: Attempt,
+  { resultSchema }: JobDefinition,
+  value: unknown,
+): string | null | Promise<string | null> {
+  if (resultSchema === null) return encodeChecked(engine, attempt, value);
+  let checked: unknown;
+  try {
+    checked = checkSchema(resultSchema, value, { code: "invalid-result", what: "The result" });
+  } catch (error) {
+    return refuseResult(error);
+  }
+  return checked instanceof Promise
+    ? checked.then((result) => encodeChecked(engine, attempt, result), refuseResult)
+    : encodeChecked(engine, attempt, checked);
+}
+
+function encodeChecked(engine: Engine, { policy }: Attempt, value: unknown): string | null {
+  if (value === undefined || !policy.keepsResult) return null;
+  try {
+    return engine.settings.coder.encode(value, "result");
+  } catch (error) {
+    return refuseResult(error);
+  }
+}
+
+function refuseInput(error: unknown): never {
+  throw new RefusedPayload(isMillraceError(error, "unknown-key") ? "key-missing" : "invalid-input", error);
+}
+
+function refuseResult(error: unknown): never {
+  throw new RefusedPayload("invalid-result", error);
+}

@@ -1,0 +1,204 @@
+/**
+ * From a claim to a free slot and back: claimed jobs become attempts, wait in their pool until a slot is free, are run,
+ * and make room for the next. A job that cannot be run here goes back at once, without burning an attempt: one that no
+ * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered. A job whose own
+ * record cannot be read ends here, and its neighbours go on.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import type { DecidedPolicy } from "../../model/job/job-policy.ts";
+import { unreadableParts } from "../../model/job/unreadable-parts.ts";
+import type { LeasedJob } from "../../store/records.ts";
+import type { Aborting } from "./aborting.ts";
+import { Attempt } from "./attempt.ts";
+import { endUnreadable } from "../settle/attempt-end.ts";
+import type { AttemptRunner } from "./attempt-runner.ts";
+import { BatchPool } from "../claim/batch-pool.ts";
+import type { SingleHandler } from "../handler.ts";
+import type { Leases } from "../lease/leases.ts";
+import type { Pool } from "../claim/pool.ts";
+import type { RouteMap } from "../claim/route-map.ts";
+import type { Settling } from "../settle/settling.ts";
+import type { TotalShares } from "../fleet/total-shares.ts";
+
+export interface SlotsOptions {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly leases: Leases;
+  readonly shares: TotalShares;
+  readonly routes: RouteMap;
+  readonly runner: AttemptRunner;
+  readonly settling: Settling;
+  readonly aborting: Aborting;
+  /** Told when a member of a flow has ended, behind its settle: that may free other members. */
+  readonly memberEnded: () => void;
+  /** Told when a job has ended that held permits of limits or groups, behind its settle: others may have them now. */
+  readonly permitsEnded: (pool: Pool, job: LeasedJob) => void;
+  /** Told whenever a pool may want more jobs. */
+  readonly hasRoom: () => void;
+}
+
+export class Slots {
+  readonly #engine: Engine;
+  readonly #options: SlotsOptions;
+  #running = 0;
+  #isClosed = false;
+
+  constructor(engine: Engine, options: SlotsOptions) {
+    this.#engine = engine;
+    this.#options = options;
+  }
+
+  /** Jobs whose handler is running now. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** @param leasedUs monotonic, when the claim was sent: their leases count from then. */
+  arrive(jobs: readonly LeasedJob[], leasedUs: number): void {
+    const { owner, leaseMs, leases, routes, settling, aborting } = this.#options;
+    // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
+    const nowUs = this.#engine.platform.monotonicUs();
+    const isLate = nowUs - leasedUs >= leaseMs * 1000;
+    if (isLate)
+      this.#engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
+        jobs: jobs.length,
+      });
+    const { claimsAhead, claimsOvertake } = this.#engine.store;
+    const isTimed = claimsAhead === true && claimsOvertake !== true;
+    const origin = { owner, leasedUs, leaseMs, settling, aborting };
+    const touched = new Set<Pool>();
+    for (let place = 0; place < jobs.length; place++) {
+      const job = jobs[place] as LeasedJob;
+      // The same claim told twice: by its own late reply and by "what else is mine".
+      const earlier = leases.get(job.id);
+      if (earlier?.job.fence === job.fence) continue;
+      const attempt = new Attempt(job, this.#policyOf(job), origin);
+      leases.add(attempt, earlier);
+      // The job came back to this very worker: whatever still runs here for it has lost its lease.
+      if (earlier !== undefined) aborting.leaseLost(earlier);
+      const pool = routes.poolOf(job);
+      if (pool === undefined || this.#isClosed || isLate) {
+        settling.handBack(attempt);
+        continue;
+      }
+      const unreadable = unreadableParts(job, attempt.policy);
+      if (unreadable.length > 0) {
+        settling.settle(attempt, endUnreadable(this.#engine, attempt, unreadable));
+        continue;
+      }
+      pool.push(attempt);
+      touched.add(pool);
+    }
+    for (const pool of touched) {
+      if (isTimed) pool.arrived(nowUs);
+      this.#fill(pool);
+    }
+  }
+
+  /**
+   * What operators have set of queues has changed, or this worker's share of a total: it holds for what is held here,
+   * and for how much is. What runs goes on; what waits for a slot in a queue that has none any more goes back.
+   *
+   * @returns whether a queue has more or fewer slots now.
+   */
+  queuesChanged(): boolean {
+    const { leases, routes, settling, shares } = this.#options;
+    const { queuePolicies } = this.#engine;
+    for (const attempt of leases.values()) attempt.policy = this.#policyOf(attempt.job);
+    if (this.#isClosed) return false;
+    let isChanged = false;
+    for (const pool of routes.pools) {
+      const share = shares.of(pool.queue);
+      const { localConcurrency } = queuePolicies.of(pool.queue);
+      const ofQueue =
+        share === null ? (localConcurrency ?? pool.ownSlots) : Math.min(share, localConcurrency ?? share);
+      const slots = Math.min(ofQueue, pool.slotsMax);
+      // A batch handler says itself how many batches run at once.
+      if (pool instanceof BatchPool || pool.slots === slots) continue;
+      pool.slots = slots;
+      isChanged = true;
+      if (slots === 0) for (const attempt of pool.takeAll()) settling.handBack(attempt);
+      routes.wake(pool);
+      this.#fill(pool);
+    }
+    return isChanged;
+  }
+
+  #policyOf(job: LeasedJob): DecidedPolicy {
+    const { queuePolicies } = this.#engine;
+    const queue = queuePolicies.isEmpty ? undefined : this.#options.routes.titleOf(job).queue;
+    return this.#engine.readPolicy(job.policy, queue);
+  }
+
+  /** Whatever arrives from now on goes back. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  handBackWaiting(): void {
+    const { routes, settling } = this.#options;
+    for (const pool of routes.pools) {
+      if (pool instanceof BatchPool) pool.stop();
+      for (const attempt of pool.takeAll()) settling.handBack(attempt);
+    }
+  }
+
+  #fill(pool: Pool): void {
+    if (pool instanceof BatchPool) {
+      pool.fill(this.#engine.platform, (attempts) => this.#startBatch(pool, attempts));
+    } else {
+      while (pool.busySlots < pool.room) {
+        const attempt = pool.take();
+        if (attempt === undefined) break;
+        this.#start(pool, attempt);
+      }
+    }
+    this.#options.hasRoom();
+  }
+
+  #start(pool: Pool, attempt: Attempt): void {
+    const { runner, routes } = this.#options;
+    pool.busySlots += 1;
+    this.#running += 1;
+    runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, this.#ended);
+  }
+
+  /** One function for all attempts: it finds the pool of each by its job. */
+  readonly #ended = (attempt: Attempt): void => {
+    const pool = this.#options.routes.poolOf(attempt.job) as Pool;
+    this.#running -= 1;
+    this.#free(pool, 1, attempt.isMember, heldPermits(attempt) ? attempt : undefined);
+  };
+
+  /** One slot for all of them, free when the last has ended. */
+  #startBatch(pool: BatchPool, attempts: readonly Attempt[]): void {
+    let left = attempts.length;
+    pool.busySlots += 1;
+    this.#running += left;
+    this.#options.runner.runBatch(attempts, pool.handler, () => {
+      this.#running -= 1;
+      left -= 1;
+      if (left === 0)
+        this.#free(
+          pool,
+          attempts.length,
+          attempts.some(({ isMember }) => isMember),
+          attempts.find(heldPermits),
+        );
+    });
+  }
+
+  /** @param holder one of them that held permits. */
+  #free(pool: Pool, count: number, hasMember: boolean, holder: Attempt | undefined): void {
+    pool.busySlots -= 1;
+    pool.finished(count);
+    if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
+    if (hasMember) this.#options.memberEnded();
+    if (holder !== undefined) this.#options.permitsEnded(pool, holder.job);
+    this.#fill(pool);
+  }
+}
+
+function heldPermits({ policy, job }: Attempt): boolean {
+  return policy.limits.length > 0 || job.keyGates !== undefined;
+}

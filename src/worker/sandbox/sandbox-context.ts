@@ -1,0 +1,274 @@
+/**
+ * The context of a handler inside an outpost: the same members as in the worker. What it does on behalf of the job is
+ * sent to the worker, which does it under the fence of the attempt. Names and options are checked here too, so that a
+ * mistake is thrown where it was made.
+ */
+import { jsonCodec } from "../../codec/json-codec.ts";
+import { durationMs } from "../../model/duration.ts";
+import { MillraceError, notYetSupported } from "../../model/error.ts";
+import { placeOfId } from "../../model/flow/flow-meta.ts";
+import { createIdMinter } from "../../model/job/job-id.ts";
+import { checkName } from "../../model/name.ts";
+import { checkNumber } from "../../model/option.ts";
+import { createPlacement } from "../../model/routing/placement.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
+import { readEnqueueOptions } from "../../engine/job-options.ts";
+import { checkDefinition } from "../../engine/definition.ts";
+import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/kv.ts";
+import type { LogFields } from "../../engine/logger.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { BuiltNode } from "../../engine/flows/flow.ts";
+import { ContextFlow } from "../run/context-flow.ts";
+import { AttemptAborted } from "../control.ts";
+import type { AbortReason } from "../control.ts";
+import type { EffectsScope } from "../run/effects-scope.ts";
+import type { Fence, JobContext, JobLog } from "../run/job-context.ts";
+import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
+import type { EffectsWhen, FromOutpost, SentJob, ToOutpost } from "./messages.ts";
+import { receiveError } from "./sent-error.ts";
+import { sentNode } from "./sent-node.ts";
+
+/** What all runs of an outpost share. */
+export interface OutpostSurroundings {
+  readonly send: (line: string) => void;
+  readonly jobs: ReadonlySet<string>;
+  readonly mintIdBeside: (id: string) => string;
+}
+
+export function mintIdsBeside(platform: Platform, partitions: number): (id: string) => string {
+  const mint = createIdMinter({ now: () => platform.now(), random: () => platform.random() }, { partitions });
+  const placement = createPlacement(partitions);
+  return (id) => (partitions === 1 ? mint() : mint(placement.ofId(id)));
+}
+
+type Effect = Extract<FromOutpost, { type: "effect" }>;
+type EffectMade = Omit<Effect, "type" | "run" | "when">;
+
+export class OutpostContext implements Pick<JobContext, keyof JobContext> {
+  readonly input: unknown;
+  readonly #run: number;
+  readonly #job: SentJob;
+  readonly #around: OutpostSurroundings;
+  readonly #controller = new AbortController();
+  readonly #calls = new Map<number, PromiseWithResolvers<unknown>>();
+  #flow: ContextFlow | null = null;
+  #callsMade = 0;
+  #isOver = false;
+
+  constructor(run: number, job: SentJob, input: unknown, around: OutpostSurroundings) {
+    this.#run = run;
+    this.#job = job;
+    this.input = input;
+    this.#around = around;
+  }
+
+  get id(): string {
+    return this.#job.id;
+  }
+
+  get name(): string {
+    return this.#job.name;
+  }
+
+  get queue(): string {
+    return this.#job.queue;
+  }
+
+  get createdAt(): Date {
+    return new Date(this.#job.createdAt);
+  }
+
+  get worker(): string {
+    return this.#job.worker;
+  }
+
+  get host(): string {
+    return this.#job.host;
+  }
+
+  get attempt(): number {
+    return this.#job.attempt;
+  }
+
+  get isLastAttempt(): boolean {
+    return this.#job.isLastAttempt;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#job.headers;
+  }
+
+  get trace(): Readonly<Record<string, string>> {
+    return this.#job.trace;
+  }
+
+  get topic(): JobContext["topic"] {
+    return this.#job.topic;
+  }
+
+  /** Nodes are planned by the worker, with the completion of the job. */
+  get flow(): JobContext["flow"] {
+    if (placeOfId(this.#job.id) === null) return null;
+    this.#flow ??= new ContextFlow(this.#job.id, (_, nodes) => {
+      for (const node of nodes) this.#addNode(node);
+    });
+    return this.#flow;
+  }
+
+  #addNode(node: BuiltNode): void {
+    const { submission } = node;
+    const name = submission?.job.name;
+    if (name !== undefined && !this.#around.jobs.has(name)) throw notListed(this.name, name);
+    const job = name === undefined ? {} : { name, ...sentOptions(submission?.options) };
+    this.#apply("completion", { effect: "flow.add", node: sentNode(node), ...job }, submission?.input);
+  }
+
+  get schedule(): JobContext["schedule"] {
+    const { schedule } = this.#job;
+    if (schedule === null) return null;
+    return { name: schedule.name, tick: schedule.tick === null ? null : new Date(schedule.tick) };
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get idempotencyKey(): string {
+    return this.#job.idempotencyKey;
+  }
+
+  get fence(): Fence {
+    return this.#job.fence;
+  }
+
+  get log(): JobLog {
+    const write = (level: string) => (message: string, fields?: LogFields) =>
+      this.#writeLog(level, message, fields);
+    return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
+  }
+
+  get progress(): JobContext["progress"] {
+    return (value, message, data) => {
+      checkNumber(value, "progress");
+      const text = message === undefined ? {} : { message };
+      this.#say({ type: "progress", run: this.#run, value, ...text }, "data", data);
+    };
+  }
+
+  get extend(): JobContext["extend"] {
+    return async (lease) => void (await this.#ask({ ask: "extend", leaseMs: durationMs(lease, "extend") }));
+  }
+
+  get enqueue(): EffectsScope["enqueue"] {
+    return this.#scope("completion").enqueue;
+  }
+
+  get kv(): JobContext["kv"] {
+    return { ...this.#scope("completion").kv, get: (key) => this.#readKv(key) };
+  }
+
+  get onFailure(): EffectsScope {
+    return this.#scope("failure");
+  }
+
+  /** A transaction belongs to a connection of this process, and the lease to the worker's. */
+  get completeIn(): JobContext["completeIn"] {
+    return () => Promise.reject(notYetSupported("completeIn of a handler that runs elsewhere"));
+  }
+
+  abort(reason: AbortReason): void {
+    this.#controller.abort(new AttemptAborted(reason));
+  }
+
+  answered(message: Extract<ToOutpost, { type: "answer" }>): void {
+    const call = this.#calls.get(message.call);
+    this.#calls.delete(message.call);
+    if (message.error === undefined) call?.resolve(valueIn(message, "value"));
+    else call?.reject(receiveError(message.error));
+  }
+
+  /** The handler has ended: what it still does on behalf of its job is refused. */
+  close(): void {
+    this.#isOver = true;
+    const error = new MillraceError("lease-lost", "The attempt has ended.");
+    for (const { reject } of this.#calls.values()) reject(error);
+    this.#calls.clear();
+  }
+
+  #say(message: FromOutpost, field: "input" | "data" | "fields" | "value", value: unknown): void {
+    if (!this.#isOver) this.#around.send(lineWith(message, field, value));
+  }
+
+  #apply(when: EffectsWhen, effect: EffectMade, value: unknown): void {
+    if (this.#isOver)
+      throw new MillraceError(
+        "lease-lost",
+        `An effect of the job ${this.id} was refused: the attempt has ended; effects must be made before the handler returns.`,
+      );
+    const message: Effect = { type: "effect", run: this.#run, when, ...effect };
+    const takesInput = effect.effect === "enqueue" || effect.effect === "flow.add";
+    this.#say(message, takesInput ? "input" : "value", value);
+  }
+
+  #scope(when: EffectsWhen): EffectsScope {
+    const apply = (effect: EffectMade, value?: unknown): void => this.#apply(when, effect, value);
+    return {
+      enqueue: (job, input, options) => {
+        checkDefinition(job, "enqueue");
+        if (!this.#around.jobs.has(job.name)) throw notListed(this.name, job.name);
+        if (options !== undefined) readEnqueueOptions(options, `enqueue ${JSON.stringify(job.name)}`);
+        const id = options?.id ?? this.#around.mintIdBeside(this.id);
+        apply({ effect: "enqueue", name: job.name, id, ...sentOptions(options) }, input);
+        return id;
+      },
+      kv: {
+        put: (key, value, options) => {
+          readKvPutOptions(options, kvPutKeys);
+          apply({ effect: "kv.put", key: checkName(key, "kv key"), ...sentOptions(options) }, value);
+        },
+        delete: (key, options) => {
+          readKvPutOptions(options, kvDeleteKeys);
+          apply({ effect: "kv.delete", key: checkName(key, "kv key"), ...sentOptions(options) });
+        },
+      },
+    };
+  }
+
+  async #readKv<Value>(key: string): Promise<Value | undefined> {
+    return (await this.#ask({ ask: "kv.get", key: checkName(key, "kv key") })) as Value | undefined;
+  }
+
+  #ask(question: { ask: "kv.get"; key: string } | { ask: "extend"; leaseMs: number }): Promise<unknown> {
+    if (this.#isOver) return Promise.reject(new MillraceError("lease-lost", "The attempt has ended."));
+    const answer = Promise.withResolvers<unknown>();
+    const call = ++this.#callsMade;
+    this.#calls.set(call, answer);
+    this.#around.send(lineOf({ type: "call", run: this.#run, call, ...question }));
+    return answer.promise;
+  }
+
+  /** Never throws: a line that cannot be kept as it is must not fail the job. */
+  #writeLog(level: string, message: string, fields: LogFields | undefined): void {
+    const line = { type: "log", run: this.#run, level, message: String(message) } as const;
+    const shown =
+      fields &&
+      Object.fromEntries(
+        Object.entries(fields).map(([key, value]) => [
+          key,
+          value instanceof Error ? describeError(value) : value,
+        ]),
+      );
+    try {
+      this.#say(line, "fields", shown);
+    } catch {
+      this.#say(line, "fields", undefined);
+    }
+  }
+}
+
+/** As JSON, or as the codec's text where there are dates among them. */
+function sentOptions(options: object | undefined): Pick<Effect, "options"> {
+  if (options === undefined) return {};
+  const text = jsonCodec.encode(options, "options");
+  return { options: text.startsWith("~") ? text : (JSON.parse(text) as Record<string, unknown>) };
+}

@@ -1,0 +1,129 @@
+/**
+ * What a thread or a child process of Millrace's own begins with: it loads the file of a handler and runs its jobs, one
+ * at a time, as the worker says (messages.ts). Started by sandbox.ts.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import { openOwnLine } from "../../platform/own-line.ts";
+import { controlOf } from "../control.ts";
+import type { AbortReason } from "../control.ts";
+import { LineReader } from "./line-reader.ts";
+import { loadHandler } from "./load-handler.ts";
+import type { LoadedHandler } from "./load-handler.ts";
+import { lineOf, lineWith, readMessage, valueIn } from "./messages.ts";
+import type { ToOutpost } from "./messages.ts";
+import { mintIdsBeside, OutpostContext } from "./sandbox-context.ts";
+import type { OutpostSurroundings } from "./sandbox-context.ts";
+import { sendThrown } from "./sent-error.ts";
+
+const line = openOwnLine();
+let handle: LoadedHandler | null = null;
+let around: OutpostSurroundings | null = null;
+let current: { readonly run: number; readonly context: OutpostContext } | null = null;
+/** Runs that were sent ahead. */
+const waiting: Extract<ToOutpost, { type: "run" }>[] = [];
+/** Those of them that were told to stop before they began, with the reason. */
+const stopped = new Map<number, AbortReason>();
+
+/** What is said in one lap goes as one piece. */
+let unsent = "";
+function send(text: string): void {
+  if (unsent === "") queueMicrotask(flush);
+  unsent += text;
+}
+function flush(): void {
+  const text = unsent;
+  unsent = "";
+  if (text !== "") line.send(text);
+}
+
+async function start(message: Extract<ToOutpost, { type: "start" }>): Promise<void> {
+  try {
+    const { file = "", jobs, partitions } = message;
+    around = { send, jobs: new Set(jobs), mintIdBeside: mintIdsBeside(nodePlatform, partitions) };
+    handle = await loadHandler(new URL(file));
+    send(lineOf({ type: "ready", aborts: true, ahead: true }));
+  } catch (error) {
+    send(lineOf({ type: "failed", error: describeError(error) }));
+  }
+}
+
+async function runAll(first: Extract<ToOutpost, { type: "run" }>): Promise<void> {
+  let next: typeof first | undefined = first;
+  while (next !== undefined) {
+    await run(next);
+    next = waiting.shift();
+  }
+}
+
+async function run(message: Extract<ToOutpost, { type: "run" }>): Promise<void> {
+  const { run: number, job } = message;
+  if (handle === null || around === null) throw new Error("a job came before the handler was loaded");
+  const context = new OutpostContext(number, job, valueIn(message, "input"), around);
+  current = { run: number, context };
+  const reason = stopped.get(number);
+  stopped.delete(number);
+  if (reason !== undefined) context.abort(reason);
+  const startedUs = nodePlatform.monotonicUs();
+  const ran = (): number => nodePlatform.monotonicUs() - startedUs;
+  let last: string;
+  try {
+    // Nobody wants it any more, and it has not begun.
+    if (reason !== undefined) throw context.signal.reason;
+    const outcome = await handle(context);
+    const isThrown = controlOf(outcome) !== null || outcome instanceof Error;
+    last = isThrown ? threw(number, ran(), outcome) : returned(number, ran(), outcome);
+  } catch (error) {
+    last = threw(number, ran(), error);
+  }
+  context.close();
+  // Otherwise the worker would miss the end of what the run has printed.
+  const sent = line.outputSent();
+  if (sent !== null) await sent;
+  current = null;
+  send(last);
+  // Before the next begins: if that ends this process, this one has ended well all the same.
+  flush();
+}
+
+function threw(run: number, ranUs: number, thrown: unknown): string {
+  return lineOf({ type: "threw", run, ranUs, ...sendThrown(thrown) });
+}
+
+/** A result that cannot cross is final, as one that the worker's codec refuses: no further attempt gives another. */
+function returned(run: number, ranUs: number, result: unknown): string {
+  try {
+    return lineWith({ type: "returned", run, ranUs }, "result", result);
+  } catch (error) {
+    return lineOf({ type: "threw", run, error: describeError(error), control: { kind: "unrecoverable" } });
+  }
+}
+
+function heard(text: string): void {
+  const message = readMessage<ToOutpost>(text);
+  if (typeof message === "string") throw new MillraceError("invalid-option", message);
+  switch (message.type) {
+    case "start":
+      return void start(message);
+    case "run":
+      return current === null ? void runAll(message) : void waiting.push(message);
+    case "abort":
+      if (current?.run === message.run) return current.context.abort(message.reason);
+      return waiting.some((each) => each.run === message.run)
+        ? void stopped.set(message.run, message.reason)
+        : undefined;
+    case "answer":
+      return current?.run === message.run ? current.context.answered(message) : undefined;
+    case "end":
+      flush();
+      return line.leave();
+  }
+}
+
+const reader = new LineReader({
+  bytesMax: Number.MAX_SAFE_INTEGER,
+  heard,
+  tooLong: () => {},
+});
+line.listen((piece) => reader.read(piece));

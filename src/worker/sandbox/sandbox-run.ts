@@ -1,0 +1,214 @@
+/**
+ * One run of a handler in an outpost, as the worker sees it: what the handler does there with its context happens here,
+ * with the context of the attempt. An effect that is refused here cannot be thrown there any more where the handler has
+ * gone on: it fails the run when the handler returns.
+ */
+import { jsonCodec } from "../../codec/json-codec.ts";
+import { durationMs } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import type { AttemptOutput } from "../../model/job/attempt-log.ts";
+import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
+import { JobContext } from "../run/job-context.ts";
+import type { EffectsScope } from "../run/effects-scope.ts";
+import type { ContextInside, JobLog } from "../run/job-context.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
+import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
+import type { FromOutpost, SentJob } from "./messages.ts";
+import { receiveThrown } from "./sent-error.ts";
+import { readSentNode } from "./sent-node.ts";
+
+/** The outcome of a run that its outpost had not begun when it ended: it is to be run again. */
+export const notBegun = Symbol("not begun");
+
+type About<Type extends FromOutpost["type"]> = Extract<FromOutpost, { type: Type }>;
+
+const levels = ["debug", "info", "warn", "error"] as const satisfies readonly (keyof JobLog)[];
+
+export class RemoteRun {
+  readonly context: JobContext;
+  /** The jobs that the handler may enqueue, by their names. */
+  readonly #jobs: ReadonlyMap<string, JobDefinition>;
+  readonly #inside: ContextInside;
+  readonly #outcome = Promise.withResolvers<unknown>();
+  #refused: { readonly error: unknown } | null = null;
+  #isOver = false;
+
+  constructor(context: JobContext, jobs: ReadonlyMap<string, JobDefinition>) {
+    this.context = context;
+    this.#jobs = jobs;
+    this.#inside = JobContext.insideOf(context);
+  }
+
+  get outcome(): Promise<unknown> {
+    return this.#outcome.promise;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** It stands behind another in its outpost: its time does not count yet. */
+  wait(): void {
+    const { attempt } = this.#inside;
+    attempt.origin.aborting.unwatch(attempt);
+  }
+
+  /** Its turn has come. */
+  begin(): void {
+    const { attempt, engine } = this.#inside;
+    if (attempt.phase !== "running" || attempt.abortReason !== null) return;
+    attempt.start(engine.platform.monotonicUs());
+    attempt.origin.aborting.watch(attempt);
+  }
+
+  /** Its outpost ended before its turn. */
+  giveBack(): void {
+    this.#isOver = true;
+    this.#outcome.resolve(notBegun);
+  }
+
+  /** The line that starts it. Throws where the input cannot cross. */
+  startLine(run: number): string {
+    return lineWith({ type: "run", run, job: describeJob(this.context) }, "input", this.context.input);
+  }
+
+  /**
+   * Takes in what the outpost says about this run. @returns the message that ends it, which `end` is given once the
+   * output is in; null while it goes on.
+   */
+  heard(message: FromOutpost, send: (line: string) => void): About<"returned" | "threw"> | null {
+    switch (message.type) {
+      case "returned":
+      case "threw":
+        return message;
+      case "progress": {
+        const { value, message: text } = message;
+        this.context.progress(Number(value), text, valueIn(message, "data"));
+        return null;
+      }
+      case "log":
+        this.#log(message);
+        return null;
+      case "effect":
+        this.#apply(message);
+        return null;
+      case "call":
+        void this.#answer(message, send);
+        return null;
+      case "ready":
+      case "failed":
+        return null;
+    }
+  }
+
+  end(message: About<"returned" | "threw">, output: AttemptOutput | null): void {
+    if (message.type === "threw") return this.lose(receiveThrown(message), output);
+    if (this.#refused !== null) return this.lose(this.#refused.error, output);
+    try {
+      const result = valueIn(message, "result");
+      this.#close(output);
+      this.#outcome.resolve(result);
+    } catch (error) {
+      this.lose(error, output);
+    }
+  }
+
+  lose(error: unknown, output: AttemptOutput | null): void {
+    if (this.#isOver) return;
+    this.#close(output);
+    this.#outcome.reject(error);
+  }
+
+  #close(output: AttemptOutput | null): void {
+    this.#isOver = true;
+    this.#inside.attempt.output = output;
+  }
+
+  #log(message: About<"log">): void {
+    const level = levels.find((each) => each === message.level) ?? "info";
+    const fields = valueIn(message, "fields");
+    const isShown = typeof fields === "object" && fields !== null;
+    this.context.log[level](
+      String(message.message),
+      isShown ? (fields as Record<string, unknown>) : undefined,
+    );
+  }
+
+  #apply(message: About<"effect">): void {
+    try {
+      this.#effect(
+        message,
+        this.#inside.scope(message.when === "failure" ? "failureEffects" : "effects", mintOf(message)),
+      );
+    } catch (error) {
+      this.#refused ??= { error };
+    }
+  }
+
+  #effect(message: About<"effect">, scope: EffectsScope): void {
+    const { effect, name = "", key = "" } = message;
+    const options =
+      typeof message.options === "string" ? (jsonCodec.decode(message.options) as object) : message.options;
+    switch (effect) {
+      case "enqueue": {
+        scope.enqueue(this.#listed(name), valueIn(message, "input"), options);
+        return;
+      }
+      case "flow.add":
+        return this.#addNode(message, options);
+      case "kv.put":
+        return scope.kv.put(key, valueIn(message, "value"), options);
+      case "kv.delete":
+        return scope.kv.delete(key, options);
+      default:
+        throw new MillraceError("invalid-option", `There is no effect ${JSON.stringify(effect)}.`);
+    }
+  }
+
+  #listed(name: string): JobDefinition {
+    const definition = this.#jobs.get(name);
+    if (definition === undefined) throw notListed(this.context.name, name);
+    return definition;
+  }
+
+  #addNode(message: About<"effect">, options: object | undefined): void {
+    const { flow, id } = this.context;
+    if (flow === null)
+      throw new MillraceError("invalid-option", `The job ${id} is a node of no flow, so it can add none.`);
+    const { name, node } = message;
+    const job = name === undefined ? null : (this.#listed(name) as AnyJob);
+    flow.nodes.push(
+      readSentNode(node, job === null ? null : { job, input: valueIn(message, "input"), options }),
+    );
+  }
+
+  async #answer(message: About<"call">, send: (line: string) => void): Promise<void> {
+    const { run, call } = message;
+    try {
+      send(lineWith({ type: "answer", run, call }, "value", await this.#call(message)));
+    } catch (error) {
+      send(lineOf({ type: "answer", run, call, error: describeError(error) }));
+    }
+  }
+
+  async #call({ ask, key = "", leaseMs }: About<"call">): Promise<unknown> {
+    if (ask === "kv.get") return this.context.kv.get(key);
+    if (ask === "extend") return this.context.extend(durationMs(leaseMs, "extend"));
+    throw new MillraceError("invalid-option", `There is no call ${JSON.stringify(ask)}.`);
+  }
+}
+
+function mintOf({ id }: About<"effect">): (() => string) | undefined {
+  return typeof id === "string" ? () => id : undefined;
+}
+
+function describeJob(context: JobContext): SentJob {
+  const { id, name, queue, attempt, isLastAttempt, worker, host, idempotencyKey, fence } = context;
+  const { headers, trace, schedule, topic } = context;
+  return {
+    ...{ id, name, queue, attempt, isLastAttempt, createdAt: context.createdAt.getTime() },
+    ...{ worker, host, idempotencyKey, fence, headers, trace },
+    topic,
+    schedule: schedule === null ? null : { name: schedule.name, tick: schedule.tick?.getTime() ?? null },
+  };
+}

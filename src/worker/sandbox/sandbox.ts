@@ -1,0 +1,352 @@
+/**
+ * One outpost as its crew sees it: a thread or a child process that runs one job at a time.
+ *
+ *   starting ──ready──► idle ◄──returned, threw── busy
+ *      │                 │ └──────────run──────────►│
+ *      │                 │                          ├──abort, and no end within the grace──► killed
+ *      └──failed, silent─┴──garbage, a line too long, too much output or memory, its end─────► ended
+ *
+ * However it ends, the run in it fails, alone, and once the whole tree of its processes is gone. Runs that were sent
+ * ahead had not begun then, because it tells the end of each before it begins the next: they are given back.
+ */
+import type { AbortReason } from "../control.ts";
+import { MillraceError } from "../../model/error.ts";
+import type { ErrorCode } from "../../model/error.ts";
+import type { Link, LinkEnd, LinkListener } from "../../platform/child-handle.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import type { Timer } from "../../platform/platform.ts";
+import { LineReader } from "./line-reader.ts";
+import { notLoaded } from "./load-handler.ts";
+import { lineOf, protocolVersion, readMessage } from "./messages.ts";
+import type { FromOutpost, ToOutpost } from "./messages.ts";
+import { OutputTail } from "./output-tail.ts";
+import type { RemoteRun } from "./sandbox-run.ts";
+import { receiveError } from "./sent-error.ts";
+
+export interface OutpostLimits {
+  readonly startTimeoutMs: number;
+  /** How long it may take from an abort to the end of the run before it is killed. */
+  readonly killGraceMs: number;
+  readonly lineBytesMax: number;
+  /** Of one run. */
+  readonly outputBytesMax: number;
+  readonly memoryBytesMax: number;
+}
+
+export interface OutpostStart {
+  /** Such as 'the handler of "resize"', for messages. */
+  readonly what: string;
+  readonly limits: OutpostLimits;
+  readonly link: (listener: LinkListener) => Link;
+  readonly hello: Omit<Extract<ToOutpost, { type: "start" }>, "type" | "protocol">;
+  /** Told after each run, once the next can be sent. */
+  readonly freed: (outpost: Outpost, ended: EndedRun) => void;
+  /** Told once, when it can run nothing any more. */
+  readonly gone: (outpost: Outpost) => void;
+}
+
+export interface EndedRun {
+  readonly ranUs: number;
+  readonly hasPrinted: boolean;
+}
+
+interface SentRun {
+  readonly number: number;
+  readonly run: RemoteRun;
+  startedUs: number;
+}
+
+type LastMessage = NonNullable<ReturnType<RemoteRun["heard"]>>;
+
+const endGraceMs = 2000;
+const brokenGraceMs = 500;
+
+export class Outpost {
+  /** Settles when it can take its first job, or cannot. */
+  readonly ready: Promise<void>;
+  isReady = false;
+  /** It may be sent further runs while it runs one. */
+  takesAhead = false;
+  /** How many runs were sent to it. */
+  runs = 0;
+  /** To be replaced after its run, because of its memory. */
+  isWorn = false;
+  readonly #start: OutpostStart;
+  readonly #link: Link;
+  readonly #output = new OutputTail();
+  readonly #whenReady = Promise.withResolvers<void>();
+  readonly #whenEnded = Promise.withResolvers<void>();
+  /** The first one runs, the others were sent ahead. */
+  #sent: SentRun[] = [];
+  /** Runs that have told their end and whose output is being waited for. */
+  #ending = 0;
+  #unsaid = "";
+  #listensForAborts = false;
+  #timer: Timer | null;
+  /** Why it is being ended; null while it is wanted. */
+  #why: Error | null = null;
+  /** While it was being ended it told the end of its run: the next one may have begun. */
+  #wentOn = false;
+  #isGone = false;
+  #isEnded = false;
+
+  constructor(start: OutpostStart) {
+    this.#start = start;
+    const { limits } = start;
+    this.ready = this.#whenReady.promise;
+    // Whoever waits for it hears of it; before anybody does, it must not count as unhandled.
+    this.ready.catch(() => {});
+    const reader = new LineReader({
+      bytesMax: limits.lineBytesMax,
+      heard: (line) => this.#heard(line),
+      tooLong: () =>
+        this.#fail("outpost-garbled", `it wrote a line of more than ${limits.lineBytesMax} bytes`),
+    });
+    this.#link = start.link({
+      said: (piece) => reader.read(piece),
+      printed: (stream, piece) => this.#printed(stream, piece),
+      broken: (error) => this.#broken(error),
+      ending: () => this.#leaveCrew(),
+      ended: (end) => this.#ended(end),
+    });
+    this.#timer = nodePlatform.setTimer(limits.startTimeoutMs, () =>
+      this.#fail("handler-not-loaded", `it was not ready within ${limits.startTimeoutMs} ms`),
+    );
+    this.#say(lineOf({ type: "start", protocol: protocolVersion, ...start.hello }));
+  }
+
+  /** Runs that were sent and have not ended. */
+  get load(): number {
+    return this.#sent.length + this.#ending;
+  }
+
+  /** Begins a run, or sends it ahead. */
+  run(run: RemoteRun): void {
+    const number = ++this.runs;
+    const nowUs = nodePlatform.monotonicUs();
+    const sent = { number, run, startedUs: nowUs };
+    this.#sent.push(sent);
+    if (this.#sent.length > 1) run.wait();
+    try {
+      this.#say(run.startLine(number));
+    } catch (error) {
+      this.#sent.splice(this.#sent.indexOf(sent), 1);
+      run.lose(error, null);
+      this.#start.freed(this, { ranUs: 0, hasPrinted: false });
+    }
+  }
+
+  /** Tells the handler to stop; ends the outpost where it does not within the grace. */
+  abort(run: RemoteRun, reason: AbortReason): void {
+    const sent = this.#sent.find((each) => each.run === run);
+    if (sent === undefined || this.#why !== null) return;
+    if (this.#listensForAborts) this.#say(lineOf({ type: "abort", run: sent.number, reason }));
+    if (sent === this.#sent[0]) this.#endAfterGrace();
+  }
+
+  #endAfterGrace(): void {
+    if (!this.#listensForAborts) this.#link.terminate();
+    this.#stopTimer();
+    const { killGraceMs } = this.#start.limits;
+    this.#timer = nodePlatform.setTimer(killGraceMs, () =>
+      this.#fail("outpost-lost", `it did not stop within ${killGraceMs} ms of its abort`),
+    );
+  }
+
+  /** Ends it: at once where it runs something, otherwise it may end by itself for a while. */
+  async retire(): Promise<void> {
+    if (this.#isEnded) return;
+    if (this.load > 0 || !this.isReady) return this.kill(new Error("the worker stopped"));
+    this.#why = new Error("it was no longer needed");
+    this.#say(lineOf({ type: "end" }));
+    this.#flush();
+    this.#link.hangUp();
+    this.#timer = nodePlatform.setTimer(endGraceMs, () => void this.#link.kill());
+    await this.#whenEnded.promise;
+    this.#stopTimer();
+    // What it has left behind goes with it.
+    await this.#link.kill();
+  }
+
+  async kill(why: Error): Promise<void> {
+    if (this.#why === null) this.#fail("outpost-lost", why.message);
+    await this.#whenEnded.promise;
+  }
+
+  /** Kills it where it has too much in memory. @returns what it has. */
+  async weigh(): Promise<number> {
+    const { memoryBytesMax } = this.#start.limits;
+    const bytes = (await this.#link.memoryBytes()) ?? 0;
+    if (bytes > memoryBytesMax)
+      this.#fail("outpost-overrun", `it had ${bytes} bytes in memory; the most is ${memoryBytesMax}`);
+    return bytes;
+  }
+
+  /** What is said in one lap goes as one piece. */
+  #say(line: string): void {
+    if (this.#unsaid === "") queueMicrotask(() => this.#flush());
+    this.#unsaid += line;
+  }
+
+  #flush(): void {
+    const text = this.#unsaid;
+    this.#unsaid = "";
+    if (text !== "") this.#link.send(text);
+  }
+
+  #heard(line: string): void {
+    const message = readMessage<FromOutpost>(line);
+    if (this.#why !== null) {
+      if (typeof message !== "string" && (message.type === "returned" || message.type === "threw"))
+        this.#wentOn = true;
+      return;
+    }
+    if (typeof message === "string") return this.#fail("outpost-garbled", message);
+    switch (message.type) {
+      case "ready":
+        return this.#becomeReady(message);
+      case "failed":
+        return this.#fail("handler-not-loaded", receiveError(message.error).message);
+      case "returned":
+      case "threw":
+      case "progress":
+      case "log":
+      case "effect":
+      case "call":
+        return this.#heardOfRun(message);
+      default:
+        return this.#fail("outpost-garbled", `it sent a message of an unknown type: ${line.slice(0, 200)}`);
+    }
+  }
+
+  #heardOfRun(message: Exclude<FromOutpost, { type: "ready" | "failed" }>): void {
+    const [sent] = this.#sent;
+    // Of a run that is over: a timer that the handler left behind, an answer given twice.
+    if (sent === undefined || message.run !== sent.number) return;
+    try {
+      const last = sent.run.heard(message, (line) => this.#say(line));
+      if (last !== null) this.#runEnds(sent, last);
+    } catch (error) {
+      this.#fail("outpost-garbled", `it sent a message that cannot be read (${(error as Error).message})`);
+    }
+  }
+
+  #runEnds(sent: SentRun, last: LastMessage): void {
+    this.#stopTimer();
+    this.#sent.shift();
+    this.#ending += 1;
+    const nowUs = nodePlatform.monotonicUs();
+    const end = (): void => {
+      const output = this.#output.read();
+      this.#output.clear();
+      this.#ending -= 1;
+      sent.run.end(last, output);
+      // Its own word, if it gives one, leaves out the way there and back.
+      const ranUs = typeof last.ranUs === "number" ? last.ranUs : nowUs - sent.startedUs;
+      this.#start.freed(this, { ranUs, hasPrinted: output !== null });
+    };
+    const [next] = this.#sent;
+    // What it printed before its last message comes by another way, in this lap at the latest.
+    if (next === undefined) return nodePlatform.defer(end);
+    end();
+    next.startedUs = nowUs;
+    next.run.begin();
+    if (next.run.context.signal.aborted) this.#endAfterGrace();
+  }
+
+  #becomeReady({ aborts, ahead }: Extract<FromOutpost, { type: "ready" }>): void {
+    if (this.isReady) return;
+    this.isReady = true;
+    this.#listensForAborts = aborts === true;
+    this.takesAhead = ahead === true;
+    this.#stopTimer();
+    this.#output.clear();
+    this.#whenReady.resolve();
+  }
+
+  #printed(stream: "stdout" | "stderr", piece: Buffer): void {
+    this.#output.add(stream, piece);
+    const { outputBytesMax } = this.#start.limits;
+    if (this.#output.bytes > outputBytesMax)
+      this.#fail("outpost-overrun", `it printed more than ${outputBytesMax} bytes`);
+  }
+
+  /** A process that ends breaks its line first: its end says more than that. */
+  #broken(error: Error): void {
+    this.#leaveCrew();
+    nodePlatform.setTimer(brokenGraceMs, () =>
+      this.#fail("outpost-lost", `it takes no more messages (${error.message})`),
+    );
+  }
+
+  /** Ends it and what runs in it. */
+  #fail(code: ErrorCode, because: string): void {
+    if (this.#why !== null) return;
+    this.#stopTimer();
+    const what = capitalised(this.#start.what);
+    this.#why = this.isReady
+      ? new MillraceError(code, `${what} was ended: ${because}.`)
+      : notLoaded(`${what} did not start: ${because}.`);
+    this.#leaveCrew();
+    void this.#link.kill().then(() => this.#close());
+  }
+
+  /** No job may be given to it any more. */
+  #leaveCrew(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#start.gone(this);
+  }
+
+  #ended({ exitCode, signal, error }: LinkEnd): void {
+    this.#isEnded = true;
+    this.#whenEnded.resolve();
+    if (this.#why !== null) return;
+    const last = this.#output.lastWords;
+    const way = signal !== null ? ` by ${signal}` : ` with the exit code ${exitCode}`;
+    const how = `${error === null ? way : `: ${error.message}`}${last === null ? "" : ` (${last})`}`;
+    const what = capitalised(this.#start.what);
+    const isHeapFull = (error as { code?: string } | null)?.code === "ERR_WORKER_OUT_OF_MEMORY";
+    const options = error === null ? {} : { cause: error };
+    this.#why = this.isReady
+      ? new MillraceError(
+          isHeapFull ? "outpost-overrun" : "outpost-lost",
+          `${what} ended in the middle of it${how}.`,
+          options,
+        )
+      : notLoaded(`${what} did not start: it ended${how}.`, error);
+    this.#leaveCrew();
+    // What it has started may still run.
+    void this.#link.kill().then(() => this.#close({ exitCode, signal }));
+  }
+
+  #close(end: Pick<LinkEnd, "exitCode" | "signal"> = { exitCode: null, signal: null }): void {
+    this.#stopTimer();
+    const why = this.#why ?? new Error("it ended");
+    this.#whenReady.reject(why);
+    const { exitCode, signal } = end;
+    const output = {
+      ...this.#output.read(),
+      ...(exitCode === null ? {} : { exitCode }),
+      ...(signal === null ? {} : { signal }),
+    };
+    const kept = Object.keys(output).length === 0 ? null : output;
+    const begun = this.#wentOn ? 2 : 1;
+    for (const [at, { run }] of this.#sent.entries()) {
+      const { signal: told } = run.context;
+      if (told.aborted) run.lose(told.reason, at === 0 ? kept : null);
+      else if (at < begun) run.lose(why, at === 0 ? kept : null);
+      else run.giveBack();
+    }
+    this.#sent = [];
+  }
+
+  #stopTimer(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,46 @@
+/**
+ * Why a running job was cancelled. A worker hears only that a cancel was asked for (a hint, the answer to a renewal or
+ * to a settle); the reason stands in the job's record and is read while the handler unwinds. The settle waits for it,
+ * so that the job ends with it.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { afterCancelAsked } from "../../model/job/after-run.ts";
+import type { Decision } from "../../model/job/after-run.ts";
+import { noteCancelReason, readAttemptLog } from "../../model/job/attempt-log.ts";
+import type { JobRecord } from "../../store/records.ts";
+import type { Attempt } from "../run/attempt.ts";
+
+export function learnCancelReason(engine: Engine, attempt: Attempt): void {
+  if (attempt.cancelAsked) return;
+  attempt.cancelAsked = true;
+  attempt.callBegins();
+  const { id, seq, fence } = attempt.job;
+  const learned = (record: JobRecord | null): void => {
+    if (record?.seq === seq && record.fence === fence) attempt.cancelLog = record.attempts;
+    attempt.callEnds();
+  };
+  engine.reads.push(id, { answered: learned, failed: () => learned(null) });
+}
+
+/**
+ * For a job that is cancelled without its handler: it has not started, or its end was refused because of the cancel.
+ */
+export function cancelDecision({ policy, cancelLog }: Attempt): Decision {
+  return { next: afterCancelAsked({ policy, attempts: cancelLog }), attempts: null };
+}
+
+/**
+ * The decision with the reason in it: it was made when the handler ended, maybe before the reason was known, and over
+ * the attempt log of the claim, which does not have it.
+ */
+export function withCancelReason(attempt: Attempt, decision: Decision): Decision {
+  const { policy, cancelAsked, cancelLog } = attempt;
+  if (decision.next.to !== "cancelled" || !cancelAsked) return decision;
+  const { cancelReason } = readAttemptLog(cancelLog);
+  const { attempts } = decision;
+  return {
+    next: afterCancelAsked({ policy, attempts: cancelLog }),
+    attempts:
+      attempts === null || cancelReason === undefined ? attempts : noteCancelReason(attempts, cancelReason),
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * Settling: from the decision about an ended attempt to the store's answer.
+ *
+ *   decided ──effects built, the attempt's own calls answered──► sent ──answered──► over, or decided anew
+ *      └──an effect cannot be built──► decided anew: failed
+ *
+ *   the answer                 and then
+ *   ok, already                over
+ *   doc-changed, id-differs,   decided anew: the store refused an effect, so the attempt failed, without effects
+ *   key-held
+ *   flow-closed                decided anew: cancelled, because its flow ends and takes no more nodes
+ *   cancel-asked               decided anew: cancelled
+ *   stale, gone                over: the lease was lost, and the result is dropped
+ *   none                       over: the settle could not be delivered; the job is reclaimed when its lease ends
+ *
+ * Effects are part of the settle itself: they happen with the job's end or not at all.
+ */
+import type { AttemptObserver } from "../../engine/attempt-observer.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { afterCancel } from "../../model/job/after-run.ts";
+import type { Decision } from "../../model/job/after-run.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
+import { MillraceError } from "../../model/error.ts";
+import type { SettleAnswer } from "../../store/operations.ts";
+import type { Effects } from "../../store/records.ts";
+import type { Attempt } from "../run/attempt.ts";
+import { endByThrow, handedBack } from "./attempt-end.ts";
+import type { AttemptEnd } from "./attempt-end.ts";
+import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-reason.ts";
+import { describeEnd } from "./describe-end.ts";
+import type { Leases } from "../lease/leases.ts";
+import type { LoopStalls } from "../lease/loop-stalls.ts";
+import type { RouteMap } from "../claim/route-map.ts";
+
+export interface SettlingOptions {
+  readonly leases: Leases;
+  readonly routes: RouteMap;
+  readonly stalls: LoopStalls;
+  /** Told of every attempt whose handler was called, once it is over. */
+  readonly observers: readonly AttemptObserver[];
+}
+
+export class Settling {
+  readonly #engine: Engine;
+  readonly #leases: Leases;
+  readonly #routes: RouteMap;
+  readonly #stalls: LoopStalls;
+  readonly #observers: readonly AttemptObserver[];
+  #count = 0;
+
+  constructor(engine: Engine, options: SettlingOptions) {
+    this.#engine = engine;
+    this.#leases = options.leases;
+    this.#routes = options.routes;
+    this.#stalls = options.stalls;
+    this.#observers = options.observers;
+  }
+
+  /** The queue and the name of a job that this worker holds. */
+  titleOf(attempt: Attempt): { readonly queue: string; readonly name: string } {
+    return this.#routes.titleOf(attempt.job);
+  }
+
+  /** Ended attempts whose settle is not answered yet. */
+  get count(): number {
+    return this.#count;
+  }
+
+  end(attempt: Attempt, end: AttemptEnd): void {
+    if (attempt.endedUs < 0) attempt.ended(this.#engine.platform.monotonicUs());
+    if (end === null) this.#over(attempt);
+    else this.settle(attempt, end);
+  }
+
+  /** The job goes back unfinished, and no attempt is burnt. */
+  handBack(attempt: Attempt): void {
+    this.settle(attempt, handedBack(this.#engine, attempt));
+  }
+
+  settle(attempt: Attempt, decision: Decision): void {
+    attempt.phase = "settling";
+    this.#count += 1;
+    const { to } = decision.next;
+    const draft = to === "completed" ? attempt.effects : to === "failed" ? attempt.failureEffects : null;
+    if (draft === null || draft.isEmpty) return this.#sendAfterCalls(attempt, decision, undefined);
+    const placed = draft.build().then(async (effects) => {
+      // A follow-up must not run before the store knows the limits that it uses.
+      await this.#engine.limits.whenMade(effects.jobs ?? []);
+      return this.#engine.placed(effects, attempt.job.id);
+    });
+    placed.then(
+      (effects) => this.#sendAfterCalls(attempt, decision, effects),
+      (error: unknown) => {
+        this.#count -= 1;
+        this.#effectsRefused(attempt, error);
+      },
+    );
+  }
+
+  answered(attempt: Attempt, answer: SettleAnswer): void {
+    this.#count -= 1;
+    switch (answer.kind) {
+      case "ok":
+      case "already":
+        break;
+      case "cancel-asked":
+        learnCancelReason(this.#engine, attempt);
+        return this.settle(attempt, cancelDecision(attempt));
+      case "flow-closed":
+        return this.settle(attempt, {
+          next: afterCancel(attempt.policy, "flow-closed" satisfies EndReason<"cancelled">),
+          attempts: null,
+        });
+      case "key-held":
+      case "doc-changed":
+      case "id-differs": {
+        const message = `An effect was refused: ${answer.kind} (${answer.id}).`;
+        return this.#effectsRefused(attempt, new MillraceError("version-conflict", message));
+      }
+      case "stale":
+      case "gone":
+        this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
+        this.#engine.log.warn("result dropped: the attempt no longer held its lease", {
+          id: attempt.job.id,
+          reason: answer.kind,
+        });
+        attempt.settled = null;
+    }
+    this.#over(attempt);
+  }
+
+  failed(attempt: Attempt, error: unknown): void {
+    this.#count -= 1;
+    const message = "a settle did not reach the store; the job is reclaimed when its lease ends";
+    this.#engine.repeated.say("error", message, { id: attempt.job.id, error });
+    attempt.settled = null;
+    this.#over(attempt);
+  }
+
+  #sendAfterCalls(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
+    if (attempt.hasCalls) attempt.whenCallsEnd(() => this.#send(attempt, decision, effects));
+    else this.#send(attempt, decision, effects);
+  }
+
+  /** The attempt itself is the ticket of its settle: it is told the answer. */
+  #send(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
+    const { id, seq, fence } = attempt.job;
+    const { next, attempts } = withCancelReason(attempt, decision);
+    if (next.event !== "completed")
+      describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
+    const settle = { id, seq, fence, next, attempts };
+    attempt.settled = next;
+    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
+  }
+
+  #over(attempt: Attempt): void {
+    this.#leases.end(attempt);
+    if (attempt.startedUs >= 0) for (const observe of this.#observers) observe(attempt);
+  }
+
+  /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
+  #effectsRefused(attempt: Attempt, error: unknown): void {
+    attempt.effects = attempt.failureEffects = null;
+    this.end(attempt, endByThrow(this.#engine, attempt, error));
+  }
+}
