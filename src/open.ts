@@ -128,7 +128,7 @@ async function openBucket(
     const sentence = `open: bucket.${ofWriters[0]} is of a process that writes, and a view does not; leave one of the two out.`;
     throw new MillraceError("invalid-option", sentence);
   }
-  const { openBucketView } = await import("./stores/bucket/bucket-view.ts");
+  const { openBucketView } = await import("./stores/bucket/copy/bucket-view.ts");
   const { openBucketStore } = await import("./stores/bucket/bucket-store.ts");
   const objects = await openBucketObjects(platform, url, options);
   const given = {

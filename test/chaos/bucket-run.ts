@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openBucketView } from "../../src/stores/bucket/bucket-view.ts";
+import { openBucketView } from "../../src/stores/bucket/copy/bucket-view.ts";
 import { openFiles } from "../../src/stores/bucket/objects/files.ts";
 import type { Evidence } from "../history/history.ts";
 import type { ChaosOptions } from "./chaos-process.ts";

@@ -1,7 +1,7 @@
 /**
- * A bucket answers claims and renewals before they have landed (src/stores/bucket/who-waits.ts). Those of a writer that
- * was killed or fenced may never land. What is known to have not is taken out of the evidence, with the handlers that
- * ran on it: the store never gave these leases.
+ * A bucket answers claims and renewals before they have landed (src/stores/bucket/log/who-waits.ts). Those of a writer
+ * that was killed or fenced may never land. What is known to have not is taken out of the evidence, with the handlers
+ * that ran on it: the store never gave these leases.
  */
 import type { Evidence, Operation } from "../history/history.ts";
 

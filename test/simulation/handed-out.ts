@@ -16,11 +16,11 @@ import type { Route } from "../../src/model/routing/route.ts";
 import type { ClaimAnswer, ReadGatesAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, LeasedJob } from "../../src/store/records.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
-import { readNote } from "../../src/stores/bucket/held.ts";
-import { Replica } from "../../src/stores/bucket/replica.ts";
-import { closeSession, commitCalls, openSession } from "../../src/stores/sqlite/commit.ts";
-import type { Call } from "../../src/stores/sqlite/commit.ts";
-import { openDatabase } from "../../src/stores/sqlite/open-file.ts";
+import { readNote } from "../../src/stores/bucket/takeover/held.ts";
+import { Replica } from "../../src/stores/bucket/copy/replica.ts";
+import { closeSession, commitCalls, openSession } from "../../src/stores/sqlite/connection/commit.ts";
+import type { Call } from "../../src/stores/sqlite/connection/commit.ts";
+import { openDatabase } from "../../src/stores/sqlite/connection/open-file.ts";
 
 const epochOfNobody = 1_000_000;
 const pageSize = 4096;

@@ -6,7 +6,7 @@
 import { once } from "node:events";
 import { MessageChannel, Worker } from "node:worker_threads";
 import { afterAll, beforeAll } from "vitest";
-import type { StartThread, StoreThread } from "../../src/stores/sqlite/runner-thread.ts";
+import type { StartThread, StoreThread } from "../../src/stores/sqlite/connection/runner-thread.ts";
 
 export function useOneThread(): StartThread {
   let worker: Worker;

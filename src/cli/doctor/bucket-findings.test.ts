@@ -6,8 +6,8 @@ import { zstdCompressSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { aBucketWorld, hourMs } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
-import { examineBucket } from "../../stores/bucket/examine.ts";
-import type { BucketCondition } from "../../stores/bucket/examine.ts";
+import { examineBucket } from "../../stores/bucket/restore/examine.ts";
+import type { BucketCondition } from "../../stores/bucket/restore/examine.ts";
 import {
   chunkName,
   chunkPrefix,
@@ -20,8 +20,8 @@ import {
 import { ObjectsError } from "../../stores/bucket/objects/objects.ts";
 import type { Objects } from "../../stores/bucket/objects/objects.ts";
 import { defaultPrices } from "../../stores/bucket/prices.ts";
-import { bodyOf, decodeRecord, encodeRecord } from "../../stores/bucket/record.ts";
-import { restoreBucket } from "../../stores/bucket/restore.ts";
+import { bodyOf, decodeRecord, encodeRecord } from "../../stores/bucket/log/log-record.ts";
+import { restoreBucket } from "../../stores/bucket/restore/restore.ts";
 import { bucketFindings, bucketLines } from "./bucket-findings.ts";
 
 let folder: string;

@@ -72,7 +72,7 @@ async function readUntil(
   if (text === undefined) return null;
   if (/^\d{1,12}$/.test(text)) return Number(text);
   const time = readPastInstant(options, "until", platform.now()) as Date;
-  const { recordAt } = await import("../../stores/bucket/history.ts");
+  const { recordAt } = await import("../../stores/bucket/restore/history.ts");
   const found = await recordAt(objects, time.getTime());
   if (found !== null) return found;
   throw wrong(`the bucket does not go back to ${quote(text)}; millrace restore --list shows how far`);
@@ -83,7 +83,7 @@ async function toFile({ terminal, options, wantsJson }: Call, objects: Objects, 
   if (!/^sqlite:/i.test(to) || /^sqlite::memory:$/i.test(to))
     throw wrong(`--to must name a file such as sqlite:./copy.db, not ${quote(to)}`);
   const path = sqlitePath(to);
-  const { restoreToFile } = await import("../../stores/bucket/restore.ts");
+  const { restoreToFile } = await import("../../stores/bucket/restore/restore.ts");
   const { n, at } = await restoreToFile(objects, { path, until });
   const report = { record: n, at: new Date(at), file: path };
   const told = `${path} is the store as it was after record ${n} (${formatInstant(report.at)}); the bucket is as it was`;
@@ -93,7 +93,7 @@ async function toFile({ terminal, options, wantsJson }: Call, objects: Objects, 
 
 async function inPlace({ terminal, platform, options, wantsJson }: Call, objects: Objects, until: number) {
   if (!options.has("yes")) {
-    const { eachRecord, readHead, recordsAfter } = await import("../../stores/bucket/history.ts");
+    const { eachRecord, readHead, recordsAfter } = await import("../../stores/bucket/restore/history.ts");
     await readHead(objects);
     let count = 0;
     let last: Date | null = null;
@@ -106,7 +106,7 @@ async function inPlace({ terminal, platform, options, wantsJson }: Call, objects
     terminal.writeOut(`${wantsJson ? toJson({ until, records: count, last, done: false }) : told}\n`);
     return 1;
   }
-  const { restoreBucket } = await import("../../stores/bucket/restore.ts");
+  const { restoreBucket } = await import("../../stores/bucket/restore/restore.ts");
   const done = await restoreBucket(objects, { platform, until, takes: options.has("take") });
   const told = [
     `the bucket goes on after record ${done.n}; the restore itself is record ${done.record}, epoch ${done.epoch}`,
@@ -117,7 +117,8 @@ async function inPlace({ terminal, platform, options, wantsJson }: Call, objects
 }
 
 async function list({ terminal, wantsJson }: Call, objects: Objects): Promise<number> {
-  const { eachRecord, listRecords, readHead, readMarks } = await import("../../stores/bucket/history.ts");
+  const { eachRecord, listRecords, readHead, readMarks } =
+    await import("../../stores/bucket/restore/history.ts");
   await readHead(objects);
   const marks = (await readMarks(objects)).map(({ through, mark }) => ({
     record: through,

@@ -18,8 +18,8 @@ export interface StoreVersion {
 export async function readStoreVersion(platform: Platform, url: string): Promise<StoreVersion> {
   const scheme = url.slice(0, url.indexOf(":")).toLowerCase();
   if (scheme === "sqlite") {
-    const { readFileVersion } = await import("../../stores/sqlite/file-version.ts");
-    const { schemaVersion } = await import("../../stores/sqlite/schema.ts");
+    const { readFileVersion } = await import("../../stores/sqlite/connection/file-version.ts");
+    const { schemaVersion } = await import("../../stores/sqlite/connection/schema.ts");
     return { from: readFileVersion(sqlitePath(url)), to: schemaVersion };
   }
   if (scheme === "postgres" || scheme === "postgresql") {
@@ -34,8 +34,8 @@ export async function readStoreVersion(platform: Platform, url: string): Promise
     return readRedisVersion({ url, platform });
   }
   if (isBucketUrl(url)) {
-    const { readBucketVersion } = await import("../../stores/bucket/bucket-version.ts");
-    const { schemaVersion } = await import("../../stores/sqlite/schema.ts");
+    const { readBucketVersion } = await import("../../stores/bucket/copy/bucket-version.ts");
+    const { schemaVersion } = await import("../../stores/sqlite/connection/schema.ts");
     const objects = await openBucketObjects(platform, url, { bucket: { view: true } });
     return { from: await readBucketVersion(objects, platform), to: schemaVersion };
   }

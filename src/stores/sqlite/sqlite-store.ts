@@ -12,24 +12,31 @@ import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { laterOperations } from "../../store/later-version.ts";
-import { openBell } from "./bell.ts";
-import { enterEpoch, setEpoch } from "./epoch.ts";
-import type { Entry } from "./epoch.ts";
-import { isBusy, storeError } from "./errors.ts";
-import { openExecutor } from "./executor.ts";
-import type { Landing, Runner } from "./executor.ts";
-import type { Call, Session } from "./commit.ts";
-import { closeSession, commitCalls, openSession } from "./commit.ts";
-import { transactionStore } from "./in-transaction.ts";
-import { migrate, readSchemaVersion } from "./migrate.ts";
-import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
-import type { FileSettings } from "./open-file.ts";
-import { openFileIdentity } from "./file-identity.ts";
-import { threadRunner } from "./runner-thread.ts";
-import type { StartThread } from "./runner-thread.ts";
-import { schemaVersion } from "./schema.ts";
+import { openBell } from "./feed/wake-file.ts";
+import { enterEpoch, setEpoch } from "./connection/epoch.ts";
+import type { Entry } from "./connection/epoch.ts";
+import { isBusy, storeError } from "./connection/errors.ts";
+import { openExecutor } from "./connection/executor.ts";
+import type { Landing, Runner } from "./connection/executor.ts";
+import type { Call, Session } from "./connection/commit.ts";
+import { closeSession, commitCalls, openSession } from "./connection/commit.ts";
+import { transactionStore } from "./connection/in-transaction.ts";
+import { migrate, readSchemaVersion } from "./connection/migrate.ts";
+import {
+  checkFile,
+  configure,
+  inlineSleepMs,
+  memoryPath,
+  openDatabase,
+  threadSleepMs,
+} from "./connection/open-file.ts";
+import type { FileSettings } from "./connection/open-file.ts";
+import { openFileIdentity } from "./connection/file-identity.ts";
+import { threadRunner } from "./connection/runner-thread.ts";
+import type { StartThread } from "./connection/runner-thread.ts";
+import { schemaVersion } from "./connection/schema.ts";
 import { openStoreClock } from "../../store/store-clock.ts";
-import { openWatch } from "./watch.ts";
+import { openWatch } from "./feed/watch.ts";
 
 export interface SqliteOptions {
   /** A file, or ":memory:". */

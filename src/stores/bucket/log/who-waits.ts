@@ -1,0 +1,44 @@
+/**
+ * Which answers wait until their commit has landed in the bucket.
+ *
+ * An answer that promises something waits for its own commit. A read for people waits for what was not landed when it
+ * read: what somebody was told cannot vanish. A claim waits if a job that it hands out may have become claimable by a
+ * commit that has not landed: its handler would otherwise run a job that may never have existed. What other claims took
+ * makes no difference: of two claims that have not landed the later one is lost with the earlier one. Everything else
+ * is safe by the order of the log.
+ */
+import type { Call } from "../../sqlite/connection/commit.ts";
+
+export type Waits = "for-landing" | "for-freed-jobs" | "never";
+
+export const waitsOf: Readonly<Record<Call["operation"], Waits>> = {
+  submit: "for-landing",
+  settleIfLeased: "for-landing",
+  recordIfLeased: "for-landing",
+  changeIf: "for-landing",
+  putGates: "for-landing",
+  putDocs: "for-landing",
+  removeAside: "for-landing",
+  readGates: "for-landing",
+  readDocs: "for-landing",
+  readJobs: "for-landing",
+  findJobs: "for-landing",
+  tallyJobs: "for-landing",
+  readRoutes: "for-landing",
+  readFeed: "for-landing",
+  readTrail: "for-landing",
+  readAside: "for-landing",
+  claim: "for-freed-jobs",
+  heartbeat: "never",
+  readHeartbeat: "never",
+  extendIfLeased: "never",
+  promoteDue: "never",
+  prune: "never",
+  auditIndexes: "never",
+  readDue: "never",
+  readDueDocs: "never",
+  readNow: "never",
+  readSize: "never",
+  readHeads: "never",
+  readNews: "never",
+};

@@ -1,0 +1,148 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import BetterSqlite from "better-sqlite3";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { isMillraceError } from "../../../model/error.ts";
+import { nodePlatform } from "../../../platform/node-platform.ts";
+import { aJob as buildJob, aRoute } from "../../../../test/support/builders.ts";
+import type { NewJob } from "../../../store/records.ts";
+import type { Hint, Store } from "../../../store/store.ts";
+import { openSqliteStore } from "../sqlite-store.ts";
+
+let folder = "";
+let path = "";
+let store: Store;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-tx-"));
+  path = join(folder, "jobs.db");
+  store = await openSqliteStore({ path, platform: nodePlatform });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const aJob = (id: string, given: Partial<NewJob> = {}): NewJob => buildJob({ id, ...given });
+
+const finish = { to: "completed", event: "completed", reason: null, result: "1", keepMs: null } as const;
+const claimAll = () =>
+  store.claim({ owner: "w", leaseMs: 60_000, offers: [{ routes: [aRoute()], max: 10 }] });
+const codeOf = (run: () => unknown): string => {
+  try {
+    run();
+  } catch (error) {
+    return isMillraceError(error) ? error.code : String(error);
+  }
+  return "none";
+};
+
+const drivers = {
+  "node:sqlite": () => new DatabaseSync(path),
+  "better-sqlite3": () => new BetterSqlite(path),
+};
+
+for (const [driver, connect] of Object.entries(drivers)) {
+  describe(`inside the caller's transaction, ${driver}`, () => {
+    it("makes jobs and the caller's rows true together", async () => {
+      const own = connect();
+      own.exec("CREATE TABLE orders (id TEXT); BEGIN; INSERT INTO orders VALUES ('o-1')");
+      const inside = store.inTransaction(own);
+      const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
+      const [answer] = await inside.submit([
+        { jobs: [aJob("one", { tags: ["a"], digest: "d" }), aJob("two", { unique })] },
+      ]);
+      expect(answer).toEqual({ kind: "ok", ids: ["one", "two"], hows: ["created", "created"] });
+      expect(await store.readJobs(["one"])).toEqual([null]);
+      own.exec("COMMIT");
+      expect((await store.readJobs(["one", "two"])).map((job) => job?.state)).toEqual(["ready", "ready"]);
+      expect(await store.tallyJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 2 }]);
+      own.close();
+    });
+
+    it("settles with the caller's rows, or not at all", async () => {
+      await store.submit([{ jobs: [aJob("one")] }]);
+      const [lease] = (await claimAll()).jobs;
+      if (lease === undefined) throw new Error("nothing was claimed");
+      const { id, seq, fence } = lease;
+      const own = connect();
+      own.exec("BEGIN");
+      expect(
+        await store.inTransaction(own).settleIfLeased([{ id, seq, fence, next: finish, attempts: null }]),
+      ).toEqual([{ kind: "ok" }]);
+      own.exec("ROLLBACK");
+      expect((await store.readJobs(["one"]))[0]?.state).toBe("running");
+      own.exec("BEGIN");
+      const follow = {
+        jobs: [aJob("next")],
+        docs: [{ kind: "kv", id: "x", body: "1", guard: "absent" as const }],
+      };
+      await store
+        .inTransaction(own)
+        .settleIfLeased([{ id, seq, fence, next: finish, attempts: null, effects: follow }]);
+      own.exec("COMMIT");
+      expect((await store.readJobs(["one", "next"])).map((job) => job?.state)).toEqual([
+        "completed",
+        "ready",
+      ]);
+      own.close();
+    });
+
+    it("forgets routes that were rolled back", async () => {
+      const own = connect();
+      own.exec("BEGIN");
+      await store.inTransaction(own).submit([{ jobs: [aJob("one", { queue: "other" })] }]);
+      own.exec("ROLLBACK");
+      await store.submit([{ jobs: [aJob("two", { queue: "third" })] }]);
+      const third = { queue: "third", name: "send" };
+      expect(await store.readRoutes()).toEqual([{ ...third, number: aRoute(third), caps: [], gates: [] }]);
+      own.close();
+    });
+
+    it("waits for the caller's transaction instead of blocking the thread that must end it", async () => {
+      const own = connect();
+      own.exec("BEGIN IMMEDIATE");
+      const submitted = store.submit([{ jobs: [aJob("late")] }]);
+      await new Promise((resolve) => setImmediate(resolve));
+      own.exec("COMMIT");
+      expect((await submitted)[0]?.kind).toBe("ok");
+      own.close();
+    });
+
+    it("refuses a connection without a transaction, or to another file", async () => {
+      const own = connect();
+      expect(codeOf(() => store.inTransaction(own))).toBe("not-in-transaction");
+      own.exec("BEGIN");
+      const inside = store.inTransaction(own);
+      own.exec("COMMIT");
+      await expect(inside.submit([{ jobs: [aJob("one")] }])).rejects.toMatchObject({
+        code: "not-in-transaction",
+      });
+      own.close();
+      const other = new DatabaseSync(join(folder, "other.db"));
+      other.exec("BEGIN");
+      expect(codeOf(() => store.inTransaction(other))).toBe("not-in-transaction");
+      other.close();
+      expect(codeOf(() => store.inTransaction({}))).toBe("not-in-transaction");
+    });
+  });
+}
+
+it("hears of what the caller's connection committed", async () => {
+  const heard: Hint[] = [];
+  const hint = new Promise<void>((resolve) => {
+    store.watch((given) => {
+      heard.push(given);
+      resolve();
+    });
+  });
+  await store.describe();
+  const own = new DatabaseSync(path);
+  own.exec("BEGIN");
+  await store.inTransaction(own).submit([{ jobs: [aJob("one")] }]);
+  own.exec("COMMIT");
+  await hint;
+  expect(heard).toEqual([{ kind: "ready", routes: [aRoute()] }]);
+  own.close();
+});

@@ -1,0 +1,82 @@
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { aJob, aRoute } from "../../../../test/support/builders.ts";
+import { closeAfterEach } from "../../../../test/support/close-after-each.ts";
+import { until } from "../../../../test/support/until.ts";
+import { nodePlatform } from "../../../platform/node-platform.ts";
+import type { Hint, Store } from "../../../store/store.ts";
+import { openSqliteStore } from "../sqlite-store.ts";
+
+let folder = "";
+let path = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-bell-"));
+  path = join(folder, "jobs.db");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+const closeLater = closeAfterEach();
+
+const open = async (): Promise<Store> =>
+  closeLater(await openSqliteStore({ path, platform: nodePlatform, executor: "inline" }));
+
+/** Changes with every ring. */
+const rung = (): bigint => statSync(`${path}-bell`, { bigint: true }).mtimeNs;
+
+const hintsOf = (store: Store): Hint[] => {
+  const hints: Hint[] = [];
+  store.watch((hint) => hints.push(hint));
+  return hints;
+};
+
+test("a document that tells nothing rings for nobody, and a job does", async () => {
+  const [mine, theirs] = [await open(), await open()];
+  const hints = hintsOf(theirs);
+  await theirs.describe();
+  await mine.submit([{ jobs: [aJob({ id: "first" })] }]);
+  await until("its hint is out", () => hints.length > 0);
+  const before = rung();
+  for (let number = 0; number < 20; number++)
+    await mine.putDocs([{ kind: "notice", id: "n", body: String(number), guard: "any" }]);
+  expect(rung()).toBe(before);
+  await mine.submit([{ jobs: [aJob({ id: "second" })] }]);
+  await until("it has rung again", () => rung() !== before);
+  await until("the second hint is out", () => hints.filter(({ kind }) => kind === "ready").length === 2);
+});
+
+test("the caller's own transaction rings once it is over, also from a process that watches nothing", async () => {
+  const [mine, theirs] = [await open(), await open()];
+  const hints = hintsOf(theirs);
+  await theirs.describe();
+  const own = new DatabaseSync(path);
+  own.exec("BEGIN");
+  await mine.inTransaction(own).submit([{ jobs: [aJob({ id: "inside" })] }]);
+  own.exec("COMMIT");
+  await until("the hint is out", () => hints.length > 0);
+  expect(hints[0]).toEqual({ kind: "ready", routes: [aRoute()] });
+  own.exec("BEGIN");
+  await mine.inTransaction(own).submit([{ jobs: [aJob({ id: "closed-behind" })] }]);
+  own.exec("COMMIT");
+  own.close();
+  await until("a connection that was closed counts as over", () => hints.length > 1);
+});
+
+test("the last that leaves takes the bell away, and who comes hears the rings of the next", async () => {
+  const first = await openSqliteStore({ path, platform: nodePlatform });
+  await first.submit([{ jobs: [aJob({ id: "one" })] }]);
+  expect(existsSync(`${path}-bell`)).toBe(true);
+  const staying = await open();
+  await first.close();
+  expect(existsSync(`${path}-bell`)).toBe(true);
+  const hints = hintsOf(staying);
+  await staying.describe();
+  rmSync(`${path}-bell`);
+  const other = await open();
+  await until("a bell that was taken away is put back", () => existsSync(`${path}-bell`));
+  await other.submit([{ jobs: [aJob({ id: "two" })] }]);
+  await until("it rings", () => hints.some(({ kind }) => kind === "ready"));
+  await Promise.all([staying.close(), other.close()]);
+  expect(existsSync(`${path}-bell`)).toBe(false);
+});

@@ -1,0 +1,48 @@
+/**
+ * What hangs on a job's spec: its tags, which are listed apart for the look-up, and its log lines. Forgetting a job
+ * takes all of it. Live and history rows are the caller's, and so is a unique key, which is found through the spec
+ * and must be freed before.
+ */
+import type { Statements } from "../connection/connection.ts";
+import { runOnSeqs } from "../connection/seq-list.ts";
+
+/** Inputs: first and last seq. */
+const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
+  SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
+  WHERE s.tags IS NOT NULL AND s.seq BETWEEN ? AND ?`;
+/** Inputs: a tag, first and last seq of new live jobs. */
+const listTag = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
+  SELECT ?, seq FROM millrace_job WHERE seq BETWEEN ? AND ?`;
+/** Input: a JSON list of seqs. What cannot be read is left to the audit. */
+const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN
+  (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
+  WHERE json_valid(s.tags) AND s.seq IN (SELECT value FROM json_each(?)))`;
+/** Inputs: the seqs. */
+const dropTrails = "DELETE FROM millrace_trail";
+const dropSpecs = "DELETE FROM millrace_spec";
+
+/** Lists the tags of the specs from the first to the last of these seqs. */
+export function addTags(statements: Statements, first: number, last: number): void {
+  statements(listTags).run(first, last);
+}
+
+/** The same of live jobs that all have these tags. */
+export function shareTags(
+  statements: Statements,
+  tags: readonly string[],
+  first: number,
+  last: number,
+): void {
+  for (const tag of tags) statements(listTag).run(tag, first, last);
+}
+
+export function dropTags(statements: Statements, seqs: readonly number[]): void {
+  statements(unlistTags).run(JSON.stringify(seqs));
+}
+
+export function forgetJobs(statements: Statements, seqs: readonly number[]): void {
+  if (seqs.length === 0) return;
+  dropTags(statements, seqs);
+  runOnSeqs(statements, dropTrails, seqs);
+  runOnSeqs(statements, dropSpecs, seqs);
+}

@@ -1,0 +1,43 @@
+/**
+ * What follows when a call has met a record that it cannot read: the record is set aside in a transaction of its own,
+ * and the call runs again. Where nobody can tell which record it was, all are looked at: a second or two on a million
+ * jobs, so a search that found nothing is not repeated for a while.
+ */
+import { setAside, setAsideUnreadable, setFeedAside } from "./keep-unreadable.ts";
+import { recountTallies } from "./audit-counts.ts";
+import { Unreadable } from "../connection/errors.ts";
+import { beginStep } from "../connection/transaction.ts";
+import type { Commit } from "../connection/transaction.ts";
+import { isReadTrouble } from "./find-unreadable.ts";
+
+/** Searches for unreadable records, over the transactions of one connection. */
+export interface Searches {
+  /** Store time of the last one that found nothing. */
+  vainAt: number | null;
+}
+
+/** How often one call may meet such a record. From the second time on all are searched at once. */
+export const mendsMax = 8;
+const vainRestMs = 60_000;
+
+/** Whether this error is worth a mend. */
+export function mayMend(error: unknown): boolean {
+  return error instanceof Unreadable || isReadTrouble(error);
+}
+
+/** Runs in a write transaction. Answers whether something was mended, so that the call may be tried again. */
+export function mend(commit: Commit, error: unknown, isAgain: boolean, searches: Searches): boolean {
+  const step = beginStep(commit);
+  if (error instanceof Unreadable) {
+    const { what, number, message } = error;
+    if (what === "feed") setFeedAside(step, number, message);
+    else setAside(step, [[String(number), message]]);
+    if (isAgain) setAsideUnreadable(step);
+    return true;
+  }
+  const { vainAt } = searches;
+  if (vainAt !== null && Math.abs(commit.now - vainAt) < vainRestMs) return false;
+  const found = setAsideUnreadable(step) + recountTallies(commit.statements);
+  searches.vainAt = found === 0 ? commit.now : null;
+  return found > 0;
+}
