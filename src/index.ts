@@ -6,7 +6,7 @@ import { openMillrace } from "./open.ts";
 export const Millrace = { open: openMillrace } as const;
 export type Millrace = MillraceClient;
 
-export { job } from "./engine/definition.ts";
+export { job } from "./engine/submit/job-definition.ts";
 export type {
   AnySubmission,
   InputOf,
@@ -16,8 +16,8 @@ export type {
   ResultOf,
   ReturnedOf,
   Submission,
-} from "./engine/definition.ts";
-export type { GroupOptions, OfInput } from "./engine/group.ts";
+} from "./engine/submit/job-definition.ts";
+export type { GroupOptions, OfInput } from "./engine/submit/group.ts";
 export { flow } from "./engine/flows/flow.ts";
 export type { Flow } from "./engine/flows/flow.ts";
 export type {
@@ -46,27 +46,32 @@ export type {
   ListFlowsOptions,
   ReplayFlowOptions,
   SubmitFlowOptions,
-} from "./client/flows.ts";
-export { schedule } from "./engine/schedules/schedule.ts";
-export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule.ts";
-export type { ScheduleView } from "./client/schedule-view.ts";
-export type { BackfillOptions, BackfillProgress, ScheduleEdits, Schedules } from "./client/schedules.ts";
-export { subscription, topic } from "./engine/topics/topic.ts";
+} from "./client/flows/flows.ts";
+export { schedule } from "./engine/schedules/schedule-definition.ts";
+export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule-definition.ts";
+export type { ScheduleView } from "./client/schedules/schedule-view.ts";
+export type {
+  BackfillOptions,
+  BackfillProgress,
+  ScheduleEdits,
+  Schedules,
+} from "./client/schedules/schedules.ts";
+export { subscription, topic } from "./engine/topics/topic-definition.ts";
 export type {
   JobTaking,
   SubscriptionDefinition,
   SubscriptionOptions,
   TopicDefinition,
   TopicOptions,
-} from "./engine/topics/topic.ts";
-export type { PublishOptions } from "./engine/topics/publish.ts";
+} from "./engine/topics/topic-definition.ts";
+export type { PublishOptions } from "./engine/topics/publishing.ts";
 export type { SubscriptionView, Topics, TopicView } from "./client/topics.ts";
-export { verifyWebhook } from "./client/verify-webhook.ts";
-export type { DeadDelivery, Webhooks, WebhookView } from "./client/webhooks.ts";
+export { verifyWebhook } from "./client/webhooks/verify-webhook.ts";
+export type { DeadDelivery, Webhooks, WebhookView } from "./client/webhooks/webhooks.ts";
 export type { VerifyOptions } from "./engine/webhooks/signature.ts";
 export type { WebhookOptions } from "./model/events/webhook.ts";
-export { limit } from "./engine/limit.ts";
-export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
+export { limit } from "./engine/limits/limit-definition.ts";
+export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limits/limit-definition.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
 export { commandHandler } from "./worker/sandbox/command-handler.ts";
 export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/sandbox/command-options.ts";
@@ -90,26 +95,30 @@ export type { EffectsScope } from "./worker/run/effects-scope.ts";
 export type { Fence, JobContext, JobLog } from "./worker/run/job-context.ts";
 export type { Permit } from "./worker/permits/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
-export type { AttemptReport, OnAttempt } from "./engine/attempt-sink.ts";
+export type { AttemptReport, OnAttempt } from "./engine/attempts/attempt-sink.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
 export type { QueueSlots, WorkerOptions } from "./worker/worker-settings.ts";
-export { routeAllTo, routeByPrefix } from "./engine/router.ts";
-export type { Router } from "./engine/router.ts";
-export type { RunningAttempt, Telemetry } from "./engine/telemetry.ts";
-export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
-export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/job-options.ts";
-export type { AgeAndCount, KeptOptions } from "./engine/kept-options.ts";
-export type { Kv, KvEntry, KvPutOptions } from "./engine/kv.ts";
-export type { DecidedTimes, StoreRetention, StoreRetentionOptions } from "./engine/store-retention.ts";
-export type { LogFields, Logger } from "./engine/logger.ts";
+export { routeAllTo, routeByPrefix } from "./engine/submit/router.ts";
+export type { Router } from "./engine/submit/router.ts";
+export type { RunningAttempt, Telemetry } from "./engine/attempts/telemetry.ts";
+export type { EnqueueMiddleware } from "./engine/submit/enqueue-middleware.ts";
+export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/submit/job-options.ts";
+export type { AgeAndCount, KeptOptions } from "./engine/policies/kept-options.ts";
+export type { Kv, KvEntry, KvPutOptions } from "./engine/docs/kv.ts";
+export type {
+  DecidedTimes,
+  StoreRetention,
+  StoreRetentionOptions,
+} from "./engine/policies/store-retention.ts";
+export type { LogFields, Logger } from "./engine/log/logger.ts";
 export type { DutyPass } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
-export type { StandardSchema } from "./engine/standard-schema.ts";
+export type { StandardSchema } from "./engine/submit/standard-schema.ts";
 export type { CloseReport } from "./client/millrace.ts";
-export type { Enqueuer, HandlesOf, PublishedJob } from "./client/enqueuer.ts";
+export type { Enqueuer, HandlesOf, PublishedJob } from "./client/jobs/enqueuer.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
-export type { CallJobOptions } from "./client/call.ts";
-export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
+export type { CallJobOptions } from "./client/jobs/calls.ts";
+export type { JobHandle, Peek, WaitForOptions } from "./client/jobs/job-handle.ts";
 export type {
   DeleteAnswer,
   EditJobOptions,
@@ -121,8 +130,8 @@ export type {
   RetryJobOptions,
   ViewOf,
   WhenOptions,
-} from "./client/jobs.ts";
-export type { Answers, CancelAnswer, CancelOptions } from "./client/cancel-jobs.ts";
+} from "./client/jobs/jobs.ts";
+export type { Answers, CancelAnswer, CancelOptions } from "./client/jobs/cancel-jobs.ts";
 export type {
   MetricCounts,
   MetricPoint,
@@ -132,13 +141,13 @@ export type {
   ReadMetricsOptions,
   StoreCalls,
   Times,
-} from "./client/metrics.ts";
+} from "./client/metrics/metrics.ts";
 export type { StoreMeasure, StoreRequests } from "./store/store.ts";
-export type { QueueGauges } from "./client/metric-gauges.ts";
-export type { CallOptions } from "./engine/call-limit.ts";
-export type { JobQuery } from "./client/job-filter.ts";
-export type { AttemptView, JobView } from "./client/job-view.ts";
-export type { QueueCounts } from "./client/count-jobs.ts";
+export type { QueueGauges } from "./client/metrics/metric-gauges.ts";
+export type { CallOptions } from "./engine/calls/call-limit.ts";
+export type { JobQuery } from "./client/jobs/job-filter.ts";
+export type { AttemptView, JobView } from "./client/jobs/job-view.ts";
+export type { QueueCounts } from "./client/jobs/count-jobs.ts";
 export type {
   AcquireOptions,
   BoundEdit,
@@ -149,14 +158,14 @@ export type {
   LimitState,
   ThrottleOptions,
 } from "./client/limits.ts";
-export type { QueueEdit } from "./client/queue-edit.ts";
-export type { Queues, QueueSettings } from "./client/queues.ts";
-export type { DutyView, PartitionDutyView } from "./client/duty-views.ts";
-export type { WorkerJob, Workers, WorkerView } from "./client/workers.ts";
-export type { EventsOptions, EventStream } from "./client/events.ts";
-export type { Explanation } from "./client/explain.ts";
-export type { Held } from "./client/held.ts";
-export type { LeftAlone, Quarantined, SetAside } from "./client/quarantined.ts";
+export type { QueueEdit } from "./client/queues/queue-edit.ts";
+export type { Queues, QueueSettings } from "./client/queues/queues.ts";
+export type { DutyView, PartitionDutyView } from "./client/workers/duty-views.ts";
+export type { WorkerJob, Workers, WorkerView } from "./client/workers/workers.ts";
+export type { EventsOptions, EventStream } from "./client/open-events.ts";
+export type { Explanation } from "./client/explain/explain-job.ts";
+export type { Held } from "./client/explain/held.ts";
+export type { LeftAlone, Quarantined, SetAside } from "./client/workers/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/job/attempt-log.ts";

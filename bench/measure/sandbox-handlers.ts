@@ -3,7 +3,7 @@
  * system.
  */
 import { fileURLToPath } from "node:url";
-import type { AnyJob } from "../../src/engine/definition.ts";
+import type { AnyJob } from "../../src/engine/submit/job-definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { Mode } from "../figures.ts";

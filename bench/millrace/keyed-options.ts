@@ -2,9 +2,9 @@
  * What a definition says of jobs with a key: fair turns, FIFO, a cap per key, and a rate per key that lets one job pass
  * and keeps the next until tomorrow. Limits are made here when they are asked for, so that no other work needs them.
  */
-import type { JobOptions } from "../../src/engine/definition.ts";
-import { limit } from "../../src/engine/limit.ts";
-import type { LimitOptions } from "../../src/engine/limit.ts";
+import type { JobOptions } from "../../src/engine/submit/job-definition.ts";
+import { limit } from "../../src/engine/limits/limit-definition.ts";
+import type { LimitOptions } from "../../src/engine/limits/limit-definition.ts";
 import type { BenchInput } from "../measure/input.ts";
 import { groupKeyOf, perKeyMax } from "../measure/job-kind.ts";
 import type { JobKind } from "../measure/job-kind.ts";

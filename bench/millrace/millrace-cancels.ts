@@ -1,6 +1,6 @@
 /** Running jobs of one Millrace, cancelled by another on the same place: what the work `cancel` measures. */
 import { handler } from "../../src/worker/handler.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { nowMs } from "../measure/clock.ts";
 import type { Cancels } from "../measure/contender.ts";

@@ -1,6 +1,6 @@
 /** Flows of Millrace for the bench: built anew each time, as an application does. */
 import type { Millrace } from "../../src/client/millrace.ts";
-import type { JobDefinition } from "../../src/engine/definition.ts";
+import type { JobDefinition } from "../../src/engine/submit/job-definition.ts";
 import { flow } from "../../src/engine/flows/flow.ts";
 import type { BenchFlows } from "../measure/contender.ts";
 import { makeInput } from "../measure/input.ts";

@@ -3,9 +3,9 @@
  * measures.
  */
 import type { Millrace } from "../../src/client/millrace.ts";
-import { job } from "../../src/engine/definition.ts";
-import type { JobDefinition } from "../../src/engine/definition.ts";
-import type { Limit } from "../../src/engine/limit.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
+import type { JobDefinition } from "../../src/engine/submit/job-definition.ts";
+import type { Limit } from "../../src/engine/limits/limit-definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { nowMs, waitMs } from "../measure/clock.ts";
 import type { Permits } from "../measure/contender.ts";

@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Millrace } from "../../src/client/millrace.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { nowMs } from "../measure/clock.ts";
 import type { Stalls } from "../measure/contender.ts";

@@ -7,7 +7,7 @@ import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-ho
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { SpanExporter } from "@opentelemetry/sdk-trace";
-import type { Telemetry } from "../../src/engine/telemetry.ts";
+import type { Telemetry } from "../../src/engine/attempts/telemetry.ts";
 import { openTelemetry } from "../../src/opentelemetry/index.ts";
 
 const exporter: SpanExporter = {

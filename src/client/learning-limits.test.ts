@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
-import { job } from "../engine/definition.ts";
-import { limit } from "../engine/limit.ts";
+import { job } from "../engine/submit/job-definition.ts";
+import { limit } from "../engine/limits/limit-definition.ts";
 import { Throttled } from "../worker/control.ts";
 import { handler } from "../worker/handler.ts";
 import type { LimitState } from "./limits.ts";

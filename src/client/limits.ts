@@ -3,11 +3,11 @@
  * edit persists until the code's own definition changes. With a key, all of it is about that key of the limit alone.
  */
 import type { Engine } from "../engine/engine.ts";
-import { allGates, changeGate } from "../engine/gates.ts";
-import type { FoundGate, GateChange } from "../engine/gates.ts";
-import { checkWeight, isLimit } from "../engine/limit.ts";
-import type { Limit } from "../engine/limit.ts";
-import { needsKey, unknownLimit } from "../engine/limits.ts";
+import { allGates, changeGate } from "../engine/limits/change-gate.ts";
+import type { FoundGate, GateChange } from "../engine/limits/change-gate.ts";
+import { checkWeight, isLimit } from "../engine/limits/limit-definition.ts";
+import type { Limit } from "../engine/limits/limit-definition.ts";
+import { needsKey, unknownLimit } from "../engine/limits/limits-in-use.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { gateName, limitGateKey, permitsLeft } from "../model/limits/gate.ts";

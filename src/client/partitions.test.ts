@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
-import { job } from "../engine/definition.ts";
+import { job } from "../engine/submit/job-definition.ts";
 import { MillraceError } from "../model/error.ts";
 import { createPlacement } from "../model/routing/placement.ts";
 import { handler } from "../worker/handler.ts";

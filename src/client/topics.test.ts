@@ -4,9 +4,9 @@ import { z } from "zod";
 import { aDoc } from "../../test/support/builders.ts";
 import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
-import { job } from "../engine/definition.ts";
-import { limit } from "../engine/limit.ts";
-import { subscription, topic } from "../engine/topics/topic.ts";
+import { job } from "../engine/submit/job-definition.ts";
+import { limit } from "../engine/limits/limit-definition.ts";
+import { subscription, topic } from "../engine/topics/topic-definition.ts";
 import { handler } from "../worker/handler.ts";
 
 interface User {

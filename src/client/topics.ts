@@ -1,10 +1,10 @@
 /** Topics at run time, for all processes of the store: who gets what is published. */
-import { allDocs } from "../engine/all-docs.ts";
+import { allDocs } from "../engine/docs/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
-import { readTemplate } from "../engine/job-template.ts";
+import { readTemplate } from "../engine/submit/job-template.ts";
 import { subscribe } from "../engine/topics/subscribe.ts";
-import { checkTopic, subscription } from "../engine/topics/topic.ts";
-import type { JobTaking, SubscriptionOptions, TopicDefinition } from "../engine/topics/topic.ts";
+import { checkTopic, subscription } from "../engine/topics/topic-definition.ts";
+import type { JobTaking, SubscriptionOptions, TopicDefinition } from "../engine/topics/topic-definition.ts";
 import { changeTopic, findTopic, foundTopic, topicKind } from "../engine/topics/topic-docs.ts";
 import type { FoundTopic } from "../engine/topics/topic-docs.ts";
 import { MillraceError } from "../model/error.ts";

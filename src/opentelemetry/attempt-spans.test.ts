@@ -3,7 +3,7 @@ import { SpanKind, SpanStatusCode, context, propagation } from "@opentelemetry/a
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { after, greet, spanIdOf, traceIdOf, useTracedMill } from "../../test/support/use-traced-mill.ts";
-import { job } from "../engine/definition.ts";
+import { job } from "../engine/submit/job-definition.ts";
 import { Cancel, Snooze, Unrecoverable } from "../worker/control.ts";
 import { batchHandler, handler } from "../worker/handler.ts";
 

@@ -7,9 +7,9 @@
  *
  * An attempt whose handler was not called, because its input was refused, has a span all the same.
  */
-import { endedAs } from "../engine/attempt-observer.ts";
-import type { EndedAs, ObservedAttempt } from "../engine/attempt-observer.ts";
-import type { RunningAttempt } from "../engine/telemetry.ts";
+import { endedAs } from "../engine/attempts/attempt-observer.ts";
+import type { EndedAs, ObservedAttempt } from "../engine/attempts/attempt-observer.ts";
+import type { RunningAttempt } from "../engine/attempts/telemetry.ts";
 import { controlOf } from "../worker/control.ts";
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, context, trace } from "./api.ts";
 import type { Attributes, Context, Span } from "./api.ts";

@@ -2,7 +2,7 @@
  * `Millrace.open(url, { telemetry: openTelemetry() })`: the enqueues and attempts of a process as spans and metrics of
  * whichever SDK is registered. Without one, a job pays for the question whether there is one.
  */
-import type { Telemetry } from "../engine/telemetry.ts";
+import type { Telemetry } from "../engine/attempts/telemetry.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkBoolean, checkOptions } from "../model/option.ts";
 import type { MeterProvider, TracerProvider } from "./api.ts";

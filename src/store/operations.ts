@@ -24,7 +24,7 @@ import type {
 
 /**
  * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it
- * happened, the others were done; it is asked for again in a while, without them (engine/batcher.ts).
+ * happened, the others were done; it is asked for again in a while, without them (engine/calls/batcher.ts).
  */
 export interface Locked {
   readonly kind: "locked";

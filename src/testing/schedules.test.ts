@@ -1,6 +1,6 @@
 // Schedules as an application tests them: by the clock of testMillrace, over both changes of daylight saving.
 import { expect, test } from "vitest";
-import { job } from "../engine/definition.ts";
+import { job } from "../engine/submit/job-definition.ts";
 import { handler } from "../worker/handler.ts";
 import { testMillrace } from "./index.ts";
 

@@ -3,18 +3,24 @@
  * stands still until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing
  * runs behind the test's back.
  */
-import type { Enqueuer, HandlesOf, PublishedJob } from "../client/enqueuer.ts";
+import type { Enqueuer, HandlesOf, PublishedJob } from "../client/jobs/enqueuer.ts";
 import type { Millrace } from "../client/millrace.ts";
-import type { JobHandle } from "../client/job-handle.ts";
-import { viewRecord } from "../client/job-view.ts";
-import type { JobView } from "../client/job-view.ts";
-import type { AnyJob, AnySubmission, InputOf, JobDefinition, ResultOf } from "../engine/definition.ts";
+import type { JobHandle } from "../client/jobs/job-handle.ts";
+import { viewRecord } from "../client/jobs/job-view.ts";
+import type { JobView } from "../client/jobs/job-view.ts";
+import type {
+  AnyJob,
+  AnySubmission,
+  InputOf,
+  JobDefinition,
+  ResultOf,
+} from "../engine/submit/job-definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Flow } from "../engine/flows/flow.ts";
-import type { FlowRun, SubmitFlowOptions } from "../client/flows.ts";
-import type { EnqueueOptions } from "../engine/job-options.ts";
-import type { PublishOptions } from "../engine/topics/publish.ts";
-import type { TopicDefinition } from "../engine/topics/topic.ts";
+import type { FlowRun, SubmitFlowOptions } from "../client/flows/flows.ts";
+import type { EnqueueOptions } from "../engine/submit/job-options.ts";
+import type { PublishOptions } from "../engine/topics/publishing.ts";
+import type { TopicDefinition } from "../engine/topics/topic-definition.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";

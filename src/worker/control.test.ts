@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import * as api from "../index.ts";
-import { job } from "../engine/definition.ts";
+import { job } from "../engine/submit/job-definition.ts";
 import { isMillraceError, MillraceError } from "../model/error.ts";
 import * as control from "./control.ts";
 import { handler } from "./handler.ts";

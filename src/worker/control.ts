@@ -9,8 +9,8 @@ import type { Due } from "../model/job/change.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
 import { readInstant } from "../model/instant.ts";
-import { isLimit } from "../engine/limit.ts";
-import type { Limit } from "../engine/limit.ts";
+import { isLimit } from "../engine/limits/limit-definition.ts";
+import type { Limit } from "../engine/limits/limit-definition.ts";
 
 const brand: unique symbol = Symbol.for("millrace.control");
 

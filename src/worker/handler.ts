@@ -1,6 +1,6 @@
 /** Handlers: the code that runs a claimed job. A handler belongs to one definition; its types come from there. */
-import { checkDefinition } from "../engine/definition.ts";
-import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../engine/definition.ts";
+import { checkDefinition } from "../engine/submit/job-definition.ts";
+import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../engine/submit/job-definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";

@@ -1,10 +1,10 @@
 /** How a worker is set up: what people write, and what is left once it is checked. */
-import type { AttemptObserver } from "../engine/attempt-observer.ts";
+import type { AttemptObserver } from "../engine/attempts/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
-import { isScheduleDefinition } from "../engine/schedules/schedule.ts";
-import type { ScheduleDefinition } from "../engine/schedules/schedule.ts";
-import { isSubscriptionDefinition } from "../engine/topics/topic.ts";
-import type { SubscriptionDefinition } from "../engine/topics/topic.ts";
+import { isScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
+import type { ScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
+import { isSubscriptionDefinition } from "../engine/topics/topic-definition.ts";
+import type { SubscriptionDefinition } from "../engine/topics/topic-definition.ts";
 import { readCapabilities } from "../model/routing/capability.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";

@@ -10,8 +10,8 @@
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
 import type { Engine } from "../engine/engine.ts";
-import type { LeaseBook } from "../engine/lease-book.ts";
-import { settlesWithin } from "../engine/race.ts";
+import type { LeaseBook } from "../engine/attempts/lease-book.ts";
+import { settlesWithin } from "../engine/calls/settles-within.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import type { MillraceError } from "../model/error.ts";

@@ -3,7 +3,7 @@
  * was refused several times, and says what was acknowledged. What it leaves is looked at by the test.
  */
 import { isMillraceError } from "../../src/model/error.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { openMillrace } from "../../src/open.ts";
 
 const [, , url, cacheFolder, refusalsMax] = process.argv as [string, string, string, string, string];

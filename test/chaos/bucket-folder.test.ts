@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { openMillrace } from "../../src/open.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";

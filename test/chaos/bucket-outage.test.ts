@@ -1,6 +1,6 @@
 /** The storage of a bucket is away while a worker runs: what is told to whom, and that all goes on by itself. */
 import { expect, test } from "vitest";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openBucketStore } from "../../src/stores/bucket/bucket-store.ts";
 import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";

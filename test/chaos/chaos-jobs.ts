@@ -1,5 +1,5 @@
 /** The jobs of the kill test, shared by workers and producers. What a handler does follows from its input. */
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 
 export interface ChaosInput {
   readonly number: number;

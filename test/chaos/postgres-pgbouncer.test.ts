@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/doctor/postgres-findings.ts";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { openMillrace } from "../../src/open.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";

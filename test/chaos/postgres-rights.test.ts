@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { openMillrace } from "../../src/open.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";

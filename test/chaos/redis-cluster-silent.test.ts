@@ -1,11 +1,11 @@
 /**
  * One primary of a cluster falls silent without a word, as a frozen machine does, for longer than any call waits. Jobs
  * on the partitions of the others run meanwhile; those of the silent one run once it is back. How soon the others start
- * is checked on the virtual clock (src/engine/missing-partitions.test.ts).
+ * is checked on the virtual clock (src/engine/log/missing-partitions.test.ts).
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { createPlacement } from "../../src/model/routing/placement.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";

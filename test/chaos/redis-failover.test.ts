@@ -4,7 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";

@@ -4,8 +4,8 @@
  */
 import { expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
-import { job } from "../../src/engine/definition.ts";
-import type { JobDefinition } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
+import type { JobDefinition } from "../../src/engine/submit/job-definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob, aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";

@@ -5,7 +5,7 @@
 import { Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
-import type { AnySubmission } from "../../src/engine/definition.ts";
+import type { AnySubmission } from "../../src/engine/submit/job-definition.ts";
 import { flow, handler, isMillraceError, job, limit, Snooze } from "../../src/index.ts";
 import type { Handler, JobContext } from "../../src/index.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";

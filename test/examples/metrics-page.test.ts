@@ -1,7 +1,7 @@
 // The page of metrics lists exactly the metrics that Prometheus is given, and the dashboard asks for no other.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { metricFamilies } from "../../src/client/metric-families.ts";
+import { metricFamilies } from "../../src/client/metrics/metric-families.ts";
 import { MetricTotals } from "../../src/model/metrics/metric-totals.ts";
 
 const guides = new URL("../../docs/guides/", import.meta.url);

@@ -2,14 +2,14 @@
  * Eight processes (here: eight Millraces, each with a store of its own) that have nothing to do, while another one has
  * a due job now and then: one of them promotes it, and all of them hear of it, on every store. That who hears of it
  * asks the store for nothing is checked on the virtual clock, with a holder that dies, in
- * src/engine/clock-answers.test.ts and test/simulation/promptness.test.ts.
+ * src/engine/fleet/clock-answers.test.ts and test/simulation/promptness.test.ts.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";

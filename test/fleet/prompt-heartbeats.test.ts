@@ -5,7 +5,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { leaderId } from "../../src/engine/fleet/leadership.ts";
 import { registryKind } from "../../src/engine/fleet/registration.ts";
 import { webhookQueue } from "../../src/model/events/webhook.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import type { MillraceError } from "../../src/model/error.ts";
 import { openMillraceOn } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";

@@ -6,10 +6,10 @@
  */
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
-import type { FlowRun } from "../../src/client/flows.ts";
+import type { FlowRun } from "../../src/client/flows/flows.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
-import type { SubmitFlowOptions } from "../../src/client/flows.ts";
+import type { SubmitFlowOptions } from "../../src/client/flows/flows.ts";
 import { flowQueue } from "../../src/model/flow/flow-meta.ts";
 import { isTerminal } from "../../src/model/job/job-state.ts";
 import type { FeedRecord, JobRecord } from "../../src/store/records.ts";

@@ -4,7 +4,7 @@
  */
 import { flow } from "../../src/engine/flows/flow.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
-import { job } from "../../src/engine/definition.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { pathOfId } from "../../src/model/flow/flow-meta.ts";
 import type { JobState } from "../../src/model/job/job-state.ts";
 import type { JobRecord } from "../../src/store/records.ts";

@@ -3,13 +3,13 @@
  * of some, races, groups, maps, flows in flows, under each policy of failures), and what clients do to flows they know.
  * Every draw is from a stream of its own, so that a seed without any of it means what it meant before.
  */
-import type { FlowRun } from "../../src/client/flows.ts";
-import { job } from "../../src/engine/definition.ts";
-import type { Submission } from "../../src/engine/definition.ts";
+import type { FlowRun } from "../../src/client/flows/flows.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
+import type { Submission } from "../../src/engine/submit/job-definition.ts";
 import { flow } from "../../src/engine/flows/flow.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
 import type { AfterOptions } from "../../src/engine/flows/flow-options.ts";
-import type { EnqueueOptions } from "../../src/engine/job-options.ts";
+import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
 import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { JobContext } from "../../src/worker/run/job-context.ts";

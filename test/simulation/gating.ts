@@ -3,9 +3,9 @@
  * some nodes offer; which of them a job has; and how often operators change them. Every draw is from a stream of its
  * own, so that a seed without any of it means what it meant before.
  */
-import { limit } from "../../src/engine/limit.ts";
-import type { EnqueueOptions } from "../../src/engine/job-options.ts";
-import type { Limit } from "../../src/engine/limit.ts";
+import { limit } from "../../src/engine/limits/limit-definition.ts";
+import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
+import type { Limit } from "../../src/engine/limits/limit-definition.ts";
 import { weightMaxOf } from "../../src/model/limits/limit.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Throttled } from "../../src/worker/control.ts";

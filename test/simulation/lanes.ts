@@ -3,10 +3,10 @@
  * keys that all of them share, so that jobs wait for each other; which of them a job has; and how often operators
  * change them. Every draw is from a stream of its own, so that a seed without any of it means what it meant before.
  */
-import type { GroupOptions } from "../../src/engine/group.ts";
-import type { EnqueueOptions } from "../../src/engine/job-options.ts";
-import { limit } from "../../src/engine/limit.ts";
-import type { Limit, LimitUse } from "../../src/engine/limit.ts";
+import type { GroupOptions } from "../../src/engine/submit/group.ts";
+import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
+import { limit } from "../../src/engine/limits/limit-definition.ts";
+import type { Limit, LimitUse } from "../../src/engine/limits/limit-definition.ts";
 import { isBoundedInAll, weightMaxOf } from "../../src/model/limits/limit.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Throttled } from "../../src/worker/control.ts";

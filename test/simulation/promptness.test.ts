@@ -3,8 +3,8 @@
  * by the virtual clock.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { job } from "../../src/engine/definition.ts";
-import { limit } from "../../src/engine/limit.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
+import { limit } from "../../src/engine/limits/limit-definition.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";
 import { handler } from "../../src/worker/handler.ts";

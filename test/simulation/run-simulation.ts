@@ -4,7 +4,7 @@
  * plan and the same faults, but hints arrive when they like, and calls that meet there are served in any order.
  */
 import { createHash } from "node:crypto";
-import type { Logger } from "../../src/engine/logger.ts";
+import type { Logger } from "../../src/engine/log/logger.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";

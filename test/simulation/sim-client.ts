@@ -3,8 +3,8 @@
  * interfere with them; sim-operator.ts and sim-gate-operator.ts have what operators do. What it saw goes into the
  * history.
  */
-import type { Submission } from "../../src/engine/definition.ts";
-import type { EnqueueOptions } from "../../src/engine/job-options.ts";
+import type { Submission } from "../../src/engine/submit/job-definition.ts";
+import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
 import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Enqueue, ReadBack, Seen } from "../history/history.ts";

@@ -3,9 +3,9 @@
  * the number of the claim, so that it does not depend on who runs it or when. Whatever a handler does is written into
  * the effect log.
  */
-import { job } from "../../src/engine/definition.ts";
-import type { JobDefinition } from "../../src/engine/definition.ts";
-import type { EnqueueOptions } from "../../src/engine/job-options.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
+import type { JobDefinition } from "../../src/engine/submit/job-definition.ts";
+import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../../src/worker/control.ts";

@@ -5,7 +5,7 @@
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { Logger } from "../../src/engine/logger.ts";
+import type { Logger } from "../../src/engine/log/logger.ts";
 import { isMillraceError } from "../../src/model/error.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,7 +1,7 @@
 /** Jobs for tests of flows: steps that return what they are given, fail, or hold until they are let go. */
 import type { Millrace } from "../../src/client/millrace.ts";
-import type { FlowRun, SubmitFlowOptions } from "../../src/client/flows.ts";
-import { job } from "../../src/engine/definition.ts";
+import type { FlowRun, SubmitFlowOptions } from "../../src/client/flows/flows.ts";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Worker } from "../../src/worker/worker.ts";

@@ -4,8 +4,8 @@
  * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
-import { readLeftAlone, readSetAside } from "../../client/quarantined.ts";
-import { unlessMissing } from "../../client/unless-missing.ts";
+import { readLeftAlone, readSetAside } from "../../client/workers/quarantined.ts";
+import { unlessMissing } from "../../client/jobs/unless-missing.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";

@@ -3,10 +3,10 @@
  * may do, ready jobs that nobody works on or that a pause holds back, handlers that ignore their abort and hold slots,
  * and clocks that differ.
  */
-import { pausedQueues } from "../../client/count-jobs.ts";
-import { heldByCapability } from "../../client/held-by-capability.ts";
-import { oncePerStore, readLiveProcesses, whoServes, workersOf } from "../../client/live-workers.ts";
-import type { LiveProcess, LiveWorker } from "../../client/live-workers.ts";
+import { pausedQueues } from "../../client/jobs/count-jobs.ts";
+import { heldByCapability } from "../../client/explain/held-by-capability.ts";
+import { oncePerStore, readLiveProcesses, whoServes, workersOf } from "../../client/workers/live-workers.ts";
+import type { LiveProcess, LiveWorker } from "../../client/workers/live-workers.ts";
 import { durationText } from "../../model/duration.ts";
 import { quoteNames } from "../../model/name.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";

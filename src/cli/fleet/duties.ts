@@ -1,6 +1,6 @@
 /** `millrace duties`: what the background duties of all processes have done and left alone, or one duty run by hand. */
-import type { DutyView, PartitionDutyView } from "../../client/duty-views.ts";
-import type { Quarantined } from "../../client/quarantined.ts";
+import type { DutyView, PartitionDutyView } from "../../client/workers/duty-views.ts";
+import type { Quarantined } from "../../client/workers/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";

@@ -2,7 +2,7 @@
  * `millrace tail`: events as they happen, one line each, until a signal comes. With `--json` each line is one JSON
  * document, whose `cursor` a later `--from` goes on behind.
  */
-import type { EventsOptions } from "../../client/events.ts";
+import type { EventsOptions } from "../../client/open-events.ts";
 import type { EventName, MillraceEvent } from "../../model/events/event.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";

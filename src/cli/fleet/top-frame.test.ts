@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { WorkerView } from "../../client/workers.ts";
+import type { WorkerView } from "../../client/workers/workers.ts";
 import { topFrame, topQueues } from "./top-frame.ts";
 import type { TopLook } from "./top-frame.ts";
 

@@ -3,8 +3,8 @@
  * workers, and what is wrong. A pure function of two looks at the store, so that a small terminal and a test see the
  * same.
  */
-import type { QueueCounts } from "../../client/count-jobs.ts";
-import type { WorkerView } from "../../client/workers.ts";
+import type { QueueCounts } from "../../client/jobs/count-jobs.ts";
+import type { WorkerView } from "../../client/workers/workers.ts";
 import { durationText } from "../../model/duration.ts";
 import { escapeText } from "../output/escape.ts";
 import { formatTable } from "../output/format-table.ts";

@@ -1,5 +1,5 @@
 /** Workers as a table, for `workers` and `top`. */
-import type { WorkerView } from "../../client/workers.ts";
+import type { WorkerView } from "../../client/workers/workers.ts";
 import { durationText } from "../../model/duration.ts";
 import { formatTable } from "../output/format-table.ts";
 import { formatAge } from "../output/format-time.ts";

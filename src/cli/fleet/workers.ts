@@ -1,6 +1,6 @@
 /** `millrace workers`: the live workers of all processes, or some of them told to be quiet, to go on or to stop. */
 import type { Millrace } from "../../client/millrace.ts";
-import type { WorkerView } from "../../client/workers.ts";
+import type { WorkerView } from "../../client/workers/workers.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { existingStoreUrl, withMillrace } from "../store/open-store.ts";

@@ -1,6 +1,6 @@
 // How the graph of a flow is drawn: every node once, chains straight down, branches as a tree, crowds counted.
 import { expect, test } from "vitest";
-import type { FlowNodeView } from "../../client/flows.ts";
+import type { FlowNodeView } from "../../client/flows/flows.ts";
 import type { JobState } from "../../model/job/job-state.ts";
 import { drawFlow } from "./flow-graph.ts";
 

@@ -11,7 +11,7 @@
  * A map, a group or a race of many nodes is one line that counts them, and so are many nodes with the same job, parents
  * and children.
  */
-import type { FlowNodeView } from "../../client/flows.ts";
+import type { FlowNodeView } from "../../client/flows/flows.ts";
 import { durationText } from "../../model/duration.ts";
 import { expanderName } from "../../model/flow/flow-meta.ts";
 import { isTerminal, terminalStates } from "../../model/job/job-state.ts";

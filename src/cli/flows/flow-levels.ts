@@ -3,7 +3,7 @@
  * its parts is another. At a level a part is one node. Every node gets a place under the last node that all ways to it
  * go through (its dominator), so that a graph is drawn as a tree of which each node is in one place.
  */
-import type { FlowNodeView } from "../../client/flows.ts";
+import type { FlowNodeView } from "../../client/flows/flows.ts";
 
 /** More nodes with the same job, parents and children are one. */
 export const alikeMax = 8;

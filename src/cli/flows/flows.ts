@@ -1,5 +1,5 @@
 /** `millrace flows`: flows, newest first, one page at a time. `millrace show` draws one of them. */
-import type { FlowsPage, FlowState, FlowView, ListFlowsOptions } from "../../client/flows.ts";
+import type { FlowsPage, FlowState, FlowView, ListFlowsOptions } from "../../client/flows/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";

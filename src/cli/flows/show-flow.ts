@@ -1,5 +1,5 @@
 /** A flow as `millrace show` prints it: how it stands, and its graph. */
-import type { FlowNodeView, FlowView } from "../../client/flows.ts";
+import type { FlowNodeView, FlowView } from "../../client/flows/flows.ts";
 import { durationText } from "../../model/duration.ts";
 import { escapeText } from "../output/escape.ts";
 import { count, countStates, drawFlow } from "./flow-graph.ts";

@@ -1,5 +1,5 @@
 /** `millrace edit`: changes the input, priority or headers of a job that has not started. */
-import type { EditJobOptions } from "../../client/jobs.ts";
+import type { EditJobOptions } from "../../client/jobs/jobs.ts";
 import { changeOne } from "./change-one.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";

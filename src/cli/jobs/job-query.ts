@@ -1,5 +1,5 @@
 /** The filter options that list, retry, cancel and purge share. */
-import type { JobQuery } from "../../client/job-filter.ts";
+import type { JobQuery } from "../../client/jobs/job-filter.ts";
 import { isJobState } from "../../model/job/job-state.ts";
 import type { JobState } from "../../model/job/job-state.ts";
 import type { Call } from "../command.ts";

@@ -1,5 +1,5 @@
 /** A job as `--json` prints it: always the same fields, absent values as null, times as ISO texts. */
-import type { JobView } from "../../client/job-view.ts";
+import type { JobView } from "../../client/jobs/job-view.ts";
 
 export function jobShape(job: JobView): Readonly<Record<string, unknown>> {
   return {

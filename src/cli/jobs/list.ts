@@ -1,7 +1,7 @@
 /** `millrace list`: jobs, newest first, one page at a time. */
 import type { Millrace } from "../../client/millrace.ts";
-import type { JobPage } from "../../client/jobs.ts";
-import type { JobView } from "../../client/job-view.ts";
+import type { JobPage } from "../../client/jobs/jobs.ts";
+import type { JobView } from "../../client/jobs/job-view.ts";
 import { jobStates } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
@@ -9,7 +9,7 @@ import { heldText } from "./held-text.ts";
 import { formatTable } from "../output/format-table.ts";
 import { formatAge } from "../output/format-time.ts";
 import { filterOptions, readQuery } from "./job-query.ts";
-import type { JobQuery } from "../../client/job-filter.ts";
+import type { JobQuery } from "../../client/jobs/job-filter.ts";
 import { jobShape } from "./job-shape.ts";
 import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
 import { toJson } from "../output/print-json.ts";

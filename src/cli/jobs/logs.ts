@@ -2,7 +2,7 @@
  * `millrace logs`: the log lines of one job, oldest first. With `--follow` new ones are shown as they come, until the
  * job has ended or a signal comes.
  */
-import type { LogLine } from "../../client/jobs.ts";
+import type { LogLine } from "../../client/jobs/jobs.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";

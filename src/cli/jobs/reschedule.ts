@@ -1,5 +1,5 @@
 /** `millrace reschedule`: gives a waiting job another due time. */
-import type { WhenOptions } from "../../client/jobs.ts";
+import type { WhenOptions } from "../../client/jobs/jobs.ts";
 import { changeOne } from "./change-one.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";

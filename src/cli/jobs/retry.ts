@@ -1,6 +1,6 @@
 /** `millrace retry`: replays finished jobs, one by id or all that match. */
-import type { Answers } from "../../client/cancel-jobs.ts";
-import type { RetryAnswer, RetryJobOptions } from "../../client/jobs.ts";
+import type { Answers } from "../../client/jobs/cancel-jobs.ts";
+import type { RetryAnswer, RetryJobOptions } from "../../client/jobs/jobs.ts";
 import { MillraceError } from "../../model/error.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
 import { storeOption } from "../command.ts";

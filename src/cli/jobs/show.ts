@@ -3,9 +3,9 @@
  * definition of a job redacts stay redacted.
  */
 import { reasonText } from "../../model/job/after-run.ts";
-import type { FlowNodeView, FlowView } from "../../client/flows.ts";
+import type { FlowNodeView, FlowView } from "../../client/flows/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
-import type { JobView } from "../../client/job-view.ts";
+import type { JobView } from "../../client/jobs/job-view.ts";
 import type { AttemptOutput, ErrorRecord } from "../../model/job/attempt-log.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { storeOption } from "../command.ts";

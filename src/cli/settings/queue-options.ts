@@ -3,7 +3,7 @@
  * `--backoff 30s` or `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes
  * one away.
  */
-import type { QueueEdit } from "../../client/queue-edit.ts";
+import type { QueueEdit } from "../../client/queues/queue-edit.ts";
 import { durationText } from "../../model/duration.ts";
 import type { KeptHistory } from "../../model/job/job-policy.ts";
 import type { Backoff } from "../../model/job/retry-policy.ts";

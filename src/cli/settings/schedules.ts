@@ -3,8 +3,8 @@
  * backfilled or deleted.
  */
 import type { Millrace } from "../../client/millrace.ts";
-import type { ScheduleView } from "../../client/schedule-view.ts";
-import type { BackfillProgress } from "../../client/schedules.ts";
+import type { ScheduleView } from "../../client/schedules/schedule-view.ts";
+import type { BackfillProgress } from "../../client/schedules/schedules.ts";
 import { MillraceError } from "../../model/error.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { readInstant } from "../arguments/read-instant.ts";

@@ -3,7 +3,7 @@
  * tried; its dead letters, and their redelivery.
  */
 import type { Millrace } from "../../client/millrace.ts";
-import type { DeadDelivery, WebhookView } from "../../client/webhooks.ts";
+import type { DeadDelivery, WebhookView } from "../../client/webhooks/webhooks.ts";
 import type { WebhookOptions } from "../../index.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";

@@ -1,18 +1,18 @@
 /** The duties of a process, in the order of a job's life. A new duty is a file beside this one and a line here. */
 import type { Engine } from "../engine.ts";
-import type { LeaseBook } from "../lease-book.ts";
-import { attemptTimeoutDuty } from "./attempt-timeout.ts";
+import type { LeaseBook } from "../attempts/lease-book.ts";
+import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { DutyName, DutyTuning } from "./duty-tuning.ts";
-import { deadlineDuty, timeToLiveDuty } from "./expiry.ts";
-import { indexAuditDuty } from "./index-audit.ts";
-import { metricsDuty } from "./metrics.ts";
-import { noHandlerDuty } from "./no-handler.ts";
-import { promoteDuty } from "./promote.ts";
-import { reclaimDuty } from "./reclaim.ts";
-import { retentionDuty } from "./retention.ts";
-import { dueDocumentsDuty } from "./due-documents.ts";
-import { webhooksDuty } from "./webhooks.ts";
+import { deadlineDuty, timeToLiveDuty } from "./expiry-duties.ts";
+import { indexAuditDuty } from "./index-audit-duty.ts";
+import { metricsDuty } from "./metrics-duty.ts";
+import { noHandlerDuty } from "./no-handler-duty.ts";
+import { promoteDuty } from "./promote-duty.ts";
+import { reclaimDuty } from "./reclaim-duty.ts";
+import { retentionDuty } from "./retention-duty.ts";
+import { dueDocumentsDuty } from "./due-documents-duty.ts";
+import { webhooksDuty } from "./webhooks-duty.ts";
 
 export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning): readonly Duty[] {
   const duties = [

@@ -5,7 +5,7 @@
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { allDocs } from "../all-docs.ts";
+import { allDocs } from "../docs/all-docs.ts";
 import { shownAfterMs } from "./quarantine.ts";
 
 const noticeKind = "quarantine";

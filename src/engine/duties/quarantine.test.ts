@@ -3,7 +3,7 @@ import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
 import { MillraceError } from "../../model/error.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { handler } from "../../worker/handler.ts";
-import { job } from "../definition.ts";
+import { job } from "../submit/job-definition.ts";
 import { Quarantine } from "./quarantine.ts";
 
 const broken = new MillraceError("store-corrupt", "its page is damaged");

@@ -6,7 +6,7 @@
 import { storeLimits } from "../../store/limits.ts";
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { allDocs } from "../all-docs.ts";
+import { allDocs } from "../docs/all-docs.ts";
 
 const kind = "unserved";
 

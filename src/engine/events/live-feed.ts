@@ -18,7 +18,7 @@ import type { EventKind } from "../../model/events/event-kind.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Store, Unwatch } from "../../store/store.ts";
-import type { RepeatedLines } from "../repeated-line.ts";
+import type { RepeatedLines } from "../log/repeated-line.ts";
 import { beyondEnd, FeedPages, readEnd } from "./feed-pages.ts";
 import type { FeedKinds, FeedPage, PartitionRecord } from "./feed-pages.ts";
 import { mergeByTime } from "./merge-by-time.ts";

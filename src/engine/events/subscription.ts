@@ -12,7 +12,7 @@ import { feedKindsOf } from "../../model/events/event.ts";
 import type { MillraceEvent } from "../../model/events/event.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { RepeatedLines } from "../repeated-line.ts";
+import type { RepeatedLines } from "../log/repeated-line.ts";
 import { FeedMerge } from "./feed-merge.ts";
 import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
 import { lacksJob } from "./event-jobs.ts";

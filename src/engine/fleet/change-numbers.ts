@@ -11,7 +11,7 @@
 import { storeLimits } from "../../store/limits.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import type { Logger } from "../logger.ts";
+import type { Logger } from "../log/logger.ts";
 import { registryKind, registryPrefix } from "./registration.ts";
 
 /** members: which workers there are, and what they share. */

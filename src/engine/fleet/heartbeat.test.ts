@@ -8,7 +8,7 @@ import type { HeartbeatRequest } from "../../store/operations.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";
 import type { WorkerOptions } from "../../worker/worker-settings.ts";
-import { job } from "../definition.ts";
+import { job } from "../submit/job-definition.ts";
 import { registryKind } from "./registration.ts";
 
 const v = useVirtualMill({ duties: false });

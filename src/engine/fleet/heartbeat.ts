@@ -13,9 +13,9 @@
 import type { Timer } from "../../platform/platform.ts";
 import type { ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut, PutEvent } from "../../store/records.ts";
-import { allDocs, docsPageMax } from "../all-docs.ts";
+import { allDocs, docsPageMax } from "../docs/all-docs.ts";
 import type { Engine } from "../engine.ts";
-import { answersWithin } from "../race.ts";
+import { answersWithin } from "../calls/settles-within.ts";
 import { cancelsId, changeId, changePut, desiredId, readDesired } from "./change-numbers.ts";
 import type { ChangeTopic, DesiredState } from "./change-numbers.ts";
 import { OtherWorkers } from "./other-workers.ts";

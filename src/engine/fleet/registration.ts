@@ -18,7 +18,7 @@ import { MillraceError } from "../../model/error.ts";
 import { webhooksId } from "../../model/events/webhook.ts";
 import type { Doc, DocPut, Tally } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { allDocs } from "../all-docs.ts";
+import { allDocs } from "../docs/all-docs.ts";
 import type { DutyTally } from "../duties/duty-tally.ts";
 
 export const registryKind = "registry";

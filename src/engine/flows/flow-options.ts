@@ -4,11 +4,11 @@ import { invalidFlow, nodesMax } from "../../model/flow/graph.ts";
 import type { Condition, GraphNode, OnFailure } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
-import { checkDefinition } from "../definition.ts";
+import { checkDefinition } from "../submit/job-definition.ts";
 import { storeLimits } from "../../store/limits.ts";
-import type { AnyJob, AnySubmission, Submission } from "../definition.ts";
-import { enqueueKeys, readEnqueueOptions } from "../job-options.ts";
-import type { EnqueueOptions } from "../job-options.ts";
+import type { AnyJob, AnySubmission, Submission } from "../submit/job-definition.ts";
+import { enqueueKeys, readEnqueueOptions } from "../submit/job-options.ts";
+import type { EnqueueOptions } from "../submit/job-options.ts";
 import { isRef, refTo } from "./result-refs.ts";
 import type { Ref } from "./result-refs.ts";
 

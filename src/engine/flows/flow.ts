@@ -13,8 +13,8 @@ import { checkNodeName, invalidFlow } from "../../model/flow/graph.ts";
 import type { GraphNode, OnFailure, Part } from "../../model/flow/graph.ts";
 import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
-import { checkDefinition } from "../definition.ts";
-import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../definition.ts";
+import { checkDefinition } from "../submit/job-definition.ts";
+import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../submit/job-definition.ts";
 import {
   afterKeys,
   checkItems,

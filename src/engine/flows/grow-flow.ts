@@ -10,7 +10,7 @@ import type { Part, PlannedNode } from "../../model/flow/graph.ts";
 import { capOf, firstItems } from "../../model/flow/capped-map.ts";
 import type { FirstItems } from "../../model/flow/capped-map.ts";
 import type { Effects, JobRecord, LeasedJob, NewJob } from "../../store/records.ts";
-import type { AnyJob, Submission } from "../definition.ts";
+import type { AnyJob, Submission } from "../submit/job-definition.ts";
 import type { Engine } from "../engine.ts";
 import { checkRefs, membersOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";

@@ -19,7 +19,7 @@ import { mintedPartition } from "../../model/job/job-id.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { owedPut } from "../../store/rules/flow/arrive.ts";
-import { allAside } from "../all-aside.ts";
+import { allAside } from "../docs/all-aside.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
 import { partJob } from "./plan-flow.ts";

@@ -3,7 +3,7 @@
  * on where another one ended. Whoever gives an order carries it out at once; the duty stands behind it.
  *
  *   flow-cancel   the flow takes no more nodes; what has not ended is cancelled, until nothing is left to be
- *   flow-replay   nodes run again, and what waits for them waits again (replay.ts)
+ *   flow-replay   nodes run again, and what waits for them waits again (replay-flow.ts)
  */
 import { MillraceError } from "../../model/error.ts";
 import { flowQueue } from "../../model/flow/flow-meta.ts";
@@ -14,7 +14,7 @@ import type { Engine } from "../engine.ts";
 import { cancelBelow, close } from "./members.ts";
 import type { CancelHow } from "./members.ts";
 import type { OwedEnd } from "./owed.ts";
-import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay.ts";
+import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay-flow.ts";
 
 export const cancelKind = "flow-cancel";
 

@@ -8,7 +8,7 @@
  *   is gone                                      the flow was pruned or removed: so are its members
  *   has ended, not gone along all its edges      it goes along the next ones
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
- *   is a map with a cap                          the next of its items are freed (capped-map.ts)
+ *   is a map with a cap                          the next of its items are freed (run-capped-map.ts)
  *   is blocked and can never be freed            it is skipped
  *   was freed and cancels the rest               the parents that have not ended are cancelled
  */
@@ -27,7 +27,7 @@ import { isTerminal } from "../../model/job/job-state.ts";
 import { removeChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { forgetMap, freeNext, rearm } from "./capped-map.ts";
+import { forgetMap, freeNext, rearm } from "./run-capped-map.ts";
 import {
   allMembers,
   cancelBelow,

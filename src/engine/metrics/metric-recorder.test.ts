@@ -4,7 +4,7 @@ import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
 import { handler } from "../../worker/handler.ts";
-import { job } from "../definition.ts";
+import { job } from "../submit/job-definition.ts";
 import { metricKind, partPrefix } from "./metric-docs.ts";
 
 const send = job<number>("send", {

@@ -15,10 +15,10 @@ import { isHiddenQueue } from "../../model/routing/hidden-queue.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { endedAs } from "../attempt-observer.ts";
-import type { ObservedAttempt } from "../attempt-observer.ts";
-import { answersWithin } from "../race.ts";
-import type { RepeatedLines } from "../repeated-line.ts";
+import { endedAs } from "../attempts/attempt-observer.ts";
+import type { ObservedAttempt } from "../attempts/attempt-observer.ts";
+import { answersWithin } from "../calls/settles-within.ts";
+import type { RepeatedLines } from "../log/repeated-line.ts";
 import { minuteMs, partPut } from "./metric-docs.ts";
 
 /** For how long a process counts before it writes its first parts; each one behind them comes after `partMaxMs`. */

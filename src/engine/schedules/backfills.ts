@@ -13,9 +13,9 @@ import type { ScheduleRule } from "../../model/schedule/schedule-rule.ts";
 import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { passOver } from "./fire.ts";
-import type { Look } from "./fire.ts";
-import { jobOfTemplate, readTemplate } from "../job-template.ts";
+import { passOver } from "./fire-schedules.ts";
+import type { Look } from "./fire-schedules.ts";
+import { jobOfTemplate, readTemplate } from "../submit/job-template.ts";
 import { backfillKind, findDocs, mustFind, nameOfDoc, partitionOfDoc } from "./schedule-docs.ts";
 
 /** What the document keeps. */

@@ -16,8 +16,8 @@ import { MillraceError } from "../../model/error.ts";
 import { askedPartition, textIn } from "../../model/routing/placement.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { readTemplate } from "../job-template.ts";
-import type { JobTemplate } from "../job-template.ts";
+import { readTemplate } from "../submit/job-template.ts";
+import type { JobTemplate } from "../submit/job-template.ts";
 
 export const scheduleKind = "schedule";
 export const backfillKind = "backfill";

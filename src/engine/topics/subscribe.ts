@@ -9,9 +9,9 @@ import { askedPartition } from "../../model/routing/placement.ts";
 import { afterSubscribe, subscriptionsMax } from "../../model/events/topic.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { writeTemplate } from "../job-template.ts";
-import { planTemplate } from "../submit.ts";
-import type { SubscriptionDefinition } from "./topic.ts";
+import { writeTemplate } from "../submit/job-template.ts";
+import { planTemplate } from "../submit/plan-job.ts";
+import type { SubscriptionDefinition } from "./topic-definition.ts";
 import { changeTopic } from "./topic-docs.ts";
 import type { FoundTopic } from "./topic-docs.ts";
 

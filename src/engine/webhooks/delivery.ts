@@ -5,10 +5,10 @@
 import { deliveryName, hookId, hookTag, webhookQueue } from "../../model/events/webhook.ts";
 import type { Webhook } from "../../model/events/webhook.ts";
 import type { NewJob } from "../../store/records.ts";
-import { anySubmission, job } from "../definition.ts";
+import { anySubmission, job } from "../submit/job-definition.ts";
 import type { Engine } from "../engine.ts";
-import type { EnqueueOptions } from "../job-options.ts";
-import { planTemplate } from "../submit.ts";
+import type { EnqueueOptions } from "../submit/job-options.ts";
+import { planTemplate } from "../submit/plan-job.ts";
 
 export interface Delivery {
   readonly hook: string;

@@ -22,7 +22,7 @@ import type { EventJobs } from "../events/event-jobs.ts";
 import type { RouteNames } from "../events/route-names.ts";
 import { Positions, showEvents } from "../events/show-events.ts";
 import type { EventFilter } from "../events/show-events.ts";
-import { refusalError } from "../submit.ts";
+import { refusalError } from "../submit/plan-job.ts";
 import { deliveriesTo } from "./delivery.ts";
 import { findPositions, positionPut } from "./webhook-docs.ts";
 

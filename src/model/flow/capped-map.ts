@@ -5,7 +5,7 @@
  *
  * An item may be free iff it is one of the first `concurrency`, in order of their numbers, that have not ended; behind
  * a replay those count first that were left free. Whoever knows less of the ends frees a part of what others free, so
- * the cap holds at any instant without a lock. The engine looks and frees (engine/flows/capped-map.ts).
+ * the cap holds at any instant without a lock. The engine looks and frees (engine/flows/run-capped-map.ts).
  */
 import type { Block } from "../job/change.ts";
 import type { JobState } from "../job/job-state.ts";

@@ -14,7 +14,7 @@ import { aClaim, aDoc, aJob, aRoute, aSettle, finish } from "../../../test/suppo
 import { SchemaPool } from "../../../test/support/postgres-shared.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import type { Millrace } from "../../client/millrace.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";

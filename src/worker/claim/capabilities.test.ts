@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { routeNumber } from "../../model/routing/route.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../handler.ts";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { runUntil } from "../../../test/support/virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";

@@ -12,7 +12,7 @@
  * the renewal looks for them. Where a gate held jobs back that opens by its own clock, the next claim goes out then.
  */
 import type { Engine } from "../../engine/engine.ts";
-import { RepeatedLine } from "../../engine/repeated-line.ts";
+import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../../model/error.ts";
 import { laneOrderOf } from "../../model/routing/lane.ts";
 import { Backoff } from "../../platform/backoff.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { runUntil } from "../../../test/support/virtual-mill.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { flow } from "../../engine/flows/flow.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";

@@ -5,9 +5,9 @@
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { runUntil } from "../../../test/support/virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
-import type { JobOptions } from "../../engine/definition.ts";
-import { limit } from "../../engine/limit.ts";
+import { job } from "../../engine/submit/job-definition.ts";
+import type { JobOptions } from "../../engine/submit/job-definition.ts";
+import { limit } from "../../engine/limits/limit-definition.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";

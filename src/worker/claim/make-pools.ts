@@ -1,7 +1,7 @@
 /** From handlers and settings to pools: one per served queue, and one per handler with slots of its own. */
 import type { Engine } from "../../engine/engine.ts";
-import { queueOf } from "../../engine/router.ts";
-import { checkKnownBackoff, customBackoffOf } from "../../engine/known-backoff.ts";
+import { queueOf } from "../../engine/submit/router.ts";
+import { checkKnownBackoff, customBackoffOf } from "../../engine/submit/known-backoff.ts";
 import { MillraceError } from "../../model/error.ts";
 import { BatchPool } from "./batch-pool.ts";
 import type { Handler } from "../handler.ts";

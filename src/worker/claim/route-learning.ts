@@ -5,7 +5,7 @@
  * lost. However many such hints come, the reads keep their distance.
  */
 import type { Engine } from "../../engine/engine.ts";
-import { RepeatedLine } from "../../engine/repeated-line.ts";
+import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { RouteMap } from "./route-map.ts";

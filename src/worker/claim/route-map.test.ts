@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { job } from "../../engine/definition.ts";
-import { limit } from "../../engine/limit.ts";
+import { job } from "../../engine/submit/job-definition.ts";
+import { limit } from "../../engine/limits/limit-definition.ts";
 import { limitGateKey } from "../../model/limits/gate.ts";
 import { routeNumber, routeOf } from "../../model/routing/route.ts";
 import { storeLimits } from "../../store/limits.ts";

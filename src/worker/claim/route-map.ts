@@ -4,8 +4,8 @@
  * have the limits and the group of their definition follow from the queues and definitions that the worker serves;
  * those of others, which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
  */
-import type { ReadOptions } from "../../engine/job-options.ts";
-import { gatesOf } from "../../engine/limit.ts";
+import type { ReadOptions } from "../../engine/submit/job-options.ts";
+import { gatesOf } from "../../engine/limits/limit-definition.ts";
 import { missingCapabilities } from "../../model/routing/capability.ts";
 import { gatesToPass } from "../../model/limits/gate.ts";
 import type { LaneFields, LaneOrder } from "../../model/routing/lane.ts";

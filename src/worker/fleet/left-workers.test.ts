@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { aRegistration } from "../../../test/support/builders.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { runUntil } from "../../../test/support/virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { registrationPut } from "../../engine/fleet/registration.ts";
 
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";

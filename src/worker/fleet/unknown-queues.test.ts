@@ -1,7 +1,7 @@
 // A worker that is told to serve a queue whose name is probably misspelt says so.
 import { expect, test } from "vitest";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../handler.ts";
 
 test("a queue that no handler declares and no job was ever in is warned about, once per worker", async () => {

@@ -3,7 +3,7 @@
  * no job was ever in them. The worker serves them all the same, because jobs may be sent there by name later.
  */
 import type { Engine } from "../../engine/engine.ts";
-import { queueOf } from "../../engine/router.ts";
+import { queueOf } from "../../engine/submit/router.ts";
 import type { Handler } from "../handler.ts";
 
 /** @param queues those that the worker was told to serve; null where they follow from the handlers. */

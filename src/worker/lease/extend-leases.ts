@@ -4,7 +4,7 @@
  * that was asked for is passed on.
  */
 import type { Engine } from "../../engine/engine.ts";
-import { answersWithin } from "../../engine/race.ts";
+import { answersWithin } from "../../engine/calls/settles-within.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { Extend, ExtendAnswer } from "../../store/operations.ts";
 import type { Attempt } from "../run/attempt.ts";

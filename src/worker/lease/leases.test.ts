@@ -2,7 +2,7 @@ import { routeNumber } from "../../model/routing/route.ts";
 import { describe, expect, test } from "vitest";
 import { deferred } from "../../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { AttemptAborted } from "../control.ts";
 import { handler } from "../handler.ts";

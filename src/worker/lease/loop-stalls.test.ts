@@ -5,8 +5,8 @@ import { SimProcess } from "../../../test/simulation/sim-process.ts";
 import { deferred, openVirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
-import { job } from "../../engine/definition.ts";
-import type { LogFields } from "../../engine/logger.ts";
+import { job } from "../../engine/submit/job-definition.ts";
+import type { LogFields } from "../../engine/log/logger.ts";
 import { createSeededRandom } from "../../testing/seeded-random.ts";
 import { handler } from "../handler.ts";
 

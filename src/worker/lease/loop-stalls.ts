@@ -3,7 +3,7 @@
  * that computes without a pause, or a process that was stopped. Nothing is renewed meanwhile, so leases are lost
  * although their worker lives; whoever finds one lost asks here, to say the true cause.
  */
-import type { Logger } from "../../engine/logger.ts";
+import type { Logger } from "../../engine/log/logger.ts";
 import type { Attempt } from "../run/attempt.ts";
 
 /** Shorter ones cost no lease: renewal begins when a third of it is over. */

@@ -17,7 +17,7 @@
  *                           └───────────────────────────┘
  */
 import type { Engine } from "../../engine/engine.ts";
-import { RepeatedLine } from "../../engine/repeated-line.ts";
+import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
 import { storeLimits } from "../../store/limits.ts";

@@ -8,14 +8,14 @@
  *
  * Always true, as far as processes live: there are as many permit jobs as there are who wait and who hold.
  */
-import type { ObservedAttempt } from "../../engine/attempt-observer.ts";
-import { job } from "../../engine/definition.ts";
+import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { planLane } from "../../engine/lane-plan.ts";
-import { limit as limitOf, gatesOf } from "../../engine/limit.ts";
-import type { AnyLimitUse } from "../../engine/limit.ts";
-import { settlesWithin } from "../../engine/race.ts";
-import { refusalError } from "../../engine/submit.ts";
+import { planLane } from "../../engine/submit/lane-plan.ts";
+import { limit as limitOf, gatesOf } from "../../engine/limits/limit-definition.ts";
+import type { AnyLimitUse } from "../../engine/limits/limit-definition.ts";
+import { settlesWithin } from "../../engine/calls/settles-within.ts";
+import { refusalError } from "../../engine/submit/plan-job.ts";
 import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { writePolicy } from "../../model/job/job-policy.ts";

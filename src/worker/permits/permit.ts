@@ -5,7 +5,7 @@
  *   held ──release()──► released          held ──lease lost, Millrace closed──► ended: the signal has fired
  */
 import type { Engine } from "../../engine/engine.ts";
-import { settlesWithin } from "../../engine/race.ts";
+import { settlesWithin } from "../../engine/calls/settles-within.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { JobContext } from "../run/job-context.ts";
 

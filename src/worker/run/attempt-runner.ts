@@ -10,7 +10,7 @@
  *
  * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
  */
-import type { JobDefinition } from "../../engine/definition.ts";
+import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";

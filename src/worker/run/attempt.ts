@@ -10,14 +10,14 @@
  * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a
  * timeout).
  */
-import type { ObservedAttempt } from "../../engine/attempt-observer.ts";
+import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
 import type { SettleNext } from "../../model/job/change.ts";
 import type { AttemptOutput } from "../../model/job/attempt-log.ts";
 import { rootOf } from "../../model/flow/flow-meta.ts";
 import type { DecidedPolicy } from "../../model/job/job-policy.ts";
 import type { SettleAnswer } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import type { Ticket } from "../../engine/batcher.ts";
+import type { Ticket } from "../../engine/calls/batcher.ts";
 import type { Aborting } from "./aborting.ts";
 import { AttemptAborted } from "../control.ts";
 import type { AbortReason } from "../control.ts";

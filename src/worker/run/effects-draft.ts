@@ -5,7 +5,7 @@
  * lease.
  */
 import type { Growing } from "../../engine/flows/grow-flow.ts";
-import { kvPut } from "../../engine/kv.ts";
+import { kvPut } from "../../engine/docs/kv.ts";
 import type { Effects, DocPut, NewJob } from "../../store/records.ts";
 
 export class EffectsDraft {

@@ -4,13 +4,13 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
-import { anySubmission, checkDefinition } from "../../engine/definition.ts";
-import type { JobDefinition } from "../../engine/definition.ts";
+import { anySubmission, checkDefinition } from "../../engine/submit/job-definition.ts";
+import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { EnqueueOptions } from "../../engine/job-options.ts";
-import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/kv.ts";
-import type { KvPutOptions } from "../../engine/kv.ts";
-import { planJob } from "../../engine/submit.ts";
+import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
+import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/docs/kv.ts";
+import type { KvPutOptions } from "../../engine/docs/kv.ts";
+import { planJob } from "../../engine/submit/plan-job.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";

@@ -2,7 +2,7 @@
  * What is special about running a member of a flow: its input is completed by the results that it refers to, read when
  * it starts; and the member that stands for a list runs no handler, but makes a job of each item.
  */
-import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
+import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { optionsOfItem } from "../../engine/flows/flow-options.ts";
 import { planItems } from "../../engine/flows/grow-flow.ts";

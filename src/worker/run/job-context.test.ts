@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { deferred } from "../../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
-import { silentLogger } from "../../engine/logger.ts";
-import type { LogFields } from "../../engine/logger.ts";
+import { job } from "../../engine/submit/job-definition.ts";
+import { silentLogger } from "../../engine/log/logger.ts";
+import type { LogFields } from "../../engine/log/logger.ts";
 import { handler } from "../handler.ts";
 import type { JobContext } from "./job-context.ts";
 

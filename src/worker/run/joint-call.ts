@@ -6,7 +6,7 @@
  *   gathering ──the last one has joined or left──► called ──returned──► each job has its own outcome
  *                                                     └──threw──► all of them have that error
  */
-import type { RunningAttempt, Telemetry } from "../../engine/telemetry.ts";
+import type { RunningAttempt, Telemetry } from "../../engine/attempts/telemetry.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { BatchHandler } from "../handler.ts";
 import type { JobContext } from "./job-context.ts";

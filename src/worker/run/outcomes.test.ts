@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
-import { silentLogger } from "../../engine/logger.ts";
+import { job } from "../../engine/submit/job-definition.ts";
+import { silentLogger } from "../../engine/log/logger.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../control.ts";
 import { batchHandler, handler } from "../handler.ts";
 

@@ -5,9 +5,9 @@
  * Two exceptions for fleets in which not all workers are alike: a key that is missing here, and jobs whose definition
  * says `onInvalidInput: "retry"`.
  */
-import type { JobDefinition } from "../../engine/definition.ts";
+import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { checkSchema } from "../../engine/standard-schema.ts";
+import { checkSchema } from "../../engine/submit/standard-schema.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { batchHandler, handler } from "../handler.ts";
 
 const v = useVirtualMill();

@@ -5,7 +5,7 @@ import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../handler.ts";
 
 const keys = { old: "11".repeat(32), new: "22".repeat(32) };

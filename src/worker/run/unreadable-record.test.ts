@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { aClaim, aJob, aRoute, schedule } from "../../../test/support/builders.ts";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
+import { job } from "../../engine/submit/job-definition.ts";
 import type { NewJob } from "../../store/records.ts";
 import { handler } from "../handler.ts";
 

@@ -3,8 +3,8 @@
  * are: no shell is between unless the handler brings a script of its own, and then the arguments are its parameters and
  * never a part of its text.
  */
-import { checkDefinition } from "../../engine/definition.ts";
-import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../../engine/definition.ts";
+import { checkDefinition } from "../../engine/submit/job-definition.ts";
+import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { invalidOption } from "../../model/option.ts";
 import { shellArgv } from "../../platform/child-process.ts";

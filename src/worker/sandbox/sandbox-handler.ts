@@ -3,7 +3,7 @@
  * other, which awaits what its crew brings back. Each engine has a crew of its own.
  */
 import { fileURLToPath } from "node:url";
-import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
+import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { MillraceError } from "../../model/error.ts";
 import { nodeArgv, startChild } from "../../platform/child-process.ts";

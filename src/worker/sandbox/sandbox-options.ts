@@ -1,8 +1,8 @@
 /** How a handler that runs elsewhere is set up: what people write, and what is left once it is checked. */
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
-import { checkDefinition } from "../../engine/definition.ts";
-import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
+import { checkDefinition } from "../../engine/submit/job-definition.ts";
+import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";

@@ -11,7 +11,7 @@
  * job fails by itself with the reason; nothing stands still.
  */
 import type { Engine } from "../../engine/engine.ts";
-import type { JobDefinition } from "../../engine/definition.ts";
+import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Timer } from "../../platform/platform.ts";
 import { AttemptAborted } from "../control.ts";

@@ -7,7 +7,7 @@ import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { AttemptOutput } from "../../model/job/attempt-log.ts";
-import type { AnyJob, JobDefinition } from "../../engine/definition.ts";
+import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import { JobContext } from "../run/job-context.ts";
 import type { EffectsScope } from "../run/effects-scope.ts";
 import type { ContextInside, JobLog } from "../run/job-context.ts";

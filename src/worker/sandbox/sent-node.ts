@@ -3,7 +3,7 @@
  * comes after. Its job's name, input and options are those of an `enqueue`. A child may be written in any language, so
  * the worker reads every field as a stranger's; whether the graph can work is checked where it is planned.
  */
-import type { AnyJob } from "../../engine/definition.ts";
+import type { AnyJob } from "../../engine/submit/job-definition.ts";
 import type { BuiltNode } from "../../engine/flows/flow.ts";
 import { checkNodeName } from "../../model/flow/graph.ts";
 import type { Condition, Part } from "../../model/flow/graph.ts";

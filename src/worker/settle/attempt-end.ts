@@ -12,9 +12,9 @@
  *
  * An input whose key this worker lacks never reaches the handler: the job comes again later, and no attempt is burnt.
  */
-import type { JobDefinition } from "../../engine/definition.ts";
+import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { modelSources } from "../../engine/model-sources.ts";
+import { modelSources } from "../../engine/policies/model-sources.ts";
 import {
   afterCancel,
   afterExpiry,

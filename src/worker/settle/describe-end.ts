@@ -2,7 +2,7 @@
  * The log lines about attempts that did not complete: one warning per failed attempt, one error per final failure, one
  * warning for a job that lacks its key here, however often it comes again.
  */
-import type { Logger } from "../../engine/logger.ts";
+import type { Logger } from "../../engine/log/logger.ts";
 import type { Decision } from "../../model/job/after-run.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { ErrorRecord } from "../../model/job/attempt-log.ts";

@@ -15,7 +15,7 @@
  *
  * Effects are part of the settle itself: they happen with the job's end or not at all.
  */
-import type { AttemptObserver } from "../../engine/attempt-observer.ts";
+import type { AttemptObserver } from "../../engine/attempts/attempt-observer.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { afterCancel } from "../../model/job/after-run.ts";
 import type { Decision } from "../../model/job/after-run.ts";

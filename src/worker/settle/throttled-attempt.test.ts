@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { job } from "../../engine/definition.ts";
-import { limit } from "../../engine/limit.ts";
+import { job } from "../../engine/submit/job-definition.ts";
+import { limit } from "../../engine/limits/limit-definition.ts";
 import { Throttled } from "../control.ts";
 import { handler } from "../handler.ts";
 

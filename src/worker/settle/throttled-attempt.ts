@@ -5,7 +5,7 @@
  * alone waits.
  */
 import type { Engine } from "../../engine/engine.ts";
-import { modelSources } from "../../engine/model-sources.ts";
+import { modelSources } from "../../engine/policies/model-sources.ts";
 import { afterThrottled } from "../../model/job/after-run.ts";
 import type { ThrottledEnd } from "../../model/job/after-run.ts";
 import { describeError } from "../../model/job/attempt-log.ts";

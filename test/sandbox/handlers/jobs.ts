@@ -1,5 +1,5 @@
 // The jobs of the handlers here.
-import { job } from "../../../src/engine/definition.ts";
+import { job } from "../../../src/engine/submit/job-definition.ts";
 
 /** What the handler is to do. */
 export interface Wish {

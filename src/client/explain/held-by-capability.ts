@@ -1,0 +1,43 @@
+/**
+ * Ready jobs that no live worker can take because none offers what they require, although workers with a handler for
+ * them are there. Notices of workers are read only where a job may be held.
+ */
+import { readWorkers, servingWorkers } from "../../engine/fleet/registration.ts";
+import type { WorkerRegistration } from "../../engine/fleet/registration.ts";
+import { missingCapabilities } from "../../model/routing/capability.ts";
+import type { Tally } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+
+export interface HeldByCapability {
+  readonly by: "capability";
+  /** What no live worker with a handler for it offers; all that it requires where each is offered, but not together. */
+  readonly missing: readonly string[];
+}
+
+type Kind = Pick<Tally, "queue" | "name" | "caps" | "state">;
+type Offer = Pick<WorkerRegistration, "queues" | "names" | "capabilities">;
+
+export function heldByCapability(kind: Kind, workers: readonly Offer[]): HeldByCapability | null {
+  const { queue, name, caps = [] } = kind;
+  if (!mayBeHeld(kind)) return null;
+  const withHandler = servingWorkers(workers, { queue, name });
+  if (withHandler.length === 0 || servingWorkers(withHandler, kind).length > 0) return null;
+  const missing = missingCapabilities(
+    caps,
+    withHandler.flatMap(({ capabilities }) => capabilities),
+  );
+  return { by: "capability", missing: missing.length === 0 ? caps : missing };
+}
+
+/** @returns what holds each of these. */
+export async function readHeldByCapability(
+  store: Pick<Store, "readDocs">,
+  kinds: readonly Kind[],
+): Promise<readonly (HeldByCapability | null)[]> {
+  const workers = kinds.some(mayBeHeld) ? await readWorkers(store, true) : [];
+  return kinds.map((kind) => heldByCapability(kind, workers));
+}
+
+function mayBeHeld({ state, caps = [] }: Kind): boolean {
+  return state === "ready" && caps.length > 0;
+}

@@ -1,0 +1,63 @@
+/**
+ * Ready jobs that a limit, their group or their queue holds back: read for the jobs that somebody looks at, one call
+ * for all of them, and a second one where a group does (group-holders.ts). A job knows the limits on its route by its
+ * policy, its group and its keys by its lane.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { gatesToPass, limitGateKey } from "../../model/limits/gate.ts";
+import { heldBack } from "../../model/limits/held.ts";
+import type { HeldBack } from "../../model/limits/held.ts";
+import { readKeyUse } from "../../model/routing/lane.ts";
+import type { KeyUse } from "../../model/routing/lane.ts";
+import type { JobRecord } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { withFailedHolders } from "./group-holders.ts";
+import { unlessMissing } from "../jobs/unless-missing.ts";
+
+export interface HeldByGate extends Omit<HeldBack, "until" | "why"> {
+  /** When it is expected to be held no more; null where a returned permit or a person decides that. */
+  readonly until: Date | null;
+}
+
+/** @returns what holds each of these back. */
+export async function readHeldByGate(
+  engine: Engine,
+  records: readonly JobRecord[],
+): Promise<readonly (HeldBack | null)[]> {
+  const usesOf = ({ state, queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
+    if (state !== "ready") return [];
+    const { limits } = engine.readPolicy(policy);
+    const gates = limits.map(([name, weight]) => ({ key: limitGateKey(name), weight }));
+    return [...routeUses({ queue, gates }), ...(laneGates ?? []).map(readKeyUse)];
+  };
+  const held = await readRefusing(engine.store, records.map(usesOf));
+  return withFailedHolders(engine.store, held);
+}
+
+/** What a job asks of the gates of its route. */
+export function routeUses(route: Parameters<typeof gatesToPass>[0]): readonly KeyUse[] {
+  return gatesToPass(route).map((use) => ({ ...use, cap: null }));
+}
+
+/** @returns for each list of uses the gate of it that would let nobody pass with them now. */
+export async function readRefusing(
+  store: Pick<Store, "readGates" | "missing">,
+  uses: readonly (readonly KeyUse[])[],
+): Promise<readonly (HeldBack | null)[]> {
+  const keys = [...new Set(uses.flat().map(({ key }) => key))];
+  if (keys.length === 0) return uses.map(() => null);
+  const nobody = { gates: [], cursor: null, now: 0 };
+  const { gates, now } = await unlessMissing(store, () => store.readGates({ keys, mayFail: true }), nobody);
+  const byKey = new Map(gates.map((gate) => [gate.key, gate]));
+  return uses.map((asked) => {
+    const known = asked.flatMap(({ key, weight, cap }) => {
+      const gate = byKey.get(key);
+      return gate === undefined ? [] : [{ ...gate, weight, cap: cap ?? gate.cap }];
+    });
+    return heldBack(known, now);
+  });
+}
+
+export function viewHeldByGate({ why: _why, until, ...rest }: HeldBack): HeldByGate {
+  return { ...rest, until: until === null ? null : new Date(until) };
+}

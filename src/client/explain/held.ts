@@ -1,0 +1,24 @@
+/**
+ * What holds a ready job back beside a free slot. A held job is `ready` and stays so; lists, counts and explain say
+ * what it waits for. A gate comes before a capability: while it is closed, no worker could help.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { readHeldByCapability } from "./held-by-capability.ts";
+import type { HeldByCapability } from "./held-by-capability.ts";
+import { readHeldByGate, viewHeldByGate } from "./held-by-gate.ts";
+import type { HeldByGate } from "./held-by-gate.ts";
+
+export type Held = HeldByGate | HeldByCapability;
+
+/** @returns what holds each of these. */
+export async function readHeld(
+  engine: Engine,
+  records: readonly JobRecord[],
+): Promise<readonly (Held | null)[]> {
+  const [byGate, byCapability] = await Promise.all([
+    readHeldByGate(engine, records),
+    readHeldByCapability(engine.store, records),
+  ]);
+  return byGate.map((held, at) => (held === null ? (byCapability[at] ?? null) : viewHeldByGate(held)));
+}

@@ -1,0 +1,89 @@
+/**
+ * Verbs of jobs on a flow or a member of one. A member is part of a whole: what brings it back has to open its flow
+ * again, and it is kept as long as its flow is.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
+import { flowQueue, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
+import { isTerminal, terminalStates } from "../../model/job/job-state.ts";
+import { removeChange } from "../../model/job/operate.ts";
+import type { OperatorChange } from "../../model/job/operate.ts";
+import type { JobRecord } from "../../store/records.ts";
+import type { CancelAnswer } from "../jobs/cancel-jobs.ts";
+import type { RetryAnswer } from "../jobs/jobs.ts";
+
+type Standing = Pick<JobRecord, "queue" | "flow">;
+
+export const isFlow = ({ queue }: Standing): boolean => queue === flowQueue;
+
+export const isOfFlow = (record: Standing): boolean => isFlow(record) || record.flow !== null;
+
+/** Of a flow or a part. */
+export async function cancelFlowJob(
+  engine: Engine,
+  record: JobRecord,
+  reason: string | undefined,
+): Promise<CancelAnswer> {
+  if (isTerminal(record.state)) return "finished";
+  await cancelWhole(engine, record, { reason: reason ?? "asked" });
+  const after = await engine.reads.add(record.id);
+  return after?.state === "cancelled" ? "cancelled" : "signalled";
+}
+
+/** A flow goes with its members once it has ended; a member does not go alone. */
+export function removeOf(record: Standing): OperatorChange | null {
+  if (record.flow !== null) return null;
+  return isFlow(record) ? { ...removeChange, states: terminalStates } : removeChange;
+}
+
+/** How a member is placed once it is freed was written with its flow; a rank that it had before would be lost then. */
+export function keepsPriority(id: string): MillraceError {
+  return new MillraceError(
+    "job-changed",
+    `The job ${JSON.stringify(id)} waits for others of its flow; its priority can be changed once it is freed.`,
+  );
+}
+
+/** Replays of members that were asked for in one lap: one for each flow. */
+export class MemberReplays {
+  readonly #engine: Engine;
+  readonly #asked = new Map<string, { readonly paths: string[]; readonly answer: Promise<RetryAnswer> }>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** Of a flow: what has failed in it. Of a member: its node. */
+  retry(record: JobRecord): Promise<RetryAnswer> {
+    if (record.flow === null) return this.#replay(record, undefined);
+    if (!isTerminal(record.state)) return Promise.resolve("unfinished");
+    const root = rootOf(record.id) ?? record.flow;
+    const asked = this.#asked.get(root) ?? this.#ask(root);
+    asked.paths.push(pathOfId(record.id));
+    return asked.answer;
+  }
+
+  #ask(root: string): { readonly paths: string[]; readonly answer: Promise<RetryAnswer> } {
+    const paths: string[] = [];
+    const answer = Promise.resolve().then(async () => {
+      this.#asked.delete(root);
+      return this.#replay(await readFlow(this.#engine, root), paths);
+    });
+    const asked = { paths, answer };
+    this.#asked.set(root, asked);
+    return asked;
+  }
+
+  async #replay(flow: JobRecord, nodes: readonly string[] | undefined): Promise<RetryAnswer> {
+    try {
+      const asked = { withRest: false, ...(nodes === undefined ? {} : { nodes }) };
+      const { runs } = await replayNodes(this.#engine, flow, asked);
+      return runs === 0 ? "unfinished" : "replayed";
+    } catch (error) {
+      if (isMillraceError(error, "flow-not-found")) return "not-found";
+      if (isMillraceError(error, "job-changed") || isMillraceError(error, "flow-closed")) return "unfinished";
+      throw error;
+    }
+  }
+}

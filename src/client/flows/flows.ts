@@ -1,0 +1,350 @@
+/** Flows as an application sees them: submitting one, waiting for it, looking at it and operating on it as a whole. */
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import { MillraceError } from "../../model/error.ts";
+import { idOfNode, targetOf, withTarget } from "../../model/flow/edge.ts";
+import { flowQueue, memberTag, pathOfId } from "../../model/flow/flow-meta.ts";
+import { Flow } from "../../engine/flows/flow.ts";
+import { checkOnFailure } from "../../engine/flows/flow-options.ts";
+import { conditionOf } from "../../model/flow/graph.ts";
+import type { Condition, OnFailure, Part } from "../../model/flow/graph.ts";
+import { countMembers } from "../../model/flow/decide-flow.ts";
+import type { FlowCounts } from "../../model/flow/decide-flow.ts";
+import { readWaits } from "../../model/flow/flow-waits.ts";
+import { durationMs } from "../../model/duration.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import type { JobState, TerminalState } from "../../model/job/job-state.ts";
+import { checkName } from "../../model/name.ts";
+import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { allMembers, flowMetaOf } from "../../engine/flows/members.ts";
+import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
+import { planFlow } from "../../engine/flows/plan-flow.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { readEnqueueOptions } from "../../engine/submit/job-options.ts";
+import type { RetentionOptions } from "../../engine/submit/job-options.ts";
+import { readFlowResult } from "../../engine/flows/part-results.ts";
+import type { Results } from "../../engine/calls/results.ts";
+import { refusalError } from "../../engine/submit/plan-job.ts";
+import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { readCursor } from "../jobs/job-filter.ts";
+import type { WaitForOptions } from "../jobs/job-handle.ts";
+
+export interface SubmitFlowOptions {
+  /** What the failure of a node means; that of the flow, else "isolate". */
+  onFailure?: OnFailure;
+  tags?: readonly string[];
+  /** How long the whole flow is kept once it has ended. */
+  retention?: RetentionOptions;
+}
+
+/** How a flow stands. It is "running" from its submit until the last of its nodes has ended. */
+export type FlowState = "running" | Exclude<TerminalState, "skipped">;
+
+export interface FlowView {
+  readonly id: string;
+  readonly name: string;
+  readonly state: FlowState;
+  readonly reason: string | null;
+  readonly onFailure: OnFailure;
+  readonly counts: FlowCounts;
+  /** Somebody has asked for its cancel, or it fails fast: nothing can be added any more. */
+  readonly isClosing: boolean;
+  readonly tags: readonly string[];
+  readonly createdAt: Date;
+  readonly endedAt: Date | null;
+}
+
+export interface FlowNodeView {
+  /** Its path: the names of the parts that it stands in and its own, with dots between. */
+  readonly name: string;
+  readonly id: string;
+  readonly job: string | null;
+  /** Null for a node that runs a job. */
+  readonly part: Part["kind"] | null;
+  readonly state: JobState;
+  readonly reason: string | null;
+  readonly attempt: number;
+  /** The nodes that it comes after, with what has to become of each. */
+  readonly after: readonly { readonly name: string; readonly on: Condition }[];
+  /**
+   * How its join stands: how many of these it needs, and how many have come. Null for a node that comes after nothing.
+   */
+  readonly join: { readonly needs: number; readonly came: number } | null;
+  /** What its last attempt threw, unless it completed. */
+  readonly error: { readonly name: string; readonly message: string } | null;
+  readonly startedAt: Date | null;
+  /** How long the handler of its last attempt ran, in microseconds; null where nobody measured it. */
+  readonly ranUs: number | null;
+  readonly endedAt: Date | null;
+}
+
+export interface CancelFlowOptions {
+  reason?: string;
+  /** Leaves what runs to its end, and cancels what waits. */
+  pendingOnly?: boolean;
+}
+
+export interface ReplayFlowOptions {
+  /** The nodes that run again; all that failed, expired or were cancelled by default. "all" for every node. */
+  nodes?: readonly string[] | string | "all";
+  /** Whether what comes after them runs again although it has run before; false by default. */
+  withRest?: boolean;
+}
+
+export interface FlowsPage {
+  readonly flows: readonly FlowView[];
+  readonly cursor: string | null;
+}
+
+export interface ListFlowsOptions {
+  name?: string;
+  state?: FlowState | readonly FlowState[];
+  tag?: string;
+  max?: number;
+  cursor?: string | null;
+}
+
+const flowStates: readonly FlowState[] = ["running", "completed", "failed", "cancelled", "expired"];
+
+/** The state of a flow as that of its job. */
+function readFlowState(state: FlowState): JobState {
+  if (!flowStates.includes(state))
+    throw invalidOption(`flows.list: state must be one of ${flowStates.join(", ")}.`);
+  return state === "running" ? "blocked" : state;
+}
+
+export class Flows {
+  readonly #engine: Engine;
+  readonly #results: Results;
+
+  constructor(engine: Engine, results: Results) {
+    this.#engine = engine;
+    this.#results = results;
+  }
+
+  /** @internal */
+  async submit(
+    given: Flow,
+    options: SubmitFlowOptions,
+    send: (unit: SubmitUnit) => Promise<SubmitAnswer>,
+  ): Promise<FlowRun> {
+    if (!(given instanceof Flow)) throw invalidOption("submit: give what flow(...) returned.");
+    const what = `submit of flow ${JSON.stringify(given.name)}`;
+    checkOptions(options, what, ["onFailure", "tags", "retention"]);
+    const { onFailure = given.onFailure ?? "isolate", ...shared } = options;
+    const { policy, tags } = readEnqueueOptions(shared, what);
+    const planned = await planFlow(this.#engine, given, {
+      onFailure: checkOnFailure(onFailure, `${what}: onFailure`),
+      policy,
+      ...(tags === undefined ? {} : { tags }),
+    });
+    const answer = await send({ jobs: planned.jobs });
+    if (answer.kind === "refused") throw refusalError(answer, planned.jobs);
+    return this.run(planned.id);
+  }
+
+  /** A flow known by its id. */
+  run(id: string): FlowRun {
+    return new FlowRun(this, checkName(id, "flow id"));
+  }
+
+  async get(id: string): Promise<FlowView | null> {
+    const record = await this.#engine.reads.add(checkName(id, "flow id"));
+    return record === null || record.queue !== flowQueue || record.flow !== null ? null : viewFlow(record);
+  }
+
+  /** Flows, the newest first. */
+  async list(options: ListFlowsOptions = {}): Promise<FlowsPage> {
+    const what = "flows.list";
+    const known = ["name", "state", "tag", "max", "cursor"];
+    const {
+      name,
+      state,
+      tag,
+      max = 100,
+      cursor: from = null,
+    } = checkOptions(options, what, known) as ListFlowsOptions;
+    checkWhole(max, `${what}: max`, 1, 1000);
+    for (const [key, value] of Object.entries({ name, tag }))
+      if (value !== undefined && typeof value !== "string")
+        throw invalidOption(`${what}: ${key} must be a text.`);
+    const states = (state === undefined ? [] : [state].flat()).map(readFlowState);
+    const cursor = readCursor(from, this.#engine.store.partitions ?? 1, what);
+    const filter = {
+      queue: flowQueue,
+      ...(name === undefined ? {} : { name }),
+      ...(tag === undefined ? {} : { tag }),
+      ...(states.length === 0 ? {} : { states }),
+    };
+    const page = await this.#engine.store.findJobs({ filter, max, scanMax: 100_000, cursor });
+    // Parts of flows are jobs of the same kind.
+    return { flows: page.jobs.filter(({ flow }) => flow === null).map(viewFlow), cursor: page.cursor };
+  }
+
+  /** All nodes of a flow, those of its parts too, in the order in which they were added. */
+  async nodes(id: string): Promise<readonly FlowNodeView[]> {
+    await this.#mustRead(id);
+    const records: JobRecord[] = [];
+    for await (const page of allMembers(this.#engine, id)) records.push(...page);
+    const added = addedParents(records);
+    return records
+      .sort((one, other) => one.seq - other.seq)
+      .map((record) => viewNode(record, added.get(record.id) ?? []));
+  }
+
+  /** Cancels a flow: nothing is added to it any more, and whatever has not ended is cancelled. */
+  async cancel(id: string, options: CancelFlowOptions = {}): Promise<FlowView> {
+    const given = checkOptions(options, "flows.cancel", ["reason", "pendingOnly"]) as CancelFlowOptions;
+    const { reason = "asked", pendingOnly = false } = given;
+    if (typeof reason !== "string") throw invalidOption("flows.cancel: the reason must be a text.");
+    checkBoolean(pendingOnly, "flows.cancel: pendingOnly");
+    const flow = await this.#mustRead(id);
+    await cancelWhole(this.#engine, flow, { reason, pendingOnly });
+    return viewFlow(await this.#mustRead(id));
+  }
+
+  /**
+   * Runs nodes again, and lets what waits for them wait again. @returns how many nodes run again, and how many wait.
+   */
+  async replay(
+    id: string,
+    options: ReplayFlowOptions = {},
+  ): Promise<{ readonly runs: number; readonly waits: number }> {
+    const given = checkOptions(options, "flows.replay", ["nodes", "withRest"]) as ReplayFlowOptions;
+    const { nodes, withRest = nodes === "all" } = given;
+    checkBoolean(withRest, "flows.replay: withRest");
+    const flow = await this.#mustRead(id);
+    const named = nodes === undefined || nodes === "all" ? undefined : [nodes].flat();
+    for (const name of named ?? []) checkName(name, "flows.replay: nodes");
+    const all = nodes === "all" ? await this.#endedJobs(id) : named;
+    return replayNodes(this.#engine, flow, { withRest, ...(all === undefined ? {} : { nodes: all }) });
+  }
+
+  async #endedJobs(id: string): Promise<readonly string[]> {
+    const paths: string[] = [];
+    for await (const page of allMembers(this.#engine, id))
+      for (const job of page)
+        if (isTerminal(job.state) && flowMetaOf(job).part === undefined) paths.push(pathOfId(job.id));
+    return paths;
+  }
+
+  /** @internal The results of the nodes that nothing comes after, by their names. */
+  async result(id: string, options: WaitForOptions): Promise<Readonly<Record<string, unknown>>> {
+    checkOptions(options, "result", ["timeout", "signal"]);
+    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
+    const record = await this.#results.wait(id, {
+      ...{ timeoutMs, signal: options.signal ?? null, isForFlow: true },
+    });
+    if (record === null) throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
+    if (record.state !== "completed") throw await this.#endError(record);
+    return readFlowResult(this.#engine, record);
+  }
+
+  async #endError({ id, name, state, reason }: JobRecord): Promise<MillraceError> {
+    const title = `The flow ${id} (${name}) ended as ${state} (${reason})`;
+    if (state !== "failed")
+      return new MillraceError(state === "cancelled" ? "job-cancelled" : "job-expired", `${title}.`);
+    const filter = { tag: memberTag(id), states: ["failed", "expired"] as const };
+    const page = await this.#engine.store.findJobs({ filter, max: 100, scanMax: 10_000, cursor: null });
+    const jobs = page.jobs.filter((job) => flowMetaOf(job).part === undefined);
+    const [first] = jobs.sort((one, other) => (one.endedAt ?? 0) - (other.endedAt ?? 0));
+    const last = first === undefined ? undefined : readAttemptLog(first.attempts).entries.at(-1)?.error;
+    const detail =
+      first === undefined
+        ? ""
+        : `: ${pathOfId(first.id)} ${first.reason}${last === undefined ? "" : `, ${last.name}: ${last.message}`}`;
+    return new MillraceError("flow-failed", `${title}${detail}`, { cause: last });
+  }
+
+  async #mustRead(id: string): Promise<JobRecord> {
+    return readFlow(this.#engine, checkName(id, "flow id"));
+  }
+}
+
+/** A submitted flow. */
+export class FlowRun {
+  readonly id: string;
+  readonly #flows: Flows;
+
+  constructor(flows: Flows, id: string) {
+    this.#flows = flows;
+    this.id = id;
+  }
+
+  /** Waits for the end of the flow. @returns the results of the nodes that nothing comes after, by their names. */
+  result(options: WaitForOptions = {}): Promise<Readonly<Record<string, unknown>>> {
+    return this.#flows.result(this.id, options);
+  }
+
+  async counts(): Promise<FlowCounts> {
+    return (await this.view()).counts;
+  }
+
+  async view(): Promise<FlowView> {
+    const view = await this.#flows.get(this.id);
+    if (view === null)
+      throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(this.id)}.`);
+    return view;
+  }
+
+  nodes(): Promise<readonly FlowNodeView[]> {
+    return this.#flows.nodes(this.id);
+  }
+
+  cancel(options?: CancelFlowOptions): Promise<FlowView> {
+    return this.#flows.cancel(this.id, options);
+  }
+
+  replay(options?: ReplayFlowOptions): Promise<{ readonly runs: number; readonly waits: number }> {
+    return this.#flows.replay(this.id, options);
+  }
+}
+
+export function viewFlow(record: JobRecord): FlowView {
+  const { id, name, state, reason, cancelAsked, tags, createdAt, endedAt } = record;
+  const { part } = flowMetaOf(record);
+  return {
+    ...{ id, name, reason, isClosing: cancelAsked, tags: tags ?? [] },
+    state: isTerminal(state) ? (state as FlowState) : "running",
+    onFailure: part?.kind === "flow" ? part.onFailure : "isolate",
+    counts: countMembers(readWaits(record.waits ?? "")),
+    createdAt: new Date(createdAt),
+    endedAt: endedAt === null ? null : new Date(endedAt),
+  };
+}
+
+/** By nodes that handlers have made to wait for more: the edges from these, with their paths in place of targets. */
+function addedParents(records: readonly JobRecord[]): ReadonlyMap<string, readonly string[]> {
+  const known = new Map(records.map((record) => [record.id, new Set(flowMetaOf(record).parents)]));
+  const added = new Map<string, string[]>();
+  for (const { id, flow, edges } of records)
+    for (const edge of (edges ?? []).slice(1)) {
+      const target = idOfNode(flow ?? id, targetOf(edge));
+      const parent = withTarget(edge, pathOfId(id));
+      if (known.get(target)?.has(parent) === false) added.set(target, [...(added.get(target) ?? []), parent]);
+    }
+  return added;
+}
+
+/** @param added edges from nodes that handlers have added before it. */
+function viewNode(record: JobRecord, added: readonly string[]): FlowNodeView {
+  const { id, name, state, reason, attempt, endedAt } = record;
+  const startedAt = record.startedAt ?? record.claimedAt;
+  const { part, parents = [], wants, expands } = flowMetaOf(record);
+  const { error, ranUs = null } = readAttemptLog(record.attempts).entries.at(-1) ?? {};
+  return {
+    ...{ name: pathOfId(id), id, state, reason, attempt, ranUs },
+    job: part === undefined && expands === undefined ? name : null,
+    part: part?.kind ?? null,
+    after: [...parents, ...added].map((edge) => ({ name: targetOf(edge), on: conditionOf(edge) })),
+    join: wants === undefined ? null : joinOf(wants.need + added.length, readWaits(record.waits ?? "").need),
+    error: error === undefined || state === "completed" ? null : { name: error.name, message: error.message },
+    startedAt: startedAt === null ? null : new Date(startedAt),
+    endedAt: endedAt === null ? null : new Date(endedAt),
+  };
+}
+
+/** A node that a replay has let go has a need that nothing meets. */
+function joinOf(needs: number, left: number): NonNullable<FlowNodeView["join"]> {
+  return { needs, came: left > needs ? needs : needs - Math.max(0, left) };
+}

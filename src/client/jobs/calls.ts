@@ -1,0 +1,182 @@
+/**
+ * Request and reply: a job is enqueued and its result awaited as one call. The wait begins before the submit, so that a
+ * call costs the store one submit and, after the hint of the end, one read, which it shares with all other calls of its
+ * process.
+ *
+ * A caller who gives up leaves a job that nobody awaits. As a rule it is cancelled where it is not running: a request
+ * that has not begun should not begin for nobody, while half-done work should end. Only a job that this call made is
+ * touched, because one that was there already has a caller of its own. See decision 0030.
+ */
+import type { Submission } from "../../engine/submit/job-definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { enqueueKeys, readPositive } from "../../engine/submit/job-options.ts";
+import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
+import type { Results, Submitted } from "../../engine/calls/results.ts";
+import { defaultTimes } from "../../engine/policies/store-retention.ts";
+import { planJob, refusalError, unitOf } from "../../engine/submit/plan-job.ts";
+import { durationText } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
+import { MillraceError, isMillraceError } from "../../model/error.ts";
+import { shortestKept } from "../../model/job/job-policy.ts";
+import { checkOptions, invalidOption } from "../../model/option.ts";
+import type { NewJob, JobRecord } from "../../store/records.ts";
+import { cancelWaiting } from "./cancel-jobs.ts";
+import { checkIsJob } from "./check-is-job.ts";
+import { JobChanges } from "./job-changes.ts";
+import { noSuchJob, resultOf } from "./job-handle.ts";
+import type { Jobs } from "./jobs.ts";
+
+/** @typeParam In the input of the job. */
+// oxlint-disable-next-line no-explicit-any -- options of some job, whichever its input is
+export interface CallJobOptions<In = any> extends Omit<EnqueueOptions<In>, "timeout"> {
+  /** How long the caller waits, from the call to the result; 30 s by default. */
+  timeout?: Duration;
+  /** Gives the call up when it fires, with `aborted`. */
+  signal?: AbortSignal;
+  /**
+   * What becomes of the job when the caller gives up: it is cancelled unless it is running ("waiting", the default),
+   * cancelled in any case (true), or goes on (false). A job that was there before the call always goes on.
+   */
+  cancel?: boolean | "waiting";
+  /** How long one attempt may take, from the start of its handler: `timeout` of an enqueue. */
+  attemptTimeout?: Duration;
+}
+
+interface ReadCallOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | null;
+  readonly cancel: boolean | "waiting";
+  /** Undefined where nothing is left of them: a job without options is planned once. */
+  readonly enqueue: EnqueueOptions | undefined;
+}
+
+/** `timeout` is among those of an enqueue, with another meaning. */
+const callOptionKeys = [...enqueueKeys, "signal", "cancel", "attemptTimeout"];
+const defaultTimeoutMs = 30_000;
+const gaveUp: EndReason<"cancelled"> = "caller-gave-up";
+
+export class Calls {
+  readonly #engine: Engine;
+  readonly #jobs: Jobs;
+  readonly #results: Results;
+  readonly #changes: JobChanges;
+  /** Cancels of jobs whose callers have given up. */
+  readonly #cancels = new Set<Promise<void>>();
+
+  constructor(engine: Engine, jobs: Jobs, results: Results) {
+    this.#engine = engine;
+    this.#jobs = jobs;
+    this.#results = results;
+    this.#changes = new JobChanges(engine);
+  }
+
+  async call({ job, input }: Submission, options: CallJobOptions): Promise<unknown> {
+    const given = readCallOptions(options, `call ${JSON.stringify(job?.name)}`);
+    const { timeoutMs, signal } = given;
+    const engine = this.#engine;
+    const submission = { job, input, options: given.enqueue };
+    const planned = await planJob(engine, submission);
+    checkAnswerable(engine, planned, timeoutMs);
+    if (signal?.aborted === true)
+      throw new MillraceError("aborted", "The call was aborted before it began.", { cause: signal.reason });
+    const unit = engine.placed(unitOf([planned], [submission]));
+    const { id } = unit.jobs[0] as NewJob;
+    const submitted = engine.submit(unit).then((answer): Submitted => {
+      if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
+      return { id: answer.ids[0] as string, isNew: answer.hows[0] === "created" };
+    });
+    try {
+      const check = (found: JobRecord): void => checkIsJob(found, job.name);
+      const record = await this.#results.wait(id, { timeoutMs, signal, submitted, check });
+      if (record === null) throw noSuchJob(id);
+      return answerOf(engine, record, job.name);
+    } catch (error) {
+      if (!isMillraceError(error, "wait-timeout") && !isMillraceError(error, "aborted")) throw error;
+      if (given.cancel !== false) this.#cancelOnceMade(submitted, given.cancel);
+      throw givenUp(error, id, job.name, given);
+    }
+  }
+
+  /** Settles when the jobs of callers who have given up are cancelled. */
+  async whenIdle(): Promise<void> {
+    while (this.#cancels.size > 0) await Promise.all(this.#cancels);
+  }
+
+  #cancelOnceMade(submitted: Promise<Submitted>, which: true | "waiting"): void {
+    const cancelling = submitted
+      .then(async ({ id, isNew }) => {
+        if (!isNew) return;
+        if (which === "waiting") await cancelWaiting(this.#engine, this.#changes, id, gaveUp);
+        else await this.#jobs.cancel(id, gaveUp);
+      })
+      .catch((error: unknown) =>
+        this.#engine.repeated.say("warn", "the job of a call that was given up is not cancelled", { error }),
+      )
+      .finally(() => this.#cancels.delete(cancelling));
+    this.#cancels.add(cancelling);
+  }
+}
+
+function readCallOptions(options: CallJobOptions, what: string): ReadCallOptions {
+  checkOptions(options, what, callOptionKeys);
+  const { timeout, signal, cancel = "waiting", attemptTimeout, ...rest } = options;
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalidOption(`${what}: signal must be an AbortSignal.`);
+  if (typeof cancel !== "boolean" && cancel !== "waiting")
+    throw invalidOption(`${what}: cancel must be true, false or "waiting".`);
+  const timeoutMs = timeout === undefined ? defaultTimeoutMs : readPositive(timeout, `${what}: timeout`);
+  const enqueue = attemptTimeout === undefined ? rest : { ...rest, timeout: attemptTimeout };
+  return {
+    timeoutMs,
+    signal: signal ?? null,
+    cancel,
+    enqueue: Object.keys(enqueue).length === 0 ? undefined : enqueue,
+  };
+}
+
+/**
+ * A job that is not due before the wait is over, or whose end may be gone before its caller has read it, is not called.
+ */
+function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, timeoutMs: number): void {
+  const what = `call ${JSON.stringify(name)}`;
+  const waitText = durationText(timeoutMs);
+  if ("inMs" in due && due.inMs >= timeoutMs)
+    throw invalidOption(`${what}: with this delay the job is not due within the wait of ${waitText}.`);
+  const kept = shortestKept(engine.readPolicy(policy, queue), engine.retention.known ?? defaultTimes);
+  if (kept.ms >= timeoutMs) return;
+  const how =
+    kept.ms === 0
+      ? "is not kept, so that nobody can wait for it"
+      : `is kept for ${durationText(kept.ms)} only, which is shorter than the wait of ${waitText}`;
+  throw invalidOption(
+    `${what}: ${kept.what} of this job ${how}. Keep it longer (keepResult, retention), or enqueue the job instead.`,
+  );
+}
+
+/** A job that was there before the call may have been told to keep no result. */
+function answerOf(engine: Engine, record: JobRecord, name: string): unknown {
+  const result = resultOf(engine, record, name);
+  if (result !== undefined) return result;
+  const { keepsResult } = engine.readPolicy(record.policy, record.queue);
+  const goneAt = keepsResult === true ? Infinity : (record.endedAt ?? 0) + Number(keepsResult);
+  if (engine.platform.now() < goneAt) return undefined;
+  throw new MillraceError("result-expired", `The result of the job ${record.id} (${name}) is not kept.`);
+}
+
+const fates = {
+  true: "it is cancelled",
+  false: "it goes on",
+  waiting: "it is cancelled unless it is running",
+};
+
+function givenUp(error: MillraceError, id: string, name: string, given: ReadCallOptions): MillraceError {
+  const why =
+    error.code === "aborted" ? "was aborted" : `was not answered within ${durationText(given.timeoutMs)}`;
+  const fate = fates[`${given.cancel}`];
+  return new MillraceError(error.code, `The call of ${JSON.stringify(name)} (job ${id}) ${why}; ${fate}.`, {
+    cause: error.cause,
+    outcome: "unknown",
+    ids: [id],
+  });
+}

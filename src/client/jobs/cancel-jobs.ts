@@ -1,0 +1,100 @@
+/**
+ * Cancelling, one job by id or all that match a filter: waiting jobs end at once, the workers of running ones are told.
+ * They are told by the hint of the change. Because a hint may be lost, the change numbers of their cancels are raised
+ * too (engine/fleet/change-numbers.ts), once per page of jobs. A job that has completed meanwhile stays completed.
+ */
+import { callKeys } from "../../engine/calls/call-limit.ts";
+import type { CallOptions } from "../../engine/calls/call-limit.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { cancelsChanged } from "../../engine/fleet/change-numbers.ts";
+import { liveStates } from "../../model/job/job-state.ts";
+import { cancelChanges } from "../../model/job/operate.ts";
+import { checkOptions, invalidOption } from "../../model/option.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { cancelFlowJob, isFlow } from "../flows/flow-jobs.ts";
+import { isMade } from "./job-changes.ts";
+import type { JobChanges } from "./job-changes.ts";
+import { overStates } from "./job-filter.ts";
+import type { JobQuery } from "./job-filter.ts";
+
+/** `signalled`: it runs, and its handler was told. */
+export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
+/** How often each answer came. */
+export type Answers<Answer extends string> = Readonly<Record<Answer, number>>;
+
+export interface CancelOptions extends CallOptions {
+  /** Kept as the reason of the job's end; "asked" by default. */
+  reason?: string;
+  /** Of a cancel by filter: told after each page of jobs how often each answer came so far. */
+  onProgress?: (soFar: Answers<CancelAnswer>) => void;
+}
+
+const answers = ["cancelled", "signalled", "finished", "not-found"] as const satisfies CancelAnswer[];
+
+export async function cancelJobs(
+  engine: Engine,
+  changes: JobChanges,
+  target: string | JobQuery,
+  options: CancelOptions,
+  isOver: () => boolean,
+): Promise<CancelAnswer | Answers<CancelAnswer>> {
+  const { reason, onProgress } = readOptions(options);
+  let workers = new Set<string>();
+
+  const cancelOne = async (first: JobRecord): Promise<CancelAnswer> => {
+    let owner: string | null = null;
+    const answer = await changes.changeAsRead(first, (record) => {
+      const { policy, queue, attempts, cancelAsked } = record;
+      ({ owner } = record);
+      return cancelChanges({ policy: engine.readPolicy(policy, queue), attempts, cancelAsked }, reason);
+    });
+    if (!isMade(answer)) return answer.kind === "gone" ? "not-found" : "finished";
+    if (answer.state === "cancelled") return "cancelled";
+    if (owner !== null) workers.add(owner);
+    return "signalled";
+  };
+
+  const announce = (): Promise<void> => {
+    const changed = workers;
+    workers = new Set();
+    return cancelsChanged(engine, changed);
+  };
+
+  if (typeof target === "string") {
+    const record = await changes.read(target);
+    if (record === null) return "not-found";
+    if (isFlow(record)) return cancelFlowJob(engine, record, reason);
+    const answer = await cancelOne(record);
+    await announce();
+    return answer;
+  }
+  return changes.each(overStates(target, liveStates), answers, cancelOne, isOver, async (soFar) => {
+    await announce();
+    onProgress?.(soFar);
+  });
+}
+
+/** Cancels a job unless it is running or has ended. */
+export async function cancelWaiting(
+  engine: Engine,
+  changes: JobChanges,
+  id: string,
+  reason: string,
+): Promise<void> {
+  const found = await changes.read(id);
+  if (found === null) return;
+  await changes.changeAsRead(found, ({ policy, queue, attempts, cancelAsked }) =>
+    cancelChanges({ policy: engine.readPolicy(policy, queue), attempts, cancelAsked }, reason).filter(
+      ({ states }) => !states.includes("running"),
+    ),
+  );
+}
+
+function readOptions(given: CancelOptions): CancelOptions {
+  const options = checkOptions(given, "cancel", ["reason", "onProgress", ...callKeys]) as CancelOptions;
+  if (options.reason !== undefined && typeof options.reason !== "string")
+    throw invalidOption("cancel: the reason must be a text.");
+  if (options.onProgress !== undefined && typeof options.onProgress !== "function")
+    throw invalidOption("cancel: onProgress must be a function.");
+  return options;
+}

@@ -1,0 +1,51 @@
+/** Counts of jobs, per queue and state: exact, from the tallies of the store. */
+import { allGates } from "../../engine/limits/change-gate.ts";
+import { gateName, queueGateKey } from "../../model/limits/gate.ts";
+import type { JobState } from "../../model/job/job-state.ts";
+import { withoutHidden } from "../../model/routing/hidden-queue.ts";
+import type { Store } from "../../store/store.ts";
+import { readHeldByCapability } from "../explain/held-by-capability.ts";
+import { readRefusing, routeUses } from "../explain/held-by-gate.ts";
+import { isPaused } from "../queues/queues.ts";
+import { unlessMissing } from "./unless-missing.ts";
+
+export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>> {
+  /**
+   * How many of the ready ones something holds back: the pause, the rate or the concurrency of their queue, a limit
+   * that has no permit left for one of them, a missing capability; left out for none. Those that a single key holds
+   * back (a group, or one key of a limit) are not counted apart: nobody counts the jobs of each key.
+   */
+  readonly held?: number;
+}
+
+type CountedStore = Pick<Store, "tallyJobs" | "readDocs" | "readGates" | "missing">;
+
+export async function countJobs(store: CountedStore): Promise<Readonly<Record<string, QueueCounts>>> {
+  type Counts = { -readonly [Key in keyof QueueCounts]: QueueCounts[Key] };
+  const queues = Object.create(null) as Record<string, Counts>;
+  const tallies = withoutHidden(await store.tallyJobs());
+  const [lacking, gated] = await Promise.all([
+    readHeldByCapability(store, tallies),
+    readRefusing(
+      store,
+      tallies.map(({ state, queue, gates = [] }) => (state === "ready" ? routeUses({ queue, gates }) : [])),
+    ),
+  ]);
+  for (const [at, { queue, state, count }] of tallies.entries()) {
+    const counts = (queues[queue] ??= {});
+    counts[state] = (counts[state] ?? 0) + count;
+    const isHeld = lacking[at] !== null || gated[at] !== null;
+    if (isHeld) counts.held = (counts.held ?? 0) + count;
+  }
+  return queues;
+}
+
+export function pausedQueues(store: Pick<Store, "readGates" | "missing">): Promise<ReadonlySet<string>> {
+  const read = async (): Promise<ReadonlySet<string>> => {
+    const paused = new Set<string>();
+    for await (const { gate, now } of allGates(store, queueGateKey("")))
+      if (isPaused(gate, now)) paused.add(gateName(gate.key));
+    return paused;
+  };
+  return unlessMissing(store, read, new Set());
+}

@@ -1,0 +1,138 @@
+/**
+ * Making jobs: what `mill` and `mill.in(connection)` both can, and the second of them. All that is refused is refused
+ * before the store is asked.
+ */
+import { anySubmission } from "../../engine/submit/job-definition.ts";
+import type { AnySubmission, JobDefinition, Submission } from "../../engine/submit/job-definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { Flow } from "../../engine/flows/flow.ts";
+import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
+import { planJob, unitOf } from "../../engine/submit/plan-job.ts";
+import type { PublishOptions } from "../../engine/topics/publishing.ts";
+import type { TopicDefinition } from "../../engine/topics/topic-definition.ts";
+import { MillraceError } from "../../model/error.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { FlowRun, Flows, SubmitFlowOptions } from "../flows/flows.ts";
+import type { JobHandle } from "./job-handle.ts";
+
+/** One handle per submission, each with its own result type. */
+export type HandlesOf<Many extends readonly AnySubmission[]> = {
+  readonly [Index in keyof Many]: Many[Index] extends Submission<infer _In, infer Result>
+    ? JobHandle<Result>
+    : never;
+};
+
+/** A job that a publish made. */
+export interface PublishedJob {
+  readonly subscription: string;
+  readonly handle: JobHandle;
+}
+
+/** Enqueueing, which also works inside the caller's own transaction. */
+export interface Enqueuer {
+  /** The types come from the definition alone, so that literals, enums and tuples of the input need no help. */
+  enqueue<In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
+  ): Promise<JobHandle<Result>>;
+  /** Makes all of the jobs or none, in one atomic step; jobs and options may be mixed. */
+  enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
+  /** Makes one job for each subscription of the topic, all of them or none; none where it has no subscription. */
+  publish<In>(
+    topic: TopicDefinition<In>,
+    input: NoInfer<In>,
+    options?: PublishOptions,
+  ): Promise<readonly PublishedJob[]>;
+  /** Submits a flow: all of its nodes or none. */
+  submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun>;
+}
+
+/** The handles of a unit that the store took; its refusal is an error. */
+export type ToHandles = (
+  unit: SubmitUnit,
+  answer: SubmitAnswer,
+  isInTransaction: boolean,
+) => readonly JobHandle[];
+
+/** Where jobs go: to the store, or into the caller's transaction. */
+export interface Submitting {
+  readonly engine: Engine;
+  readonly toHandles: ToHandles;
+  readonly isInTransaction: boolean;
+  readonly submit: (unit: SubmitUnit) => Promise<SubmitAnswer>;
+}
+
+export async function publishBy(
+  { engine, toHandles, isInTransaction, submit }: Submitting,
+  topic: TopicDefinition,
+  input: unknown,
+  options: PublishOptions,
+): Promise<readonly PublishedJob[]> {
+  const { subscriptions, ...unit } = await engine.publishing.publish(topic, input, options, submit);
+  const handles = toHandles(unit, unit.answer, isInTransaction);
+  return handles.map((handle, at) => ({ subscription: subscriptions[at] as string, handle }));
+}
+
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+
+export async function planAll(
+  engine: Engine,
+  submissions: readonly AnySubmission[],
+): Promise<readonly NewJob[]> {
+  if (!Array.isArray(submissions) || !submissions.every(isObject))
+    throw new MillraceError("invalid-option", "enqueueMany: give a list of job.with(input, options).");
+  if (submissions.length > storeLimits.unitJobsMax) {
+    throw new MillraceError(
+      "invalid-option",
+      `enqueueMany takes at most ${storeLimits.unitJobsMax} jobs; split the list.`,
+    );
+  }
+  const planned: (NewJob | Promise<NewJob>)[] = [];
+  let isPlanned = true;
+  for (const submission of submissions) {
+    const job = planJob(engine, submission);
+    isPlanned &&= !(job instanceof Promise);
+    planned.push(job);
+  }
+  // Most jobs are planned without a promise, and awaiting thousands of values that are none costs more than planning
+  // them.
+  return isPlanned ? (planned as NewJob[]) : Promise.all(planned.map(async (each) => each));
+}
+
+/** Enqueueing on the caller's own connection. */
+export function enqueuerIn(
+  engine: Engine,
+  toHandles: ToHandles,
+  flows: Flows,
+  connection: unknown,
+): Enqueuer {
+  const store = engine.store.inTransaction(connection);
+  const submitting: Submitting = {
+    engine,
+    toHandles,
+    isInTransaction: true,
+    submit: async (unit) => {
+      await engine.limits.mustBeThere(unit.jobs);
+      return engine.traced(unit, async (traced) => {
+        const [answer] = await store.submit([traced]);
+        return answer as SubmitAnswer;
+      });
+    },
+  };
+  const make = async (unit: SubmitUnit): Promise<readonly JobHandle[]> =>
+    toHandles(unit, await submitting.submit(unit), true);
+  return {
+    enqueue: async (job, input, options) => {
+      const submission = anySubmission(job, input, options);
+      const planned = await planJob(engine, submission);
+      return (await make(unitOf([planned], [submission])))[0] as JobHandle<never>;
+    },
+    enqueueMany: async (submissions) =>
+      (await make(unitOf(await planAll(engine, submissions), submissions))) as never,
+    publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
+    submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),
+  };
+}

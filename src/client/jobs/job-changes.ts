@@ -1,0 +1,171 @@
+/**
+ * Changing jobs from outside, one or many: the change that the model names is written under a guard, so that a job that
+ * moved on meanwhile is not overwritten. Many are read page by page; a page is changed in one batch before the next one
+ * is read, and nothing is begun once nobody waits for the answer.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import type { OperatorChange } from "../../model/job/operate.ts";
+import { withoutHidden } from "../../model/routing/hidden-queue.ts";
+import type { ChangeAnswer } from "../../store/operations.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { isFlow } from "../flows/flow-jobs.ts";
+import { readFilter } from "./job-filter.ts";
+import type { JobQuery } from "./job-filter.ts";
+
+export const scanMax = 10_000;
+export const pageMax = 500;
+const triesMax = 5;
+
+export class JobChanges {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async read(id: string): Promise<JobRecord | null> {
+    const record = await this.#engine.reads.add(id);
+    if (record !== null) await this.#knowQueues([record]);
+    return record;
+  }
+
+  /** Where the store keeps nothing of some outcome, the queue of a job that is ended here may say otherwise. */
+  async #knowQueues(records: readonly JobRecord[]): Promise<void> {
+    const { retention, queuePolicies } = this.#engine;
+    if (!Object.values(retention.known ?? {}).includes(0)) return;
+    await queuePolicies.learn(records.map(({ queue }) => queue));
+  }
+
+  async mustRead(id: string): Promise<JobRecord> {
+    const record = await this.read(id);
+    if (record === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+    if (isFlow(record))
+      throw new MillraceError("job-not-found", `${JSON.stringify(id)} is a flow and no job.`);
+    return record;
+  }
+
+  change(id: string, changes: readonly OperatorChange[]): Promise<ChangeAnswer> {
+    return this.#engine.changes.add({
+      id,
+      cases: changes.map(({ states, next, attempts = null }) => ({ guard: { states }, next, attempts })),
+    });
+  }
+
+  /**
+   * Makes a change that repeats parts of what was read, guarded by the rev of that reading; a job that moved on
+   * meanwhile is read again. All tries carry one token, so that a change whose reply was lost is not made twice.
+   */
+  async changeAsRead(
+    first: JobRecord,
+    make: (record: JobRecord) => readonly OperatorChange[],
+  ): Promise<ChangeAnswer> {
+    const token = this.#engine.mintId();
+    let record: JobRecord | null = first;
+    for (let tries = 1; record !== null; tries++) {
+      const { id, rev }: JobRecord = record;
+      const changes = make(record);
+      const cases = changes.map(({ states, next, attempts = null }) => ({
+        guard: { states, rev },
+        next,
+        attempts,
+      }));
+      const answer = await this.#engine.changes.add({ id, token, cases });
+      const isAgain =
+        answer.kind === "changed" && changes.some(({ states }) => states.includes(answer.state));
+      if (!isAgain || tries === triesMax) return answer;
+      record = await this.read(id);
+    }
+    return { kind: "gone" };
+  }
+
+  async *pages(query: JobQuery): AsyncGenerator<readonly JobRecord[], void, undefined> {
+    const filter = readFilter(query);
+    let cursor: string | null = null;
+    let missing: readonly number[] | undefined;
+    do {
+      const page: Awaited<ReturnType<Engine["store"]["findJobs"]>> = await this.#engine.store.findJobs({
+        filter,
+        max: pageMax,
+        scanMax,
+        cursor,
+      });
+      yield withoutHidden(page.jobs);
+      cursor = page.cursor;
+      missing = page.missing;
+    } while (cursor !== null);
+    if (missing !== undefined)
+      throw new MillraceError(
+        "store-unavailable",
+        `Partition ${missing.join(", ")} of the store fails: the jobs there were passed over, those of the others were not.`,
+        { outcome: "unknown" },
+      );
+  }
+
+  /**
+   * Acts on all jobs that match, and tells after each page how often each answer came so far. @returns how often each
+   * came; the first error is thrown behind its page, and says so where jobs were acted on.
+   */
+  async each<Answer extends string>(
+    query: JobQuery,
+    answers: readonly Answer[],
+    act: (record: JobRecord) => Promise<Answer>,
+    isOver: () => boolean,
+    pageEnded?: (soFar: Readonly<Record<Answer, number>>) => Promise<void>,
+  ): Promise<Readonly<Record<Answer, number>>> {
+    const counts = Object.fromEntries(answers.map((answer) => [answer, 0])) as Record<Answer, number>;
+    let acted = 0;
+    try {
+      for await (const page of this.pages(query)) {
+        if (isOver()) break;
+        await this.#knowQueues(page);
+        const outcomes = await Promise.allSettled(page.map(act));
+        acted += outcomes.filter(({ status }) => status === "fulfilled").length;
+        for (const outcome of outcomes) {
+          if (outcome.status === "rejected") throw outcome.reason;
+          counts[outcome.value] += 1;
+        }
+        await pageEnded?.({ ...counts });
+      }
+    } catch (error) {
+      throw acted > 0 ? behindOthers(error, acted) : error;
+    }
+    return counts;
+  }
+}
+
+/** The error of a call over many jobs that has acted on some: of the call it cannot be said that it did not happen. */
+function behindOthers(error: unknown, acted: number): unknown {
+  if (!isMillraceError(error) || error.outcome === "unknown") return error;
+  const text = `The call had acted on ${acted} jobs, and then failed: ${error.message}`;
+  return new MillraceError(error.code, text, { cause: error, outcome: "unknown" });
+}
+
+/** Whether the change was made: by this call, or by an earlier try of it whose reply was lost. */
+export function isMade(
+  answer: ChangeAnswer,
+): answer is Extract<ChangeAnswer, { readonly kind: "ok" | "already" }> {
+  return answer.kind === "ok" || answer.kind === "already";
+}
+
+/** An answer other than ok as the caller's error. */
+export function refuse(answer: ChangeAnswer, id: string): void {
+  switch (answer.kind) {
+    case "ok":
+    case "already":
+      return;
+    case "gone":
+      throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+    case "key-held":
+      throw new MillraceError(
+        "key-held",
+        `The unique key of ${JSON.stringify(id)} is held by ${JSON.stringify(answer.by)}.`,
+      );
+    case "changed":
+      throw new MillraceError(
+        "job-changed",
+        `The job ${JSON.stringify(id)} is ${answer.state}${isTerminal(answer.state) ? " already" : ""}; this is not possible then.`,
+      );
+  }
+}

@@ -1,0 +1,131 @@
+/** What an enqueue gives back: the job's id, and a way to wait for its end from any process. */
+import type { Engine } from "../../engine/engine.ts";
+import type { Results } from "../../engine/calls/results.ts";
+import { durationMs } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import { MillraceError } from "../../model/error.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import type { TerminalState } from "../../model/job/job-state.ts";
+import { checkOptions } from "../../model/option.ts";
+import type { SubmitHow } from "../../store/operations.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { checkIsJob } from "./check-is-job.ts";
+import type { CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
+import type { Jobs } from "./jobs.ts";
+
+export interface WaitForOptions {
+  /** After this long the wait ends with `wait-timeout`; the job goes on. Default: no limit. */
+  timeout?: Duration;
+  signal?: AbortSignal;
+}
+
+export type Peek<Result> =
+  | { readonly status: "pending" }
+  /** The job completed without a result, or its result is not kept. */
+  | { readonly status: "none" }
+  /** The job was pruned, so whether it completed is no longer known. */
+  | { readonly status: "expired" }
+  | { readonly status: "value"; readonly value: Result }
+  | {
+      readonly status: "ended";
+      readonly state: Exclude<TerminalState, "completed">;
+      readonly reason: string | null;
+    };
+
+/** What all handles of one enqueue share. A bulk makes thousands of them, so each has few fields of its own. */
+export interface HandleSurroundings {
+  readonly engine: Engine;
+  readonly jobs: Jobs;
+  readonly results: Results;
+  /** Whether the enqueue becomes true only with the caller's own commit. */
+  readonly isInTransaction: boolean;
+}
+
+export class JobHandle<Result = unknown> {
+  readonly id: string;
+  /** What the enqueue did; null for a handle made from an id. */
+  readonly how: SubmitHow | null;
+  /** The name of the job that the result's type belongs to; null where any job will do. */
+  readonly #name: string | null;
+  readonly #around: HandleSurroundings;
+
+  constructor(around: HandleSurroundings, id: string, name: string | null, how: SubmitHow | null) {
+    this.#around = around;
+    this.id = id;
+    this.how = how;
+    this.#name = name;
+  }
+
+  /** True when this enqueue made the job, false when one with the same key or id was there. */
+  get created(): boolean {
+    return this.how === "created";
+  }
+
+  /** Waits for the job's end. A job that did not complete rejects with a MillraceError whose code says how it ended. */
+  async result(options: WaitForOptions = {}): Promise<Result> {
+    checkOptions(options, "result", ["timeout", "signal"]);
+    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
+    const check = (found: JobRecord): void => checkIsJob(found, this.#name);
+    const signal = options.signal ?? null;
+    const record = await this.#around.results.wait(this.id, { timeoutMs, signal, check });
+    if (record === null && this.#around.isInTransaction) {
+      throw new MillraceError(
+        "not-committed",
+        `There is no job ${JSON.stringify(this.id)}: the transaction it was enqueued in has not committed, or was rolled back. Ask for the result after the commit.`,
+      );
+    }
+    if (record === null) throw noSuchJob(this.id);
+    return resultOf(this.#around.engine, record, this.#name) as Result;
+  }
+
+  /** Cancels the job and says what became of it. */
+  cancel(options?: string | CancelOptions): Promise<CancelAnswer> {
+    return this.#around.jobs.cancel(this.id, options);
+  }
+
+  /** How the job stands now, without waiting for its end. */
+  async peek(): Promise<Peek<Result>> {
+    const record = await this.#around.engine.reads.add(this.id);
+    if (record === null) return { status: "expired" };
+    checkIsJob(record, this.#name);
+    if (!isTerminal(record.state)) return { status: "pending" };
+    if (record.state !== "completed") return { status: "ended", state: record.state, reason: record.reason };
+    if (record.result === null) return { status: "none" };
+    return { status: "value", value: this.#around.engine.settings.coder.decode(record.result) as Result };
+  }
+}
+
+/**
+ * What an ended job gives its waiter; undefined where it has no result. @param name what the result's type belongs to.
+ */
+export function resultOf(engine: Engine, record: JobRecord, name: string | null): unknown {
+  checkIsJob(record, name);
+  if (record.state !== "completed") throw endError(record);
+  return record.result === null ? undefined : engine.settings.coder.decode(record.result);
+}
+
+export function noSuchJob(id: string): MillraceError {
+  return new MillraceError(
+    "result-expired",
+    `There is no job ${JSON.stringify(id)}: it was pruned, deleted or never made.`,
+  );
+}
+
+const codes = {
+  failed: "job-failed",
+  cancelled: "job-cancelled",
+  expired: "job-expired",
+  skipped: "job-skipped",
+} as const;
+
+function endError(record: JobRecord): MillraceError {
+  const state = record.state as keyof typeof codes;
+  const last = readAttemptLog(record.attempts).entries.at(-1)?.error;
+  const detail = last === undefined ? "" : `: ${last.name}: ${last.message}`;
+  return new MillraceError(
+    codes[state],
+    `The job ${record.id} (${record.name}) ended as ${state} (${record.reason})${detail}`,
+    { cause: last },
+  );
+}

@@ -1,0 +1,160 @@
+/** A job as people see it: decoded, with the fields its definition redacts left out. */
+import { redact } from "../../codec/redact.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
+import type { AttemptRecord } from "../../model/job/attempt-log.ts";
+import { isMemberTag, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
+import type { FlowPlace } from "../../model/flow/flow-meta.ts";
+import { readMeta, viewMadeBy } from "../../model/job/job-meta.ts";
+import type { PublishedTo } from "../../model/job/job-meta.ts";
+import type { DecidedPolicy } from "../../model/job/job-policy.ts";
+import { groupOfLane } from "../../model/routing/lane.ts";
+import { keyOfScoped } from "../../model/job/unique-key.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import type { JobState } from "../../model/job/job-state.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { readHeld } from "../explain/held.ts";
+import type { Held } from "../explain/held.ts";
+
+export interface AttemptView extends Omit<AttemptRecord, "at"> {
+  /** When the attempt ended. */
+  readonly at: Date;
+}
+
+/** Redacted fields show "[redacted]", whatever their type says. */
+export interface JobView<Input = unknown, Result = unknown> {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+  /** The capabilities that a worker must offer to run it. */
+  readonly requires: readonly string[];
+  readonly state: JobState;
+  /** The key of its group; null for none. */
+  readonly group: string | null;
+  /** What holds a ready job back: a limit, its group, the pause of its queue, a missing capability; else null. */
+  readonly held: Held | null;
+  /** Why the job ended, for one that did not complete. */
+  readonly reason: string | null;
+  readonly attempt: number;
+  readonly attemptsMax: number;
+  readonly input: Input;
+  /** Undefined while there is none. */
+  readonly result: Result | undefined;
+  readonly progress: unknown;
+  readonly tags: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+  /** The trace context that rides with it, such as `traceparent`. */
+  readonly trace: Readonly<Record<string, string>>;
+  /** The schedule that made it, and the tick that it stands for; null for a job that none made. */
+  readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
+  /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
+  readonly topic: PublishedTo | null;
+  /**
+   * The flow that it is a member of, with which it is kept and pruned, and the path of its node there; null for none.
+   */
+  readonly flow: FlowPlace | null;
+  /**
+   * The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are
+   * dropped.
+   */
+  readonly attempts: readonly AttemptView[];
+  /** Those of them that did not complete. */
+  readonly failures: readonly AttemptView[];
+  /** How often a limit was throttled under it in this round; such attempts were given back. */
+  readonly throttles: number;
+  readonly cancelAsked: boolean;
+  /** Why the cancel of the running job was asked for. */
+  readonly cancelReason: string | null;
+  readonly uniqueKey: string | null;
+  readonly worker: string | null;
+  readonly createdAt: Date;
+  readonly dueAt: Date;
+  readonly claimedAt: Date | null;
+  readonly startedAt: Date | null;
+  readonly endedAt: Date | null;
+  readonly deadlineAt: Date | null;
+  readonly leaseEndsAt: Date | null;
+}
+
+/** The jobs, and what holds them. */
+export async function viewJobs(engine: Engine, records: readonly JobRecord[]): Promise<readonly JobView[]> {
+  const live = records.filter(({ state }) => !isTerminal(state));
+  const [held] = await Promise.all([
+    readHeld(engine, records),
+    engine.queuePolicies.learn(live.map(({ queue }) => queue)),
+  ]);
+  return records.map((record, at) => ({ ...viewRecord(engine, record), held: held[at] ?? null }));
+}
+
+/** What the record alone tells. */
+export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "held"> {
+  const policy = engine.readPolicy(record.policy, record.queue);
+  const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
+  const attempts = entries.map((entry) => viewAttempt(entry, record));
+  const show = (payload: string | null): unknown =>
+    payload === null ? undefined : shown(engine, payload, policy);
+  return {
+    id: record.id,
+    name: record.name,
+    queue: record.queue,
+    requires: record.caps ?? [],
+    group: groupOfLane(record.laneKey),
+    state: record.state,
+    reason: record.reason,
+    attempt: record.attempt,
+    attemptsMax: policy.attempts,
+    input: show(record.input),
+    result: show(record.result),
+    progress: show(record.progress),
+    tags: viewTags(record),
+    headers: readMeta(record.meta).headers ?? {},
+    trace: readMeta(record.meta).trace ?? {},
+    schedule: viewMadeBy(readMeta(record.meta).schedule),
+    topic: readMeta(record.meta).topic ?? null,
+    flow: record.flow === null ? null : { id: rootOf(record.id) ?? record.flow, node: pathOfId(record.id) },
+    attempts,
+    failures: attempts.filter(({ outcome }) => outcome !== "completed"),
+    throttles: throttled?.count ?? 0,
+    cancelAsked: record.cancelAsked,
+    cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
+    uniqueKey: record.uniqueKey === null ? null : keyOfScoped(record.uniqueKey),
+    worker: record.owner,
+    createdAt: new Date(record.createdAt),
+    dueAt: new Date(record.dueAt),
+    claimedAt: dateOf(record.claimedAt),
+    startedAt: dateOf(record.startedAt),
+    endedAt: dateOf(record.endedAt),
+    deadlineAt: dateOf(record.deadlineAt),
+    leaseEndsAt: dateOf(record.leaseEndsAt),
+  };
+}
+
+/** Those that an application gave it; one of a member is its flow's own. */
+export function viewTags({ tags, flow }: Pick<JobRecord, "tags" | "flow">): readonly string[] {
+  return flow === null ? (tags ?? []) : (tags ?? []).filter((tag) => !isMemberTag(tag));
+}
+
+/** A completed attempt leaves out what the job's own record says. */
+function viewAttempt(entry: AttemptRecord, { endedAt, owner }: JobRecord): AttemptView {
+  const at = new Date(entry.at ?? endedAt ?? 0);
+  return { ...entry, at, ...(entry.worker === undefined && owner !== null ? { worker: owner } : {}) };
+}
+
+const unreadable = "[unreadable]";
+
+/**
+ * A list must not fail because one payload in it cannot be read (another key ring, another codec). Nor does it show one
+ * whose policy cannot be read: the policy says what is to be hidden.
+ */
+function shown(engine: Engine, payload: string, { isReadable, redact: paths }: DecidedPolicy): unknown {
+  if (!isReadable) return unreadable;
+  try {
+    return redact(engine.settings.coder.decode(payload), paths);
+  } catch {
+    return unreadable;
+  }
+}
+
+function dateOf(at: number | null): Date | null {
+  return at === null ? null : new Date(at);
+}

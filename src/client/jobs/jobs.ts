@@ -1,0 +1,401 @@
+/**
+ * Looking at jobs and operating on them, one by id or many by filter. Every action reads the job, lets the model say
+ * what the change is, and writes it under a guard. Cancel, retry and delete answer alike: of one job what became of it,
+ * of many how often each of these came.
+ */
+import { callKeys, checkCallOptions, withinLimit } from "../../engine/calls/call-limit.ts";
+import type { CallOptions } from "../../engine/calls/call-limit.ts";
+import { checkDefinition } from "../../engine/submit/job-definition.ts";
+import type { AnyJob, InputOf, ResultOf } from "../../engine/submit/job-definition.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { readDue, readEnqueueOptions } from "../../engine/submit/job-options.ts";
+import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
+import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
+import type { Due, Edit } from "../../model/job/change.ts";
+import type { Duration } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import { checkName } from "../../model/name.ts";
+import {
+  editChange,
+  removeChange,
+  replayChange,
+  rescheduleChange,
+  revokeChanges,
+} from "../../model/job/operate.ts";
+import { checkBoolean, checkOptions, checkWhole } from "../../model/option.ts";
+import { withoutHidden } from "../../model/routing/hidden-queue.ts";
+import { rankingOf } from "../../model/routing/rank.ts";
+import type { Priority } from "../../model/routing/rank.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { JobRecord } from "../../store/records.ts";
+import { cancelJobs } from "./cancel-jobs.ts";
+import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
+import { checkIsJob } from "./check-is-job.ts";
+import { countJobs } from "./count-jobs.ts";
+import type { QueueCounts } from "./count-jobs.ts";
+import { deleteSetAside } from "../workers/quarantined.ts";
+import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "../flows/flow-jobs.ts";
+import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
+import { overStates, readCursor, readFilter } from "./job-filter.ts";
+import type { JobQuery } from "./job-filter.ts";
+import { viewJobs } from "./job-view.ts";
+import type { JobView } from "./job-view.ts";
+
+/**
+ * `unfinished`: it has not ended, or is a flow in which nothing failed, so there is nothing to replay. `key-held`:
+ * another job has its unique key. `flow-member`: its replay is one of its flow, which takes no other input, time or
+ * attempts.
+ */
+export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "flow-member" | "not-found";
+/** `running`: it runs, or is a flow that has not ended. `flow-member`: it goes with its flow. */
+export type DeleteAnswer = "deleted" | "running" | "flow-member" | "not-found";
+export interface WhenOptions {
+  delay?: Duration;
+  runAt?: Date | number;
+}
+
+export interface RetryJobOptions extends WhenOptions, CallOptions {
+  /** Whether the replay opens a new round of attempts (default) or allows one more attempt only. */
+  resetAttempts?: boolean;
+  /** Replaces the input. */
+  input?: unknown;
+  /** For a filter: how many jobs come back per second, spread by their due times. */
+  perSecond?: number;
+}
+
+export interface EditJobOptions {
+  input?: unknown;
+  priority?: Priority;
+  /** Replace the headers it was enqueued with; its trace context stays. */
+  headers?: Readonly<Record<string, string>>;
+}
+
+export type ViewOf<Job extends AnyJob> = JobView<InputOf<Job>, ResultOf<Job>>;
+
+export interface JobPage<View extends JobView = JobView> {
+  readonly jobs: readonly View[];
+  readonly cursor: string | null;
+  /** The partitions of the store whose jobs are not on this page, because they fail; left out for none. */
+  readonly missing?: readonly number[];
+}
+
+export interface PageOptions {
+  /** At most so many jobs; 50 by default. */
+  limit?: number;
+  cursor?: string | null;
+}
+
+export interface LogLine {
+  /** Its place among the lines of the job, from 1. */
+  readonly number: number;
+  readonly at: Date;
+  readonly level: string;
+  readonly message: string;
+  readonly fields?: unknown;
+}
+
+const retryAnswers = [
+  ...["replayed", "unfinished", "key-held", "flow-member", "not-found"],
+] as const satisfies RetryAnswer[];
+const deleteAnswers = ["deleted", "running", "flow-member", "not-found"] as const satisfies DeleteAnswer[];
+
+export class Jobs {
+  readonly #engine: Engine;
+  readonly #changes: JobChanges;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+    this.#changes = new JobChanges(engine);
+  }
+
+  /** One job; with its definition, input and result have their types. */
+  get(id: string, limit?: CallOptions): Promise<JobView | null>;
+  get<Job extends AnyJob>(job: Job, id: string, limit?: CallOptions): Promise<ViewOf<Job> | null>;
+  async get(...given: [string, CallOptions?] | [AnyJob, string, CallOptions?]): Promise<JobView | null> {
+    const [job, id, limit] = isTyped(given) ? given : [null, ...given];
+    if (job !== null) checkDefinition(job, "get");
+    checkName(id, "id");
+    checkCallOptions(limit, "get");
+    return this.#look("get", limit, async () => {
+      const record = await this.#changes.read(id);
+      if (record === null || isFlow(record)) return null;
+      checkIsJob(record, job?.name ?? null);
+      return (await viewJobs(this.#engine, [record]))[0] as JobView;
+    });
+  }
+
+  /** One page, newest first. An empty page with a cursor says that nothing was found yet: go on with the cursor. */
+  list<Job extends AnyJob>(
+    query: JobQuery & { job: Job } & PageOptions,
+    limit?: CallOptions,
+  ): Promise<JobPage<ViewOf<Job>>>;
+  list(query?: JobQuery & PageOptions, limit?: CallOptions): Promise<JobPage>;
+  async list(query: JobQuery & PageOptions = {}, call?: CallOptions): Promise<JobPage> {
+    if (typeof query !== "object" || query === null)
+      throw new MillraceError("invalid-option", "list: the query must be an object.");
+    const { limit = 50, cursor: from = null, ...filter } = query;
+    const max = checkWhole(limit, "list: limit", 1, pageMax);
+    const cursor = readCursor(from, this.#engine.store.partitions ?? 1, "list");
+    const request = { filter: readFilter(filter), max, scanMax, cursor };
+    checkCallOptions(call, "list");
+    return this.#look("list", call, async () => {
+      const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
+      const jobs = await viewJobs(this.#engine, withoutHidden(found));
+      return { jobs, cursor: next, ...(missing === undefined ? {} : { missing }) };
+    });
+  }
+
+  /**
+   * All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the
+   * rest.
+   */
+  find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
+  find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
+  async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
+    for await (const page of this.#changes.pages(query)) yield* await viewJobs(this.#engine, page);
+  }
+
+  /**
+   * Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it.
+   * `held` counts those of the ready that a pause, a limit, their queue or a missing capability holds back.
+   */
+  async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
+    checkCallOptions(limit, "counts");
+    return this.#look("counts", limit, () => countJobs(this.#engine.store));
+  }
+
+  /** A job's log lines, oldest first; with `after` those behind the line of that number. */
+  async logs(id: string, options: { after?: number } & CallOptions = {}): Promise<readonly LogLine[]> {
+    checkName(id, "id");
+    checkOptions(options, "logs", ["after", ...callKeys]);
+    const after = checkWhole(options.after ?? 0, "logs: after", 0, Number.MAX_SAFE_INTEGER);
+    const request = { id, after, max: storeLimits.logLinesPerJobMax };
+    const { lines } = await this.#look("logs", options, () => this.#engine.store.readTrail(request));
+    return lines.map(({ number, at, body }) => ({ number, at: new Date(at), ...this.#readLine(body) }));
+  }
+
+  /** Cancels one job by id, or all that match and have not ended. A text is short for `{ reason }`. */
+  cancel(id: string, options?: string | CancelOptions): Promise<CancelAnswer>;
+  cancel(query: JobQuery, options?: string | CancelOptions): Promise<Answers<CancelAnswer>>;
+  cancel(
+    target: string | JobQuery,
+    options: string | CancelOptions = {},
+  ): Promise<CancelAnswer | Answers<CancelAnswer>> {
+    const given: CancelOptions = typeof options === "string" ? { reason: options } : options;
+    return this.#act("cancel", target, given, (isOver) =>
+      cancelJobs(this.#engine, this.#changes, target, given, isOver),
+    );
+  }
+
+  /**
+   * Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). The replay of
+   * a member of a flow opens its flow again (`mill.flows.replay`); that of a flow runs what has failed in it.
+   */
+  retry(id: string, options?: RetryJobOptions): Promise<RetryAnswer>;
+  retry(query: JobQuery, options?: RetryJobOptions): Promise<Answers<RetryAnswer>>;
+  retry(
+    target: string | JobQuery,
+    options: RetryJobOptions = {},
+  ): Promise<RetryAnswer | Answers<RetryAnswer>> {
+    return this.#act("retry", target, options, async (isOver) => {
+      const known = ["delay", "runAt", "resetAttempts", "input", "perSecond", ...callKeys];
+      checkOptions(options, "retry", known);
+      const { perSecond } = options;
+      const resetsAttempts = checkBoolean(options.resetAttempts ?? true, "retry: resetAttempts");
+      if (perSecond !== undefined && !(perSecond >= 0.001 && perSecond <= 1_000_000))
+        throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
+      const when = readWhen(options, "retry");
+      const edit = this.#editOf(options);
+      const { strideMs } = this.#engine.settings;
+      const members = new MemberReplays(this.#engine);
+      // Whose flow takes it back as it was.
+      const isPlain = Object.entries(options).every(
+        ([key, value]) => value === undefined || (callKeys as readonly string[]).includes(key),
+      );
+      let position = 0;
+      const retryOne = async (record: JobRecord): Promise<RetryAnswer> => {
+        if (isOfFlow(record)) return isPlain ? members.retry(record) : "flow-member";
+        const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
+        const answer = await this.#changes.changeAsRead(record, ({ policy, attempts }) => [
+          replayChange(
+            { policy: this.#engine.readPolicy(policy), attempts },
+            { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) },
+          ),
+        ]);
+        if (isMade(answer)) return "replayed";
+        return answer.kind === "gone" ? "not-found" : answer.kind === "key-held" ? "key-held" : "unfinished";
+      };
+      if (typeof target === "string") return this.#one(target, retryOne);
+      return this.#changes.each(overStates(target, ["failed"]), retryAnswers, retryOne, isOver);
+    });
+  }
+
+  /**
+   * Takes one job by id, or all that match, out of the store with their history, unless they run: empties a queue, or
+   * clears what is finished. Only the event `removed` tells of it. A flow that has ended goes with all of its members,
+   * by its id; a member does not go alone.
+   */
+  delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
+  delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
+  delete(target: string | JobQuery, limit: CallOptions = {}): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
+    return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
+      checkCallOptions(limit, "delete");
+      const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
+        const remove = removeOf(record);
+        if (remove === null) return "flow-member";
+        const answer = await this.#changes.change(record.id, [remove]);
+        return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
+      };
+      if (typeof target === "string") return this.#deleteOne(target, deleteOne);
+      return this.#changes.each(overStates(target, removeChange.states), deleteAnswers, deleteOne, isOver);
+    });
+  }
+
+  /** A waiting job starts as soon as a worker is free, if you like with another input. */
+  runNow(id: string, options: { input?: unknown } & CallOptions = {}): Promise<void> {
+    return this.#actOn("runNow", id, options, () => {
+      checkOptions(options, "runNow", ["input", ...callKeys]);
+      return this.#reschedule(id, { inMs: 0 }, this.#editOf(options));
+    });
+  }
+
+  reschedule(id: string, when: WhenOptions & CallOptions): Promise<void> {
+    return this.#actOn("reschedule", id, when, () => {
+      const given = checkOptions(when, "reschedule", ["delay", "runAt", ...callKeys]);
+      if (given["delay"] === undefined && given["runAt"] === undefined)
+        throw new MillraceError(
+          "invalid-option",
+          "reschedule: give delay or runAt; runNow() starts it at once.",
+        );
+      return this.#reschedule(id, readWhen(when, "reschedule"), undefined);
+    });
+  }
+
+  /** Changes input, priority or headers of a job that has not started. */
+  edit(id: string, changes: EditJobOptions & CallOptions): Promise<void> {
+    return this.#actOn("edit", id, changes, async () => {
+      checkOptions(changes, "edit", ["input", "priority", "headers", ...callKeys]);
+      const { priority, headers: given } = changes;
+      const { policy, headers } = readEnqueueOptions(
+        {
+          ...(priority === undefined ? {} : { priority }),
+          ...(given === undefined ? {} : { headers: given }),
+        },
+        "edit",
+      );
+      const { level } = policy;
+      const input = this.#editOf(changes);
+      const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
+        if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
+        const { isReadable, order } = this.#engine.readPolicy(record.policy);
+        const { strideMs } = this.#engine.settings;
+        const edit: Edit = {
+          ...input,
+          ...(level === undefined || !isReadable
+            ? {}
+            : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
+          ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
+        };
+        return [editChange(edit, level === undefined ? null : rankingOf({ level, order }, strideMs))];
+      });
+      refuse(answer, id);
+    });
+  }
+
+  /**
+   * Takes a running job away from its worker; it is claimable again at once. One whose cancel was asked for ends as
+   * cancelled.
+   */
+  revoke(id: string, limit: CallOptions = {}): Promise<void> {
+    return this.#actOn("revoke", id, limit, async () => {
+      checkCallOptions(limit, "revoke");
+      const record = await this.#changes.mustRead(id);
+      const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
+        revokeChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }),
+      );
+      refuse(answer, id);
+    });
+  }
+
+  async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
+    const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
+      const policy = this.#engine.readPolicy(record.policy);
+      const waiting = { policy, countsAttempt: record.countsAttempt, hasStarted: record.fence > 0 };
+      return [rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit)];
+    });
+    refuse(answer, id);
+  }
+
+  /** Where no job has the id, a record that was set aside under it goes: it is all that is left of the job. */
+  async #deleteOne(
+    id: string,
+    deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
+  ): Promise<DeleteAnswer> {
+    const answer = await this.#one(id, deleteOne);
+    if (answer !== "not-found") return answer;
+    return (await deleteSetAside(this.#engine.store, id)) ? "deleted" : answer;
+  }
+
+  async #one<Answer extends string>(
+    id: string,
+    act: (record: JobRecord) => Promise<Answer>,
+  ): Promise<Answer | "not-found"> {
+    const record = await this.#changes.read(id);
+    return record === null ? "not-found" : act(record);
+  }
+
+  #look<Answer>(what: string, limit: CallOptions | undefined, run: () => Promise<Answer>): Promise<Answer> {
+    return withinLimit(limit, { platform: this.#engine.platform, what, isWrite: false, run });
+  }
+
+  #actOn(what: string, id: string, limit: CallOptions, act: () => Promise<void>): Promise<void> {
+    return this.#act(what, id, limit, () => {
+      checkName(id, `${what}: id`);
+      return act();
+    });
+  }
+
+  /** Async, so that a refusal is a rejection and never a throw. */
+  async #act<Answer>(
+    what: string,
+    target: string | JobQuery,
+    limit: CallOptions,
+    act: (isOver: () => boolean) => Promise<Answer>,
+  ): Promise<Answer> {
+    if (typeof target === "string") checkName(target, `${what}: id`);
+    const run = async (isOver: () => boolean): Promise<Answer> => act(isOver);
+    return withinLimit(limit, { platform: this.#engine.platform, what, isWrite: true, run });
+  }
+
+  #editOf(options: { input?: unknown }): Edit | undefined {
+    return "input" in options
+      ? { input: this.#engine.settings.coder.encode(options.input, "input") }
+      : undefined;
+  }
+
+  /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
+  #readLine(body: string): Omit<LogLine, "number" | "at"> {
+    try {
+      return this.#engine.settings.coder.decode(body) as { level: string; message: string };
+    } catch {
+      return { level: "warn", message: body };
+    }
+  }
+}
+
+function isTyped(given: readonly unknown[]): given is [AnyJob, string, CallOptions?] {
+  return typeof given[0] === "object" && given[0] !== null;
+}
+
+function readWhen({ delay, runAt }: WhenOptions, what: string): Due {
+  return (
+    readDue(
+      { ...(delay === undefined ? {} : { delay }), ...(runAt === undefined ? {} : { runAt }) },
+      what,
+    ) ?? { inMs: 0 }
+  );
+}
+
+function spread(due: Due, byMs: number): Due {
+  return "at" in due ? { at: due.at + byMs } : { inMs: due.inMs + byMs };
+}

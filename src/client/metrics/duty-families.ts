@@ -1,0 +1,60 @@
+/**
+ * What Prometheus is told of duties. Counters are those of a process, because a sum over live processes would fall with
+ * each that ends. On a store of several partitions a count is split: what can be told of single partitions has their
+ * label, the rest has none, so that sums are right.
+ */
+import type { DutyTally } from "../../engine/duties/duty-tally.ts";
+import type { Family, Labels, Sample } from "../../model/metrics/prometheus-text.ts";
+import type { ProcessDuties } from "../workers/duty-views.ts";
+
+type Counted = "processed" | "errors" | "leftAlone";
+
+export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Family[] {
+  const all = processes.flatMap(({ process, duties }) =>
+    Object.entries(duties).map(([duty, tally]) => ({ labels: { duty, process }, tally })),
+  );
+  const counts = (field: Counted): readonly Sample[] =>
+    all.flatMap(({ labels, tally }) => splitCount(labels, tally, field));
+  return [
+    {
+      name: "millrace_duty_processed_total",
+      help: "Items that the duty has processed since its process started.",
+      type: "counter",
+      samples: counts("processed"),
+    },
+    {
+      name: "millrace_duty_errors_total",
+      help: "Items, partitions and passes of the duty that failed since its process started.",
+      type: "counter",
+      samples: counts("errors"),
+    },
+    {
+      name: "millrace_duty_left_alone_items",
+      help: "Items that the duty leaves alone for now.",
+      type: "gauge",
+      samples: counts("leftAlone"),
+    },
+    {
+      name: "millrace_duty_lag_seconds",
+      help: "How long ago the duty was last done by the process; with a partition, there.",
+      type: "gauge",
+      samples: all.flatMap(({ labels, tally }) => lagsOf(labels, tally)),
+    },
+  ];
+}
+
+function splitCount(labels: Labels, tally: DutyTally, field: Counted): readonly Sample[] {
+  const told = Object.entries(tally.partitions ?? {}).flatMap(([partition, own]) =>
+    own[field] === undefined ? [] : [{ labels: { ...labels, partition }, value: own[field] }],
+  );
+  const rest = tally[field] - told.reduce((sum, { value }) => sum + value, 0);
+  return [{ labels, value: Math.max(0, rest) }, ...told];
+}
+
+function lagsOf(labels: Labels, { lastPassMs, partitions = {} }: DutyTally): readonly Sample[] {
+  const own = lastPassMs === null ? [] : [{ labels, value: lastPassMs / 1000 }];
+  const missing = Object.entries(partitions).flatMap(([partition, { lastPassMs: lagMs }]) =>
+    typeof lagMs === "number" ? [{ labels: { ...labels, partition }, value: lagMs / 1000 }] : [],
+  );
+  return [...own, ...missing];
+}

@@ -1,0 +1,103 @@
+/**
+ * What stands now, per queue and of the store: read when somebody asks, from what the store keeps anyway. Nothing is
+ * counted for it, so that it costs nothing while nobody asks.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { allGates } from "../../engine/limits/change-gate.ts";
+import { readWorkers } from "../../engine/fleet/registration.ts";
+import type { LiveWorker } from "../../engine/fleet/registration.ts";
+import { gateName, limitGateKey, queueGateKey } from "../../model/limits/gate.ts";
+import type { JobState } from "../../model/job/job-state.ts";
+import { withoutHidden } from "../../model/routing/hidden-queue.ts";
+import type { ReadyHead, StoreMeasure } from "../../store/store.ts";
+import { countJobs } from "../jobs/count-jobs.ts";
+import { isPaused } from "../queues/queues.ts";
+import { unlessMissing } from "../jobs/unless-missing.ts";
+
+export interface QueueGauges {
+  readonly queue: string;
+  /** Jobs by state, finished ones that are kept included; a state without jobs is left out. */
+  readonly jobs: Readonly<Partial<Record<JobState, number>>>;
+  /**
+   * For how long the job that is next in line has been due, in milliseconds: with one priority the oldest ready one.
+   * Null where none is ready.
+   */
+  readonly oldestReadyMs: number | null;
+  /** Ready jobs that something holds back, as counts tell it (count-jobs.ts). */
+  readonly held: number;
+  /** Live workers that serve the queue. */
+  readonly workers: number;
+  /** Their slots for it. */
+  readonly slots: number;
+  /** Slots that have a job; jobs that wait in a worker for a slot are not among them. */
+  readonly busy: number;
+  readonly paused: boolean;
+  readonly draining: boolean;
+  /** Limits that jobs of the queue use and that were throttled: nothing of them starts at the moment. */
+  readonly cooling: number;
+}
+
+export async function readQueueGauges(engine: Engine): Promise<readonly QueueGauges[]> {
+  const { store } = engine;
+  const [counts, workers, gates, cooling, heads] = await Promise.all([
+    countJobs(store),
+    readWorkers(store, true),
+    unlessMissing(store, () => queueGates(engine), new Map<string, QueueGate>()),
+    unlessMissing(store, () => coolingLimits(engine), new Map<string, number>()),
+    unlessMissing(store, async () => (await store.readHeads?.()) ?? [], []),
+  ]);
+  const served = workers.flatMap(({ queues }) => queues);
+  const queues = [...new Set([...Object.keys(counts), ...gates.keys(), ...served])].sort();
+  return queues.map((queue) => {
+    const { held = 0, ...jobs } = counts[queue] ?? {};
+    const serving = workers.filter((worker) => worker.queues.includes(queue));
+    const slots = serving.reduce((sum, worker) => sum + slotsOf(worker, queue), 0);
+    const gate = gates.get(queue);
+    return {
+      ...{ queue, jobs, oldestReadyMs: oldestOf(heads, queue), held, workers: serving.length, slots },
+      busy: Math.min(jobs.running ?? 0, slots),
+      paused: gate?.isPaused ?? false,
+      draining: gate?.isDraining ?? false,
+      cooling: cooling.get(queue) ?? 0,
+    };
+  });
+}
+
+function oldestOf(heads: readonly ReadyHead[], queue: string): number | null {
+  const ages = heads.filter((head) => head.queue === queue).map(({ ageMs }) => ageMs);
+  return ages.length === 0 ? null : Math.max(...ages);
+}
+
+function slotsOf({ slots }: LiveWorker, queue: string): number {
+  return Object.hasOwn(slots, queue) ? (slots[queue] as number) : 0;
+}
+
+/** Nothing where the store cannot tell. */
+export async function readStoreGauges({ store }: Engine): Promise<readonly StoreMeasure[]> {
+  return unlessMissing(store, async () => (await store.measure?.()) ?? [], []);
+}
+
+interface QueueGate {
+  readonly isPaused: boolean;
+  readonly isDraining: boolean;
+}
+
+async function queueGates({ store }: Engine): Promise<Map<string, QueueGate>> {
+  const found = new Map<string, QueueGate>();
+  for await (const { gate, now } of allGates(store, queueGateKey("")))
+    found.set(gateName(gate.key), { isPaused: isPaused(gate, now), isDraining: gate.isDraining });
+  return found;
+}
+
+/** By queue, how many of its limits are closed. */
+async function coolingLimits({ store }: Engine): Promise<Map<string, number>> {
+  const closed = new Set<string>();
+  for await (const { gate, now } of allGates(store, limitGateKey("")))
+    if (isPaused(gate, now)) closed.add(gate.key);
+  const limits = new Map<string, Set<string>>();
+  if (closed.size > 0)
+    for (const { queue, gates } of withoutHidden(await store.readRoutes()))
+      for (const { key } of gates.filter((gate) => closed.has(gate.key)))
+        limits.set(queue, (limits.get(queue) ?? new Set()).add(key));
+  return new Map([...limits].map(([queue, keys]) => [queue, keys.size]));
+}

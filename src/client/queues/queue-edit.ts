@@ -1,0 +1,69 @@
+/** What people set of a queue at run time, and what is left once it is checked, before anything is written. */
+import type { Duration } from "../../model/duration.ts";
+import { readEdit } from "../../model/limits/limit.ts";
+import type { LimitSettings, RateOptions } from "../../model/limits/limit.ts";
+import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import type { QueuePolicy, QueuePolicyEdit } from "../../model/fleet/queue-policy.ts";
+import { readAttempts, readBackoff } from "../../model/job/retry-policy.ts";
+import type { BackoffOptions } from "../../model/job/retry-policy.ts";
+import { readKept } from "../../engine/policies/kept-options.ts";
+import type { KeptOptions } from "../../engine/policies/kept-options.ts";
+
+/** What is left out stays; null takes the setting away. */
+export interface QueueEdit {
+  /** How many jobs of the queue run at once, over all processes. */
+  concurrency?: number | null;
+  /** How many jobs of the queue start in a time, over all processes. */
+  rate?: RateOptions | null;
+  /** Slots over all live workers that serve the queue, shared out evenly, whatever their code says. */
+  total?: number | null;
+  /** Slots of each worker for this queue, whatever the worker was told. */
+  localConcurrency?: number | null;
+  /** Of jobs for which neither enqueue nor definition says it. */
+  attempts?: number | null;
+  /** Of jobs for which neither enqueue nor definition says it. */
+  backoff?: BackoffOptions | Duration | null;
+  /** Of jobs for which neither enqueue nor definition says it; an outcome that is left out is as the store's. */
+  retention?: KeptOptions | null;
+}
+
+interface ReadQueueEdit {
+  readonly bounds: Partial<LimitSettings>;
+  readonly policy: QueuePolicyEdit;
+}
+
+const boundKeys = ["concurrency", "rate"];
+const policyKeys = ["total", "localConcurrency", "attempts", "backoff", "retention"];
+const slotsMax = 10_000;
+
+export function readQueueEdit(options: unknown, what: string): ReadQueueEdit {
+  const given = checkOptions(options, what, [...boundKeys, ...policyKeys]);
+  const said = Object.entries(given).filter(([, value]) => value !== undefined);
+  if (said.length === 0) throw invalidOption(`${what}: give at least one setting.`);
+  const bounds = said.filter(([key]) => boundKeys.includes(key));
+  const { total, localConcurrency, attempts, backoff, retention } = given;
+  const read = <Key extends keyof QueuePolicy>(
+    key: Key,
+    value: unknown,
+    check: (name: string) => QueuePolicy[Key],
+  ): QueuePolicyEdit =>
+    value === undefined ? {} : { [key]: value === null ? null : check(`${what}: ${key}`) };
+  return {
+    bounds: bounds.length === 0 ? {} : readEdit(Object.fromEntries(bounds), what),
+    policy: {
+      ...read("total", total, (name) => checkWhole(total, name, 1, slotsMax)),
+      ...read("localConcurrency", localConcurrency, (name) =>
+        checkWhole(localConcurrency, name, 1, slotsMax),
+      ),
+      ...read("attempts", attempts, (name) => readAttempts(attempts, name)),
+      ...read("backoff", backoff, (name) => readBackoff(backoff, name)),
+      ...read("retention", retention, (name) => readTimes(retention, name)),
+    },
+  };
+}
+
+function readTimes(given: unknown, what: string): QueuePolicy["retention"] & object {
+  const times = readKept(given, what);
+  if (Object.keys(times).length === 0) throw invalidOption(`${what}: give completed, failed or other.`);
+  return times;
+}

@@ -1,0 +1,71 @@
+/** A schedule as people see it. */
+import type { Engine } from "../../engine/engine.ts";
+import type { FoundSchedule } from "../../engine/schedules/schedule-docs.ts";
+import { redact } from "../../codec/redact.ts";
+import { scheduleStatus } from "../../model/schedule/decide-schedule.ts";
+import type { Missed } from "../../model/schedule/due-ticks.ts";
+import type { Overlap } from "../../model/schedule/overlap.ts";
+import type { ScheduleRule } from "../../model/schedule/schedule-rule.ts";
+import { settingsOf } from "../../model/schedule/schedule-state.ts";
+
+export interface ScheduleView {
+  readonly name: string;
+  /**
+   * "ended": it has no tick or no firing left. "unreadable": this process cannot read what the store has, and `problem`
+   * says why; it does not fire here, and harms no other schedule.
+   */
+  readonly status: "active" | "paused" | "ended" | "unreadable";
+  readonly problem: string | null;
+  /** The name, the queue and the input of the jobs that it makes; null for an unreadable one. */
+  readonly job: { readonly name: string; readonly queue: string; readonly input: unknown } | null;
+  readonly rule: ScheduleRule | null;
+  readonly missed: Missed | null;
+  readonly overlap: Overlap | null;
+  /** Which settings an operator has changed since the code defined them. */
+  readonly edited: readonly string[];
+  /** When it fires next, with its jitter; null for never. */
+  readonly next: Date | null;
+  readonly lastTick: Date | null;
+  readonly lastJob: string | null;
+  /** A tick that waits for the previous job to end (overlap "queue-one"). */
+  readonly queued: Date | null;
+  readonly fired: number;
+  readonly skipped: number;
+}
+
+const nothing = {
+  ...{ job: null, rule: null, missed: null, overlap: null, edited: [], next: null },
+  ...{ lastTick: null, lastJob: null, queued: null, fired: 0, skipped: 0 },
+};
+
+export function viewSchedule(engine: Engine, found: FoundSchedule): ScheduleView {
+  const { name, state, template, problem, doc } = found;
+  if (state === null || template === null) return { ...nothing, name, status: "unreadable", problem };
+  const { rule, missed, overlap } = settingsOf(state);
+  const { lastTick, lastJob, queued, fired, skipped } = state;
+  return {
+    name,
+    status: scheduleStatus(state),
+    problem: null,
+    job: { name: template.name, queue: template.queue, input: shownInput(engine, template) },
+    ...{ rule, missed, overlap },
+    edited: Object.keys(state.edited),
+    next: dateOf(doc.dueAt),
+    lastTick: dateOf(lastTick),
+    lastJob,
+    queued: dateOf(queued),
+    ...{ fired, skipped },
+  };
+}
+
+function shownInput(engine: Engine, { input, policy }: { input: string; policy: string | null }): unknown {
+  try {
+    return redact(engine.settings.coder.decode(input), engine.readPolicy(policy).redact ?? []);
+  } catch {
+    return "[unreadable]";
+  }
+}
+
+function dateOf(at: number | null): Date | null {
+  return at === null ? null : new Date(at);
+}

@@ -1,0 +1,180 @@
+/**
+ * Schedules at run time, for all processes of the store. What the code defines is the default; an edit holds until the
+ * code's own definition changes.
+ */
+import { allDocs } from "../../engine/docs/all-docs.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { beginBackfill, readProgress, stopBackfill } from "../../engine/schedules/backfills.ts";
+import type { BackfillProgress } from "../../engine/schedules/backfills.ts";
+import { jobOfTemplate } from "../../engine/submit/job-template.ts";
+import {
+  backfillKind,
+  changeSchedule,
+  contended,
+  findDocs,
+  findSchedule,
+  foundSchedule,
+  mustFind,
+  partitionOfDoc,
+  scheduleKind,
+  schedulePut,
+} from "../../engine/schedules/schedule-docs.ts";
+import type { ReadableSchedule } from "../../engine/schedules/schedule-docs.ts";
+import { refusalError } from "../../engine/submit/plan-job.ts";
+import { checkName } from "../../model/name.ts";
+import { checkWhole } from "../../model/option.ts";
+import { readScheduleEdit } from "../../model/schedule/schedule-settings.ts";
+import type { ScheduleOptions } from "../../model/schedule/schedule-settings.ts";
+import {
+  afterEdit,
+  afterPause,
+  afterReset,
+  afterResume,
+  afterRunNow,
+  settingsOf,
+} from "../../model/schedule/schedule-state.ts";
+import type { ScheduleState } from "../../model/schedule/schedule-state.ts";
+import { nextTick } from "../../model/schedule/rule-ticks.ts";
+import { viewSchedule } from "./schedule-view.ts";
+import type { ScheduleView } from "./schedule-view.ts";
+
+export type { BackfillProgress } from "../../engine/schedules/backfills.ts";
+
+/** What is left out stays; null takes an option away. */
+export type ScheduleEdits = ScheduleOptions;
+
+export interface BackfillOptions {
+  /** The first instant of the range. */
+  from: Date | number;
+  /** The instant at which the range ends; a tick on it is not part of it. */
+  to: Date | number;
+  /** How many jobs of the backfill may be alive at once; 10 by default. */
+  atOnce?: number;
+}
+
+const nextMax = 1000;
+const triesMax = 100;
+
+export class Schedules {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** All, by name; also those that this process cannot read. */
+  async list(): Promise<readonly ScheduleView[]> {
+    const views: ScheduleView[] = [];
+    for await (const doc of allDocs(this.#engine.store, { kind: scheduleKind }))
+      views.push(viewSchedule(this.#engine, foundSchedule(doc)));
+    return views.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  }
+
+  /** Null for none. */
+  async get(name: string): Promise<ScheduleView | null> {
+    checkName(name, "schedules.get: name");
+    const found = await findSchedule(this.#engine, name);
+    return found === null ? null : viewSchedule(this.#engine, found);
+  }
+
+  /** No tick fires until `resume`, and none that passes meanwhile is made up for. */
+  pause(name: string): Promise<ScheduleView> {
+    return this.#change("pause", name, ({ state }) => afterPause(state));
+  }
+
+  resume(name: string): Promise<ScheduleView> {
+    return this.#change("resume", name, ({ state }, now) => afterResume(state, now));
+  }
+
+  /** Changes when it fires, what it does with missed ticks and with overlaps. */
+  edit(name: string, edits: ScheduleEdits): Promise<ScheduleView> {
+    const what = `edit of ${JSON.stringify(name)}`;
+    return this.#change("edit", name, ({ state }, now) =>
+      afterEdit(state, readScheduleEdit(edits, settingsOf(state), what), now),
+    );
+  }
+
+  /** Takes all edits back: the schedule is as the code defines it. */
+  reset(name: string): Promise<ScheduleView> {
+    return this.#change("reset", name, ({ state }, now) => afterReset(state, now));
+  }
+
+  /** Makes one job at once, also of a schedule that is paused or has ended. @returns the job's id. */
+  async runNow(name: string): Promise<string> {
+    checkName(name, "schedules.runNow: name");
+    const engine = this.#engine;
+    for (let tries = 0; tries < triesMax; tries++) {
+      const { doc, state, template } = await mustFind(engine, name);
+      const id = engine.mintId(partitionOfDoc(engine, doc.id));
+      const { now } = await engine.store.describe();
+      const jobs = [jobOfTemplate(template, { id, schedule: name, tick: null })];
+      const answer = await engine.submit({
+        jobs,
+        docs: [schedulePut(doc, afterRunNow(state, id), now)],
+      });
+      if (answer.kind === "ok") return id;
+      if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
+      // A repeat after a lost reply is refused by the version that its first try has raised.
+      if ((await engine.reads.add(id)) !== null) return id;
+    }
+    throw contended(name);
+  }
+
+  /** Takes the schedule out of the store, with a backfill of it; its jobs stay. @returns false where there was none. */
+  async delete(name: string): Promise<boolean> {
+    checkName(name, "schedules.delete: name");
+    const engine = this.#engine;
+    const docs = [
+      ...(await findDocs(engine, scheduleKind, name)),
+      ...(await findDocs(engine, backfillKind, name)),
+    ];
+    await engine.store.putDocs(docs.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
+    engine.schedules.forget(name);
+    return docs.some(({ kind }) => kind === scheduleKind);
+  }
+
+  /** The next ticks by the store's clock, without jitter, whether it is paused or not. */
+  async next(name: string, count = 10): Promise<readonly Date[]> {
+    checkName(name, "schedules.next: name");
+    checkWhole(count, "schedules.next: count", 1, nextMax);
+    const { state } = await mustFind(this.#engine, name);
+    const { now } = await this.#engine.store.describe();
+    const { rule } = settingsOf(state);
+    const left = rule.limit === null ? count : Math.min(count, rule.limit - state.fired);
+    const ticks: Date[] = [];
+    for (let after = Math.max(now, state.position); ticks.length < left;) {
+      const tick = nextTick(rule, after);
+      if (tick === null) break;
+      ticks.push(new Date(tick));
+      after = tick;
+    }
+    return ticks;
+  }
+
+  /** Fires the ticks of a range in the past, so many at once; a tick that has fired before makes no second job. */
+  async backfill(name: string, options: BackfillOptions): Promise<BackfillProgress> {
+    checkName(name, "schedules.backfill: name");
+    return beginBackfill(this.#engine, name, options);
+  }
+
+  /** How far the last backfill is; null for none, or one that was done a week ago. */
+  async backfillProgress(name: string): Promise<BackfillProgress | null> {
+    checkName(name, "schedules.backfillProgress: name");
+    return readProgress(this.#engine, name);
+  }
+
+  /** Fires no more ticks of it; jobs that were made run on. @returns false where there was none. */
+  async stopBackfill(name: string): Promise<boolean> {
+    checkName(name, "schedules.stopBackfill: name");
+    return stopBackfill(this.#engine, name);
+  }
+
+  async #change(
+    what: string,
+    name: string,
+    decide: (found: ReadableSchedule, now: number) => ScheduleState | null,
+  ): Promise<ScheduleView> {
+    checkName(name, `schedules.${what}: name`);
+    return viewSchedule(this.#engine, await changeSchedule(this.#engine, name, decide));
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * The handler of deliveries: brings one event to one hook, signed, by a guarded POST. Anything but an answer of 2xx is
+ * a failed attempt. A hook that is gone ends its deliveries, one that is paused lets them wait.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import { deliverWebhook } from "../../engine/webhooks/delivery.ts";
+import { deliveryHeader, sign, signatureHeader } from "../../engine/webhooks/signature.ts";
+import { findWebhooks } from "../../engine/webhooks/webhook-docs.ts";
+import type { Webhook } from "../../model/events/webhook.ts";
+import { addressGuard } from "../../platform/address-guard.ts";
+import { guardedPost } from "../../platform/guarded-post.ts";
+import type { PostAnswer } from "../../platform/guarded-post.ts";
+import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../../worker/control.ts";
+import { handler } from "../../worker/handler.ts";
+import type { Handler } from "../../worker/handler.ts";
+
+const pausedAgainMs = 30_000;
+const bodyBytesMax = 256 * 1024;
+const retryAfterMaxSeconds = 3600;
+const textShownChars = 300;
+
+export function deliveryHandler(engine: Engine): Handler {
+  const { platform, settings } = engine;
+  const mayConnect = addressGuard(settings.allowPrivate);
+  return handler(deliverWebhook, async ({ id, input: { hook: name, event }, signal }) => {
+    const hook = (await findWebhooks(engine)).hooks.find((each) => each.name === name);
+    if (hook === undefined) throw new Cancel("The webhook was removed.");
+    if (hook.isPaused) throw new Snooze(pausedAgainMs);
+    const body = JSON.stringify({ id, webhook: name, event });
+    if (Buffer.byteLength(body) > bodyBytesMax)
+      throw new Unrecoverable(`The event is larger than ${bodyBytesMax} bytes.`);
+    const answer = await guardedPost(platform, {
+      url: hook.url,
+      headers: {
+        "content-type": "application/json",
+        "user-agent": "millrace",
+        [deliveryHeader]: id,
+        [signatureHeader]: sign(body, secretsOf(engine, hook), platform.now()),
+      },
+      body,
+      timeoutMs: hook.timeoutMs,
+      mayConnect,
+      signal,
+    });
+    mustBeGood(answer);
+    return { status: answer.status };
+  });
+}
+
+function secretsOf({ settings }: Engine, { secrets }: Webhook): readonly string[] {
+  return settings.coder.decode(secrets) as readonly string[];
+}
+
+function mustBeGood({ status, retryAfter, text }: PostAnswer): void {
+  if (status >= 200 && status < 300) return;
+  const what = status >= 300 && status < 400 ? "redirects, which are not followed" : "refused the delivery";
+  const message = `The receiver answered ${status} (${what}): ${text.slice(0, textShownChars)}`;
+  const seconds = /^\d{1,9}$/.test(retryAfter ?? "") ? Number(retryAfter) : null;
+  if (seconds !== null && (status === 429 || status === 503))
+    throw new RetryAfter(Math.min(seconds, retryAfterMaxSeconds) * 1000, message);
+  throw new Error(message);
+}

@@ -1,0 +1,206 @@
+/** Webhooks at run time, for all processes of the store: who is told of which events by HTTP. */
+import type { Engine } from "../../engine/engine.ts";
+import { refusalError } from "../../engine/submit/plan-job.ts";
+import { readEnd } from "../../engine/events/feed-pages.ts";
+import { deliveriesTo } from "../../engine/webhooks/delivery.ts";
+import type { Delivery } from "../../engine/webhooks/delivery.ts";
+import {
+  changeWebhooks,
+  findPositions,
+  findWebhooks,
+  positionPut,
+  unknownWebhook,
+  webhookKind,
+} from "../../engine/webhooks/webhook-docs.ts";
+import type { HookPosition } from "../../engine/webhooks/webhook-docs.ts";
+import { writeCursor } from "../../model/events/event-cursor.ts";
+import type { EventName } from "../../model/events/event.ts";
+import { checkName } from "../../model/name.ts";
+import { invalidOption } from "../../model/option.ts";
+import { hookTag, readWebhook, webhookQueue, webhooksId, webhooksMax } from "../../model/events/webhook.ts";
+import type { Webhook, WebhookOptions } from "../../model/events/webhook.ts";
+import type { Answers } from "../jobs/cancel-jobs.ts";
+import type { AttemptView, JobView } from "../jobs/job-view.ts";
+import type { Jobs, RetryAnswer } from "../jobs/jobs.ts";
+
+export interface WebhookView {
+  readonly name: string;
+  readonly url: string;
+  /** How many secrets sign its deliveries; they are never shown. */
+  readonly secrets: number;
+  /** Null for all. */
+  readonly kinds: readonly EventName[] | null;
+  readonly queue: string | null;
+  readonly jobName: string | null;
+  readonly tag: string | null;
+  readonly ordered: boolean;
+  readonly timeoutMs: number;
+  readonly retry: NonNullable<WebhookOptions["retry"]>;
+  readonly paused: boolean;
+  /** Behind the last event that deliveries were made of. */
+  readonly cursor: string | null;
+  /** How often events were gone before deliveries could be made of them, because the feed keeps them no longer. */
+  readonly gaps: number;
+}
+
+/** A delivery that failed for good. */
+export interface DeadDelivery {
+  readonly id: string;
+  readonly webhook: string;
+  readonly event: Readonly<Record<string, unknown>>;
+  readonly failures: readonly AttemptView[];
+  readonly endedAt: Date | null;
+}
+
+export class Webhooks {
+  readonly #engine: Engine;
+  readonly #jobs: Jobs;
+
+  constructor(engine: Engine, jobs: Jobs) {
+    this.#engine = engine;
+    this.#jobs = jobs;
+  }
+
+  /**
+   * Tells a URL of events from now on. Where there is one of this name, its settings are replaced; where it stands in
+   * the feed, and whether it is paused, stays.
+   */
+  async add(name: string, options: WebhookOptions): Promise<WebhookView> {
+    const engine = this.#engine;
+    const { hook, secrets } = readWebhook(name, options);
+    const added: Webhook = { ...hook, secrets: engine.settings.coder.encode(secrets, "secret") };
+    deliveriesTo(engine, added);
+    // The position comes first: a hook without one would be told of everything that is kept.
+    await engine.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
+    await changeWebhooks(engine, (hooks) => {
+      const known = hooks.find((each) => each.name === name);
+      if (known === undefined && hooks.length >= webhooksMax)
+        throw invalidOption(`There are at most ${webhooksMax} webhooks in a store.`);
+      const others = hooks.filter((each) => each.name !== name);
+      return [...others, { ...added, isPaused: known?.isPaused ?? false }];
+    });
+    return this.#mustGet(name);
+  }
+
+  /** Nothing more is delivered; deliveries that wait end as cancelled. @returns false where there was none. */
+  async remove(name: string): Promise<boolean> {
+    checkName(name, "webhooks.remove: name");
+    let isFound = false;
+    await changeWebhooks(this.#engine, (hooks) => {
+      isFound = hooks.some((each) => each.name === name);
+      return isFound ? hooks.filter((each) => each.name !== name) : null;
+    });
+    await this.#engine.store.putDocs([positionPut(name, null, "any")]);
+    return isFound;
+  }
+
+  async list(): Promise<readonly WebhookView[]> {
+    const { hooks } = await findWebhooks(this.#engine);
+    const positions = await findPositions(
+      this.#engine,
+      hooks.map(({ name }) => name),
+    );
+    return hooks.map((hook) => this.#view(hook, positions.get(hook.name)));
+  }
+
+  /** Null for none. */
+  async get(name: string): Promise<WebhookView | null> {
+    checkName(name, "webhooks.get: name");
+    return (await this.list()).find((view) => view.name === name) ?? null;
+  }
+
+  /** Nothing is delivered until `resume`; what happens meanwhile is delivered then, as far as the feed keeps it. */
+  pause(name: string): Promise<WebhookView> {
+    return this.#pause("pause", name, true);
+  }
+
+  resume(name: string): Promise<WebhookView> {
+    return this.#pause("resume", name, false);
+  }
+
+  /** Makes one delivery of the kind "test". @returns the id of the job that delivers it. */
+  async test(name: string): Promise<string> {
+    checkName(name, "webhooks.test: name");
+    const engine = this.#engine;
+    const { version, hooks } = await findWebhooks(engine);
+    const hook = hooks.find((each) => each.name === name);
+    if (hook === undefined) throw unknownWebhook(name);
+    const { now } = await engine.store.describe();
+    const jobs = [deliveriesTo(engine, hook)({ kind: "test", at: new Date(now) })];
+    const answer = await engine.submit({
+      jobs,
+      checks: [{ kind: webhookKind, id: webhooksId, version }],
+    });
+    if (answer.kind === "refused") throw refusalError(answer, jobs);
+    return answer.ids[0] as string;
+  }
+
+  /** Deliveries that failed for good, the newest first: of one hook, or of all. */
+  async *dead(name?: string): AsyncGenerator<DeadDelivery, void, undefined> {
+    for await (const view of this.#jobs.find({ ...this.#deliveries(name), state: "failed" }))
+      yield viewDead(view);
+  }
+
+  /** Tries dead deliveries again, with all their attempts: one by its id, or all of a hook. They keep their ids. */
+  redeliver(target: { id: string }): Promise<RetryAnswer>;
+  redeliver(target: { webhook: string }): Promise<Answers<RetryAnswer>>;
+  redeliver(target: { id?: string; webhook?: string }): Promise<RetryAnswer | Answers<RetryAnswer>> {
+    const { id, webhook } = target;
+    if ((id === undefined) === (webhook === undefined))
+      throw invalidOption("webhooks.redeliver: give either { id } or { webhook }.");
+    return id === undefined ? this.#jobs.retry(this.#deliveries(webhook)) : this.#jobs.retry(id);
+  }
+
+  #deliveries(name: string | undefined): { queue: string; tag?: string } {
+    if (name === undefined) return { queue: webhookQueue };
+    return { queue: webhookQueue, tag: hookTag(checkName(name, "webhooks: name")) };
+  }
+
+  async #pause(what: string, name: string, isPaused: boolean): Promise<WebhookView> {
+    checkName(name, `webhooks.${what}: name`);
+    await changeWebhooks(this.#engine, (hooks) => {
+      const hook = hooks.find((each) => each.name === name);
+      if (hook === undefined) throw unknownWebhook(name);
+      if (hook.isPaused === isPaused) return null;
+      return hooks.map((each) => (each === hook ? { ...hook, isPaused } : each));
+    });
+    return this.#mustGet(name);
+  }
+
+  async #mustGet(name: string): Promise<WebhookView> {
+    const view = await this.get(name);
+    if (view === null) throw unknownWebhook(name);
+    return view;
+  }
+
+  async #positionNow(): Promise<HookPosition> {
+    const { store } = this.#engine;
+    const numbers = Array.from({ length: store.partitions ?? 1 }, (_, number) => number);
+    const ends = await Promise.all(numbers.map((number) => readEnd(store, number)));
+    return { cursor: writeCursor(ends.map((after) => ({ after, skip: 0 }))), gaps: 0 };
+  }
+
+  #view(hook: Webhook, position: HookPosition | undefined): WebhookView {
+    const { name, url, kinds, queue, jobName, tag, isOrdered, timeoutMs, retry, isPaused } = hook;
+    return {
+      ...{ name, url, secrets: this.#countSecrets(hook), kinds, queue, jobName, tag },
+      ...{ ordered: isOrdered, timeoutMs, retry, paused: isPaused },
+      cursor: position?.cursor ?? null,
+      gaps: position?.gaps ?? 0,
+    };
+  }
+
+  /** 0 where this process has not the key to read them. */
+  #countSecrets({ secrets }: Webhook): number {
+    try {
+      return (this.#engine.settings.coder.decode(secrets) as readonly string[]).length;
+    } catch {
+      return 0;
+    }
+  }
+}
+
+function viewDead({ id, input, failures, endedAt }: JobView): DeadDelivery {
+  const { hook, event } = input as Delivery;
+  return { id, webhook: hook, event, failures, endedAt };
+}

@@ -1,0 +1,75 @@
+/** What the duties of all processes have done, from their registrations. */
+import type { DutyTally, PartitionTally } from "../../engine/duties/duty-tally.ts";
+import { readProcesses } from "../../engine/fleet/registration.ts";
+import type { Store } from "../../store/store.ts";
+
+interface DutyCounts {
+  readonly processed: number;
+  readonly errors: number;
+  /** Items that are left alone for now; `quarantined()` lists them. */
+  readonly leftAlone: number;
+  /** How long ago it was last done by anybody, as of that process's registration; null for never. */
+  readonly lagMs: number | null;
+}
+
+export interface DutyView extends DutyCounts {
+  readonly duty: string;
+  /** Processes in which it runs. */
+  readonly processes: number;
+  /** Of all of them, since each has started. */
+  readonly passes: number;
+  /** The partitions of the store that somebody had to pass over. */
+  readonly missing: readonly number[];
+  /** What of it was done in which partition, as far as that can be told; empty on a store of one. */
+  readonly partitions: readonly PartitionDutyView[];
+}
+
+export interface PartitionDutyView extends DutyCounts {
+  readonly partition: number;
+}
+
+/** The duties of one process. */
+export interface ProcessDuties {
+  /** Host and process id. */
+  readonly process: string;
+  readonly duties: Readonly<Record<string, DutyTally>>;
+}
+
+export async function readProcessDuties(store: Pick<Store, "readDocs">): Promise<readonly ProcessDuties[]> {
+  const processes = await readProcesses(store, true);
+  return processes.map(({ host, processId, duties }) => ({ process: `${host}:${processId}`, duties }));
+}
+
+/** @param names the duties that there are: those that nobody runs are told, too. */
+export async function readDutyViews(
+  store: Pick<Store, "readDocs" | "partitions">,
+  names: readonly string[],
+): Promise<readonly DutyView[]> {
+  const { partitions = 1 } = store;
+  const processes = await readProcessDuties(store);
+  return names.map((duty) => {
+    const tallies = processes.flatMap(({ duties }) => duties[duty] ?? []);
+    return {
+      ...{ duty, processes: tallies.length },
+      passes: tallies.reduce((total, { passes }) => total + passes, 0),
+      ...countsOf(tallies),
+      missing: [...new Set(tallies.flatMap(({ missing = [] }) => missing))].toSorted((a, b) => a - b),
+      partitions: Array.from({ length: partitions === 1 ? 0 : partitions }, (_, partition) => {
+        const own = tallies.map(({ lastPassMs, partitions: told = {} }): PartitionTally => {
+          return { lastPassMs, ...told[partition] };
+        });
+        return { partition, ...countsOf(own) };
+      }),
+    };
+  });
+}
+
+function countsOf(tallies: readonly PartitionTally[]): DutyCounts {
+  const sum = (field: "processed" | "errors" | "leftAlone"): number =>
+    tallies.reduce((total, tally) => total + (tally[field] ?? 0), 0);
+  const lags = tallies.flatMap(({ lastPassMs }) => lastPassMs ?? []);
+  return {
+    ...{ processed: sum("processed"), errors: sum("errors"), leftAlone: sum("leftAlone") },
+    lagMs: lags.length === 0 ? null : Math.min(...lags),
+  };
+}

@@ -1,0 +1,12 @@
+/** The processes and workers that are alive now, on any machine, as their registrations say; for `doctor`. */
+import { readProcesses, servingWorkers as whoServes, workersOf } from "../../engine/fleet/registration.ts";
+import type { LiveProcess, LiveWorker } from "../../engine/fleet/registration.ts";
+import type { Store } from "../../store/store.ts";
+
+export { oncePerStore } from "../../engine/duties/duty-tuning.ts";
+export { whoServes, workersOf };
+export type { LiveProcess, LiveWorker };
+
+export function readLiveProcesses(store: Pick<Store, "readDocs">): Promise<readonly LiveProcess[]> {
+  return readProcesses(store, true);
+}

@@ -1,0 +1,58 @@
+/**
+ * What is left alone although somebody should look at it, for operators, `duties`, `doctor` and explain: items that the
+ * duties of any process failed on again and again, and records that the store could not read and has set aside.
+ */
+import { allAside } from "../../engine/docs/all-aside.ts";
+import { readQuarantined as readNotices } from "../../engine/duties/quarantine-notice.ts";
+import type { QuarantinedItem } from "../../engine/duties/quarantine-notice.ts";
+import type { Store } from "../../store/store.ts";
+
+/** An item that a duty leaves alone for a while. */
+export interface LeftAlone extends Omit<QuarantinedItem, "until"> {
+  /** When it is tried again. */
+  readonly until: Date;
+}
+
+/** A record that could not be read; it is in no list and no count, and does not run. */
+export interface SetAside {
+  readonly duty: null;
+  /** The job's id where it can still be told. */
+  readonly item: string | null;
+  /** The store's own name for the record, for `mill.deleteAside`. */
+  readonly ref: string;
+  /** What is wrong with it. */
+  readonly error: string;
+  /** When it was set aside. */
+  readonly at: Date;
+}
+
+export type Quarantined = LeftAlone | SetAside;
+
+export async function readLeftAlone(store: Pick<Store, "readDocs">): Promise<readonly LeftAlone[]> {
+  const items = await readNotices(store);
+  return items.map((item) => ({ ...item, until: new Date(item.until) }));
+}
+
+export async function readSetAside(store: Pick<Store, "readAside">): Promise<readonly SetAside[]> {
+  const records: SetAside[] = [];
+  for await (const { ref, id, why, at } of allAside(store))
+    records.push({ duty: null, item: id, ref, error: why, at: new Date(at) });
+  return records;
+}
+
+export async function readQuarantined(
+  store: Pick<Store, "readDocs" | "readAside">,
+): Promise<readonly Quarantined[]> {
+  const [items, records] = await Promise.all([readLeftAlone(store), readSetAside(store)]);
+  return [...items, ...records];
+}
+
+/** @returns whether records were set aside under this id of a job. */
+export async function deleteSetAside(
+  store: Pick<Store, "readAside" | "removeAside">,
+  id: string,
+): Promise<boolean> {
+  const refs: string[] = [];
+  for await (const record of allAside(store)) if (record.id === id) refs.push(record.ref);
+  return refs.length > 0 && (await store.removeAside(refs)) > 0;
+}

@@ -1,0 +1,117 @@
+// onAttempt: every attempt that ran is told once, when it is over, and nothing that the sink does touches a job.
+import { expect, test } from "vitest";
+import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { Snooze } from "../../worker/control.ts";
+import { handler } from "../../worker/handler.ts";
+import { sinkPendingMax } from "./attempt-sink.ts";
+import type { AttemptReport, OnAttempt } from "./attempt-sink.ts";
+import { job } from "../submit/job-definition.ts";
+
+const work = job<null>("work", {
+  queue: "q",
+  retry: { attempts: 3, backoff: { kind: "fixed", delay: "1s", jitter: "none" } },
+});
+
+async function openWith(
+  onAttempt: OnAttempt,
+): Promise<{ v: Awaited<ReturnType<typeof openVirtualMill>>; lines: string[] }> {
+  const lines: string[] = [];
+  const say = (message: string): void => void lines.push(message);
+  const v = await openVirtualMill({ onAttempt, log: { debug() {}, info() {}, warn: say, error: say } });
+  return { v, lines };
+}
+
+test("onAttempt tells of retries, snoozes and ends, with names and times", async () => {
+  const told: AttemptReport[] = [];
+  const { v } = await openWith((report) => void told.push(report));
+  let calls = 0;
+  const worker = await v.run(
+    v.mill.work([
+      handler(work, () => {
+        calls += 1;
+        if (calls === 1) throw new Error("not yet");
+        if (calls === 2) throw new Snooze("1s");
+        return calls;
+      }),
+    ]),
+  );
+  const handle = await v.run(v.mill.enqueue(work, null));
+  await v.run(handle.result());
+  await v.run(v.mill.close());
+  expect(told.map(({ outcome, state, attempt }) => [outcome, state, attempt])).toEqual([
+    ["retry-scheduled", "scheduled", 1],
+    ["snoozed", "scheduled", 2],
+    ["completed", "completed", 2],
+  ]);
+  expect(told[2]).toEqual({
+    id: handle.id,
+    name: "work",
+    queue: "q",
+    attempt: 2,
+    worker: worker.id,
+    outcome: "completed",
+    state: "completed",
+    reason: null,
+    waitedUs: expect.any(Number),
+    ranUs: expect.any(Number),
+  });
+});
+
+test("a sink that throws or rejects is logged, and every job completes all the same", async () => {
+  const sinks: OnAttempt[] = [
+    () => {
+      throw new Error("meter away");
+    },
+    () => Promise.reject(new Error("meter away")),
+  ];
+  for (const sink of sinks) {
+    const { v, lines } = await openWith(sink);
+    await v.run(v.mill.work([handler(work, () => 1)]));
+    for (let each = 0; each < 3; each++)
+      expect(await v.run((await v.run(v.mill.enqueue(work, null))).result())).toBe(1);
+    await v.run(v.mill.close());
+    expect(lines).toEqual(["onAttempt failed; the job is settled all the same"]);
+  }
+});
+
+test("a sink whose promises never settle is told of so many attempts and no more", async () => {
+  let told = 0;
+  const { v, lines } = await openWith(() => {
+    told += 1;
+    return new Promise(() => undefined);
+  });
+  await v.run(v.mill.work([handler(work, () => 1)], { concurrency: 100 }));
+  const many = Array.from({ length: sinkPendingMax + 50 }, () => work.with(null));
+  const handles = await v.run(v.mill.enqueueMany(many));
+  await v.run(Promise.all(handles.map((handle) => handle.result())));
+  await v.run(v.mill.close());
+  expect(told).toBe(sinkPendingMax);
+  expect(lines).toEqual(["onAttempt does not keep up; attempts are not told to it"]);
+});
+
+test("an attempt that loses its lease is told once, as lost", async () => {
+  const told: AttemptReport[] = [];
+  const { v } = await openWith((report) => void told.push(report));
+  let runs = 0;
+  const slow = job<null>("slow", { timeout: "1h" });
+  await v.run(
+    v.mill.work([
+      handler(slow, async ({ id, signal }) => {
+        runs += 1;
+        if (runs > 1) return;
+        await v.mill.jobs.revoke(id);
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      }),
+    ]),
+  );
+  await v.run((await v.run(v.mill.enqueue(slow, null))).result());
+  await v.run(v.mill.close());
+  expect(told.map(({ outcome, state }) => [outcome, state])).toEqual([
+    ["lost", null],
+    ["completed", "completed"],
+  ]);
+});
+
+test("a sink that is no function is refused when the store is opened", async () => {
+  await expect(openVirtualMill({ onAttempt: 1 as never })).rejects.toMatchObject({ code: "invalid-option" });
+});

@@ -1,0 +1,17 @@
+/** Which leases the workers of this process have right now. The reclaim duty asks before it takes one away. */
+import type { LeaseRef } from "../../store/records.ts";
+
+export class LeaseBook {
+  readonly #workers = new Set<(lease: LeaseRef) => boolean>();
+
+  /** @returns a function that takes the worker out of the book again. */
+  addHolder(isHeld: (lease: LeaseRef) => boolean): () => void {
+    this.#workers.add(isHeld);
+    return () => this.#workers.delete(isHeld);
+  }
+
+  isHeldHere(lease: LeaseRef): boolean {
+    for (const isHeld of this.#workers) if (isHeld(lease)) return true;
+    return false;
+  }
+}

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
+import { MillraceError } from "../../model/error.ts";
+import { Batcher } from "./batcher.ts";
+import type { BatcherOptions } from "./batcher.ts";
+import { Lap } from "./lap.ts";
+
+function open(
+  call: BatcherOptions<number, number>["call"],
+  more: Partial<BatcherOptions<number, number>> = {},
+) {
+  const platform = createVirtualPlatform();
+  const batcher = new Batcher<number, number>({
+    platform,
+    lap: new Lap(platform),
+    call,
+    weightMax: 10,
+    giveUpMs: 1000,
+    ...more,
+  });
+  return { batcher, run: <Value>(promise: Promise<Value>) => runUntil(platform, promise), platform };
+}
+
+describe("natural batching", () => {
+  test("what is asked in one lap goes in one call, and what arrives during a call joins the next", async () => {
+    const calls: number[][] = [];
+    const { batcher, run } = open(async (items) => {
+      calls.push([...items]);
+      if (calls.length === 1) late.push(batcher.add(4), batcher.add(5));
+      return items.map((item) => item * 2);
+    });
+    const late: Promise<number>[] = [];
+    expect(await run(Promise.all([1, 2, 3].map((item) => batcher.add(item))))).toEqual([2, 4, 6]);
+    expect(await run(Promise.all(late))).toEqual([8, 10]);
+    expect(calls).toEqual([
+      [1, 2, 3],
+      [4, 5],
+    ]);
+    await run(batcher.whenIdle());
+  });
+
+  test("a second call goes out beside the first where it carries many, a third never", async () => {
+    const answers: (() => void)[] = [];
+    const calls: number[][] = [];
+    const { batcher, run, platform } = open(
+      async (items) => {
+        calls.push([...items]);
+        await new Promise<void>((resolve) => answers.push(resolve));
+        return [...items];
+      },
+      { secondFrom: 3 },
+    );
+    const lapEnds = (): Promise<void> => run(new Promise((resolve) => platform.defer(resolve)));
+    const all: Promise<number>[] = [];
+    const add = (...items: number[]): Promise<void> => {
+      for (const item of items) all.push(batcher.add(item));
+      return lapEnds();
+    };
+    await add(1);
+    await add(2, 3);
+    expect(calls).toEqual([[1]]);
+    await add(4);
+    await add(5, 6, 7);
+    expect(calls).toEqual([[1], [2, 3, 4]]);
+    for (let landed = 0; landed < calls.length; landed++) {
+      answers[landed]?.();
+      await lapEnds();
+      await lapEnds();
+    }
+    expect(await run(Promise.all(all))).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(calls).toEqual([[1], [2, 3, 4], [5, 6, 7]]);
+    await run(batcher.whenIdle());
+  });
+
+  test("a call carries at most its weight, and a heavier item travels alone", async () => {
+    const calls: number[][] = [];
+    const { batcher, run } = open(async (items) => (calls.push([...items]), [...items]), {
+      weigh: (item) => item,
+    });
+    await run(Promise.all([4, 4, 4, 99, 1].map((item) => batcher.add(item))));
+    expect(calls).toEqual([[4, 4], [4], [99], [1]]);
+  });
+
+  test("one guilty item is found by halves and fails alone", async () => {
+    const { batcher, run } = open(async (items) => {
+      if (items.includes(3)) throw new MillraceError("not-yet-supported", "three");
+      return [...items];
+    });
+    const answers = await run(Promise.allSettled([1, 2, 3, 4, 5].map((item) => batcher.add(item))));
+    expect(answers.map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+      "fulfilled",
+    ]);
+  });
+
+  test("a store that comes back in time costs nobody anything; repeated items are marked", async () => {
+    let tries = 0;
+    const seen: number[][] = [];
+    const { batcher, run } = open(
+      async (items) => {
+        seen.push([...items]);
+        tries += 1;
+        if (tries === 1) throw new MillraceError("store-busy", "busy");
+        if (tries === 2) throw new MillraceError("outcome-unknown", "lost");
+        return [...items];
+      },
+      { again: (item) => item + 100 },
+    );
+    expect(await run(batcher.add(1))).toBe(101);
+    expect(seen).toEqual([[1], [1], [101]]);
+  });
+
+  test("a store that stays away is given up after its time", async () => {
+    const { batcher, run, platform } = open(() =>
+      Promise.reject(new MillraceError("store-unavailable", "away")),
+    );
+    await expect(run(batcher.add(1))).rejects.toMatchObject({ code: "store-unavailable" });
+    expect(platform.time.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
+  });
+
+  test("an item that is held up waits in a line of its own, and the others neither wait nor share its call", async () => {
+    const calls: number[][] = [];
+    let isHeld = true;
+    const { batcher, run, platform } = open(async (items) => {
+      calls.push([...items]);
+      return items.map((item) => (item === 7 && isHeld ? { kind: "locked" } : item));
+    });
+    const held = batcher.add(7);
+    expect(await run(Promise.all([1, 2].map((item) => batcher.add(item))))).toEqual([1, 2]);
+    expect(await run(batcher.add(3))).toBe(3);
+    expect(platform.time.elapsedUs).toBeLessThan(1000);
+    const idle = batcher.whenIdle();
+    platform.setTimer(300, () => (isHeld = false));
+    expect(await run(held)).toBe(7);
+    await run(idle);
+    expect(calls.slice(0, 2)).toEqual([[7, 1, 2], [3]]);
+    expect(new Set(calls.slice(2).flat())).toEqual(new Set([7]));
+    expect(calls.length).toBeLessThan(10);
+  });
+
+  test("an item that is held up for longer than its time fails, and nothing of it has happened", async () => {
+    const { batcher, run, platform } = open(async (items) => items.map(() => ({ kind: "locked" })));
+    await expect(run(batcher.add(1))).rejects.toMatchObject({
+      code: "store-busy",
+      outcome: "did-not-happen",
+    });
+    expect(platform.time.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
+    await run(batcher.whenIdle());
+  });
+
+  test("an error that is not ours is reported at once, as it is", async () => {
+    const { batcher, run } = open(() => Promise.reject(new TypeError("a bug")));
+    await expect(run(batcher.add(1))).rejects.toThrow("a bug");
+  });
+});

@@ -1,0 +1,87 @@
+/**
+ * How long a caller waits for one call: `timeout` and `signal`. The call itself is not taken back, because what was
+ * sent may be applied already; so a write that is given up on has an unknown outcome, and says which ids it may have
+ * made.
+ */
+import { durationMs, durationText } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import { checkOptions } from "../../model/option.ts";
+import type { Platform } from "../../platform/platform.ts";
+
+export interface CallOptions {
+  /** After this long the call is given up on. A read ends with `wait-timeout`, a write with `outcome-unknown`. */
+  timeout?: Duration;
+  /** Gives the call up when it fires, with `aborted`. */
+  signal?: AbortSignal;
+}
+
+export const callKeys = ["timeout", "signal"] as const;
+
+/** For a call that takes nothing but these two; one with more options checks them itself, together with `callKeys`. */
+export function checkCallOptions(options: CallOptions | undefined, what: string): void {
+  if (options !== undefined) checkOptions(options, what, callKeys);
+}
+
+export interface LimitedCall<Answer> {
+  readonly platform: Platform;
+  /** The name of the call, for people. */
+  readonly what: string;
+  readonly isWrite: boolean;
+  /** The ids that the call mints, where it mints any. */
+  readonly ids?: readonly string[];
+  /** `isOver` turns true when nobody waits any more: a call of several steps then makes no further one. */
+  readonly run: (isOver: () => boolean) => Promise<Answer>;
+}
+
+const never = (): boolean => false;
+
+export function withinLimit<Answer>(
+  limit: CallOptions | undefined,
+  call: LimitedCall<Answer>,
+): Promise<Answer> {
+  if (limit !== undefined && (typeof limit !== "object" || limit === null))
+    throw new MillraceError("invalid-option", `${call.what}: the options must be an object.`);
+  if (limit === undefined || (limit.timeout === undefined && limit.signal === undefined))
+    return call.run(never);
+  const { platform, what, isWrite, ids } = call;
+  return new Promise((resolve, reject) => {
+    const { signal } = limit;
+    if (signal !== undefined && !(signal instanceof AbortSignal))
+      throw new MillraceError("invalid-option", `${what}: signal must be an AbortSignal.`);
+    const timeoutMs = limit.timeout === undefined ? null : durationMs(limit.timeout, `${what}: timeout`);
+    const cause = (): { cause: unknown } => ({ cause: signal?.reason });
+    if (signal?.aborted === true)
+      throw new MillraceError("aborted", `${what} was aborted before it began.`, cause());
+    let isOver = false;
+    const outcome = {
+      ...(isWrite ? { outcome: "unknown" as const } : {}),
+      ...(ids === undefined ? {} : { ids }),
+    };
+    const may = isWrite ? "; it may still happen" : "";
+    const end = (settle: () => void): void => {
+      if (isOver) return;
+      isOver = true;
+      timer?.cancel();
+      signal?.removeEventListener("abort", aborted);
+      settle();
+    };
+    const aborted = (): void =>
+      end(() =>
+        reject(new MillraceError("aborted", `${what} was aborted${may}.`, { ...cause(), ...outcome })),
+      );
+    const late = (): void => {
+      const code = isWrite ? "outcome-unknown" : "wait-timeout";
+      const message = `${what} was not answered within ${durationText(timeoutMs ?? 0)}${may}.`;
+      end(() => reject(new MillraceError(code, message, outcome)));
+    };
+    const timer = timeoutMs === null ? null : platform.setTimer(timeoutMs, late);
+    signal?.addEventListener("abort", aborted, { once: true });
+    call
+      .run(() => isOver)
+      .then(
+        (answer) => end(() => resolve(answer)),
+        (error: unknown) => end(() => reject(error)),
+      );
+  });
+}

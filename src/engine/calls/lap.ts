@@ -1,0 +1,30 @@
+/**
+ * One flush per lap of the event loop. Batchers that want to call the store register here and are called together at
+ * the end of the lap, so that a store can put the calls of one lap into one commit.
+ */
+import type { Platform } from "../../platform/platform.ts";
+
+export class Lap {
+  readonly #platform: Platform;
+  #flushes: (() => void)[] = [];
+
+  constructor(platform: Platform) {
+    this.#platform = platform;
+  }
+
+  /** Runs `flush` once at the end of this lap. The caller registers at most once per lap. */
+  atEnd(flush: () => void): void {
+    if (this.#flushes.push(flush) === 1) this.#platform.defer(this.#run);
+  }
+
+  /** Runs now what waits for the end of this lap. */
+  endNow(): void {
+    this.#run();
+  }
+
+  readonly #run = (): void => {
+    const flushes = this.#flushes;
+    this.#flushes = [];
+    for (const flush of flushes) flush();
+  };
+}

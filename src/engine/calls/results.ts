@@ -1,0 +1,204 @@
+/**
+ * Waiting for jobs to end, from any process, by push: the store hints at finished ids, and those that somebody here
+ * waits for are read in one batch. Hints may be lost, so all awaited ids are also read again at slow intervals, in one
+ * call and not one per waiter.
+ *
+ * A wait that begins before its job's submit needs no first read: the end of a job that this submit made cannot have
+ * come before the watch. The watch outlives its last waiter for a while, because beginning one reads the feed, and a
+ * process that makes one call after the other would do so for each.
+ */
+import { durationText } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import { flowQueue } from "../../model/flow/flow-meta.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
+import type { Timer } from "../../platform/platform.ts";
+import type { JobRecord } from "../../store/records.ts";
+import type { Unwatch } from "../../store/store.ts";
+import type { Engine } from "../engine.ts";
+
+interface Waiter {
+  /** False until the submit of its job is answered: that there is no such job then means nothing. */
+  isSubmitted: boolean;
+  readonly isForFlow: boolean;
+  readonly check: ((record: JobRecord) => void) | undefined;
+  ended(record: JobRecord | null): void;
+  failed(error: unknown): void;
+}
+
+/** The waits between two reads of all awaited ids. */
+const pollFirstMs = 1000;
+const pollMaxMs = 5000;
+/** How long the watch stays without a waiter. */
+const lingerMs = 5000;
+
+/** What a submit said about the job to wait for. */
+export interface Submitted {
+  /** Another one than was submitted where a unique key was held. */
+  readonly id: string;
+  /** The submit made the job, so that it cannot have ended before. */
+  readonly isNew: boolean;
+}
+
+interface WaitOptions {
+  readonly timeoutMs: number | null;
+  readonly signal: AbortSignal | null;
+  /** Of a wait that begins before the submit of its job. When the submit fails, so does the wait. */
+  readonly submitted?: Promise<Submitted>;
+  /**
+   * Whether the end of a flow is awaited; left out for that of a job. One that waits for the other is told so at once.
+   */
+  readonly isForFlow?: true;
+  /** Throws where the job is another one than the caller may wait for, so that nobody waits for the end of it. */
+  readonly check?: (record: JobRecord) => void;
+}
+
+export class Results {
+  readonly #engine: Engine;
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  #unwatch: Unwatch | null = null;
+  /** Polls while somebody waits, and then ends the watch. */
+  #timer: Timer | null = null;
+  #isLingering = false;
+  #pollMs = pollFirstMs;
+  #isClosed = false;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** The job once it is terminal, or null when there is no such job (any more). */
+  wait(given: string, options: WaitOptions): Promise<JobRecord | null> {
+    return new Promise((resolve, reject) => {
+      const { signal, timeoutMs, submitted } = options;
+      let id = given;
+      let timer: Timer | null = null;
+      let isDone = false;
+      const done = (): void => {
+        isDone = true;
+        timer?.cancel();
+        signal?.removeEventListener("abort", aborted);
+        this.#remove(id, waiter);
+      };
+      const waiter: Waiter = {
+        isSubmitted: submitted === undefined,
+        isForFlow: options.isForFlow === true,
+        check: options.check,
+        ended: (record) => (done(), resolve(record)),
+        failed: (error) => (done(), reject(error)),
+      };
+      const aborted = (): void =>
+        waiter.failed(new MillraceError("aborted", "The wait was aborted.", { cause: signal?.reason }));
+      if (this.#isClosed)
+        return reject(new MillraceError("closed", "This Millrace was closed; open a new one."));
+      if (signal?.aborted === true) return aborted();
+      signal?.addEventListener("abort", aborted, { once: true });
+      if (timeoutMs !== null) {
+        const message = `The job ${id} did not end within ${durationText(timeoutMs)}; it goes on.`;
+        timer = this.#engine.platform.setTimer(timeoutMs, () =>
+          waiter.failed(new MillraceError("wait-timeout", message)),
+        );
+      }
+      this.#add(id, waiter);
+      if (submitted === undefined) return this.#read(id);
+      submitted.then(
+        (answer) => {
+          if (isDone) return;
+          waiter.isSubmitted = true;
+          if (answer.isNew && answer.id === id) return;
+          this.#remove(id, waiter);
+          id = answer.id;
+          this.#add(id, waiter);
+          this.#read(id);
+        },
+        (error: unknown) => waiter.failed(error),
+      );
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const waiters of [...this.#waiters.values()]) {
+      for (const waiter of [...waiters])
+        waiter.failed(new MillraceError("closed", "Millrace was closed during the wait."));
+    }
+    this.#endWatch();
+  }
+
+  #add(id: string, waiter: Waiter): void {
+    const waiters = this.#waiters.get(id);
+    if (waiters === undefined) this.#waiters.set(id, new Set([waiter]));
+    else waiters.add(waiter);
+    // The watch begins before the first read and before the submit, so that no end is missed.
+    this.#unwatch ??= this.#engine.store.watch((hint) => {
+      if (hint.kind === "finished")
+        for (const finished of hint.ids) if (this.#waiters.has(finished)) this.#read(finished);
+    });
+    this.#pollMs = pollFirstMs;
+    if (this.#isLingering) this.#timer?.cancel();
+    if (this.#isLingering || this.#timer === null) this.#timer = this.#startTimer();
+    this.#isLingering = false;
+  }
+
+  #remove(id: string, waiter: Waiter): void {
+    const waiters = this.#waiters.get(id);
+    if (waiters === undefined || !waiters.delete(waiter) || waiters.size > 0) return;
+    this.#waiters.delete(id);
+    if (this.#waiters.size > 0) return;
+    this.#timer?.cancel();
+    this.#isLingering = true;
+    this.#timer = this.#engine.platform.setTimer(lingerMs, () => this.#endWatch(), false);
+  }
+
+  #endWatch(): void {
+    this.#unwatch?.();
+    this.#unwatch = null;
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#isLingering = false;
+  }
+
+  #startTimer(): Timer {
+    return this.#engine.platform.setTimer(this.#pollMs, () => {
+      this.#pollMs = Math.min(this.#pollMs * 2, pollMaxMs);
+      this.#timer = this.#startTimer();
+      for (const id of this.#waiters.keys()) this.#read(id);
+    });
+  }
+
+  #read(id: string): void {
+    // A read that was sent before the submit was answered may have come too early to find the job.
+    const submitted = [...(this.#waiters.get(id) ?? [])].filter(({ isSubmitted }) => isSubmitted);
+    this.#engine.reads.push(id, {
+      answered: (record) => {
+        if (record !== null) this.#refuseOthers(record);
+        if (record !== null && !isTerminal(record.state)) return;
+        for (const waiter of [...(this.#waiters.get(id) ?? [])])
+          if (record !== null || submitted.includes(waiter)) waiter.ended(record);
+      },
+      // A store that is away is asked again by the poll; the waiter's own timeout bounds the wait.
+      failed: (error) => this.#engine.log.debug("reading an awaited job failed", { id, error }),
+    });
+  }
+
+  #refuseOthers(record: JobRecord): void {
+    for (const waiter of [...(this.#waiters.get(record.id) ?? [])]) {
+      try {
+        checkKind(record, waiter.isForFlow);
+        waiter.check?.(record);
+      } catch (error) {
+        waiter.failed(error);
+      }
+    }
+  }
+}
+
+/** A flow has no result of its own, and a job has no nodes. The results of a part are kept for the nodes behind it. */
+function checkKind({ id, queue, flow }: JobRecord, isForFlow: boolean): void {
+  const isPart = queue === flowQueue && flow !== null;
+  const isFlow = queue === flowQueue && flow === null;
+  if (isForFlow ? isFlow : queue !== flowQueue) return;
+  const title = `${JSON.stringify(id)} is ${isPart ? "a part of a flow" : isFlow ? "a flow" : "a job"}`;
+  if (isForFlow) throw new MillraceError("flow-not-found", `${title} and no flow.`);
+  const what = isPart ? "wait for the flow" : "wait for it";
+  throw new MillraceError("other-job", `${title}: ${what} with mill.flows.run(id).result().`);
+}

@@ -1,0 +1,123 @@
+/**
+ * The caller's KV: small documents beside the jobs, with versions. They are the store's documents under a kind of their
+ * own.
+ */
+import { durationMs } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
+import { MillraceError } from "../../model/error.ts";
+import { checkName } from "../../model/name.ts";
+import { checkOptions, checkWhole } from "../../model/option.ts";
+import type { Doc, DocPut } from "../../store/records.ts";
+import { callKeys, checkCallOptions, withinLimit } from "../calls/call-limit.ts";
+import type { CallOptions } from "../calls/call-limit.ts";
+import { allDocs } from "./all-docs.ts";
+import type { Engine } from "../engine.ts";
+
+export const kvKind = "kv";
+
+export interface KvEntry<Value = unknown> {
+  readonly key: string;
+  readonly value: Value;
+  readonly version: number;
+}
+
+export interface KvPutOptions extends CallOptions {
+  /** Compare and set: only if the entry has this version; 0 means that it must be absent. */
+  version?: number;
+  /** The entry vanishes after this long. */
+  ttl?: Duration;
+}
+
+export function kvPut(
+  key: string,
+  body: string | null,
+  options: { readonly version?: number; readonly ttlMs?: number },
+): DocPut {
+  const { version, ttlMs } = options;
+  return {
+    kind: kvKind,
+    id: key,
+    body,
+    guard: version === undefined ? "any" : version === 0 ? "absent" : { version },
+    expiresInMs: ttlMs ?? null,
+  };
+}
+
+/** What a put and a delete take; a call of its own takes `callKeys` too, an effect of a handler does not. */
+export const kvPutKeys = ["version", "ttl"] as const;
+export const kvDeleteKeys = ["version"] as const;
+
+export function readKvPutOptions(
+  options: KvPutOptions | undefined,
+  known: readonly string[],
+): { version?: number; ttlMs?: number } {
+  if (options === undefined) return {};
+  const { version, ttl } = checkOptions(options, "kv options", known);
+  return {
+    ...(version === undefined
+      ? {}
+      : { version: checkWhole(version, "kv version", 0, Number.MAX_SAFE_INTEGER) }),
+    ...(ttl === undefined ? {} : { ttlMs: durationMs(ttl, "kv ttl") }),
+  };
+}
+
+export class Kv {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async get<Value = unknown>(key: string, limit?: CallOptions): Promise<Value | undefined> {
+    return (await this.getEntry<Value>(key, limit))?.value;
+  }
+
+  async getEntry<Value = unknown>(key: string, limit?: CallOptions): Promise<KvEntry<Value> | undefined> {
+    checkName(key, "kv key");
+    checkCallOptions(limit, "kv get");
+    const { platform, store } = this.#engine;
+    const run = (): ReturnType<typeof store.readDocs> => store.readDocs({ kind: kvKind, ids: [key] });
+    const { docs } = await withinLimit(limit, { platform, what: "kv get", isWrite: false, run });
+    return docs[0] === undefined ? undefined : this.#entry<Value>(docs[0]);
+  }
+
+  /** @returns the entry's new version. A version that does not match is a `version-conflict`. */
+  async put(key: string, value: unknown, options?: KvPutOptions): Promise<number> {
+    checkName(key, "kv key");
+    const body = this.#engine.settings.coder.encode(value, "kv value");
+    return this.#write(kvPut(key, body, readKvPutOptions(options, [...kvPutKeys, ...callKeys])), options);
+  }
+
+  async delete(key: string, options?: Omit<KvPutOptions, "ttl">): Promise<void> {
+    checkName(key, "kv key");
+    await this.#write(kvPut(key, null, readKvPutOptions(options, [...kvDeleteKeys, ...callKeys])), options);
+  }
+
+  /** All entries whose key starts with the prefix, in byte order. */
+  async *scan<Value = unknown>(prefix: string): AsyncGenerator<KvEntry<Value>, void, undefined> {
+    if (prefix !== "") checkName(prefix, "kv prefix");
+    for await (const doc of allDocs(this.#engine.store, { kind: kvKind, prefix }))
+      yield this.#entry<Value>(doc);
+  }
+
+  async #write(put: DocPut, limit: CallOptions | undefined): Promise<number> {
+    const { platform, store } = this.#engine;
+    const run = (): ReturnType<typeof store.putDocs> => store.putDocs([put]);
+    const [answer] = await withinLimit(limit, { platform, what: "kv put", isWrite: true, run });
+    if (answer?.kind === "ok") return answer.version;
+    const found =
+      answer === undefined || answer.version === 0 ? "is absent" : `has version ${answer.version}`;
+    throw new MillraceError(
+      "version-conflict",
+      `The entry ${JSON.stringify(put.id)} ${found}; read it again.`,
+    );
+  }
+
+  #entry<Value>(doc: Doc): KvEntry<Value> {
+    return {
+      key: doc.id,
+      value: this.#engine.settings.coder.decode(doc.body) as Value,
+      version: doc.version,
+    };
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * Attempt timeout: the backstop behind the worker's own timer, for an attempt that outlives its timeout and the abort
+ * grace while its worker goes on renewing the lease.
+ */
+import { afterTimeout } from "../../model/job/after-run.ts";
+import type { Engine } from "../engine.ts";
+import { modelSources } from "../policies/model-sources.ts";
+import { dueDuty, policyOfDue } from "./due-duty.ts";
+import type { Duty } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+
+export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): Duty {
+  return dueDuty(engine, {
+    tuning,
+    name: "attempt-timeout",
+    clock: "attempt",
+    decide(job, now) {
+      const ended = { ...job, policy: policyOfDue(engine, job) };
+      const { next, attempts } = afterTimeout(ended, modelSources(engine, now, job.owner ?? ""));
+      return {
+        guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "attempt" },
+        next,
+        attempts,
+      };
+    },
+  });
+}

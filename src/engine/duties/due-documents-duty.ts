@@ -1,0 +1,97 @@
+/**
+ * Due documents: what has to be done by the store's clock and is kept as a document until it is done. Schedules fire
+ * and backfills take their steps (engine/schedules/); owed work of flows is paid, and orders about them are carried out
+ * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
+ * the others from trying at once. What is not due is never looked at. One document that fails is quarantined alone.
+ */
+import type { Doc } from "../../store/records.ts";
+import { owedKind } from "../../store/rules/flow/arrive.ts";
+import type { Engine } from "../engine.ts";
+import { cancelKind, carryOutAll } from "../flows/orders.ts";
+import { payOwed } from "../flows/owed.ts";
+import { replayKind } from "../flows/replay-flow.ts";
+import { stepBackfills } from "../schedules/backfills.ts";
+import { fireSchedules } from "../schedules/fire-schedules.ts";
+import type { Look } from "../schedules/fire-schedules.ts";
+import { backfillKind, scheduleKind } from "../schedules/schedule-docs.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
+import { Quarantine } from "./quarantine.ts";
+
+/** What became of each; `dueAt` where the document stays and is due again. */
+type Ends = readonly PromiseSettledResult<Partial<Pick<Look, "dueAt">> & { readonly outcome: string }>[];
+
+/** What is done with due documents, by their kind; another kind belongs to a newer version. */
+const steps: readonly (readonly [
+  kind: string,
+  step: (engine: Engine, docs: readonly Doc[], now: number) => Promise<Ends>,
+])[] = [
+  [scheduleKind, fireSchedules],
+  [backfillKind, stepBackfills],
+  [owedKind, payOwed],
+  [cancelKind, carryOutAll],
+  [replayKind, carryOutAll],
+];
+
+const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
+
+export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
+  const { placement } = engine;
+  const partitionOf = (item: string): number | null =>
+    placement?.ofName(item.slice(item.indexOf(" ") + 1)) ?? null;
+  const quarantine = new Quarantine(engine.platform, partitionOf);
+  let cursor: string | null = null;
+  return {
+    name: "due-documents",
+    wakes: "alarm",
+    servesDocs: true,
+    sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
+    async pass(): Promise<DutyPass> {
+      const page = await engine.store.readDueDocs({ max: tuning.batchMax, cursor });
+      cursor = page.cursor;
+      const due = page.docs.filter((doc) => !quarantine.has(itemOf(doc)));
+      const ended = await Promise.all(
+        steps.map(async ([kind, step]) => {
+          const docs = due.filter((doc) => doc.kind === kind);
+          const ends = docs.length === 0 ? [] : await step(engine, docs, page.now);
+          return ends.map((end, at) => ({ item: itemOf(docs[at] as Doc), end }));
+        }),
+      );
+      const outcomes: Record<string, number> = {};
+      let nextAt = page.nextInMs === null || page.nextInMs === 0 ? Infinity : page.now + page.nextInMs;
+      const processedIn: Record<number, number> = {};
+      let processed = 0;
+      let errors = 0;
+      for (const { item, end } of ended.flat()) {
+        if (end.status === "rejected") {
+          errors += 1;
+          quarantine.failed(item, end.reason);
+          engine.log.error("duty due-documents: one could not be served", {
+            item,
+            error: end.reason as unknown,
+          });
+          continue;
+        }
+        const { outcome, dueAt } = end.value;
+        quarantine.succeeded(item);
+        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        if (outcome !== "raced") {
+          processed += 1;
+          const partition = partitionOf(item);
+          if (partition !== null) processedIn[partition] = (processedIn[partition] ?? 0) + 1;
+        }
+        nextAt = Math.min(nextAt, dueAt ?? Infinity);
+      }
+      return {
+        processed,
+        ...(placement === null ? {} : { processedIn }),
+        ...passedOver(engine, errors),
+        outcomes,
+        hasMore: page.cursor !== null,
+        nextInMs: nextAt === Infinity ? null : Math.max(0, nextAt - page.now),
+      };
+    },
+  };
+}

@@ -1,0 +1,169 @@
+/**
+ * The loop of one duty: a pass, a sleep, the next pass. After a full batch the next pass follows at once; else the duty
+ * sleeps until it is woken, or at most its `sleepMaxMs`, with jitter. A pass that failed is made again with backoff.
+ */
+import { Backoff } from "../../platform/backoff.ts";
+import type { Timer } from "../../platform/platform.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import { DutyCount } from "./duty-tally.ts";
+import type { DutyTally } from "./duty-tally.ts";
+import { errorText, failuresBefore, isStoreAway } from "./quarantine.ts";
+import type { QuarantineCase } from "./quarantine.ts";
+import type { Engine } from "../engine.ts";
+import { answersWithin } from "../calls/settles-within.ts";
+import { RepeatedLine } from "../log/repeated-line.ts";
+
+/** The waits between passes that fail. */
+const failedMs = { firstMs: 200, maxMs: 30_000 };
+/** A pass that takes longer is given up: it counts as failed, and the loop goes on. */
+const passMaxMs = 60_000;
+
+interface Trouble {
+  readonly failures: number;
+  readonly error: string;
+  readonly until: number;
+  /**
+   * Such trouble is not shown: it is not the duty's fault, and a notice could not be written while the store is away.
+   */
+  readonly isStoreAway: boolean;
+}
+
+export class DutyLoop {
+  readonly duty: Duty;
+  readonly #count: DutyCount;
+  readonly #engine: Engine;
+  readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
+  readonly #backoff: Backoff;
+  readonly #line: RepeatedLine;
+  #isStopping = false;
+  #whenStopped: Promise<void> = Promise.resolve();
+  #trouble: Trouble | null = null;
+  #wake: (() => void) | null = null;
+  #timer: Timer | null = null;
+  #wakeAtUs = Number.POSITIVE_INFINITY;
+  /** Somebody has set the time of the next pass. */
+  #isWoken = false;
+
+  /** @param ended called after every pass, with null for one that failed. */
+  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
+    this.#engine = engine;
+    this.duty = duty;
+    this.#count = new DutyCount(engine.platform);
+    this.#backoff = new Backoff(engine.platform, failedMs);
+    this.#line = new RepeatedLine(engine, "warn", `duty ${duty.name} failed and starts again`);
+    this.#ended = ended;
+  }
+
+  start(): void {
+    this.#whenStopped = this.#loop();
+  }
+
+  stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#wake?.();
+    return this.#whenStopped;
+  }
+
+  /** Lets the duty wake after `inMs`, if it would sleep longer. */
+  wakeIn(inMs: number): void {
+    const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
+    if (atUs >= this.#wakeAtUs) return;
+    this.#isWoken = true;
+    this.#wakeAtUs = atUs;
+    if (this.#wake === null) return;
+    // Not by a timer, which would cost a millisecond: the job whose clock rings should start at once.
+    if (inMs <= 0) this.#wake();
+    else this.#setTimer();
+  }
+
+  /**
+   * Somebody else has just seen what a pass would look for: the sleep begins anew, unless the duty is to wake before.
+   */
+  sleepOn(): void {
+    if (this.#wake === null || this.#isWoken || this.#trouble !== null) return;
+    this.#count.seen();
+    this.#wakeAtUs = this.#engine.platform.monotonicUs() + this.#sleepMs() * 1000;
+    this.#setTimer();
+  }
+
+  /** A pass is under way, or begins in this lap. */
+  get isAtWork(): boolean {
+    return this.#wake === null;
+  }
+
+  get tally(): DutyTally {
+    return this.#count.read(this.cases, this.duty.quarantine?.failuresIn ?? {});
+  }
+
+  /** The items that the duty leaves alone, and its own trouble as a case without an item. */
+  get cases(): readonly (Omit<QuarantineCase, "item"> & { readonly item: string | null })[] {
+    const items = this.duty.quarantine?.list() ?? [];
+    if (this.#trouble === null) return items;
+    const { failures, error, until, isStoreAway: isAway } = this.#trouble;
+    return isAway || failures < failuresBefore ? items : [{ item: null, failures, error, until }, ...items];
+  }
+
+  async #loop(): Promise<void> {
+    while (!this.#isStopping) {
+      this.#wakeAtUs = Number.POSITIVE_INFINITY;
+      this.#isWoken = false;
+      try {
+        const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
+        this.#trouble = null;
+        this.#line.over();
+        this.#backoff.succeeded();
+        this.#count.ended(pass);
+        this.#ended(this, pass);
+        if (!pass.hasMore) await this.#sleep(this.#sleepMs());
+        else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
+        else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
+      } catch (error) {
+        if (this.#isStopping) return;
+        const delayMs = this.#failed(error);
+        this.#count.ended(null);
+        this.#ended(this, null);
+        await this.#sleep(delayMs);
+      }
+    }
+  }
+
+  /** @returns how long to wait before the next try. */
+  #failed(error: unknown): number {
+    const failures = (this.#trouble?.failures ?? 0) + 1;
+    const delayMs = this.#backoff.failed();
+    this.#trouble = {
+      failures,
+      error: errorText(error),
+      until: Math.round(this.#engine.platform.now() + delayMs),
+      isStoreAway: isStoreAway(error),
+    };
+    this.#line.say({ failures, error });
+    return delayMs;
+  }
+
+  #sleepMs(): number {
+    return this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
+  }
+
+  #sleep(delayMs: number): Promise<void> {
+    const atUs = this.#engine.platform.monotonicUs() + delayMs * 1000;
+    this.#wakeAtUs = Math.min(this.#wakeAtUs, atUs);
+    return new Promise((resolve) => {
+      this.#wake = () => {
+        this.#timer?.cancel();
+        this.#timer = null;
+        this.#wake = null;
+        resolve();
+      };
+      if (this.#isStopping) return this.#wake();
+      this.#setTimer();
+    });
+  }
+
+  #setTimer(): void {
+    const { platform } = this.#engine;
+    this.#timer?.cancel();
+    const delayMs = Math.max(0, Math.ceil((this.#wakeAtUs - platform.monotonicUs()) / 1000));
+    this.#timer = platform.setTimer(delayMs, () => this.#wake?.(), false);
+  }
+}

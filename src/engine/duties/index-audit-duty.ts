@@ -1,0 +1,84 @@
+/**
+ * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its
+ * job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A page that
+ * cannot be read ends the walk, and the next walk begins at the head. Only the leader walks,
+ * because on a large store a walk is real work. After a walk records that somebody has set aside are named in the log,
+ * each once, and members of flows among them come to an end.
+ */
+import { BoundedMap } from "../../model/bounded-map.ts";
+import { allAside } from "../docs/all-aside.ts";
+import type { Engine } from "../engine.ts";
+import { endLostMembers } from "../flows/lost-members.ts";
+import type { Duty } from "./duty.ts";
+import { idlePass } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
+import { Quarantine } from "./quarantine.ts";
+
+/**
+ * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check
+ * it is longer: in a small store most are such pages, five of each partition, and an idle process asks little.
+ */
+const pauseMs = { fullPage: 2000, smallPage: 20_000 };
+
+/** Of records that were set aside: how many one walk names in the log, and how many are known to be named. */
+const namedPerWalkMax = 20;
+const namedMax = 10_000;
+
+export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
+  const quarantine = new Quarantine(engine.platform);
+  const named = new BoundedMap<string, number>(namedMax);
+  let cursor: string | null = null;
+  return {
+    name: "index-audit",
+    wakes: "sleep",
+    sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
+    async pass(isAsked = false) {
+      if (!isAsked && !engine.leadership.isLeader) {
+        cursor = null;
+        return idlePass;
+      }
+      const page = cursor === null ? "the first page" : `the page after ${cursor}`;
+      let answer: Awaited<ReturnType<Engine["store"]["auditIndexes"]>>;
+      try {
+        answer = await engine.store.auditIndexes({ cursor, max: tuning.batchMax });
+      } catch (error) {
+        quarantine.failed(page, error);
+        if (quarantine.has(page)) cursor = null;
+        throw error;
+      }
+      quarantine.succeeded(page);
+      const { checked, checkedIn, repaired } = answer;
+      cursor = answer.cursor;
+      if (cursor === null) await nameSetAside(engine, named);
+      const ended = cursor === null ? await endLostMembers(engine) : 0;
+      if (ended > 0) engine.log.error("members of flows whose records were set aside have failed", { ended });
+      const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
+      if (count > 0)
+        engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
+      return {
+        processed: checked,
+        ...(checkedIn === undefined ? {} : { processedIn: checkedIn }),
+        ...passedOver(engine),
+        outcomes: { ...repaired, ...(ended === 0 ? {} : { "members-ended": ended }) },
+        hasMore: cursor !== null,
+        pauseMs: checked * 2 < tuning.batchMax ? pauseMs.smallPage : pauseMs.fullPage,
+      };
+    },
+  };
+}
+
+/** @param named by ref, when the record that was named in the log had been set aside: a ref may be used again. */
+async function nameSetAside(engine: Engine, named: BoundedMap<string, number>): Promise<void> {
+  let count = 0;
+  for await (const { ref, id, why, at } of allAside(engine.store)) {
+    if (named.get(ref) === at) continue;
+    named.set(ref, at);
+    count += 1;
+    if (count <= namedPerWalkMax)
+      engine.log.error("a record could not be read and was set aside", { id, ref, why });
+  }
+  if (count > namedPerWalkMax)
+    engine.log.error("more records could not be read and were set aside", { count: count - namedPerWalkMax });
+}

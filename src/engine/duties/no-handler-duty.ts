@@ -1,0 +1,121 @@
+/**
+ * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
+ * whose queue is served, but by no worker that has a handler for its name and offers what it requires, ends in failed
+ * once it has waited longer than the grace and nobody was there for all of it. A queue that nobody serves at all only
+ * waits: its workers may be down. While a partition of the store fails nothing is decided, because the
+ * registration of a worker that has the handler may lie there.
+ */
+import { afterNoHandler } from "../../model/job/after-run.ts";
+import { routeNumber } from "../../model/routing/route.ts";
+import type { Change } from "../../store/operations.ts";
+import type { Tally } from "../../store/records.ts";
+import { withoutGates } from "../../store/state-counts.ts";
+import type { Engine } from "../engine.ts";
+import { answersWithin } from "../calls/settles-within.ts";
+import { readWorkers, servingWorkers } from "../fleet/registration.ts";
+import { applyChanges } from "./apply-changes.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import { addPasses, idlePass } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
+import { itemMaxMs, Quarantine } from "./quarantine.ts";
+import { SkippedPasses } from "./skipped-passes.ts";
+import { noteUnserved } from "./unserved-routes.ts";
+
+const scanMax = 10_000;
+const name = "no-handler";
+
+/** What nobody serves; as a filter it means exactly the jobs of this route. */
+type Orphans = Required<Pick<Tally, "queue" | "name" | "caps">>;
+
+export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
+  const { noHandlerGraceMs } = engine.settings;
+  const quarantine = new Quarantine(engine.platform);
+  const rest = new SkippedPasses(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
+  // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
+  const cursors = new Map<string, string>();
+
+  async function failOrphans(route: Orphans, item: string, before: number): Promise<DutyPass> {
+    const page = await engine.store.findJobs({
+      filter: { states: ["ready"], ...route, createdBefore: before },
+      max: tuning.batchMax,
+      scanMax,
+      cursor: cursors.get(item) ?? null,
+    });
+    if (page.cursor === null) cursors.delete(item);
+    else cursors.set(item, page.cursor);
+    const late = page.jobs.filter(({ id, dueAt }) => dueAt <= before && !quarantine.has(id));
+    const changes = late.map((job): Change => {
+      const next = afterNoHandler(engine.readPolicy(job.policy, job.queue));
+      return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
+    });
+    const { applied, appliedIn, errors, outcomes } = await applyChanges(engine, changes, {
+      name,
+      quarantine,
+    });
+    if (applied > 0)
+      engine.log.error("jobs failed: no worker of their queue has a handler and what they require", {
+        ...route,
+        failed: applied,
+      });
+    const inPartitions = appliedIn === undefined ? {} : { processedIn: appliedIn };
+    return { processed: applied, ...inPartitions, errors, outcomes, hasMore: page.cursor !== null };
+  }
+
+  return {
+    name,
+    wakes: "sleep",
+    sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
+    async pass(isAsked = false) {
+      if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idlePass;
+      const over = passedOver(engine);
+      if (over.errors > 0) return { ...idlePass, ...over };
+      let total = idlePass;
+      const { routes, before } = await longOrphans(engine, noHandlerGraceMs);
+      for (const route of routes) {
+        const item = [route.queue, route.name, ...route.caps].map((part) => JSON.stringify(part)).join(" ");
+        if (quarantine.has(item)) continue;
+        try {
+          const pass = await answersWithin(engine.platform, failOrphans(route, item, before), itemMaxMs);
+          quarantine.succeeded(item);
+          total = { ...addPasses(total, pass), hasMore: total.hasMore || pass.hasMore };
+        } catch (error) {
+          quarantine.failed(item, error);
+          engine.log.error(`duty ${name}: a queue could not be looked at`, { ...route, error });
+          total = { ...total, errors: total.errors + 1 };
+        }
+      }
+      if (!total.hasMore && total.errors === 0) rest.begin();
+      return total;
+    },
+  };
+}
+
+/** Those that nobody has served for the whole grace, and when that began. */
+async function longOrphans(
+  engine: Engine,
+  graceMs: number,
+): Promise<{ readonly routes: readonly Orphans[]; readonly before: number }> {
+  const orphans = await orphanRoutes(engine);
+  if (orphans === null) return { routes: [], before: 0 };
+  const { now } = await engine.store.describe();
+  const before = now - graceMs;
+  const numbers = orphans.map(({ queue, name: jobName, caps }) => routeNumber(queue, jobName, caps));
+  const since = await noteUnserved(engine.store, numbers, now);
+  return { routes: orphans.filter((_, at) => (since.get(numbers[at] as number) ?? now) <= before), before };
+}
+
+/** Routes with ready jobs whose queue has live workers, none of which would run them; null where no job is ready. */
+async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> {
+  const tallies = withoutGates(await engine.store.tallyJobs());
+  const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
+  if (waiting.length === 0) return null;
+  const workers = await readWorkers(engine.store);
+  return waiting
+    .filter((route) => {
+      const serving = workers.filter(({ queues }) => queues.includes(route.queue));
+      return serving.length > 0 && servingWorkers(serving, route).length === 0;
+    })
+    .map(({ queue, name: jobName, caps = [] }) => ({ queue, name: jobName, caps }));
+}

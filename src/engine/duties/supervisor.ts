@@ -1,0 +1,229 @@
+/**
+ * The supervisor of the duties of a process: each has a loop of its own (duty-loop.ts), so that a duty that hangs or
+ * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
+ * not stop.
+ *
+ * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says
+ * which process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other
+ * clocks (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then
+ * sees the next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Unwatch } from "../../store/store.ts";
+import { addPasses, idlePass } from "./duty.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import { dutyNames, oncePerStore } from "./duty-tuning.ts";
+import { itemMaxMs } from "./quarantine.ts";
+import { quarantinePut } from "./quarantine-notice.ts";
+import type { QuarantinedItem } from "./quarantine-notice.ts";
+import { DutyLoop } from "./duty-loop.ts";
+import type { Engine } from "../engine.ts";
+import { MissingPartitions } from "../log/missing-partitions.ts";
+import { answersWithin, settlesWithin } from "../calls/settles-within.ts";
+import { ClockAnswers } from "../fleet/clock-answers.ts";
+
+const passesPerCallMax = 10_000;
+/**
+ * A clock that no duty could answer wakes them again only after this long; a lease that ends behind it is still noticed
+ * within 2 s.
+ */
+const alarmAgainMs = 1500;
+
+export class Supervisor {
+  readonly #engine: Engine;
+  readonly #loops: readonly DutyLoop[];
+  readonly #docsLoop: DutyLoop | undefined;
+  readonly #noticeId: string;
+  readonly #missing: MissingPartitions;
+  /** Null in a process whose promote duty is switched off. */
+  readonly #clockAnswers: ClockAnswers | null;
+  #alarmAgainUs = 0;
+  /** What the quarantine notice in the store says; null when that is not known. */
+  #notice: string | null = "[]";
+  #toTell: readonly QuarantinedItem[] = [];
+  #telling: Promise<void> | null = null;
+  #unwatch: Unwatch | null = null;
+  #unlead: (() => void) | null = null;
+
+  constructor(engine: Engine, duties: readonly Duty[]) {
+    this.#engine = engine;
+    this.#noticeId = engine.mintId();
+    this.#missing = new MissingPartitions(engine.store, engine.log);
+    const clockDuty = duties.find(({ wakes }) => wakes === "clock");
+    this.#clockAnswers =
+      clockDuty === undefined ? null : new ClockAnswers(engine, clockDuty, () => this.#wake("clock", 0));
+    this.#loops = duties.map(
+      (duty) =>
+        new DutyLoop(engine, duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty, (loop, pass) =>
+          this.#ended(loop, pass),
+        ),
+    );
+    this.#docsLoop = this.#loops.find(({ duty }) => duty.servesDocs === true);
+  }
+
+  start(): void {
+    this.#unwatch = this.#engine.store.watch((hint) => {
+      if (hint.kind === "due") this.#heardClock(hint.inMs);
+      else if (hint.kind === "promoted") this.#clockAnswers?.heardPromoted();
+    });
+    this.#engine.clocksTold.add(this.#claimed);
+    this.#engine.readDuties = () =>
+      Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
+    this.#engine.webhookChanges.add(this.#hooksChanged);
+    this.#clockAnswers?.start();
+    for (const loop of this.#loops) loop.start();
+    const { leadership, heartbeat } = this.#engine;
+    leadership.isCandidate = oncePerStore.every((name) => this.dutyNames.includes(name));
+    this.#unlead = leadership.whenGained(() => {
+      for (const loop of this.#loops)
+        if (oncePerStore.some((name) => name === loop.duty.name)) loop.wakeIn(0);
+    });
+    // Without duties only workers need it.
+    if (this.#loops.length > 0) heartbeat.start();
+  }
+
+  /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
+  async runToEnd(name: string): Promise<DutyPass> {
+    const loop = this.#loops.find(({ duty }) => duty.name === name);
+    if (loop === undefined) throw noSuchDuty(name);
+    let total = idlePass;
+    for (let pass = 0; pass < passesPerCallMax; pass++) {
+      total = addPasses(total, await loop.duty.pass(true));
+      if (!total.hasMore) break;
+    }
+    this.#tellQuarantined();
+    return total;
+  }
+
+  get dutyNames(): readonly string[] {
+    return this.#loops.map(({ duty }) => duty.name);
+  }
+
+  /** @returns the names of the duties that did not stop within the grace. */
+  async stop(graceMs: number): Promise<readonly string[]> {
+    this.#unwatch?.();
+    this.#unwatch = null;
+    this.#unlead?.();
+    this.#clockAnswers?.stop();
+    this.#engine.clocksTold.delete(this.#claimed);
+    this.#engine.webhookChanges.delete(this.#hooksChanged);
+    const left = new Set(this.dutyNames);
+    const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
+    await settlesWithin(this.#engine.platform, Promise.all(stops), graceMs);
+    await settlesWithin(this.#engine.platform, this.#engine.heartbeat.stop(), graceMs);
+    // The notice of a stopped process goes: another process meets the same items and tells of them itself.
+    if (this.#notice !== "[]") this.#put([]);
+    if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
+    return [...left];
+  }
+
+  #ended(loop: DutyLoop, pass: DutyPass | null): void {
+    this.#missing.look();
+    this.#tellQuarantined();
+    if (pass === null) return;
+    const { duty } = loop;
+    const isPromoted = pass.processed > 0 || this.#clockAnswers?.isAnsweredUnheard === true;
+    if (duty.wakes === "clock" && isPromoted) for (const told of this.#engine.promotions) told();
+    if (pass.hasMore) return;
+    const { nextInMs = null } = pass;
+    if (duty.wakes === "clock") {
+      if (nextInMs === null || nextInMs > 0) this.#alarmAgainUs = 0;
+      else if (this.#clockAnswers?.mayAnswer === true) this.#alarm();
+    } else if (duty.wakes === "alarm" && this.#clockAnswers === null) {
+      // Nobody here sets the alarm: the duty wakes by the clocks that it sees itself.
+      if (nextInMs !== null && nextInMs > 0) loop.wakeIn(nextInMs);
+    } else if (loop === this.#docsLoop && this.#alarmAgainUs === 0) {
+      // A hint of them brought it here, and no clock was hidden behind them (see #heardClock).
+      if (nextInMs !== null) this.#clockAnswers?.heardClock(nextInMs);
+    } else if (duty.wakes === "alarm" && pass.processed > 0) {
+      this.#alarmAgainUs = 0;
+      this.#wake("clock", 0);
+    }
+  }
+
+  /**
+   * What is due the moment it is written is a document: a due job would be ready. The leader looks at documents at
+   * once, and at no other clock.
+   */
+  #heardClock(inMs: number): void {
+    const loop = this.#docsLoop;
+    if (inMs > 0 || loop === undefined || this.#clockAnswers?.mayAnswer !== true)
+      this.#clockAnswers?.heardClock(inMs);
+    else loop.wakeIn(0);
+  }
+
+  /**
+   * A heartbeat, or a claim that brought nothing, tells the clocks as a pass of the promote duty would, so that an idle
+   * process needs no such pass.
+   */
+  readonly #claimed = (nextDueInMs: number | null): void => {
+    // Documents that are being served have rung, most likely.
+    if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
+    if (nextDueInMs === 0) this.#clockAnswers?.metRung();
+    else {
+      if (nextDueInMs !== null) this.#clockAnswers?.heardClock(nextDueInMs);
+      this.#alarmAgainUs = 0;
+    }
+    for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();
+  };
+
+  readonly #hooksChanged = (): void => {
+    for (const loop of this.#loops) if (loop.duty.name === "webhooks") loop.wakeIn(0);
+  };
+
+  #alarm(): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    if (nowUs < this.#alarmAgainUs) return;
+    this.#alarmAgainUs = nowUs + alarmAgainMs * 1000;
+    this.#wake("alarm", 0);
+  }
+
+  #wake(which: Duty["wakes"], inMs: number): void {
+    for (const loop of this.#loops) if (loop.duty.wakes === which) loop.wakeIn(inMs);
+  }
+
+  #tellQuarantined(): void {
+    const { hostName, processId } = this.#engine.platform;
+    const process = `${hostName}:${processId}`;
+    const items = this.#loops.flatMap(({ duty, cases }) =>
+      cases.map((each): QuarantinedItem => ({ duty: duty.name, ...each, process })),
+    );
+    if (JSON.stringify(items) !== this.#notice) this.#put(items);
+  }
+
+  #put(items: readonly QuarantinedItem[]): void {
+    this.#notice = JSON.stringify(items);
+    this.#toTell = items;
+    this.#telling ??= this.#tell().finally(() => (this.#telling = null));
+  }
+
+  /**
+   * Writes the notice where it changed, one write at a time. A write that fails is made again after the next pass of a
+   * duty.
+   */
+  async #tell(): Promise<void> {
+    const { store, platform, log } = this.#engine;
+    for (let told: readonly QuarantinedItem[] | null = null; told !== this.#toTell;) {
+      told = this.#toTell;
+      try {
+        const put = store.putDocs([quarantinePut(this.#noticeId, told, platform.now())]);
+        await answersWithin(platform, put, itemMaxMs);
+      } catch (error) {
+        this.#notice = null;
+        log.debug("the notice of quarantined items could not be written", { error });
+      }
+    }
+  }
+}
+
+function noSuchDuty(name: string): MillraceError {
+  if (dutyNames.some((known) => known === name))
+    return new MillraceError(
+      "invalid-option",
+      `The duty ${JSON.stringify(name)} is switched off in this process (open: duties); run it where it is on.`,
+    );
+  return new MillraceError(
+    "invalid-option",
+    `There is no duty ${JSON.stringify(name)}; known are ${dutyNames.join(", ")}.`,
+  );
+}

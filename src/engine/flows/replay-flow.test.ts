@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { flowsOn, statesOf, step } from "../../../test/support/flow-steps.ts";
+import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { readMillraceOptions } from "../../client/millrace-options.ts";
+import type { Doc } from "../../store/records.ts";
+import { Engine } from "../engine.ts";
+import { flow } from "./flow.ts";
+import { makeReplayPlan, replayFlow, replayKind } from "./replay-flow.ts";
+
+const v = useVirtualMill();
+const { begin } = flowsOn(v);
+
+function secondEngine(): Engine {
+  const { settings, log } = readMillraceOptions(v.platform, { log: false });
+  return new Engine(v.store, v.platform, settings, log);
+}
+
+async function orderOf(engine: Engine, id: string, nodes: readonly string[]): Promise<Doc> {
+  const record = await engine.reads.add(id);
+  const plan = await makeReplayPlan(engine, record!, { nodes, withRest: false });
+  return { kind: replayKind, id, version: 1, body: JSON.stringify(plan), dueAt: 0, expiresAt: null };
+}
+
+test("a replay in a map with a cap that two go through at once lets it end, whoever comes behind its last node", async () => {
+  const given = flow("capped");
+  given.map("map", step, ["a", "b", "c"], { concurrency: 1 });
+  const [run, steps] = await begin(given);
+  await v.run(run.result());
+  const engine = secondEngine();
+  for (const nodes of [["map.each"], ["map.0", "map.2"], ["map.each", "map.1"]]) {
+    const order = await v.run(orderOf(engine, run.id, nodes));
+    await v.run(Promise.all([replayFlow(engine, order), replayFlow(engine, order)]));
+    await v.advance(1000);
+    await v.run(replayFlow(engine, order));
+    await v.run(run.result());
+    expect((await v.run(run.view())).state).toBe("completed");
+  }
+  expect(steps.ran).toEqual(["a", "b", "c", "a", "c", "b"]);
+  expect(steps.most).toBe(1);
+});
+
+test("a replay that is gone through once more leaves a race alone that it has decided anew", async () => {
+  const given = flow("raced");
+  const race = given.race("race", [step.with("quick"), step.with("hold")], { cancelRest: false });
+  given.add("last", step, "last", { after: [race, given.add("slow", step, "hold")] });
+  const [run, steps] = await begin(given);
+  await v.advance(1000);
+  const engine = secondEngine();
+  const order = await v.run(orderOf(engine, run.id, ["race.0"]));
+  for (const _ of ["by who gave it", "by who found it left"]) {
+    await v.run(replayFlow(engine, order));
+    await v.advance(1000);
+    expect(await v.run(statesOf(run))).toMatchObject({ race: "completed", slow: "running", last: "blocked" });
+  }
+  steps.letGo();
+  expect(await v.run(run.result())).toMatchObject({ last: "last" });
+  expect(steps.ran.filter((input) => input === "quick")).toHaveLength(2);
+});

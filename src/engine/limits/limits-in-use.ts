@@ -1,0 +1,233 @@
+/**
+ * The limits that this process uses, and whether the store knows them: before the first job with a limit is submitted,
+ * and before a worker that serves such jobs begins, the store's gate gets what the code says. Once per process and
+ * limit; a job pays nothing for it. What an operator edited stays, unless the code's own definition changed.
+ *
+ * Always true: one name has one definition in a process.
+ */
+import { BoundedMap } from "../../model/bounded-map.ts";
+import { MillraceError } from "../../model/error.ts";
+import { limitGateKey } from "../../model/limits/gate.ts";
+import { gateOfLimit, keyedGate, readKeyUse } from "../../model/routing/lane.ts";
+import {
+  afterDefinition,
+  isBoundedInAll,
+  isSame,
+  settingsOf,
+  withThrottleLearned,
+  withUseLearned,
+} from "../../model/limits/limit.ts";
+import { invalidOption } from "../../model/option.ts";
+import { afterThrottle } from "../../model/limits/throttle.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { Gate, NewJob } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { changeGate, readGate } from "./change-gate.ts";
+import type { AnyLimitUse, Limit } from "./limit-definition.ts";
+
+/** What names the limits of a job: the gates of its route, and those of its keys. */
+type LimitedJob = Pick<NewJob, "gates" | "laneGates">;
+
+/** So often it is asked whether a limit learns that the code of this process does not define. */
+const otherLookMs = 10_000;
+/** A limit that could rise but was not in full use is looked at so much more often. */
+const looksPerRise = 4;
+const looksMax = 10_000;
+
+interface KnownLimit {
+  readonly limit: Limit;
+  isMade: boolean;
+  making: Promise<void> | null;
+}
+
+const none: readonly KnownLimit[] = [];
+
+export class LimitsInUse {
+  readonly #store: Pick<Store, "readGates" | "putGates">;
+  readonly #known = new Map<string, KnownLimit>();
+  readonly #throttling = new Map<string, Promise<number>>();
+  /** Told of each gate that a throttle of this process has closed. */
+  readonly closings = new Set<(gate: string) => void>();
+  /** Monotonic, by limit: when its use is looked at again. */
+  readonly #nextLookUs = new BoundedMap<string, number>(looksMax);
+  #unmade = 0;
+
+  constructor(store: Pick<Store, "readGates" | "putGates">) {
+    this.#store = store;
+  }
+
+  /** Enters limits that jobs are about to use. A second definition of a name is refused. */
+  enter(uses: readonly Pick<AnyLimitUse, "limit">[]): void {
+    for (const { limit } of uses) {
+      const key = limitGateKey(limit.name);
+      const known = this.#known.get(key);
+      if (known === undefined) {
+        this.#known.set(key, { limit, isMade: false, making: null });
+        this.#unmade += 1;
+      } else if (!isSame(known.limit.settings, limit.settings))
+        throw new MillraceError(
+          "limit-conflict",
+          `The limit ${JSON.stringify(limit.name)} has two definitions in this process; define it once and import it.`,
+        );
+    }
+  }
+
+  /** Null once the store knows every limit of these jobs, which is so from the second job of a kind on. */
+  whenMade(jobs: readonly LimitedJob[]): Promise<void> | null {
+    return this.#makeAll(this.#unmadeOf(jobs));
+  }
+
+  #makeAll(unmade: readonly KnownLimit[]): Promise<void> | null {
+    return unmade.length === 0 ? null : Promise.all(unmade.map((known) => this.#made(known))).then(() => {});
+  }
+
+  /**
+   * For jobs that are written inside the caller's own transaction: their limits must be there, because making one here
+   * would wait for that transaction, and the transaction for this call.
+   */
+  async mustBeThere(jobs: readonly LimitedJob[]): Promise<void> {
+    const unmade = this.#unmadeOf(jobs);
+    if (unmade.length === 0) return;
+    const { gates } = await this.#store.readGates({
+      keys: unmade.map(({ limit }) => limitGateKey(limit.name)),
+    });
+    for (const { limit } of unmade)
+      if (!gates.some(({ key }) => key === limitGateKey(limit.name))) {
+        const advice = "Inside a transaction it cannot be made: call limits.define(limit) before.";
+        throw unknownLimit(limit.name, advice);
+      }
+  }
+
+  #unmadeOf(jobs: readonly LimitedJob[]): readonly KnownLimit[] {
+    if (this.#unmade === 0) return none;
+    const keys = jobs.flatMap(({ gates = [], laneGates }) => [
+      ...gates.map(({ key }) => key),
+      ...(laneGates ?? []).map((use) => gateOfLimit(readKeyUse(use).key)),
+    ]);
+    return this.#unmadeAmong(keys);
+  }
+
+  #unmadeAmong(keys: readonly string[]): readonly KnownLimit[] {
+    return [...new Set(keys)].flatMap((key) => {
+      const known = this.#known.get(key);
+      return known === undefined || known.isMade ? [] : [known];
+    });
+  }
+
+  /** Makes sure that the store has what the code says of these limits; null where this process knows that it does. */
+  define(uses: readonly Pick<AnyLimitUse, "limit">[]): Promise<void> | null {
+    this.enter(uses);
+    return this.#makeAll(this.#unmadeAmong(uses.map(({ limit }) => limitGateKey(limit.name))));
+  }
+
+  /**
+   * Lets a limit, or one key of it, cool down, for as long as upstream said or as the model says, and takes its tokens.
+   * @returns for how long nothing passes. The same throttle asked for at the same time is one.
+   */
+  throttle(name: string, key: string | null, saidMs: number | null): Promise<number> {
+    const scope = key === null ? limitGateKey(name) : keyedGate(limitGateKey(name), key);
+    const asked = `${saidMs} ${scope}`;
+    const joined = this.#throttling.get(asked);
+    if (joined !== undefined) return joined;
+    const call = this.#throttle(name, scope, saidMs).finally(() => this.#throttling.delete(asked));
+    this.#throttling.set(asked, call);
+    return call;
+  }
+
+  async #throttle(name: string, scope: string, saidMs: number | null): Promise<number> {
+    const isKey = scope !== limitGateKey(name);
+    if (isKey) await this.mustKnow(name);
+    const { found, change } = await changeGate(this.#store, scope, ({ gate, body, now }) => {
+      if (gate === null && !isKey) throw unknownLimit(name);
+      if (!isKey && body.defined !== null && !isBoundedInAll(body.defined)) throw needsKey(name);
+      const { throttle: remembered } = body;
+      const closedUntil = gate?.closedUntil ?? null;
+      const after = afterThrottle({ throttle: remembered, closedUntil }, saidMs, now);
+      if (after === null) return null;
+      const { throttle, closedMs } = after;
+      const isNew = closedUntil === null || closedUntil <= now;
+      const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
+      return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
+    });
+    for (const told of this.closings) told(scope);
+    return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
+  }
+
+  /**
+   * A job or a permit with these limits is about to end: one that learns may rise by it. No timer is needed for that,
+   * and it costs a process a read or a few in the time after which a limit rises at the earliest.
+   */
+  ending(
+    uses: readonly (readonly [name: string, ...weight: unknown[]])[],
+    platform: Pick<Platform, "monotonicUs">,
+  ): void {
+    for (const [name] of uses) {
+      const known = this.#known.get(limitGateKey(name));
+      if (known !== undefined && known.limit.settings.learn === undefined) continue;
+      const nowUs = platform.monotonicUs();
+      if (nowUs < (this.#nextLookUs.get(name) ?? 0)) continue;
+      // Nobody else looks meanwhile. What cannot be learned now is learned another time.
+      this.#nextLookUs.set(name, nowUs + otherLookMs * 1000);
+      this.#learnByUse(name).then(
+        (inMs) => this.#nextLookUs.set(name, nowUs + inMs * 1000),
+        () => undefined,
+      );
+    }
+  }
+
+  /** @returns after how long to look again. */
+  async #learnByUse(name: string): Promise<number> {
+    const { found, change } = await changeGate(this.#store, limitGateKey(name), ({ gate, body, now }) => {
+      const next = gate === null ? null : withUseLearned(body, gate.held, now);
+      return next === null ? null : { body: next };
+    });
+    const body = change?.body ?? found.body;
+    const { learn } = settingsOf(body);
+    if (learn === undefined) return otherLookMs;
+    const restMs = (body.learned?.since ?? found.now) + learn.everyMs - found.now;
+    return Math.max(restMs, learn.everyMs / looksPerRise);
+  }
+
+  /** Keys belong to limits that the store knows. @returns the limit's own gate. */
+  async mustKnow(name: string): Promise<Gate> {
+    const { gate } = await readGate(this.#store, limitGateKey(name));
+    if (gate === null) throw unknownLimit(name);
+    return gate;
+  }
+
+  /** A making that failed is begun again by the next job that needs it. */
+  #made(known: KnownLimit): Promise<void> {
+    known.making ??= this.#make(known.limit).then(
+      () => {
+        known.isMade = true;
+        this.#unmade -= 1;
+      },
+      (error: unknown) => {
+        known.making = null;
+        throw error;
+      },
+    );
+    return known.making;
+  }
+
+  async #make({ name, settings }: Limit): Promise<void> {
+    await changeGate(this.#store, limitGateKey(name), ({ body }) => {
+      const next = afterDefinition(body, settings);
+      return next === null ? null : { body: next };
+    });
+  }
+}
+
+/** Jobs of such a limit pass the gates of their keys only: whatever is done to the limit itself would hold nobody. */
+export function needsKey(name: string): MillraceError {
+  return invalidOption(
+    `The limit ${JSON.stringify(name)} bounds keys only, so its jobs pass no gate in common. Name a key, or give the limit a concurrency or a rate in its definition.`,
+  );
+}
+
+export function unknownLimit(
+  name: string,
+  advice = "It is made by the first enqueue or worker that uses it.",
+): MillraceError {
+  return new MillraceError("unknown-limit", `The store knows no limit ${JSON.stringify(name)}. ${advice}`);
+}

@@ -1,0 +1,122 @@
+/**
+ * Definitions of schedules reach the store: a new one is written, one that says what the store has changes nothing (so
+ * an operator's edits stay), and one that says something else takes their place.
+ *
+ * Always true: one name has one definition in a process.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { isSameSettings, readScheduleSettings } from "../../model/schedule/schedule-settings.ts";
+import type { ScheduleSettings } from "../../model/schedule/schedule-settings.ts";
+import { afterDefinition, newSchedule } from "../../model/schedule/schedule-state.ts";
+import type { Doc } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import { planJob } from "../submit/plan-job.ts";
+import { isSameTemplate, writeTemplate } from "../submit/job-template.ts";
+import type { ScheduleDefinition } from "./schedule-definition.ts";
+import {
+  contended,
+  docIdFor,
+  findDocs,
+  foundSchedule,
+  readable,
+  scheduleKind,
+  schedulePut,
+} from "./schedule-docs.ts";
+import type { FoundSchedule } from "./schedule-docs.ts";
+
+const triesMax = 100;
+const atOnceMax = 100;
+
+export class DefinedSchedules {
+  readonly #engine: Engine;
+  readonly #known = new Map<string, ScheduleSettings>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** Forgets a definition whose schedule was deleted. */
+  forget(name: string): void {
+    this.#known.delete(name);
+  }
+
+  /** All of a worker. One that an older or newer process wrote and this one cannot read does not stop the worker. */
+  async defineAll(definitions: readonly ScheduleDefinition[]): Promise<void> {
+    for (let from = 0; from < definitions.length; from += atOnceMax)
+      await Promise.all(
+        definitions.slice(from, from + atOnceMax).map(async (definition) => {
+          try {
+            await this.define(definition);
+          } catch (error) {
+            if (!(error instanceof MillraceError) || error.code !== "schedule-unreadable") throw error;
+            this.#engine.log.error("a schedule is left as it is in the store", { error });
+          }
+        }),
+      );
+  }
+
+  async define({ name, rule, submission }: ScheduleDefinition): Promise<FoundSchedule> {
+    const engine = this.#engine;
+    const what = `schedule ${JSON.stringify(name)}`;
+    const job = await planJob(engine, submission);
+    const settings = readScheduleSettings(rule, writeTemplate(job), what);
+    this.#enter(name, settings);
+    await engine.limits.whenMade([job]);
+    const id = docIdFor(engine, name, job);
+    for (let tries = 0; tries < triesMax; tries++) {
+      const docs = await findDocs(engine, scheduleKind, name);
+      const here = docs.find((doc) => doc.id === id);
+      const elsewhere = docs.find((doc) => doc.id !== id);
+      const { now } = await engine.store.describe();
+      const known = here ?? elsewhere;
+      const found = known === undefined ? null : readable(foundSchedule(known));
+      const state =
+        found === null
+          ? newSchedule(settings, now)
+          : afterDefinition(found.state, this.#asStored(settings, found.state.defined), now);
+      if (elsewhere !== undefined && !(await this.#rest(elsewhere, here !== undefined))) continue;
+      if (here !== undefined && state === null) return foundSchedule(here);
+      const next = state ?? found?.state;
+      if (next === undefined) continue;
+      const put = schedulePut({ id, version: here?.version ?? 0 }, next, now);
+      const [answer] = await engine.store.putDocs([put]);
+      if (answer?.kind !== "ok") continue;
+      if (elsewhere !== undefined) continue;
+      const dueAt = put.due && "at" in put.due ? put.due.at : null;
+      return foundSchedule({
+        ...put,
+        body: put.body as string,
+        version: answer.version,
+        dueAt,
+        expiresAt: null,
+      });
+    }
+    throw contended(name);
+  }
+
+  /**
+   * The schedule moves to another partition, because its jobs must lie there from now on, in three steps: the document
+   * that it leaves is due no more, the new one is written, the old one goes. Two that are due at once would both fire,
+   * under different ids. @returns true once the new one may be written.
+   */
+  async #rest({ kind, id, body, version, dueAt }: Doc, isMoved: boolean): Promise<boolean> {
+    if (dueAt === null && !isMoved) return true;
+    await this.#engine.store.putDocs([{ kind, id, body: isMoved ? null : body, guard: { version } }]);
+    return false;
+  }
+
+  #asStored(settings: ScheduleSettings, stored: ScheduleSettings): ScheduleSettings {
+    const isSame = isSameTemplate(this.#engine.settings.coder, settings.job, stored.job);
+    return isSame ? { ...settings, job: stored.job } : settings;
+  }
+
+  #enter(name: string, settings: ScheduleSettings): void {
+    const known = this.#known.get(name);
+    if (known !== undefined && !isSameSettings(this.#asStored(settings, known), known))
+      throw new MillraceError(
+        "schedule-conflict",
+        `The schedule ${JSON.stringify(name)} has two definitions in this process; define it once, or change it with schedules.edit.`,
+      );
+    this.#known.set(name, known ?? settings);
+  }
+}
