@@ -8,7 +8,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import { createPlacement } from "../../src/model/routing/placement.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
-import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
+import { slotOf } from "../../src/stores/redis/connection/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { sayJson } from "../cli/run-millrace.ts";

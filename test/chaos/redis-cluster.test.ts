@@ -9,7 +9,7 @@ import { job } from "../../src/engine/submit/job-definition.ts";
 import { createPlacement } from "../../src/model/routing/placement.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
-import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
+import { slotOf } from "../../src/stores/redis/connection/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { testMaxMs } from "../support/hang-ms.ts";

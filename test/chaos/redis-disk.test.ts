@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
-import { libraryText } from "../../src/stores/redis/library.ts";
+import { libraryText } from "../../src/stores/redis/library/library.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { aJob } from "../support/builders.ts";
 import { redisBinary, startRedis } from "../support/redis-server.ts";

@@ -3,7 +3,7 @@
  * do.
  */
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { routeText } from "../../src/stores/redis/route-text.ts";
+import { routeText } from "../../src/stores/redis/packing/route-text.ts";
 import { say, sayJson } from "../cli/run-millrace.ts";
 import { aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";

@@ -8,7 +8,7 @@ import { Cluster } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
-import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
+import { slotOf } from "../../src/stores/redis/connection/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
 import { aClaim, aJob, aSettle, finish, handBack } from "../support/builders.ts";

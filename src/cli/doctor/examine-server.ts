@@ -4,7 +4,7 @@
  */
 import type { Platform } from "../../platform/platform.ts";
 import type { PostgresCondition } from "../../stores/postgres/examine.ts";
-import type { RedisCondition } from "../../stores/redis/examine.ts";
+import type { RedisCondition } from "../../stores/redis/upkeep/examine.ts";
 import type { Finding } from "./finding.ts";
 
 interface ServerReport {

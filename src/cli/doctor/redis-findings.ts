@@ -1,6 +1,6 @@
 /** What doctor says of Redis and Valkey servers: from the facts of an examination to findings, each with its advice. */
-import { examineRedis } from "../../stores/redis/examine.ts";
-import type { RedisCondition, ServerCondition } from "../../stores/redis/examine.ts";
+import { examineRedis } from "../../stores/redis/upkeep/examine.ts";
+import type { RedisCondition, ServerCondition } from "../../stores/redis/upkeep/examine.ts";
 import { bytesText } from "./bytes-text.ts";
 import type { Finding } from "./finding.ts";
 

@@ -30,7 +30,7 @@ export async function readStoreVersion(platform: Platform, url: string): Promise
     throw new MillraceError("schema-newer", sentence);
   }
   if (/^(redis|valkey)s?$/.test(scheme)) {
-    const { readRedisVersion } = await import("../../stores/redis/examine.ts");
+    const { readRedisVersion } = await import("../../stores/redis/upkeep/examine.ts");
     return readRedisVersion({ url, platform });
   }
   if (isBucketUrl(url)) {

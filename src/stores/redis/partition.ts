@@ -11,21 +11,21 @@ import type { Hints } from "../../store/watch/hints.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch/watch.ts";
-import { readAside, removeAside } from "./aside.ts";
-import type { Calls } from "./call.ts";
-import { changeIf } from "./change.ts";
-import { claim } from "./claim.ts";
-import { openConnection } from "./connection.ts";
-import type { Connection, SharedOptions } from "./connection.ts";
-import { heartbeat, putDocs, readDocs, readDueDocs } from "./docs.ts";
-import type { RedisClient } from "./driver.ts";
-import { promoteDue, readDue } from "./due.ts";
-import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { putGates, readGates } from "./gates.ts";
-import { readMessage, writeTaken } from "./hint-text.ts";
-import { layoutVersion } from "./library.ts";
-import { openListener } from "./listener.ts";
-import { measureServer } from "./measure.ts";
+import { readAside, removeAside } from "./jobs/unreadable.ts";
+import type { Calls } from "./connection/call.ts";
+import { changeIf } from "./jobs/change.ts";
+import { claim } from "./runs/claim.ts";
+import { openConnection } from "./connection/connection.ts";
+import type { Connection, SharedOptions } from "./connection/connection.ts";
+import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/docs.ts";
+import type { RedisClient } from "./connection/driver.ts";
+import { promoteDue, readDue } from "./upkeep/due.ts";
+import { extendIfLeased, recordIfLeased } from "./runs/extend.ts";
+import { putGates, readGates } from "./limits/gates.ts";
+import { readMessage, writeTaken } from "./feed/hint-text.ts";
+import { layoutVersion } from "./library/library.ts";
+import { openListener } from "./feed/listener.ts";
+import { measureServer } from "./upkeep/measure.ts";
 import {
   findJobs,
   readAllRoutes as readRoutes,
@@ -35,15 +35,15 @@ import {
   readPackedFeed,
   readTrail,
   tallyJobs,
-} from "./read.ts";
-import { readRoute } from "./route-text.ts";
-import { checkServer } from "./server-check.ts";
-import type { ServerFacts, ServerWishes } from "./server-check.ts";
-import { settleIfLeased } from "./settle.ts";
-import { submit } from "./submit.ts";
-import { fieldEnd } from "./text.ts";
-import { LapCall } from "./lap-call.ts";
-import { auditIndexes, prune } from "./upkeep.ts";
+} from "./jobs/read.ts";
+import { readRoute } from "./packing/route-text.ts";
+import { checkServer } from "./connection/server-check.ts";
+import type { ServerFacts, ServerWishes } from "./connection/server-check.ts";
+import { settleIfLeased } from "./runs/settle.ts";
+import { submit } from "./jobs/submit.ts";
+import { fieldEnd } from "./packing/value-text.ts";
+import { LapCall } from "./connection/flush-call.ts";
+import { auditIndexes, prune } from "./upkeep/upkeep.ts";
 
 const operations = {
   ...{
@@ -81,7 +81,7 @@ export interface PartitionOptions extends SharedOptions {
 
 export interface Opening {
   readonly number: number;
-  /** How many there must be; in words of lua/enter.ts. */
+  /** How many there must be; in words of enter.lua.ts. */
   readonly wanted: () => string;
   readonly client: RedisClient;
   readonly connectListener: () => RedisClient;

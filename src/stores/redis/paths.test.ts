@@ -1,18 +1,18 @@
 /**
  * Every path of the table leaves the keys that the general path leaves: the same calls go to a store whose library has
- * this path and the general ones, and to one whose library has only those. roads.test.ts, flow-roads.test.ts and
- * wide-flow-roads.test.ts compare all paths together, over more kinds of jobs.
+ * this path and the general ones, and to one whose library has only those. fast-paths.test.ts, flow-paths.test.ts and
+ * wide-flow-paths.test.ts compare all paths together, over more kinds of jobs.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { aFlow, aMember, edgeTo } from "../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute, aSettle, finish, handBack } from "../../../test/support/builders.ts";
-import { useBothRoads } from "../../../test/support/redis-roads.ts";
-import type { Both } from "../../../test/support/redis-roads.ts";
+import { useBothRoads } from "../../../test/support/redis-paths.ts";
+import type { Both } from "../../../test/support/redis-paths.ts";
 import { writeKeyUse } from "../../model/routing/lane.ts";
 import type { NewJob } from "../../store/records.ts";
-import { buildLibrary, libraryOf } from "./library.ts";
-import { serverPaths } from "./lua/path-branches.ts";
+import { buildLibrary, libraryOf } from "./library/library.ts";
+import { serverPaths } from "./library/path-branches.ts";
 import { redisPaths } from "./paths.ts";
 
 const { plain, openBoth } = useBothRoads();

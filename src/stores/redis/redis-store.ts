@@ -12,12 +12,12 @@ import type { Placement } from "../../model/routing/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { partitionedStore } from "../../store/partitioned/partitioned-store.ts";
 import type { Store } from "../../store/store.ts";
-import { isDamage } from "./errors.ts";
-import { openSeveral } from "./open-several.ts";
+import { isDamage } from "./connection/errors.ts";
+import { openSeveral } from "./connection/open-several.ts";
 import { preparePartition } from "./partition.ts";
 import type { PartitionOptions } from "./partition.ts";
-import { findServers } from "./redis-servers.ts";
-import type { RedisServers } from "./redis-servers.ts";
+import { findServers } from "./connection/redis-servers.ts";
+import type { RedisServers } from "./connection/redis-servers.ts";
 
 export interface RedisOptions {
   /** See redis-url.ts. */

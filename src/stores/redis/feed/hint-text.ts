@@ -1,0 +1,51 @@
+/**
+ * Hints as the library tells them (commit.lua.ts): to the caller in its answer, to other processes as a published
+ * message.
+ */
+import { emptyHints, hintDue } from "../../../store/watch/hints.ts";
+import type { Hints } from "../../../store/watch/hints.ts";
+import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../../store/packing/packed-text.ts";
+import { readRoute, routeText } from "../packing/route-text.ts";
+import { rowsOf } from "../packing/value-text.ts";
+
+/** In front of the earliest clock: documents are due already. */
+const dueDocs = "0,";
+
+/** An answer: ready routes, earliest clock, finished ids, cancels, and 1 where the feed has grown. */
+export function readHints(answer: unknown): Hints {
+  const [routes, due, finished, cancels, told] = answer as [string, string, string, string, number?];
+  const hints = emptyHints();
+  hints.hasTold = told === 1;
+  if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
+  const hasDueDocs = due.startsWith(dueDocs);
+  const clock = hasDueDocs ? due.slice(dueDocs.length) : due;
+  hints.hasDueDocs = hasDueDocs;
+  if (clock !== "") hintDue(hints, Number(clock));
+  if (finished !== "") hints.finished = readTexts(finished);
+  if (cancels !== "")
+    for (const [id, owner] of rowsOf<[string, string]>(readTexts(cancels), 2))
+      hints.cancels.push({ id, owner });
+  return hints;
+}
+
+function readTexts(list: string): string[] {
+  const texts = list.split(fieldEnd);
+  return list.includes(escapeMark) ? texts.map(unpackText) : texts;
+}
+
+/** The message of a process that has claimed all that was ready on these routes. */
+export function writeTaken(sender: string, routes: readonly number[]): string {
+  return [`${sender}${fieldEnd}${fieldEnd}`, "", "", routes.map(routeText).join(",")].join(itemEnd);
+}
+
+/** A published message: its sender, then what it tells. An empty one only proves the right (enter.lua.ts). */
+export function readMessage(message: string): Hints {
+  const [head = "", finished = "", cancels = "", taken = ""] = message.split(itemEnd);
+  const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
+  return {
+    ...readHints([routes, due, finished, cancels]),
+    hasPromoted: promoted !== "",
+    hasTold: message !== "" && taken === "",
+    taken: new Set(taken === "" ? [] : taken.split(",").map(readRoute)),
+  };
+}

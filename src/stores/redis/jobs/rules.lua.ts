@@ -1,0 +1,161 @@
+/**
+ * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
+ * (R5), lease (R6), and what operators do: mark, edit, remove, replay. A rule changes the job's own fields and its key;
+ * whoever applies it tells the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
+ */
+import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
+import { clockFields } from "../../../store/rules/guard.ts";
+import { editFields } from "../packing/argument-text.ts";
+import { luaList } from "../library/lua.ts";
+
+const allowed = jobStates.flatMap((from) =>
+  [from, ...arrows[from]].map((to) => `["${stateCodes[from]}${stateCodes[to]}"] = true`),
+);
+const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "${field}"`);
+
+export const rulesLua = String.raw`
+local ARROWS = { ${allowed.join(", ")} }
+local CLOCKS = { ${clocks.join(", ")} }
+local EDITED = ${luaList(editFields)}
+
+local function advance(job, to)
+  assert(ARROWS[job.state .. to], "MRARROW a job cannot move from state " .. job.state .. " to " .. to)
+  job.state, job.uses = to, to == RUNNING and job.laneGates or ""
+  job.rev = job.rev + 1
+end
+
+-- R1: due, rank and time to live by what was asked (due, rankBase, rankSlope, ttlMs). Answers the state that follows.
+local function placeOf(c, job, asked)
+  local at = instant(c, asked.due)
+  job.dueAt = at == c.now and c.at or num(at)
+  local rank = asked.rankBase + asked.rankSlope * at
+  job.rank = rank == at and job.dueAt or num(rank)
+  job.ttlAt = asked.ttlMs == "" and "" or num(at + asked.ttlMs)
+  return at <= c.now and READY or SCHEDULED
+end
+
+-- The texts that no rule reads, of a job that has not started.
+local function edit(job, next)
+  local tail
+  for _, name in ipairs(EDITED) do
+    if next[name] ~= UNCHANGED then
+      tail = tail or readTail(tailOf(job))
+      tail[name] = next[name]
+    end
+  end
+  if tail then job.tail, job.isRewritten = tailText(tail), true end
+end
+
+-- A job that comes back with a deadline that has passed would end at once.
+local function clearPassedDeadline(c, job)
+  if job.deadlineAt ~= "" and tonumber(job.deadlineAt) <= c.now then job.deadlineAt, job.isRewritten = "", true end
+end
+
+-- R1 for a live job that waits (again): a schedule, or a hand-back to where it stood. Its lease is over; who ran it
+-- last stays.
+local function place(c, job, next)
+  local to = READY
+  -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  local keeps = next.keepsLane == "1" or isTerminal(job.state) and job.keepsLane == "1"
+  clearForPlace(job)
+  if next.kind == "schedule" then
+    local rank = job.rank
+    to = placeOf(c, job, next)
+    if keeps and job.laneKey ~= "" then
+      job.rank, job.keepsLane = rank, to == SCHEDULED and "1" or "0"
+    end
+    edit(job, next)
+    if next.attempt ~= "" then job.attempt = tonumber(next.attempt) end
+    if next.clearsPassedDeadline == "1" then clearPassedDeadline(c, job) end
+  end
+  job.countsAttempt = next.countsAttempt
+  advance(job, to)
+end
+
+-- R2: whether this clock of a live job has rung.
+local function hasClockRung(c, job, clock)
+  if isTerminal(job.state) then return false end
+  local at = job[CLOCKS[clock]]
+  return at ~= "" and tonumber(at) <= c.now
+end
+
+-- R2: whether the guard of a change holds; what it leaves empty it does not ask.
+local function isHeld(c, guard, job)
+  return find(guard.states, job.state, 1, true) and (guard.rev == "" or tonumber(guard.rev) == job.rev)
+    and (guard.fence == "" or guard.fence == job.fence) and (guard.rang == "" or hasClockRung(c, job, guard.rang))
+end
+
+-- R3: the end. A key is freed unless it is held by time; the gate of its group, unless the job keeps its lane. A member
+-- of a flow is kept with its result as long as its flow.
+local function finish(c, job, next)
+  clearForFinish(job)
+  job.endedAt, job.keepUntil, job.reason, job.result = c.at, after(c, next.keepMs), next.reason, next.result
+  job.resultUntil = after(c, next.keepResultMs)
+  if isMember(job) then job.keepUntil, job.resultUntil = KEPT_FOREVER_AT, "" end
+  job.keepsLane = next.keepsLane == "1" and job.laneKey ~= "" and "1" or "0"
+  freeKey(c, job, HOLD_STARTED, HOLD_END)
+  advance(job, next.to)
+end
+
+-- R5
+local function promote(job)
+  job.keepsLane = "0"
+  advance(job, READY)
+end
+
+-- R6: the fence is greater than any before; the time to live ends, and a key held until the start is freed.
+local function lease(c, job, owner, endsAt, isStarted)
+  job.fence = num(max(tonumber(job.fence), c.fence) + 1)
+  job.attempt = job.attempt + job.countsAttempt
+  clearForLease(job)
+  job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt = owner, c.at, isStarted and c.at or "", endsAt
+  freeKey(c, job, HOLD_STARTED)
+  advance(job, RUNNING)
+end
+
+local function mark(_, job, next)
+  if next.cancelAsked ~= "" then job.cancelAsked = next.cancelAsked end
+  if next.rankBase ~= "" or next.rankSlope ~= "" then
+    local base, slope = next.rankBase == "" and 0 or next.rankBase, next.rankSlope == "" and 1 or next.rankSlope
+    job.rank = num(base + slope * job.dueAt)
+  end
+  edit(job, next)
+  advance(job, job.state)
+end
+
+local function remove(c, job)
+  assert(job.state ~= RUNNING, "MRARROW a running job cannot be removed")
+  freeKey(c, job)
+  advance(job, job.state)
+end
+
+-- A finished job comes back; a key held until the end is taken again (whoever calls has seen that it is free). Its end
+-- has been passed on to nobody.
+local function comeBack(c, job)
+  clearForReplay(job)
+  if job.waits ~= "" then job.waits = withPassed(job.waits, 0) end
+  if job.uniqueHold == HOLD_END then takeKey(c, job) end
+end
+
+local function replay(c, job, next)
+  comeBack(c, job)
+  place(c, job, next)
+end
+
+-- By the kind of a next; block (arrive.lua.ts) joins them.
+local RULES = { schedule = place, handBack = place, mark = mark, remove = remove, finish = finish }
+
+-- Applies what the model computed (model/job/change.ts), and tells it, with the note of a settle. Guards were checked.
+local function apply(c, job, next, note)
+  touch(c, job)
+  local rule = RULES[next.kind]
+  if rule == place and isTerminal(job.state) then
+    assert(next.kind == "schedule", "MRARROW a finished job comes back only by a schedule")
+    rule = replay
+  end
+  rule(c, job, next)
+  local isGone = rule == remove
+  tell(c, job, next.event, isGone, note)
+  if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
+end
+`;

@@ -1,0 +1,38 @@
+/** Records that cannot be read (unreadable.lua.ts): seen, removed, and set aside where a read met them. */
+import type { Calls, Operation } from "../connection/call.ts";
+import { fieldEnd, rowsOf, unpackText } from "../packing/value-text.ts";
+
+const textMax = 4000;
+
+export const readAside: Operation<"readAside"> = async ({ connection }, { after, max }) => {
+  const flat = (await connection.read("mr1_read_aside", [after ?? "", String(max)])) as string[];
+  const records = rowsOf<[string, string]>(flat, 2).map(([ref, record]) => {
+    const [id = "", why = "", at = "", ...text] = record.split(fieldEnd);
+    return {
+      ref,
+      id: id === "" ? null : unpackText(id),
+      why,
+      at: Number(at),
+      text: text.join(fieldEnd).slice(0, textMax),
+    };
+  });
+  return { records, cursor: records.length < max ? null : (records.at(-1)?.ref ?? null) };
+};
+
+export const removeAside: Operation<"removeAside"> = async ({ connection }, refs) =>
+  refs.length === 0 ? 0 : Number(await connection.write("mr1_remove_aside", refs));
+
+/**
+ * A read met jobs that it could not read, or entries where no job belongs. It has passed over them; whoever meets them
+ * next tries again where this fails, so that the read does not fail with it.
+ */
+export async function mend({ connection }: Calls, handles: readonly string[]): Promise<void> {
+  if (handles.length === 0) return;
+  await connection.write("mr1_mend", handles).catch(() => undefined);
+}
+
+/** The same for ids whose job could not be read, or was set aside before: its record is told the id. */
+export async function mendIds({ connection }: Calls, packedIds: readonly string[]): Promise<void> {
+  if (packedIds.length === 0) return;
+  await connection.write("mr1_mend_ids", packedIds).catch(() => undefined);
+}

@@ -1,0 +1,80 @@
+/**
+ * Arguments of several fields, and small records beside those of jobs: the tables of their names, by which both sides
+ * read and write them.
+ */
+import { fieldEnd } from "../../../store/packing/packed-text.ts";
+
+/** A next that leaves a field as it is; no packed text holds this character. */
+export const unchanged = "\x02";
+export const editFields = ["input", "policy", "meta"] as const;
+
+/** What bounds each key of a gate; perKey: 1 where that is given. */
+const perKeyNumbers = ["perKey", "perCap", "perStepUs", "perBurstUs"] as const;
+/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. */
+export const gateNumbers = [
+  ...(["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const),
+  ...perKeyNumbers,
+] as const;
+export const putFields = [
+  ...(["cap", "stepUs", "burstUs", "closed", "isDraining", "drains"] as const),
+  ...perKeyNumbers,
+  ...(["body", "tells"] as const),
+] as const;
+
+/** Fields joined in one text. */
+export const argumentFields = {
+  /** What jobs that were submitted alike share. due and deadline: +ms from now, or =instant. */
+  shape: [
+    ...(["route", "due", "rankBase", "rankSlope", "deadline", "ttlMs", "onHeld", "hasTags"] as const),
+    ...(["hasLane", "hasGates", "waits", "freed"] as const),
+    // The content of the route has fields of its own, so it is the last.
+    "content",
+  ],
+  /** states: their codes in a row. rang: a clock by name. */
+  guard: ["states", "rev", "fence", "rang"],
+  /** What becomes of a job, by kind. */
+  schedule: [
+    ...(["kind", "event", "due", "rankBase", "rankSlope", "countsAttempt", "ttlMs", "attempt"] as const),
+    ...(["clearsPassedDeadline", "keepsLane", ...editFields] as const),
+  ],
+  handBack: ["kind", "event", "countsAttempt"],
+  mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", "passesOn", ...editFields],
+  /** need and slack: none where the counts stay. parents: edges, as a list. */
+  block: ["kind", "event", "attempt", "need", "slack", "parents"],
+  remove: ["kind", "event"],
+  finish: ["kind", "event", "to", "keepMs", "keepResultMs", "keepsLane", "reason", "result"],
+  /** Records of a unique key, a document and a gate. */
+  holder: ["handle", "hold", "heldUntil", "id"],
+  doc: ["version", "dueAt", "expiresAt", "body"],
+  gate: [...gateNumbers, "isDraining", "body"],
+  /**
+   * Of a lane (lanes.lua.ts): its first job, its turn, and the gates at which it waits.
+   */
+  lane: ["handle", "place", "route", "turn", "waitsAt"],
+} as const;
+
+type ArgumentName = keyof typeof argumentFields;
+type FieldOf<Name extends ArgumentName> = (typeof argumentFields)[Name][number];
+type Value = string | number | boolean | null | undefined;
+
+/** A value as an argument or a field has it, whose texts are packed already. */
+export function valueText(value: Value): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "boolean" ? (value ? "1" : "0") : String(value);
+}
+
+export function argumentText<Name extends ArgumentName>(
+  name: Name,
+  values: Readonly<Record<Exclude<FieldOf<Name>, "kind">, Value>>,
+): string {
+  const named: Readonly<Record<string, Value>> = { kind: name, ...values };
+  return argumentFields[name].map((field) => valueText(named[field])).join(fieldEnd);
+}
+
+export function readArgument<Name extends ArgumentName>(
+  name: Name,
+  text: string,
+): Readonly<Record<FieldOf<Name>, string>> {
+  const parts = text.split(fieldEnd);
+  return Object.fromEntries(argumentFields[name].map((field, at) => [field, parts[at] ?? ""])) as never;
+}

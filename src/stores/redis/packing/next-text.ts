@@ -1,0 +1,55 @@
+/** What becomes of a job, and under which guard, as the library reads it (argument-text.ts names the fields). */
+import type { ChangeNext, Due, Edit } from "../../../model/job/change.ts";
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
+import type { Guard } from "../../../store/operations.ts";
+import { argumentText, unchanged } from "./argument-text.ts";
+import { packNullable, packValue } from "./value-text.ts";
+
+export function dueText(due: Due): string {
+  return "at" in due ? `=${due.at}` : `+${due.inMs}`;
+}
+
+export function nextText(next: ChangeNext): string {
+  const event = eventCodes[next.event];
+  switch (next.to) {
+    case "scheduled": {
+      const { rankBase, rankSlope, countsAttempt, ttlMs, attempt } = next;
+      const { clearsPassedDeadline = false, keepsLane = false } = next;
+      const placed = { event, due: dueText(next.due), rankBase, rankSlope, countsAttempt, ttlMs, attempt };
+      const asked = { ...placed, clearsPassedDeadline, keepsLane };
+      return argumentText("schedule", { ...asked, ...editTexts(next.edit) });
+    }
+    case "ready":
+      return argumentText("handBack", { event, countsAttempt: next.countsAttempt });
+    case "same": {
+      const { cancelAsked, rankBase, rankSlope, passesOn } = next;
+      const marked = { event, cancelAsked, rankBase, rankSlope, passesOn };
+      return argumentText("mark", { ...marked, ...editTexts(next.edit) });
+    }
+    case "blocked": {
+      const { attempt, waits, parents } = next;
+      const counts = { need: waits?.need, slack: waits?.slack };
+      return argumentText("block", { event, attempt, ...counts, parents: packValue(parents) });
+    }
+    case "removed":
+      return argumentText("remove", { event });
+    default: {
+      const { keepMs, keepResultMs, keepsLane = false } = next;
+      const [reason, result] = [packNullable(next.reason), packNullable(next.result)];
+      const to = stateCodes[next.to];
+      return argumentText("finish", { event, to, keepMs, keepResultMs, keepsLane, reason, result });
+    }
+  }
+}
+
+function editTexts({ input, policy, meta }: Edit = {}): { input: string; policy: string; meta: string } {
+  const textOf = (text: string | null | undefined): string =>
+    text === undefined ? unchanged : packNullable(text);
+  return { input: textOf(input), policy: textOf(policy), meta: textOf(meta) };
+}
+
+export function guardText({ states, rev, fence, rang }: Guard): string {
+  const codes = states.map((state) => stateCodes[state]).join("");
+  return argumentText("guard", { states: codes, rev, fence, rang });
+}

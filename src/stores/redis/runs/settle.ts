@@ -1,0 +1,70 @@
+/** Settle (settle.lua.ts): endings that look alike share their first texts; only what was not applied is answered. */
+import type { SettleNext } from "../../../model/job/change.ts";
+import type { Settle, SettleAnswer } from "../../../store/operations.ts";
+import { areAlike, isFinish } from "../../../store/path-predicates.ts";
+import { valueText } from "../packing/argument-text.ts";
+import type { Operation } from "../connection/call.ts";
+import { nextText } from "../packing/next-text.ts";
+import { pushUnit, Shapes } from "../jobs/submit-text.ts";
+import { fieldEnd, handleOf, packNullable, packText, rowsOf, unpackText } from "../packing/value-text.ts";
+
+const ok: SettleAnswer = { kind: "ok" };
+
+export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles) => {
+  if (settles.length === 0) return [];
+  const stretches = new Stretches();
+  for (const settle of settles) stretches.add(settle);
+  stretches.end();
+  const handles = settles.map(({ seq }) => handleOf(seq));
+  const args = stretches.shapes.args().concat(String(settles.length), handles, stretches.args);
+  const refusals = (await calls.lap.call("settle", args)) as (number | string)[];
+  const answers: SettleAnswer[] = settles.map(() => ok);
+  for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
+    const [kind, id] = said.split(fieldEnd);
+    answers[place] = (id === undefined ? { kind } : { kind, id: unpackText(id) }) as SettleAnswer;
+  }
+  return answers;
+};
+
+/** Settles in a row with one next and one fence. */
+class Stretches {
+  readonly args: string[] = [];
+  readonly shapes = new Shapes();
+  #last: SettleNext | null = null;
+  #fence = 0;
+  /** Whether attempt logs, results and effects come. */
+  #parts = 0;
+  #at = 0;
+  #length = 0;
+
+  add(settle: Settle): void {
+    const { id, fence, next, effects, attempts } = settle;
+    const result = isFinish(next) ? packNullable(next.result) : "";
+    const parts = Number(attempts !== null) + 2 * Number(result !== "") + 4 * Number(effects !== undefined);
+    if (parts !== this.#parts || fence !== this.#fence || !isSame(this.#last, next)) {
+      this.end();
+      // A finish goes without its result, so that endings with different results still look alike.
+      const text = nextText(isFinish(next) ? { ...next, result: null } : next);
+      const flags = [attempts !== null, result !== "", effects !== undefined].map(valueText);
+      this.#at = this.args.push("0", text, String(fence), ...flags) - 6;
+      this.#length = 0;
+      this.#last = next;
+      this.#fence = fence;
+      this.#parts = parts;
+    }
+    this.#length += 1;
+    this.args.push(attempts === null ? packText(id) : `${packText(id)}${fieldEnd}${packText(attempts)}`);
+    if (result !== "") this.args.push(result);
+    if (effects === undefined) return;
+    pushUnit(this.args, this.shapes, { jobs: [], ...effects }, true);
+  }
+
+  /** Says how long the last stretch is. */
+  end(): void {
+    if (this.#length > 0) this.args[this.#at] = String(this.#length);
+  }
+}
+
+function isSame(one: SettleNext | null, other: SettleNext): boolean {
+  return one !== null && isFinish(one) && isFinish(other) ? areAlike(one, other) : one === other;
+}

@@ -1,0 +1,63 @@
+/** Retention and the index audit (prune.lua.ts, audit.lua.ts). */
+import { stateCodes } from "../../../model/job/job-state.ts";
+import type { Operation } from "../connection/call.ts";
+import { packText } from "../packing/value-text.ts";
+
+export const prune: Operation<"prune"> = async ({ connection }, request) => {
+  const max = String(request.max);
+  if (request.what === "surplus") {
+    const { outcome, queue, keep, cursor } = request;
+    const args = [String(stateCodes[outcome]), packText(queue), String(keep), max];
+    const answer = await connection.write("mr1_prune_surplus", [...args, ...positionOf(cursor)]);
+    const [removed, more, minute, left] = answer as [number, number, string, string];
+    return { removed, more: more === 1, cursor: minute === "" ? null : `${minute}:${left}` };
+  }
+  if (request.what !== "history") {
+    const args = request.what === "feed" ? [max, String(request.olderThanMs)] : [max];
+    const [removed, more] = (await connection.write(`mr1_prune_${request.what}`, args)) as [number, number];
+    return { removed, more: more === 1, cursor: null };
+  }
+  const { outcome, queue, exceptQueues, olderThanMs, cursor } = request;
+  const [removed, nextMinute, nextLeft] = (await connection.write("mr1_prune_history", [
+    String(stateCodes[outcome]),
+    ...(queue === null ? ["1", ""] : ["0", packText(queue)]),
+    ...[String(olderThanMs), max, ...positionOf(cursor)],
+    ...exceptQueues.map(packText),
+  ])) as [number, string, string];
+  const isOver = nextMinute === "";
+  return { removed, more: !isOver, cursor: isOver ? null : `${nextMinute}:${nextLeft}` };
+};
+
+/** The minute that is walked, and how many entries of it are left; empty texts begin at the head. */
+function positionOf(cursor: string | null): [minute: string, left: string] {
+  const [minute = "", left = ""] = cursor?.split(":") ?? [];
+  return [minute, left];
+}
+
+/** The phases of the audit, what each repairs, and the cursor behind it. */
+const phases: Readonly<Record<string, { readonly kind: string; readonly next: string | null }>> = {
+  jobs: { kind: "timer", next: "index:lease:0" },
+  index: { kind: "timer", next: "ids:0" },
+  ids: { kind: "id", next: "keys:0" },
+  keys: { kind: "unique", next: "tally" },
+  tally: { kind: "tally", next: "lines:0" },
+  lines: { kind: "lane", next: "lanes:0" },
+  lanes: { kind: "lane", next: "uses" },
+  uses: { kind: "lane", next: null },
+};
+
+export const auditIndexes: Operation<"auditIndexes"> = async ({ connection }, { cursor, max }) => {
+  const [phase = "", ...from] = (cursor ?? "jobs:0").split(":");
+  const { kind, next } = phases[phase] as (typeof phases)[string];
+  type Answer = [checked: number, repaired: number, last: string, asides: number];
+  const answer = (await connection.write(`mr1_audit_${phase}`, [...from, String(max)])) as Answer;
+  const [checked, repaired, last, asides] = answer;
+  return {
+    checked,
+    repaired: {
+      ...(repaired === 0 ? {} : { [kind]: repaired }),
+      ...(asides === 0 ? {} : { "set-aside": asides }),
+    },
+    cursor: last === "" ? next : `${phase}:${last}`,
+  };
+};
