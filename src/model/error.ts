@@ -100,17 +100,17 @@ export const errorCatalogue = {
     true,
     "A handler's file or program is not there, threw while it was loaded, or was not ready in time.",
   ),
-  "outpost-lost": entry(
+  "sandbox-lost": entry(
     500,
     true,
     "The thread or child process that ran the handler ended in the middle of it, or did not stop when it was told to.",
   ),
-  "outpost-garbled": entry(
+  "sandbox-garbled": entry(
     500,
     true,
     "A child process wrote something that is no message, or a message that is too long, and was ended.",
   ),
-  "outpost-overrun": entry(
+  "sandbox-overrun": entry(
     500,
     true,
     "A thread, child process or command took more memory or printed more than it may, and was ended.",

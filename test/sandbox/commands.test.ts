@@ -108,7 +108,7 @@ describe("a command", () => {
 
   test("that prints without end is ended", async () => {
     const { failures } = await ended(run({ argv: ["sh", "-c", "while :; do echo again and again; done"] }));
-    expect(failures[0]?.error).toMatchObject({ code: "outpost-overrun" });
+    expect(failures[0]?.error).toMatchObject({ code: "sandbox-overrun" });
   });
 
   test("may steer its job by what it printed", async () => {

@@ -36,7 +36,7 @@ describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run
   test("an exit fails the attempt with its exit code and its last words", async () => {
     const { failures } = await ended({ do: "exit" });
     expect(failures[0]).toMatchObject({
-      error: { code: "outpost-lost", message: expect.stringContaining("exit code 7") as string },
+      error: { code: "sandbox-lost", message: expect.stringContaining("exit code 7") as string },
       output: { exitCode: 7, stdout: "last words on stdout\n", stderr: "last words on stderr\n" },
     });
     await expectLife();
@@ -47,7 +47,7 @@ describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run
     async (what) => {
       const { failures } = await ended({ do: what });
       expect(failures[0]?.error).toMatchObject({
-        code: "outpost-lost",
+        code: "sandbox-lost",
         message: expect.stringMatching(/nobody (catches|awaits) this/) as string,
       });
       await expectLife();
@@ -70,7 +70,7 @@ describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run
 
   test("too much memory fails the attempt", async () => {
     const { failures } = await ended({ do: "hoard" });
-    expect(["outpost-overrun", "outpost-lost"] satisfies ErrorCode[]).toContain(failures[0]?.error?.code);
+    expect(["sandbox-overrun", "sandbox-lost"] satisfies ErrorCode[]).toContain(failures[0]?.error?.code);
     await expectLife();
   });
 
@@ -130,7 +130,7 @@ describe("a process", () => {
     await expect.poll(async () => (await worked.mill.jobs.counts()).default?.running).toBe(1);
     process.kill(before, "SIGKILL");
     expect((await job).failures[0]).toMatchObject({
-      error: { code: "outpost-lost" },
+      error: { code: "sandbox-lost" },
       output: { signal: "SIGKILL" },
     });
   });

@@ -28,13 +28,13 @@ describe("a program", () => {
     [
       "a line that is no message",
       "garbage",
-      "outpost-garbled",
+      "sandbox-garbled",
       /no message: "Traceback: this is no message"/,
     ],
-    ["half a message before its exit", "half", "outpost-lost", /exit code 0/],
-    ["a message of an unknown type", "unknown", "outpost-garbled", /unknown type.*dance/],
-    ["a line of 100 MB", "long", "outpost-garbled", /a line of more than 4000000 bytes/],
-    ["an exit", "exit", "outpost-lost", /exit code 4/],
+    ["half a message before its exit", "half", "sandbox-lost", /exit code 0/],
+    ["a message of an unknown type", "unknown", "sandbox-garbled", /unknown type.*dance/],
+    ["a line of 100 MB", "long", "sandbox-garbled", /a line of more than 4000000 bytes/],
+    ["an exit", "exit", "sandbox-lost", /exit code 4/],
     ["a value that cannot be read", "wrong-value", "payload-unreadable", /./],
     ["an effect that is refused", "wrong-effect", "invalid-name", /kv key/],
   ])("fails one attempt by %s", async (_what, wish, code, message) => {

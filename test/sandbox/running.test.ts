@@ -182,6 +182,6 @@ describe.each(["thread", "process"] as const)('what a handler with run: "%s" pri
 
   test("fails the attempt where it does not end", async () => {
     const { failures } = await ended({ do: "print-without-end" });
-    expect(failures[0]?.error).toMatchObject({ code: "outpost-overrun" });
+    expect(failures[0]?.error).toMatchObject({ code: "sandbox-overrun" });
   });
 });

@@ -34,7 +34,7 @@ export function commandHandler<Job extends AnyJob>(
   };
   const close = async (): Promise<void> => {
     if (--users > 0) return;
-    const stopped = new MillraceError("outpost-lost", "The worker stopped.");
+    const stopped = new MillraceError("sandbox-lost", "The worker stopped.");
     await Promise.all([...running].map((command) => command.kill(stopped)));
   };
   return {

@@ -140,7 +140,7 @@ export class Command {
   #overrun(how: string): void {
     if (this.#why !== null) return;
     const text = `The command ${JSON.stringify(this.#name)} was ended: it ${how}.`;
-    this.#why = new MillraceError("outpost-overrun", text);
+    this.#why = new MillraceError("sandbox-overrun", text);
     void this.#link.kill();
   }
 }

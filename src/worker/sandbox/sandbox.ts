@@ -100,7 +100,7 @@ export class Outpost {
       bytesMax: limits.lineBytesMax,
       heard: (line) => this.#heard(line),
       tooLong: () =>
-        this.#fail("outpost-garbled", `it wrote a line of more than ${limits.lineBytesMax} bytes`),
+        this.#fail("sandbox-garbled", `it wrote a line of more than ${limits.lineBytesMax} bytes`),
     });
     this.#link = start.link({
       said: (piece) => reader.read(piece),
@@ -149,7 +149,7 @@ export class Outpost {
     this.#stopTimer();
     const { killGraceMs } = this.#start.limits;
     this.#timer = nodePlatform.setTimer(killGraceMs, () =>
-      this.#fail("outpost-lost", `it did not stop within ${killGraceMs} ms of its abort`),
+      this.#fail("sandbox-lost", `it did not stop within ${killGraceMs} ms of its abort`),
     );
   }
 
@@ -169,7 +169,7 @@ export class Outpost {
   }
 
   async kill(why: Error): Promise<void> {
-    if (this.#why === null) this.#fail("outpost-lost", why.message);
+    if (this.#why === null) this.#fail("sandbox-lost", why.message);
     await this.#whenEnded.promise;
   }
 
@@ -178,7 +178,7 @@ export class Outpost {
     const { memoryBytesMax } = this.#start.limits;
     const bytes = (await this.#link.memoryBytes()) ?? 0;
     if (bytes > memoryBytesMax)
-      this.#fail("outpost-overrun", `it had ${bytes} bytes in memory; the most is ${memoryBytesMax}`);
+      this.#fail("sandbox-overrun", `it had ${bytes} bytes in memory; the most is ${memoryBytesMax}`);
     return bytes;
   }
 
@@ -201,7 +201,7 @@ export class Outpost {
         this.#wentOn = true;
       return;
     }
-    if (typeof message === "string") return this.#fail("outpost-garbled", message);
+    if (typeof message === "string") return this.#fail("sandbox-garbled", message);
     switch (message.type) {
       case "ready":
         return this.#becomeReady(message);
@@ -215,7 +215,7 @@ export class Outpost {
       case "call":
         return this.#heardOfRun(message);
       default:
-        return this.#fail("outpost-garbled", `it sent a message of an unknown type: ${line.slice(0, 200)}`);
+        return this.#fail("sandbox-garbled", `it sent a message of an unknown type: ${line.slice(0, 200)}`);
     }
   }
 
@@ -227,7 +227,7 @@ export class Outpost {
       const last = sent.run.heard(message, (line) => this.#say(line));
       if (last !== null) this.#runEnds(sent, last);
     } catch (error) {
-      this.#fail("outpost-garbled", `it sent a message that cannot be read (${(error as Error).message})`);
+      this.#fail("sandbox-garbled", `it sent a message that cannot be read (${(error as Error).message})`);
     }
   }
 
@@ -268,14 +268,14 @@ export class Outpost {
     this.#output.add(stream, piece);
     const { outputBytesMax } = this.#start.limits;
     if (this.#output.bytes > outputBytesMax)
-      this.#fail("outpost-overrun", `it printed more than ${outputBytesMax} bytes`);
+      this.#fail("sandbox-overrun", `it printed more than ${outputBytesMax} bytes`);
   }
 
   /** A process that ends breaks its line first: its end says more than that. */
   #broken(error: Error): void {
     this.#leaveCrew();
     nodePlatform.setTimer(brokenGraceMs, () =>
-      this.#fail("outpost-lost", `it takes no more messages (${error.message})`),
+      this.#fail("sandbox-lost", `it takes no more messages (${error.message})`),
     );
   }
 
@@ -310,7 +310,7 @@ export class Outpost {
     const options = error === null ? {} : { cause: error };
     this.#why = this.isReady
       ? new MillraceError(
-          isHeapFull ? "outpost-overrun" : "outpost-lost",
+          isHeapFull ? "sandbox-overrun" : "sandbox-lost",
           `${what} ended in the middle of it${how}.`,
           options,
         )
