@@ -29,7 +29,8 @@ export const testPrograms = {
     binaries: ["pgbouncer"],
     debian: "pgbouncer",
     homebrew: ["pgbouncer"],
-    tests: "test/chaos/postgres-pgbouncer.test.ts and one case of src/stores/postgres/listener.test.ts",
+    tests:
+      "test/chaos/postgres-pgbouncer.test.ts and one case of src/stores/postgres/connection/listener.test.ts",
   },
   python: {
     binaries: ["python3"],

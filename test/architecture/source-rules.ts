@@ -55,7 +55,7 @@ const NODE_MODULES_OF: Record<string, readonly string[]> = {
 
 /** Optional peers: the one file that loads each of them, and nobody else. */
 const DRIVERS: Record<string, string> = {
-  "src/stores/postgres/driver.ts": "pg",
+  "src/stores/postgres/connection/driver.ts": "pg",
   "src/stores/redis/connection/driver.ts": "ioredis",
   "src/opentelemetry/api.ts": "@opentelemetry/api",
 };

@@ -6,7 +6,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import { openMillrace } from "../../src/open.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
-import { examinePostgres } from "../../src/stores/postgres/examine.ts";
+import { examinePostgres } from "../../src/stores/postgres/connection/examine.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";

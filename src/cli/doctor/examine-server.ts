@@ -3,7 +3,7 @@
  * server is loaded when it is needed, because every command would pay for it otherwise.
  */
 import type { Platform } from "../../platform/platform.ts";
-import type { PostgresCondition } from "../../stores/postgres/examine.ts";
+import type { PostgresCondition } from "../../stores/postgres/connection/examine.ts";
 import type { RedisCondition } from "../../stores/redis/upkeep/examine.ts";
 import type { Finding } from "./finding.ts";
 

@@ -1,7 +1,7 @@
 /** What doctor says of a Postgres server: from the facts of an examination to findings, each with its advice. */
 import type { Platform } from "../../platform/platform.ts";
-import { examinePostgres } from "../../stores/postgres/examine.ts";
-import type { PostgresCondition, TableCondition } from "../../stores/postgres/examine.ts";
+import { examinePostgres } from "../../stores/postgres/connection/examine.ts";
+import type { PostgresCondition, TableCondition } from "../../stores/postgres/connection/examine.ts";
 import type { Finding } from "./finding.ts";
 import { durationText } from "../../model/duration.ts";
 
@@ -18,7 +18,7 @@ export function postgresFindings(condition: PostgresCondition): readonly Finding
       check: "schema",
       problem: `The ${name} is missing or not valid.`,
       advice:
-        "Somebody removed it: create it again as src/stores/postgres/schema.ts and sql/ have it, or restore it.",
+        "Somebody removed it: create it again as src/stores/postgres/connection/schema.sql.ts and sql/ have it, or restore it.",
     })),
     ...condition.tables.filter(isBloated).map(({ name, liveRows, deadRows }) => ({
       check: "bloat",

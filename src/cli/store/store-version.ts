@@ -23,7 +23,7 @@ export async function readStoreVersion(platform: Platform, url: string): Promise
     return { from: readFileVersion(sqlitePath(url)), to: schemaVersion };
   }
   if (scheme === "postgres" || scheme === "postgresql") {
-    const { readPostgresVersion } = await import("../../stores/postgres/examine.ts");
+    const { readPostgresVersion } = await import("../../stores/postgres/connection/examine.ts");
     const { schema, from, to } = await readPostgresVersion({ url, platform });
     if (from <= to) return { from, to };
     const sentence = `The schema ${schema} has the tables of a newer Millrace (version ${from}, this one knows ${to}). Upgrade this process.`;

@@ -14,7 +14,7 @@ import {
 } from "../../store/path-predicates.ts";
 import type { DocPut } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
-import { isLarge } from "./unit.ts";
+import { isLarge } from "./jobs/packed-unit.ts";
 
 export const postgresPaths = {
   /** Of a unit, which is alone in its call or not. A call inside the caller's own transaction is never alone. */
@@ -27,7 +27,7 @@ export const postgresPaths = {
   claim: [{ path: "lanes", takes: { inStore: "v_offer && v_laned" } }],
   /** Of a settle. Its running job may be a member of a flow, may stand in a lane and hold keys. */
   settle: [{ path: "set", takes: (settle: Settle) => isPlainSettle(settle) }],
-  /** Of all changes of a call. Whether their jobs are plain only the rows can tell (sql/change.ts). */
+  /** Of all changes of a call. Whether their jobs are plain only the rows can tell (jobs/change.sql.ts). */
   change: [{ path: "set", takes: (changes: readonly Change[]) => arePlainEnds(changes) }],
   /** Of all puts of a call. */
   putDocs: [{ path: "set", takes: (puts: readonly DocPut[]) => areDeletes(puts) }],

@@ -1,37 +1,38 @@
 /**
  * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the
- * database's clock. This file puts the parts together; each operation has its own, and its function in sql/.
+ * database's clock. This file puts the parts together. Each operation has a file in the folder of its feature
+ * (`runs/claim.ts`); the function that it calls stands beside it as SQL (`runs/claim.sql.ts`).
  *
  *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
- *                 └► wake (hints)                └► server-check, migrate (once, at the start)
+ *                 └► watch (hints)               └► server-check, migrate (once, at the start)
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { mending, readAside, removeAside } from "./aside.ts";
-import type { Calls } from "./call.ts";
-import { changeIf } from "./change.ts";
-import { claim } from "./claim.ts";
-import { checkCallTimeout, openDatabase } from "./database.ts";
-import { heartbeat, putDocs, readDocs, readDueDocs } from "./docs.ts";
-import { isPool, loadDriver } from "./driver.ts";
-import { promoteDue, readDue } from "./due.ts";
-import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { putGates, readGates } from "./gates.ts";
-import { noFloors, openFloors } from "./floors.ts";
-import { openTransactions } from "./in-transaction.ts";
-import { measureDatabase, readHeads } from "./measure.ts";
-import { migrate, quoted, schemaVersion } from "./migrate.ts";
-import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
-import { openRoutes } from "./routes.ts";
-import { checkServer, enterEpoch } from "./server-check.ts";
-import { settleIfLeased } from "./settle.ts";
-import { checkListenUrl, checkSchema, readStoreUrl } from "./store-url.ts";
-import { submit } from "./submit.ts";
-import { auditIndexes, prune } from "./upkeep.ts";
-import { openWake } from "./wake.ts";
+import { mending, readAside, removeAside } from "./upkeep/unreadable.ts";
+import type { Calls } from "./functions/call.ts";
+import { changeIf } from "./jobs/change.ts";
+import { claim } from "./runs/claim.ts";
+import { checkCallTimeout, openDatabase } from "./connection/database.ts";
+import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/documents.ts";
+import { isPool, loadDriver } from "./connection/driver.ts";
+import { promoteDue, readDue } from "./upkeep/due.ts";
+import { extendIfLeased, recordIfLeased } from "./runs/extend.ts";
+import { putGates, readGates } from "./limits/gates.ts";
+import { noFloors, openFloors } from "./runs/floors.ts";
+import { openTransactions } from "./connection/in-transaction.ts";
+import { measureDatabase, readHeads } from "./connection/measure.ts";
+import { migrate, quoted, schemaVersion } from "./connection/migrate.ts";
+import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./jobs/read.ts";
+import { openRoutes } from "./jobs/routes.ts";
+import { checkServer, enterEpoch } from "./connection/server-check.ts";
+import { settleIfLeased } from "./runs/settle.ts";
+import { checkListenUrl, checkSchema, readStoreUrl } from "./connection/store-url.ts";
+import { submit } from "./jobs/submit.ts";
+import { auditIndexes, prune } from "./upkeep/prune.ts";
+import { openWake } from "./feed/watch.ts";
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database?schema=name&listenUrl=…`. */

@@ -1,0 +1,117 @@
+/**
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes
+ * true with the caller's commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller
+ * holds nobody up, not even by the first job of a name.
+ *
+ * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's
+ * workers. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
+ */
+import { MillraceError } from "../../../model/error.ts";
+import type { TransactionStore } from "../../../store/store.ts";
+import { writeMore } from "../feed/announce.ts";
+import type { Calls } from "../functions/call.ts";
+import { adaptConnection } from "./connection-adapter.ts";
+import type { Connection } from "./connection-adapter.ts";
+import type { Row, Value } from "./database.ts";
+import { storeError } from "./errors.ts";
+import { settleIfLeased } from "../runs/settle.ts";
+import { submit } from "../jobs/submit.ts";
+
+export interface OwnStore {
+  readonly calls: Calls;
+  readonly where: string;
+  readonly channel: string;
+}
+
+/** What it learns of connections serves all that follow. */
+export function openTransactions(own: OwnStore): (given: unknown) => TransactionStore {
+  const { channel } = own;
+  const checkDatabase = databaseCheck(own);
+
+  return (given) => {
+    const connection = adaptConnection(given);
+    if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
+    if (connection.isOpen?.() === false) throw refused("no transaction is open on it");
+    /** Where there may be room at a gate: the feed, which the others look at, does not tell that. */
+    const ready = new Set<number>();
+    const inside = callsInside(connection, own, (hints) => {
+      for (const route of hints.routes) ready.add(route);
+    });
+    const run = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
+      if (!(await isInTransaction(connection, inside))) throw refused("no transaction is open on it");
+      await checkDatabase(given as object, inside);
+      const answer = await operate();
+      await inside.write("SELECT pg_notify($1, $2)", [channel, writeMore(ready)]);
+      return answer;
+    };
+    return {
+      async submit(units) {
+        return run(() => submit(inside, units));
+      },
+      async settleIfLeased(settles) {
+        return run(() => settleIfLeased(inside, settles));
+      },
+    };
+  };
+}
+
+function callsInside(connection: Connection, { calls, where }: OwnStore, tell: Calls["tell"]): Calls {
+  const run = async (text: string, values: readonly Value[] = []): Promise<Row[]> => {
+    try {
+      return await connection.run(text, values);
+    } catch (error) {
+      // Nothing is true before the caller's commit, so nothing of this is unknown.
+      throw storeError(error, where, { isSent: false, isWrite: true });
+    }
+  };
+  return {
+    ...calls,
+    commit: null,
+    isInside: true,
+    write: run,
+    read: run,
+    tell,
+    ride: () => null,
+  };
+}
+
+/** The driver's own word where it has one; else two statements see the same transaction only if one is open. */
+async function isInTransaction(connection: Connection, inside: Calls): Promise<boolean> {
+  const known = connection.isOpen?.() ?? null;
+  if (known !== null) return known;
+  const text = "SELECT pg_current_xact_id()::text";
+  const [first] = await inside.read(text);
+  const [second] = await inside.read(text);
+  return first?.[0] === second?.[0];
+}
+
+/** A database of one life of one server; the same on every connection to it, whoever asks. */
+const identityText = `SELECT oid, extract(epoch FROM pg_postmaster_start_time()), datname FROM pg_catalog.pg_database WHERE datname = current_database()`;
+
+/** A connection stays with its database, so each is asked once. */
+function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Calls) => Promise<void> {
+  const trusted = new WeakSet<object>();
+  const identityOf = async (asked: Calls): Promise<{ identity: string; name: string }> => {
+    const [row] = await asked.read(identityText);
+    return { identity: `${row?.[0]} ${row?.[1]}`, name: row?.[2] ?? "" };
+  };
+  let own: string | null = null;
+  return async (given, inside) => {
+    if (trusted.has(given)) return;
+    const { identity, name } = await identityOf(inside);
+    // Asked again where they differ: the server may have been started anew since.
+    if (identity !== own) own = (await identityOf(calls)).identity;
+    if (identity !== own)
+      throw refused(
+        `it leads to another database (${JSON.stringify(name)}) than the store, which is in ${where}`,
+      );
+    trusted.add(given);
+  };
+}
+
+function refused(why: string): MillraceError {
+  return new MillraceError(
+    "not-in-transaction",
+    `The connection cannot be used: ${why}. Begin a transaction on a connection to the store's own database.`,
+  );
+}

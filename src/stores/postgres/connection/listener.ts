@@ -1,0 +1,149 @@
+/**
+ * The one connection per process that listens. Whether it hears is not taken on trust: a pooler in transaction mode
+ * accepts LISTEN and swallows what follows, and a connection may be dead without a word. So it counts as listening only
+ * once it has heard an echo, a NOTIFY that this process sent to itself over another connection, and it is asked again
+ * now and then.
+ *
+ *  connect ──► LISTEN ──► echo heard ──► listening ──► echo heard ──► ...
+ *     ▲                        │ not heard, broken         │
+ *     └── after a while ◄──────┴───────────────────────────┘   meanwhile the watch looks at the feed at its deaf pace
+ *
+ * It comes back by itself and never keeps the process alive. Nothing depends on it.
+ */
+import type { Platform, Timer } from "../../../platform/platform.ts";
+import type { Listener } from "../../../store/watch/watch.ts";
+import type { PgListener } from "./driver.ts";
+
+const retryMs = { first: 250, max: 15_000, deaf: 60_000 };
+const echoWithinMs = 5000;
+const echoEveryMs = 60_000;
+const answerMaxMs = 10_000;
+const endMaxMs = 2000;
+
+interface Stream {
+  ref?(): void;
+  unref?(): void;
+  destroy?(): void;
+}
+
+function streamOf(client: PgListener): Stream | undefined {
+  return (client as { connection?: { stream?: Stream } }).connection?.stream;
+}
+
+export interface ListenerOptions {
+  readonly platform: Platform;
+  readonly channel: string;
+  readonly connect: () => PgListener;
+  /** Sends over another connection than the listening one. */
+  readonly notify: (channel: string, payload: string) => Promise<unknown>;
+  readonly heard: (payload: string) => void;
+  /** Listening began or ended: what came meanwhile was not heard. */
+  readonly changed: () => void;
+}
+
+export function openListener(options: ListenerOptions): Listener {
+  const { platform, channel, connect, notify, heard, changed } = options;
+  /** Only this listener hears it. */
+  const echoChannel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
+  let client: PgListener | null = null;
+  let isOn = false;
+  let isClosed = false;
+  let tries = 0;
+  let timer: Timer | null = null;
+  let ending: Promise<void> = Promise.resolve();
+  let echoes = 0;
+  let awaited: { readonly payload: string; readonly end: (hasHeard: boolean) => void } | null = null;
+
+  const lost = (from: PgListener, isDeaf: boolean): void => {
+    if (client !== from) return;
+    client = null;
+    const wasOn = isOn;
+    isOn = false;
+    timer?.cancel();
+    awaited?.end(false);
+    end(from);
+    if (isClosed) return;
+    tries += 1;
+    const backoffMs = Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10));
+    const delayMs = (isDeaf ? retryMs.deaf : backoffMs) * (0.5 + platform.random());
+    timer = platform.setTimer(delayMs, () => void begin(), false);
+    if (wasOn) changed();
+  };
+
+  const end = (from: PgListener): void => {
+    const before = ending;
+    const stream = streamOf(from);
+    // Whoever waits for the end must not find the process gone before, nor wait for a peer that is gone without a word.
+    stream?.ref?.();
+    const patience = platform.setTimer(endMaxMs, () => stream?.destroy?.());
+    ending = from.end().then(
+      () => before,
+      () => before,
+    );
+    void ending.then(() => patience.cancel());
+  };
+
+  const begin = async (): Promise<void> => {
+    const mine = connect();
+    client = mine;
+    mine.on("error", () => lost(mine, false));
+    mine.on("end", () => lost(mine, false));
+    mine.on("notification", ({ channel: on, payload = "" }) => {
+      if (isClosed) return;
+      if (on !== echoChannel) heard(payload);
+      else if (awaited?.payload === payload) awaited.end(true);
+    });
+    try {
+      await mine.connect();
+      const text = `LISTEN "${channel}"; LISTEN "${echoChannel}"`;
+      await mine.query({ text, values: [], query_timeout: answerMaxMs });
+    } catch {
+      lost(mine, false);
+      return;
+    }
+    if (client !== mine) return;
+    streamOf(mine)?.unref?.();
+    await check(mine);
+  };
+
+  const check = async (mine: PgListener): Promise<void> => {
+    const echo = await askEcho();
+    if (client !== mine) return;
+    if (echo !== "heard") return lost(mine, echo === "swallowed" && !isOn);
+    timer = platform.setTimer(echoEveryMs, () => void check(mine), false);
+    if (isOn) return;
+    tries = 0;
+    isOn = true;
+    changed();
+  };
+
+  const askEcho = async (): Promise<"heard" | "swallowed" | "not-sent"> => {
+    const payload = String(++echoes);
+    const heardIt = new Promise<boolean>((end) => (awaited = { payload, end }));
+    const mine = awaited;
+    try {
+      await notify(echoChannel, payload);
+    } catch {
+      return "not-sent";
+    }
+    const patience = platform.setTimer(echoWithinMs, () => mine?.end(false), false);
+    const hasHeard = await heardIt;
+    patience.cancel();
+    return hasHeard ? "heard" : "swallowed";
+  };
+
+  void begin();
+  return {
+    isListening: () => isOn,
+    async close() {
+      isClosed = true;
+      isOn = false;
+      timer?.cancel();
+      awaited?.end(false);
+      const mine = client;
+      client = null;
+      if (mine !== null) end(mine);
+      await ending;
+    },
+  };
+}

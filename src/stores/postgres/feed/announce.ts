@@ -1,0 +1,198 @@
+/**
+ * How hints travel to other processes: as payloads of NOTIFY, coalesced and sent after the answer, because a NOTIFY
+ * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
+ * (jobs/submit-one.sql.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
+ *
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "f": finished ids,
+ *             "c": [[id, owner]], "t": true, "more": true}
+ *            p: due jobs were promoted; k: all that was ready there is claimed; t: the feed has
+ *            grown; more: look at the feed for hints
+ */
+import type { Platform } from "../../../platform/platform.ts";
+import { emptyHints, hintDue, isEmpty } from "../../../store/watch/hints.ts";
+import type { Hints } from "../../../store/watch/hints.ts";
+
+const sendGapMs = 15;
+/**
+ * A short job ends within the gap behind its submit: so often the news of an end does not wait for the gap. More often
+ * where the end lets other jobs start, by a permit that came back or as a member of a flow.
+ */
+const hurryGapMs = { ends: 50, frees: 10 };
+const idsMax = 250;
+/** Postgres takes payloads below 8,000 bytes. */
+const payloadBytesMax = 7500;
+
+interface Payload {
+  readonly by?: string;
+  readonly r?: number[];
+  readonly d?: number;
+  readonly o?: boolean;
+  readonly p?: boolean;
+  readonly k?: number[];
+  readonly b?: boolean;
+  readonly f?: string[];
+  readonly c?: [id: string, owner: string][];
+  readonly t?: boolean;
+  readonly more?: boolean;
+}
+
+/** The turn of a call that tells the others itself. */
+export interface Ride {
+  readonly by: string;
+  over(isTold: boolean): void;
+}
+
+export interface Announcer {
+  tell(hints: Hints): void;
+  /** All that was ready on these routes was claimed by a claim that was sent then (monotonic). */
+  tellTaken(routes: readonly number[], sentUs: number): void;
+  /** Null while something is being sent, or was a moment ago. */
+  ride(): Ride | null;
+  /** Sends what is still to be told, without the gap. */
+  close(): Promise<void>;
+}
+
+export interface AnnouncerOptions {
+  readonly platform: Platform;
+  /** Who does not hear them again. */
+  readonly sender: string;
+  readonly notify: (payload: string) => Promise<unknown>;
+}
+
+export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): Announcer {
+  let outgoing = emptyHints();
+  /** When each of its routes was told of last. */
+  const readyUs = new Map<number, number>();
+  let isSending = false;
+  let isClosed = false;
+  /** Ends the gap. */
+  let hurry: (() => void) | null = null;
+  let hurriedUs = Number.NEGATIVE_INFINITY;
+
+  const pause = async (): Promise<void> => {
+    await new Promise<void>((resolve) => {
+      const timer = platform.setTimer(sendGapMs, resolve, false);
+      hurry = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+    hurry = null;
+  };
+
+  const hurryEnds = ({ finished, routes }: Hints): void => {
+    if (hurry === null || outgoing.finished.length === 0) return;
+    const nowUs = platform.monotonicUs();
+    const hasFreed = finished.length > 0 && routes.size > 0;
+    if (nowUs - hurriedUs < (hasFreed ? hurryGapMs.frees : hurryGapMs.ends) * 1000) return;
+    hurriedUs = nowUs;
+    hurry();
+  };
+
+  const send = async (hasJustSent = false): Promise<void> => {
+    if (isSending) return;
+    isSending = true;
+    if (hasJustSent) await pause();
+    while (!isEmpty(outgoing) && !isClosed) {
+      const payload = writePayload(outgoing, sender);
+      outgoing = emptyHints();
+      readyUs.clear();
+      await notify(payload).catch(() => undefined);
+      await pause();
+    }
+    isSending = false;
+  };
+
+  return {
+    tell(hints) {
+      if (isClosed || isEmpty(hints)) return;
+      joinHints(outgoing, hints);
+      for (const route of hints.routes) readyUs.set(route, platform.monotonicUs());
+      hurryEnds(hints);
+      void send();
+    },
+    tellTaken(routes, sentUs) {
+      for (const route of routes) {
+        // What became ready before the claim was sent is among what it took: nobody needs to hear of it any more.
+        if ((readyUs.get(route) ?? 0) < sentUs) outgoing.routes.delete(route);
+        if (!outgoing.routes.has(route)) outgoing.taken.add(route);
+      }
+      if (!isClosed) void send();
+    },
+    ride() {
+      if (isClosed || isSending) return null;
+      isSending = true;
+      return {
+        by: sender,
+        over(isTold) {
+          isSending = false;
+          void send(isTold);
+        },
+      };
+    },
+    async close() {
+      if (isClosed) return;
+      isClosed = true;
+      if (!isEmpty(outgoing)) await notify(writePayload(outgoing, sender)).catch(() => undefined);
+    },
+  };
+}
+
+function joinHints(all: Hints, hints: Hints): void {
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, finished, cancels } = hints;
+  for (const route of routes) all.routes.add(route);
+  all.hasDueDocs ||= hasDueDocs;
+  all.hasPromoted ||= hasPromoted;
+  all.hasTold ||= hasTold;
+  if (dueInMs !== null) hintDue(all, dueInMs);
+  if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
+  if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
+}
+
+export function writePayload(hints: Hints, sender: string): string {
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const brief = {
+    by: sender,
+    r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
+    d: dueInMs ?? undefined,
+    o: hasDueDocs || undefined,
+    p: hasPromoted || undefined,
+    k: taken.size === 0 ? undefined : [...taken].slice(0, idsMax),
+    t: hasTold || undefined,
+  };
+  // Before anything is written out: a busy process has more to tell with every message.
+  if ([routes.size, finished.length, cancels.length].every((count) => count <= idsMax)) {
+    const whole = JSON.stringify({
+      ...brief,
+      f: finished.length === 0 ? undefined : finished,
+      c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
+    });
+    if (Buffer.byteLength(whole) < payloadBytesMax) return whole;
+  }
+  return JSON.stringify({ ...brief, more: true });
+}
+
+/** Of a call that has no name among the senders: everybody looks at the feed, and hears of these routes at once. */
+export function writeMore(routes: ReadonlySet<number>): string {
+  return JSON.stringify({ r: [...routes].slice(0, idsMax), more: true });
+}
+
+/** A payload of somebody else who uses the channel says only that there may be more in the feed. */
+export function readPayload(text: string): { by: string | null; hints: Hints; hasMore: boolean } {
+  const hints = emptyHints();
+  let payload: Payload;
+  try {
+    payload = JSON.parse(text) as Payload;
+    for (const route of payload.r ?? []) hints.routes.add(route);
+    if (payload.d !== undefined) hintDue(hints, payload.d);
+    hints.hasDueDocs = payload.o === true;
+    hints.hasPromoted = payload.p === true;
+    hints.hasTold = payload.t === true;
+    for (const route of payload.k ?? []) hints.taken.add(route);
+    hints.finished = payload.f ?? [];
+    hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
+  } catch {
+    return { by: null, hints: emptyHints(), hasMore: true };
+  }
+  return { by: payload.by ?? null, hints, hasMore: payload.more === true };
+}

@@ -1,0 +1,82 @@
+/**
+ * How processes on one database wake each other: what this one's calls tell goes to its own watchers at once and to the
+ * others by NOTIFY; what the others tell comes in by the listening connection, or late, by a look at the feed.
+ *
+ *  calls ─► tell ─┬─► watch ─► own watchers          listener ─► watch ─► own watchers
+ *                 └─► announcer ─► NOTIFY ─► the others' listeners
+ */
+import type { Platform } from "../../../platform/platform.ts";
+import type { Hints } from "../../../store/watch/hints.ts";
+import type { Hint, Unwatch } from "../../../store/store.ts";
+import { openWatch } from "../../../store/watch/watch.ts";
+import type { Listener, WatchOptions } from "../../../store/watch/watch.ts";
+import { openAnnouncer, readPayload } from "./announce.ts";
+import type { Ride } from "./announce.ts";
+import type { Database } from "../connection/database.ts";
+import type { PgListener } from "../connection/driver.ts";
+import { openListener } from "../connection/listener.ts";
+
+/** An idle worker asks once a second beside its looks; both together stay below three queries per second. */
+const deafLookMs = 600;
+
+/** A hint need not survive a crash, so nobody waits for the disk. */
+const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
+
+export interface WakeOptions {
+  readonly platform: Platform;
+  readonly database: Database;
+  readonly channel: string;
+  readonly readFeed: WatchOptions["readFeed"];
+  /** The connection that listens; null for none. */
+  readonly connect: (() => PgListener) | null;
+}
+
+export interface Wake {
+  add(watcher: (hint: Hint) => void): Unwatch;
+  /** `isTold`: the call told the others itself. */
+  /** To the others alone. */
+  readonly tellTaken: (routes: readonly number[], sentUs: number) => void;
+  readonly tell: (hints: Hints, isTold?: boolean) => void;
+  readonly ride: () => Ride | null;
+  close(): Promise<void>;
+}
+
+export function openWake({ platform, database, channel, readFeed, connect }: WakeOptions): Wake {
+  const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
+  const notify = (to: string, payload: string): Promise<unknown> => database.read(notifyText, [to, payload]);
+  const announcer = openAnnouncer({ platform, sender, notify: (payload) => notify(channel, payload) });
+  const watch = openWatch({
+    timers: platform,
+    deafLookMs,
+    readFeed,
+    listen: ({ heard, changed }) => {
+      if (connect === null) return nowhere;
+      return openListener({
+        platform,
+        channel,
+        connect,
+        notify,
+        heard(payload) {
+          const { by, hints, hasMore } = readPayload(payload);
+          if (by !== sender) heard(hints, hasMore);
+        },
+        changed,
+      });
+    },
+  });
+  return {
+    add: (watcher) => watch.add(watcher),
+    tell(hints, isTold = false) {
+      watch.tellOwn(hints);
+      if (!isTold) announcer.tell(hints);
+    },
+    tellTaken: (routes, sentUs) => announcer.tellTaken(routes, sentUs),
+    ride: () => announcer.ride(),
+    async close() {
+      await announcer.close();
+      await watch.close();
+    },
+  };
+}
+
+const nowhere: Listener = { isListening: () => false, close: () => undefined };

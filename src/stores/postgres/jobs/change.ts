@@ -1,0 +1,76 @@
+/** Change (jobs/change.sql.ts): what operators and duties do to a job under a guard. */
+import { stateCodes, stateOfCode } from "../../../model/job/job-state.ts";
+import type { JobState } from "../../../model/job/job-state.ts";
+import { choosePath } from "../../../store/paths.ts";
+import type { Change, ChangeAnswer, OrLocked } from "../../../store/operations.ts";
+import { answersOfEach, callWrite, onlyRow, patiently } from "../functions/call.ts";
+import type { Calls } from "../functions/call.ts";
+import { postgresPaths } from "../paths.ts";
+import { packNullable, packText, unpackText } from "../functions/packed-values.ts";
+import { nextOf } from "./packed-unit.ts";
+
+interface RawAnswer {
+  readonly kind: OrLocked<ChangeAnswer>["kind"];
+  readonly applied: number;
+  readonly from: number;
+  readonly state: number | null;
+  readonly rev: number;
+  readonly by: string;
+}
+
+export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<OrLocked<ChangeAnswer>[]> {
+  if (changes.length === 0) return [];
+  const row = await patiently(async (isCareful) => {
+    const packed = changes.map((change) => ({ ...changeOf(change), isLate: isCareful }));
+    const shared = isCareful ? null : sharedEnd(changes);
+    return onlyRow(await callWrite(calls, "change_v1", [JSON.stringify(packed), ...(shared ?? noEnd)]));
+  });
+  return answersOfEach<RawAnswer>(calls, row).map(answerOf);
+}
+
+const noEnd = [null, null, null] as const;
+
+/**
+ * By the parameters of change_v1: how all of them end, where they may end as a set (store/path-predicates.ts). Whether
+ * their jobs are plain only their rows can tell.
+ */
+function sharedEnd(changes: readonly Change[]): readonly (number | string | null)[] | null {
+  const [first] = changes;
+  if (first === undefined || choosePath(postgresPaths.change, changes) === "general") return null;
+  const [{ guard, next, attempts }] = first.cases as [Change["cases"][number]];
+  const [from] = guard.states as [JobState];
+  return [stateCodes[from], JSON.stringify(nextOf(next)), packNullable(attempts)];
+}
+
+function changeOf({ id, token, cases }: Change): object {
+  return {
+    id: packText(id),
+    token: packNullable(token),
+    cases: cases.map(({ guard, next, attempts }) => ({
+      guard: { ...guard, states: guard.states.map((state) => stateCodes[state]) },
+      next: nextOf(next),
+      attempts: packNullable(attempts),
+    })),
+  };
+}
+
+function answerOf({ kind, applied, from, state, rev, by }: RawAnswer): OrLocked<ChangeAnswer> {
+  switch (kind) {
+    case "ok":
+      return {
+        kind,
+        applied,
+        from: stateOfCode(from),
+        state: state === null ? null : stateOfCode(state),
+        rev,
+      };
+    case "already":
+    case "changed":
+      return { kind, state: stateOfCode(state as number), rev };
+    case "key-held":
+      return { kind, by: unpackText(by) };
+    case "gone":
+    case "locked":
+      return { kind };
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * What operators do to a job, each under its name in store/rules: mark, edit, replay; and apply, which does to a
+ * job what the model computed (change there), or removes it, and writes it.
+ */
+import { eventCodes } from "../../../model/events/event-kind.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
+import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
+import { clearSql } from "../functions/columns.ts";
+import { isFlow, isMember, withPassed } from "../flows/member.sql.ts";
+
+const { running, completed } = stateCodes;
+
+const replayHolds = `CASE WHEN j.unique_hold = ${uniqueHolds.end} THEN ${uniqueHolds.end} ELSE ${uniqueHolds.none} END`;
+
+export const operateSql = `
+-- p_edit: {input?, policy?, meta?}; null for none.
+CREATE FUNCTION @edit_v1(j @waiting, p_edit jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF p_edit ? 'input' THEN j.input := p_edit->>'input'; END IF;
+  IF p_edit ? 'policy' THEN j.policy := p_edit->>'policy'; END IF;
+  IF p_edit ? 'meta' THEN j.meta := p_edit->>'meta'; END IF;
+  RETURN j;
+END $$;
+
+CREATE FUNCTION @mark_v1(j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF p_next ? 'cancelAsked' THEN j.cancel_asked := (p_next->>'cancelAsked')::bool::int4; END IF;
+  IF p_next ? 'rankBase' OR p_next ? 'rankSlope' THEN
+    j.rank := coalesce((p_next->>'rankBase')::int8, 0) + coalesce((p_next->>'rankSlope')::int8, 1) * j.due_at;
+  END IF;
+  RETURN @edit_v1(j, p_next->'edit');
+END $$;
+
+-- A finished job comes back. Its key, if it was held until the end, was taken by who calls this.
+CREATE FUNCTION @replay_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  ${clearSql("replay")}
+  j.holds := ${replayHolds};
+  j.waits := ${withPassed("0", "j.")};
+  RETURN @place_v1(p_now, j, p_next);
+END $$;
+
+-- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
+-- after, and instead of both the holder of the key that a replay would need; owes: owed work was left. What the end of
+-- a member passes on is the caller's, behind everything else of its unit.
+CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text, OUT state int2, OUT owes bool) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_next @waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true; v_frees bool := false; v_block record;
+BEGIN
+  owes := false;
+  IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
+  IF v_to = 'same' THEN
+    v_next := @mark_v1(v_next, p_next);
+  ELSIF v_to = 'removed' THEN
+    IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002'; END IF;
+    v_kept := false;
+    v_frees := true;
+  ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= ${completed} THEN
+    -- A replay takes its key from nobody but a hold that has run out.
+    IF j.unique_hold = ${uniqueHolds.end} THEN
+      INSERT INTO @uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
+        ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL WHERE u.held_until <= p_now OR u.seq = j.seq;
+      IF NOT FOUND THEN SELECT u.id INTO held_by FROM @uniq u WHERE u.key = j.unique_key; END IF;
+    END IF;
+    IF held_by IS NOT NULL THEN RETURN; END IF;
+    IF v_to = 'scheduled' THEN
+      v_next := @replay_v1(p_now, v_next, p_next);
+    ELSE
+      SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
+      v_next := v_block.j;
+      owes := v_block.owes;
+      v_next.holds := ${replayHolds};
+    END IF;
+    IF ${isMember("j.")} THEN PERFORM @depart_v1(p_now, j); END IF;
+  ELSIF j.state >= ${completed} THEN
+    RAISE EXCEPTION 'millrace: a finished job comes back only by a schedule, and ends only once' USING ERRCODE = 'MR002';
+  ELSIF v_to = 'blocked' THEN
+    SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
+      v_next := v_block.j;
+      owes := v_block.owes;
+  ELSIF v_to IN ('scheduled', 'ready') THEN
+    v_next := @place_v1(p_now, v_next, p_next);
+  ELSE
+    v_next := @finish_v1(p_now, v_next, p_next);
+    v_kept := (p_next->>'keepMs')::int8 IS DISTINCT FROM 0 OR ${isMember("j.")};
+    v_frees := j.holds <> ${uniqueHolds.none};
+  END IF;
+  v_next := @advance_v1(j.state, v_next);
+  IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
+  events := @write_v1(j, v_next, v_kind, v_kept);
+  -- A flow that goes leaves its members to a duty.
+  owes := owes OR (NOT v_kept AND ${isFlow("j.")});
+  IF owes THEN PERFORM @owe_v1(p_now, ARRAY[j.id]); END IF;
+  state := CASE WHEN v_kind = ${eventCodes.removed} THEN NULL ELSE v_next.state END;
+END $$;
+`;

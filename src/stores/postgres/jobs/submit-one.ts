@@ -1,0 +1,48 @@
+/**
+ * Submit of one plain job (jobs/submit-one.sql.ts): the short road of a quiet process, whose hint may ride in the call
+ * itself.
+ */
+import { routeNumber } from "../../../model/routing/route.ts";
+import { stateCodes } from "../../../model/job/job-state.ts";
+import { emptyHints, hintDue } from "../../../store/watch/hints.ts";
+import { columnOf } from "../../../store/job-fields.ts";
+import type { SubmitAnswer } from "../../../store/operations.ts";
+import type { NewJob } from "../../../store/records.ts";
+import { callScalar } from "../functions/call.ts";
+import type { Calls } from "../functions/call.ts";
+import { listText } from "../functions/columns.ts";
+import { gatesText } from "./routes.ts";
+import { placeParameters } from "./place-parameters.ts";
+import { givenFields } from "./submit-one.sql.ts";
+import { packNullable, packText } from "../functions/packed-values.ts";
+
+export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer> {
+  const { queue, name, caps = [], gates = [] } = job;
+  const route = routeNumber(queue, name, job.caps, job.gates);
+  const ride = calls.ride();
+  const values: Record<string, string | number | null> = {
+    p_by: ride?.by ?? null,
+    p_route: route,
+    p_queue: packText(queue),
+    p_name: packText(name),
+    p_caps: listText(caps),
+    p_gates: gatesText(gates),
+  };
+  for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);
+  const given = job as unknown as Readonly<Record<string, string | null | undefined>>;
+  for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field]);
+  let isTold = false;
+  try {
+    const answer = await callScalar(calls, "submit_one_v1", values);
+    if (answer === "") return { kind: "refused", reason: "draining", id: job.id };
+    const [now, state, timerAt, told] = answer.split(" ").map(Number) as [number, number, number, number];
+    isTold = told === 1;
+    const hints = emptyHints();
+    if (state === stateCodes.ready) hints.routes.add(route);
+    if (timerAt > 0) hintDue(hints, timerAt - now);
+    calls.tell(hints, isTold);
+  } finally {
+    ride?.over(isTold);
+  }
+  return { kind: "ok", ids: [job.id], hows: ["created"] };
+}

@@ -1,0 +1,94 @@
+/**
+ * Claims under a long reader. A transaction that stays open for minutes (a backup, a forgotten session) keeps Postgres
+ * from clearing dead index entries, and they pile up exactly where claims begin: 10 us per job grew to 103 within
+ * 100,000 jobs. So when finding rows gets slow, a claim begins at the rank where the last one found its first row, and
+ * does not ask for the next clock each time.
+ *
+ * What comes in below the floor (a higher priority, a hand-back) is found by looking at all again, for at most a
+ * twentieth of the time, and always before an offer is said to be empty. While finding is fast nothing of this happens.
+ */
+import type { Platform } from "../../../platform/platform.ts";
+
+export interface ClaimPlan {
+  readonly isBounded: boolean;
+  /** Per offer. */
+  readonly floors: readonly (number | null)[];
+  /** The next clock, where it is known well enough not to ask; null asks. */
+  readonly knownClock: number | null;
+}
+
+/** What a claim saw. */
+export interface Looks {
+  readonly lowest: readonly (number | null)[];
+  readonly pickUs: number;
+  readonly jobs: number;
+  readonly clock: number | null;
+  readonly now: number;
+}
+
+interface Offer {
+  readonly routes: readonly number[];
+}
+
+/** Slow: more than this to find and read the rows, and this for each. Fast is 3 to 5 us for each. */
+const slowUs = { call: 3000, job: 12 };
+const restFactor = 20;
+const restMinUs = 50_000;
+const offersMax = 1000;
+
+export interface Floors {
+  plan(offers: readonly Offer[], leaseMs: number): ClaimPlan;
+  learn(offers: readonly Offer[], plan: ClaimPlan, looks: Looks): void;
+}
+
+export const planWhole = (offers: readonly Offer[]): ClaimPlan => ({
+  isBounded: false,
+  floors: offers.map(() => null),
+  knownClock: null,
+});
+
+/** Always looks at everything: where time is the test's, nothing can be told slow. */
+export const noFloors: Floors = { plan: planWhole, learn: () => undefined };
+
+export function openFloors(platform: Platform): Floors {
+  const floors = new Map<string, number>();
+  let isSlow = false;
+  let lookAgainUs = 0;
+  let clock: { readonly at: number | null; readonly seenUs: number; readonly now: number } | null = null;
+
+  /** Null once it has rung: then it must be asked for. */
+  const knownClock = (leaseMs: number): number | null => {
+    if (clock === null || clock.at === null) return null;
+    const now = clock.now + (platform.monotonicUs() - clock.seenUs) / 1000;
+    // The leases of this very claim may end before the clock that is known.
+    return clock.at > now && clock.at <= now + leaseMs ? clock.at : null;
+  };
+
+  return {
+    plan(offers, leaseMs) {
+      if (!isSlow || platform.monotonicUs() >= lookAgainUs) return planWhole(offers);
+      const bounds = offers.map((offer) => floors.get(keyOf(offer)) ?? null);
+      return {
+        isBounded: bounds.some((bound) => bound !== null),
+        floors: bounds,
+        knownClock: knownClock(leaseMs),
+      };
+    },
+    learn(offers, plan, { lowest, pickUs, jobs, clock: at, now }) {
+      const nowUs = platform.monotonicUs();
+      if (plan.knownClock === null) clock = { at, seenUs: nowUs, now };
+      if (!plan.isBounded) {
+        isSlow = pickUs > slowUs.call + slowUs.job * jobs;
+        lookAgainUs = nowUs + Math.max(restMinUs, pickUs * restFactor);
+      }
+      if (!isSlow) return floors.clear();
+      if (floors.size > offersMax) floors.clear();
+      for (const [index, offer] of offers.entries()) {
+        const rank = lowest[index] ?? null;
+        if (rank !== null) floors.set(keyOf(offer), rank);
+      }
+    },
+  };
+}
+
+const keyOf = ({ routes }: Offer): string => routes.join(",");

@@ -1,0 +1,84 @@
+/**
+ * Records that cannot be read (upkeep/unreadable.sql.ts): set aside where they are met, looked at and removed by an
+ * operator.
+ */
+import { isMillraceError } from "../../../model/error.ts";
+import type { JobFieldName, JobRow } from "../../../store/job-fields.ts";
+import type { AsideAnswer } from "../../../store/upkeep.ts";
+import type { Platform } from "../../../platform/platform.ts";
+import { callRead, callWrite, onlyRow } from "../functions/call.ts";
+import type { Calls } from "../functions/call.ts";
+import { readFields } from "../functions/columns.ts";
+import { sqlState } from "../connection/errors.ts";
+import { packText, unpackText } from "../functions/packed-values.ts";
+
+export async function setAside(calls: Calls, ids: readonly string[] | null): Promise<number> {
+  const [count] = onlyRow(await callWrite(calls, "set_aside_v1", [ids === null ? null : ids.map(packText)]));
+  return Number(count);
+}
+
+const restUs = 60_000_000;
+
+/**
+ * Calls that end well although they met a value that Postgres cannot compute with: what is bad is set aside, and they
+ * are made again. Behind a look that found nothing, the value came with the call; then nobody looks for a while.
+ */
+export function mending(calls: Calls, platform: Platform): Calls["write"] {
+  let restsUntilUs = 0;
+  return async (text, values, timeoutMs) => {
+    try {
+      return await calls.write(text, values, timeoutMs);
+    } catch (error) {
+      if (sqlState(error)?.startsWith("22") !== true || platform.monotonicUs() < restsUntilUs) throw error;
+      if ((await setAside(calls, null)) > 0) return calls.write(text, values, timeoutMs);
+      restsUntilUs = platform.monotonicUs() + restUs;
+      throw error;
+    }
+  };
+}
+
+/** The jobs of those rows that can be read; those of the others are set aside, unless this user may only read. */
+export async function readRows<Name extends JobFieldName, Read>(
+  calls: Calls,
+  rows: readonly (readonly unknown[])[],
+  names: readonly Name[],
+  read: (fields: Pick<JobRow, Name>) => Read,
+): Promise<Read[]> {
+  const found: Read[] = [];
+  const bad: string[] = [];
+  for (const row of rows) {
+    try {
+      const fields = readFields(row, names);
+      // It may lie in payload, and payload may have lost it.
+      if ("input" in fields && fields.input === null) throw new RangeError("the input is gone");
+      found.push(read(fields));
+    } catch {
+      bad.push(unpackText(row[names.indexOf("id" as Name)] as string));
+    }
+  }
+  if (bad.length > 0) await setAside(calls, bad).catch(passOverDenied);
+  return found;
+}
+
+export function passOverDenied(error: unknown): void {
+  if (!isMillraceError(error) || error.code !== "store-denied") throw error;
+}
+
+export async function readAside(
+  calls: Calls,
+  { after, max }: { readonly after: string | null; readonly max: number },
+): Promise<AsideAnswer> {
+  const rows = await callRead(calls, "read_aside_v1", [after, max + 1]);
+  const records = rows.slice(0, max).map(([ref, id, why, at, text]) => ({
+    ref: ref as string,
+    id: typeof id === "string" ? unpackText(id) : null,
+    why: why as string,
+    at: Number(at),
+    text: text as string,
+  }));
+  return { records, cursor: rows.length > max ? (records.at(-1)?.ref ?? null) : null };
+}
+
+export async function removeAside(calls: Calls, refs: readonly string[]): Promise<number> {
+  return Number(onlyRow(await callWrite(calls, "remove_aside_v1", [refs]))[0]);
+}
