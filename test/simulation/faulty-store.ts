@@ -45,7 +45,7 @@ export interface Network {
   orders: number;
   /** Requests that were sent, of every kind. */
   calls: number;
-  /** Requests that have not reached the store yet. */
+  /** Requests that the store has not answered yet. One may wait at a paused writer of a bucket. */
   onTheWay: number;
   /** Listeners that are connected now. */
   watchers: number;
@@ -127,8 +127,10 @@ export function connectStore(
         else reject(reply.error as Error);
       };
       time.after(latencyUs(), () => {
-        network.onTheWay -= 1;
-        void arrive(entry, fate, invoke).then((reply) => process.deliver(latencyUs(), () => land(reply)));
+        void arrive(entry, fate, invoke).then((reply) => {
+          network.onTheWay -= 1;
+          process.deliver(latencyUs(), () => land(reply));
+        });
       });
     });
   };

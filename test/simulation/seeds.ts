@@ -69,4 +69,8 @@ export const pastBucketSeeds: typeof pastSeeds = [
     1936,
     "two jobs of a group with caps that differ were taken by one claim, and the one of the smaller cap, taken first, was found to have no room",
   ],
+  [
+    1524,
+    "a submit of a process that had died waited at a paused writer, and the world ended the drain before the submit happened at the next writer",
+  ],
 ];
