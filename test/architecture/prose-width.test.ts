@@ -1,6 +1,7 @@
 /**
- * Lines of prose have at most 120 columns: those of the docs, whose tables and code cannot be wrapped and may be wider,
- * and the comments of all sources. The formatter wraps code and leaves comments as they are.
+ * Lines of prose have at most 120 columns: those of the docs and of the measurement notes, whose tables and code cannot
+ * be wrapped and may be wider, and the comments of all sources. The formatter wraps code and leaves comments as they
+ * are.
  */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,8 +12,10 @@ const root = join(import.meta.dirname, "..", "..");
 const columnsMax = 120;
 
 function pages(): string[] {
-  const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
-  const all = [...readdirSync(root), ...inDocs.map((name) => join("docs", name))];
+  const inFolders = ["docs", "bench/notes"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
+  );
+  const all = [...readdirSync(root), ...inFolders];
   return all.filter((name) => name.endsWith(".md"));
 }
 
