@@ -4,11 +4,8 @@
  */
 import type { PayloadCoder } from "../codec/payload.ts";
 import { withMintedIds } from "../model/error.ts";
-import { createIdMinter } from "../model/job/job-id.ts";
 import { outcomesNotKept } from "../model/job/job-policy.ts";
 import type { DecidedPolicy, JobPolicy } from "../model/job/job-policy.ts";
-import { createPlacement, gatherJobs } from "../model/routing/placement.ts";
-import type { Placement } from "../model/routing/placement.ts";
 import type { CustomBackoff } from "../model/job/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -20,7 +17,7 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../store/operations.ts";
-import type { Effects, JobRecord, NewJob } from "../store/records.ts";
+import type { JobRecord, NewJob } from "../store/records.ts";
 import { isBornBlocked } from "../store/rules/flow/member.ts";
 import type { Store } from "../store/store.ts";
 import type { AttemptObserver } from "./attempts/attempt-observer.ts";
@@ -46,6 +43,7 @@ import { QueuePolicies } from "./policies/queue-policies.ts";
 import { Reports } from "./attempts/reports.ts";
 import type { Router } from "./submit/router.ts";
 import { DefinedSchedules } from "./schedules/defined-schedules.ts";
+import { JobIds } from "./submit/job-ids.ts";
 import { StoreRetention } from "./policies/store-retention.ts";
 import type { KeptTimes } from "./policies/store-retention.ts";
 import type { Telemetry } from "./attempts/telemetry.ts";
@@ -92,7 +90,7 @@ export class Engine {
   /** For lines that one outage would write for every job. */
   readonly repeated: RepeatedLines;
   readonly lap: Lap;
-  readonly mintId: (partition?: number) => string;
+  readonly ids: JobIds;
   readonly retention: StoreRetention;
   readonly limits: LimitsInUse;
   readonly schedules: DefinedSchedules;
@@ -143,8 +141,6 @@ export class Engine {
   readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
 
   readonly #policies: Policies;
-  /** Null for a store of one partition. */
-  readonly placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
   constructor(given: Store, platform: Platform, settings: EngineSettings, log: Logger) {
@@ -165,13 +161,9 @@ export class Engine {
     if (settings.telemetry !== null) this.attemptObservers.push(settings.telemetry.ended);
     this.publishing = new Publishing(this);
     const { partitions = 1 } = store;
-    const placement = partitions === 1 ? null : createPlacement(partitions);
-    this.placement = placement;
-    this.mintId = createIdMinter(
-      { now: () => platform.now(), random: () => platform.random() },
-      { partitions },
-    );
-    const process = `${platform.hostName}:${platform.processId}:${this.mintId()}`;
+    this.ids = new JobIds(platform, partitions);
+    const { placement } = this.ids;
+    const process = `${platform.hostName}:${platform.processId}:${this.ids.mint()}`;
     this.leadership = new Leadership({ store, platform }, process);
     this.heartbeat = new Heartbeat(this, process);
     this.queuePolicies = new QueuePolicies(this, (queue) => this.#policies.queueChanged(queue));
@@ -231,23 +223,11 @@ export class Engine {
   }
 
   /**
-   * The same unit with such minted ids that all of it lies in one partition; `home` is the id of the job whose settle
-   * carries the unit.
-   */
-  placed<Unit extends Effects & Pick<SubmitUnit, "checks">>(unit: Unit, home?: string): Unit {
-    const placement = this.placement;
-    if (placement === null) return unit;
-    const { jobs = [], docs, checks } = unit;
-    const at = home === undefined ? null : placement.ofId(home);
-    return { ...unit, jobs: gatherJobs(placement, { jobs, docs, checks }, this.mintId, at) };
-  }
-
-  /**
    * Submits a unit, and tells the workers of this process that it is on its way: a worker with a free slot claims in
    * the same lap, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
   submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
-    const placed = this.placed(unit);
+    const placed = this.ids.placed(unit);
     return this.settings.telemetry === null
       ? this.#submitWithin(placed, limit)
       : this.traced(placed, (traced) => this.#submitWithin(traced, limit));
@@ -283,18 +263,6 @@ export class Engine {
     const first = this.arrivals.size === 0 ? undefined : unit.jobs.find((job) => !isBornBlocked(job));
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;
-  }
-
-  /** A new id that lies in the partition of the given one. */
-  mintIdBeside(id: string): string {
-    return this.placement === null ? this.mintId() : this.mintId(this.placement.ofId(id));
-  }
-
-  /** The items as one list per partition. */
-  byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
-    const placement = this.placement;
-    if (placement === null) return [items];
-    return [...Map.groupBy(items, (item) => placement.ofId(idOf(item))).values()];
   }
 
   /** Says that a worker of this process has handlers for these names. @returns a function that takes it back. */

@@ -80,7 +80,7 @@ export class Calls {
     checkAnswerable(engine, planned, timeoutMs);
     if (signal?.aborted === true)
       throw new MillraceError("aborted", "The call was aborted before it began.", { cause: signal.reason });
-    const unit = engine.placed(unitOf([planned], [submission]));
+    const unit = engine.ids.placed(unitOf([planned], [submission]));
     const { id } = unit.jobs[0] as NewJob;
     const submitted = engine.submit(unit).then((answer): Submitted => {
       if (answer.kind === "refused") throw refusalError(answer, unit.jobs);

@@ -61,7 +61,7 @@ export class JobChanges {
     first: JobRecord,
     make: (record: JobRecord) => readonly OperatorChange[],
   ): Promise<ChangeAnswer> {
-    const token = this.#engine.mintId();
+    const token = this.#engine.ids.mint();
     let record: JobRecord | null = first;
     for (let tries = 1; record !== null; tries++) {
       const { id, rev }: JobRecord = record;

@@ -105,7 +105,7 @@ export class Schedules {
     const engine = this.#engine;
     for (let tries = 0; tries < triesMax; tries++) {
       const { doc, state, template } = await mustFind(engine, name);
-      const id = engine.mintId(partitionOfDoc(engine, doc.id));
+      const id = engine.ids.mint(partitionOfDoc(engine, doc.id));
       const { now } = await engine.store.describe();
       const jobs = [jobOfTemplate(template, { id, schedule: name, tick: null })];
       const answer = await engine.submit({

@@ -28,7 +28,7 @@ export async function applyChanges(
   },
 ): Promise<Applied> {
   const outcomes: Record<string, number> = {};
-  const { placement } = engine;
+  const { placement } = engine.ids;
   const appliedIn: Record<number, number> = {};
   let applied = 0;
   let errors = 0;

@@ -37,7 +37,7 @@ const steps: readonly (readonly [
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
 
 export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
-  const { placement } = engine;
+  const { placement } = engine.ids;
   const partitionOf = (item: string): number | null =>
     placement?.ofName(item.slice(item.indexOf(" ") + 1)) ?? null;
   const quarantine = new Quarantine(engine.platform, partitionOf);

@@ -26,7 +26,7 @@ interface DueDutyOptions {
 
 export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
   const { name, tuning, clock } = options;
-  const quarantine = new Quarantine(engine.platform, (id) => engine.placement?.ofId(id) ?? null);
+  const quarantine = new Quarantine(engine.platform, (id) => engine.ids.placement?.ofId(id) ?? null);
   let cursor: string | null = null;
   return {
     name,

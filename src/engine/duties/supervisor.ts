@@ -47,7 +47,7 @@ export class Supervisor {
 
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
-    this.#noticeId = engine.mintId();
+    this.#noticeId = engine.ids.mint();
     this.#missing = new MissingPartitions(engine.store, engine.log);
     const clockDuty = duties.find(({ wakes }) => wakes === "clock");
     this.#clockAnswers =

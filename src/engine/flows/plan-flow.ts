@@ -39,9 +39,10 @@ export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptio
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);
   const jobs = await planNodeJobs(engine, flow.nodes);
-  const { placement } = engine;
+  const { ids } = engine;
+  const { placement } = ids;
   const partition = placement === null ? null : askedPartition(placement, { jobs });
-  const id = partition === null ? engine.mintId() : engine.mintId(partition);
+  const id = partition === null ? ids.mint() : ids.mint(partition);
   const memberOf = membersOf(id, nodes);
   const members = nodes.map((node, at) => memberOf(node, flow.nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = nodes.filter(({ within }) => within === "").length;

@@ -59,7 +59,7 @@ export async function fireSchedules(
       : [],
   );
   const ends = [...looks] as PromiseSettledResult<Look>[];
-  const groups = engine.byPartition(firings, ({ firing }) => firing.jobs[0]?.id ?? "").flatMap(chunks);
+  const groups = engine.ids.byPartition(firings, ({ firing }) => firing.jobs[0]?.id ?? "").flatMap(chunks);
   await Promise.all(
     groups.map(async (group) => {
       const own = await submitTogether(

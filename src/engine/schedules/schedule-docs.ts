@@ -41,12 +41,12 @@ export function nameOfDoc(id: string): string {
   return end < 0 ? id : id.slice(end + 1);
 }
 
-export function partitionOfDoc({ placement }: Engine, id: string): number {
+export function partitionOfDoc({ ids: { placement } }: Engine, id: string): number {
   return placement === null ? 0 : placement.ofName(id);
 }
 
 /** The id of a schedule's document, beside where its jobs have to lie. */
-export function docIdFor({ placement }: Engine, name: string, job: NewJob): string {
+export function docIdFor({ ids: { placement } }: Engine, name: string, job: NewJob): string {
   if (placement === null) return name;
   const asked = askedPartition(placement, { jobs: [{ ...job, digest: null }] });
   return asked === null || asked === placement.ofName(name)
@@ -55,7 +55,7 @@ export function docIdFor({ placement }: Engine, name: string, job: NewJob): stri
 }
 
 /** Every id that the document of this name may have. */
-export function docIdsOf({ placement }: Engine, name: string): readonly string[] {
+export function docIdsOf({ ids: { placement } }: Engine, name: string): readonly string[] {
   if (placement === null) return [name];
   const homes = Array.from({ length: placement.partitions }, (_, number) => textIn(placement, number));
   return [name, ...homes.map((home) => `{${home}}${homeEnd}${name}`)];

@@ -62,7 +62,7 @@ const plansByEngine = new WeakMap<Engine, WeakMap<AnyJob, Plan>>();
 export function planJob(
   engine: Engine,
   submission: Submission,
-  mintId: () => string = engine.mintId,
+  mintId: () => string = engine.ids.mint,
 ): NewJob | Promise<NewJob> {
   const { enqueueMiddleware } = engine.settings;
   if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission, mintId);
@@ -116,7 +116,7 @@ export async function planIncomplete(
   if (passed === null) throw notPassedOn(submission);
   const plan = planFor(engine, passed);
   computeKeys(plan, guard(passed.input));
-  return build(engine, passed, plan, engine.mintId);
+  return build(engine, passed, plan, engine.ids.mint);
 }
 
 /** What the input decides about a job, for the refusals that it meets. */
@@ -141,7 +141,7 @@ export function planExpander(engine: Engine, submission: Submission): NewJob {
   const fixed = limits.filter(({ key }) => !isFunction(key));
   const isFixed = !(typeof group === "object" && group !== null && isByInput(group));
   const plan = makePlan(engine, definition, { ...options, limits: fixed, group: isFixed ? group : null });
-  return build(engine, submission, plan, engine.mintId);
+  return build(engine, submission, plan, engine.ids.mint);
 }
 
 const isByInput = ({ key, weight }: ReadGroup): boolean => isFunction(key) || isFunction(weight);
@@ -160,7 +160,7 @@ export function planTemplate(engine: Engine, submission: Submission, what: strin
   if (unique !== undefined && unique.fields !== null) throw byInput("its unique key");
   if (typeof group === "object" && group !== null && isByInput(group)) throw byInput("its group");
   if (limits.some(({ key }) => isFunction(key))) throw byInput("the key of a limit");
-  return { ...build(engine, { ...submission, input: null }, plan, engine.mintId), input: "" };
+  return { ...build(engine, { ...submission, input: null }, plan, engine.ids.mint), input: "" };
 }
 
 const isFunction = (value: unknown): boolean => typeof value === "function";

@@ -127,7 +127,7 @@ export class Publishing {
     const engine = this.#engine;
     const { name, what, id, input, given } = publish;
     const { coder, enqueueMiddleware } = engine.settings;
-    const partition = engine.placement?.ofName(name) ?? 0;
+    const partition = engine.ids.placement?.ofName(name) ?? 0;
     const digest = id === undefined ? null : digestText(`${name}\n${canonicalText(input)}`);
     const encoded = coder.encode(input, "input");
     const own = readEnqueueOptions(given, what);
@@ -149,7 +149,7 @@ export class Publishing {
       }
       const jobId =
         id === undefined
-          ? engine.mintId(partition)
+          ? engine.ids.mint(partition)
           : publishedId({ topic: name, id, subscription: of }, partition);
       return {
         ...template,

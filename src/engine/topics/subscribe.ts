@@ -46,7 +46,7 @@ export async function subscribe(engine: Engine, definition: SubscriptionDefiniti
 }
 
 /** A publish is one step, so its jobs must lie in the partition of the topic. */
-function mustLieWith({ placement }: Engine, topic: string, job: NewJob): void {
+function mustLieWith({ ids: { placement } }: Engine, topic: string, job: NewJob): void {
   if (placement !== null)
     askedPartition(placement, { jobs: [{ ...job, digest: null }], docs: [{ id: topic }] });
 }

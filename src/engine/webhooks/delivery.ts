@@ -41,6 +41,6 @@ export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => 
   const { coder } = engine.settings;
   return (event) => {
     const delivery: Delivery = { hook: name, event: JSON.parse(JSON.stringify(event)) as Delivery["event"] };
-    return { ...template, id: engine.mintId(), input: coder.encode(delivery, "input") };
+    return { ...template, id: engine.ids.mint(), input: coder.encode(delivery, "input") };
   };
 }

@@ -182,7 +182,7 @@ class Renewal {
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // A partition that is away must not keep the leases of the others from being renewed.
-    for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
+    for (const some of this.#engine.ids.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
         calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
     const endUs = this.#firstEndUs(nowUs);

@@ -282,13 +282,13 @@ export class PermitDesk {
 
   async #submitOne(key: string | null): Promise<string> {
     const permitJob: NewJob = {
-      ...{ id: this.#engine.mintId(), digest: null, queue: permitQueue, name: this.#name },
+      ...{ id: this.#engine.ids.mint(), digest: null, queue: permitQueue, name: this.#name },
       ...{ input: writePermitKey(key), policy: writePolicy(permitPolicy), meta: null, tags: null },
       ...{ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, deadline: null, ttlMs: permitTtlMs, unique: null },
       gates: this.#gates,
       ...(key === null ? {} : this.#laneOf?.(key)),
     };
-    const unit = this.#engine.placed({ jobs: [permitJob] });
+    const unit = this.#engine.ids.placed({ jobs: [permitJob] });
     if (key !== null) for (const { id } of unit.jobs) this.#enterOwn(id);
     const answer = await this.#engine.submit(unit);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);

@@ -43,7 +43,7 @@ export interface ScopeOptions {
 export function effectsScope(
   engine: Engine,
   attempt: Attempt,
-  { which, check, mintId = () => engine.mintIdBeside(attempt.job.id) }: ScopeOptions,
+  { which, check, mintId = () => engine.ids.mintBeside(attempt.job.id) }: ScopeOptions,
 ): EffectsScope {
   const scope = which === "effects" ? "" : "onFailure.";
   const draft = (call: string): EffectsDraft => {

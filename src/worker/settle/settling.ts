@@ -86,7 +86,7 @@ export class Settling {
     const placed = draft.build().then(async (effects) => {
       // A follow-up must not run before the store knows the limits that it uses.
       await this.#engine.limits.whenMade(effects.jobs ?? []);
-      return this.#engine.placed(effects, attempt.job.id);
+      return this.#engine.ids.placed(effects, attempt.job.id);
     });
     placed.then(
       (effects) => this.#sendAfterCalls(attempt, decision, effects),
