@@ -243,15 +243,17 @@ test("what a failed checkpoint was to put is put by the next one", async () => {
     }
   };
   let submitted = 0;
-  const submitLarge = (name: string): Promise<unknown> => {
-    const ids = Array.from({ length: 400 }, (_, at) => `${name}-${at}`);
-    return store.submit([{ jobs: ids.map((id) => aJob({ id, input: `"${id.repeat(600)}"` })) }]);
-  };
-  await submitLarge("first");
+  // Their pages fill chunks that nothing else touches.
+  const putDocuments = (filling: string): Promise<unknown> =>
+    store.putDocs(
+      Array.from({ length: 1000 }, (_, at) => ({
+        ...{ kind: "kv", id: `document-${at}`, guard: "any" as const, body: filling.repeat(3000) },
+      })),
+    );
+  await putDocuments("a");
   await submitUntil(async () => (await marks()) > 0);
   isDown = true;
-  // They begin in a chunk that the mark has, and end so far after it that small jobs do not touch it again.
-  await submitLarge("second");
+  await putDocuments("b");
   await submitUntil(async () => failures > 0);
   isDown = false;
   const before = await marks();
