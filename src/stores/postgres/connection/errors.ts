@@ -112,4 +112,9 @@ const refusals: readonly (readonly [code: ErrorCode, sentence: string, states: r
     ["42P01", "42883", "3F000"],
   ],
   ["store-corrupt", "reports damage. Restore a backup.", ["XX001", "XX002"]],
+  [
+    "store-corrupt",
+    "did not remove the rows of the jobs that a claim took; nothing of this call was written. Look for triggers on the table waiting, and REINDEX it.",
+    ["MR004"],
+  ],
 ];

@@ -191,7 +191,7 @@ DECLARE
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
-  v_starts int4; v_begun int4; v_away int4; v_ranks int8[]; v_seen int8[]; v_order int8[];${declareGates}${declareLanes}
+  v_starts int4; v_begun int4; v_away int4; v_ranks int8[]; v_seen int8[]; v_order int8[]; v_moved int8;${declareGates}${declareLanes}
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
   SELECT epoch * ${fencesPerEpoch}, ${hasGates}, ${hasLanes} INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
@@ -246,7 +246,11 @@ BEGIN
         v_ends := now + p_lease;
         v_begun := least(v_starts, v_count);
         v_starts := v_starts - v_begun;${lease}
-        DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}${takeTokens}
+        DELETE FROM @waiting WHERE ctid = ANY (v_places);
+        GET DIAGNOSTICS v_moved = ROW_COUNT;
+        IF v_moved <> v_count THEN
+          RAISE EXCEPTION 'millrace: a claim took % jobs and removed %', v_count, v_moved USING ERRCODE = 'MR004';
+        END IF;${tell}${takeTokens}
         v_answer := concat(v_answer, ${batch});
         v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
         EXIT WHEN v_bytes <= 0;
