@@ -48,7 +48,7 @@ export async function fillFinished(contender: Contender, place: string, count: n
         [days * dayMs, from, count, to],
       );
       await client.query(
-        "INSERT INTO millrace.tally SELECT route, state, $1 FROM millrace.history ORDER BY seq LIMIT 1",
+        "INSERT INTO millrace.state_count SELECT route, state, $1 FROM millrace.history ORDER BY seq LIMIT 1",
         [to - from + 1],
       );
       await client.query("COMMIT");

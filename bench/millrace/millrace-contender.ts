@@ -119,8 +119,8 @@ export async function openMillraceContender(
       },
       start: () => millrace.startDuties(),
       async countJobs() {
-        const tallies = await opened.tallyJobs();
-        return tallies.reduce((sum, { count }) => sum + count, 0);
+        const stateCounts = await opened.countJobs();
+        return stateCounts.reduce((sum, { count }) => sum + count, 0);
       },
     },
     topics: {
@@ -187,12 +187,12 @@ export async function openMillraceContender(
       close: async () => {},
     }),
     async countFinished(filled) {
-      const tallies = await opened.tallyJobs();
-      const completed = tallies.reduce(
+      const stateCounts = await opened.countJobs();
+      const completed = stateCounts.reduce(
         (sum, { state, count }) => (state === "completed" ? sum + count : sum),
         0,
       );
-      const known = tallies.reduce((sum, { count }) => sum + count, 0);
+      const known = stateCounts.reduce((sum, { count }) => sum + count, 0);
       return mode === "no-history" ? filled - known : completed;
     },
     async finishAll(count) {

@@ -26,7 +26,7 @@ import type { OnAttempt } from "./attempts/attempt-sink.ts";
 import { withinLimit } from "./calls/call-limit.ts";
 import type { CallOptions } from "./calls/call-limit.ts";
 import { Batcher } from "./calls/batcher.ts";
-import type { DutyTally } from "./duties/duty-tally.ts";
+import type { DutyFigures } from "./duties/duty-figures.ts";
 import type { BatcherOptions } from "./calls/batcher.ts";
 import type { EnqueueMiddleware } from "./submit/enqueue-middleware.ts";
 import { Heartbeat } from "./fleet/heartbeat.ts";
@@ -138,7 +138,7 @@ export class Engine {
   readonly heartbeat: Heartbeat;
 
   /** What the duties of this process have done, by their names; nothing where none has started. */
-  readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
+  readDuties: () => Readonly<Record<string, DutyFigures>> = () => ({});
 
   readonly #policies: Policies;
   readonly #handled = new Map<string, number>();

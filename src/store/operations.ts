@@ -205,7 +205,7 @@ export interface ExtendAnswer {
 export interface LeasedWrite extends LeaseRef {
   /** Replaces the job's progress text. */
   readonly progress?: string;
-  /** Appended to the job's trail of logs, in order. */
+  /** Appended to the job's journal of logs, in order. */
   readonly logs?: readonly string[];
   /** The line that takes the place of the last one that fits (`storeLimits.logLinesPerJobMax`), where more come. */
   readonly overflow?: string;
@@ -394,7 +394,7 @@ export interface FeedAnswer {
   readonly cursor: number;
 }
 
-export interface TrailAnswer {
+export interface JournalAnswer {
   readonly lines: readonly { readonly number: number; readonly at: number; readonly body: string }[];
   readonly cursor: number;
 }

@@ -303,7 +303,7 @@ export interface FeedRecord {
 /**
  * How many jobs of a route are in a state, finished ones that are still kept included; exact at every commit, never 0.
  */
-export interface Tally {
+export interface StateCount {
   readonly queue: string;
   readonly name: string;
   /** Left out for none. */

@@ -44,7 +44,7 @@
  *              ready
  *  R8 unique   on a live holder keep or replace, as the unit says; a member of a flow is kept
  *  R9 add      add to counters, all or none                                                              (with budgets)
- *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
+ *  R10 tell    append one packed record per call to the feed, keep state counts exact, emit hints
  *
  * An operation whose reply may be lost can be repeated: submit by id, settle by fence (`already`), claim by
  * `extendIfLeased` with `wantsOthers`, documents by version.
@@ -80,11 +80,11 @@ import type {
   SettleAnswer,
   SubmitAnswer,
   SubmitUnit,
-  TrailAnswer,
+  JournalAnswer,
 } from "./operations.ts";
 import type { AsideAnswer, AuditAnswer, PruneAnswer, PruneRequest } from "./upkeep.ts";
 import type { Route } from "../model/routing/route.ts";
-import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
+import type { DocPut, GatePut, JobRecord, StateCount } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
@@ -126,15 +126,15 @@ export interface Store {
   readJobs(ids: readonly string[]): Promise<readonly (JobRecord | null)[]>;
   findJobs(request: FindRequest): Promise<FindAnswer>;
   /** The counting half of findJobs: exact, cheap, by route and state. */
-  tallyJobs(): Promise<readonly Tally[]>;
+  countJobs(): Promise<readonly StateCount[]>;
   /** Every route that has ever had a job here, by number: what gives a number its names back. */
   readRoutes(): Promise<readonly Route[]>;
   readFeed(request: FeedRequest): Promise<FeedAnswer>;
-  readTrail(request: {
+  readJournal(request: {
     readonly id: string;
     readonly after: number;
     readonly max: number;
-  }): Promise<TrailAnswer>;
+  }): Promise<JournalAnswer>;
 
   prune(request: PruneRequest): Promise<PruneAnswer>;
   auditIndexes(request: { readonly cursor: string | null; readonly max: number }): Promise<AuditAnswer>;

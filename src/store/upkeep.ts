@@ -5,7 +5,7 @@
 import type { ByPartition } from "./partitioned/by-partition.ts";
 import type { TerminalState } from "../model/job/job-state.ts";
 
-/** `olderThanMs`: at least that old. Pruning keeps the tallies exact and tells no events. */
+/** `olderThanMs`: at least that old. Pruning keeps the state counts exact and tells no events. */
 export type PruneRequest =
   /** Finished jobs without a keeping time of their own. `queue: null` takes every queue not in `exceptQueues`. */
   | {
@@ -18,10 +18,10 @@ export type PruneRequest =
       readonly cursor: string | null;
     }
   /**
-   * What a queue has of an outcome beyond `keep`, by the tallies. In each window of what the store has longest, those
-   * that ended first go first; so a small history is pruned strictly in order of its ends. Jobs with a keeping time of
-   * their own count, and stay; so do jobs that hold their group. The answer's cursor may be given to the next call also
-   * where `more` is false.
+   * What a queue has of an outcome beyond `keep`, by the state counts. In each window of what the store has longest,
+   * those that ended first go first; so a small history is pruned strictly in order of its ends. Jobs with a keeping
+   * time of their own count, and stay; so do jobs that hold their group. The answer's cursor may be given to the next
+   * call also where `more` is false.
    */
   | {
       readonly what: "surplus";

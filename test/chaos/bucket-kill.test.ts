@@ -28,8 +28,8 @@ afterEach(() => run.remove());
 
 const isDrained = (): Promise<boolean> =>
   run.look(async (store) => {
-    const tallies = await store.tallyJobs();
-    return tallies.every(({ state }) => !["ready", "running", "scheduled"].includes(state));
+    const stateCounts = await store.countJobs();
+    return stateCounts.every(({ state }) => !["ready", "running", "scheduled"].includes(state));
   });
 
 test("a writer is killed -9 again and again, and the next one goes on: nothing is lost or settled twice", async () => {

@@ -57,8 +57,8 @@ test.each(["away", "hung"] as const)(
     const repeated = await mill.enqueue(quick, 1, { id: "doubtful" });
     await repeated.result({ timeout: hangMs });
     await until("everything has ended", async () => {
-      const tallies = await store.tallyJobs();
-      return tallies.every((tally) => tally.state === "completed");
+      const stateCounts = await store.countJobs();
+      return stateCounts.every((stateCount) => stateCount.state === "completed");
     });
     expect(new Set(runs).size).toBe(runs.length);
     expect((await worker.stop()).lost).toBeUndefined();

@@ -35,10 +35,12 @@ export class ChaosRun {
 
   async isDrained(): Promise<boolean> {
     const store = this.#place.store as Store;
-    const tallies = await store.tallyJobs();
+    const stateCounts = await store.countJobs();
     // A partition that does not answer is not counted.
     if ((store.missing?.() ?? []).length > 0) return false;
-    return tallies.every(({ state }) => state !== "ready" && state !== "running" && state !== "scheduled");
+    return stateCounts.every(
+      ({ state }) => state !== "ready" && state !== "running" && state !== "scheduled",
+    );
   }
 
   /** Stops the workers in good order and takes the evidence. */

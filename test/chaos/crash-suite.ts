@@ -46,8 +46,8 @@ export function describeCrashes(subject: CrashSubject): void {
     });
 
     const countCompleted = async (): Promise<number> => {
-      const tallies = await place.store.tallyJobs().catch(() => []);
-      return tallies.reduce((sum, { state, count }) => sum + (state === "completed" ? count : 0), 0);
+      const stateCounts = await place.store.countJobs().catch(() => []);
+      return stateCounts.reduce((sum, { state, count }) => sum + (state === "completed" ? count : 0), 0);
     };
     const isBack = (): Promise<boolean> =>
       // Orphans of a killed server may hold its memory until they notice.

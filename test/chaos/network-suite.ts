@@ -81,7 +81,7 @@ export function usePlace(open: () => Promise<NetworkPlace>): OpenPlace {
 }
 
 export const countJobs = async (store: Store): Promise<number> =>
-  (await store.tallyJobs()).reduce((sum, each) => sum + each.count, 0);
+  (await store.countJobs()).reduce((sum, each) => sum + each.count, 0);
 
 export function describeNetwork({ title, words, open }: NetworkSubject): void {
   describe(`${title}`, () => {
@@ -213,7 +213,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
       isOver = true;
       await cutting;
       expect(results).toEqual(Array.from({ length: jobs }, (_, number) => number));
-      expect(await direct.tallyJobs()).toMatchObject([{ state: "completed", count: jobs }]);
+      expect(await direct.countJobs()).toMatchObject([{ state: "completed", count: jobs }]);
     });
 
     test("a worker hears of jobs of others again after all its connections were cut", async () => {

@@ -141,7 +141,7 @@ test("under load a killed primary costs at most the last acknowledged jobs; all 
   await failOver();
   await producing;
   const isOver = async (): Promise<boolean> => {
-    const tallies = await store.tallyJobs().catch(() => null);
+    const tallies = await store.countJobs().catch(() => null);
     return tallies !== null && tallies.every(({ state }) => state === "completed");
   };
   await until("all that are there have ended", isOver);

@@ -65,7 +65,7 @@ test("a store that was open before the flush claims, names and counts what other
     "third",
     "first",
   ]);
-  expect((await old.tallyJobs()).map(({ queue }) => queue).toSorted()).toEqual(["first", "third"]);
+  expect((await old.countJobs()).map(({ queue }) => queue).toSorted()).toEqual(["first", "third"]);
   expect((await old.readRoutes()).map(({ queue }) => queue).toSorted()).toEqual(["first", "third"]);
   expect((await old.describe()).epoch).toBeGreaterThanOrEqual(epoch);
   expect(await auditAll(old)).toEqual({});

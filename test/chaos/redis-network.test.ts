@@ -107,7 +107,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const handles = await Promise.all([1, 2, 3].map((number) => mill.enqueue(plain, number)));
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: hangMs })));
     expect(results).toEqual([1, 2, 3]);
-    const tallies = await direct.tallyJobs();
+    const tallies = await direct.countJobs();
     expect(tallies.filter(({ state }) => state === "completed")).toMatchObject([{ count: 4 }]);
   });
 
@@ -140,7 +140,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
     await Promise.all(handles.map((handle) => handle.result({ timeout: hangMs })));
     expect(runs.size).toBe(300);
     expect([...runs.values()].every((times) => times === 1)).toBe(true);
-    expect(await direct.tallyJobs()).toMatchObject([{ state: "completed", count: 300 }]);
+    expect(await direct.countJobs()).toMatchObject([{ state: "completed", count: 300 }]);
   });
 
   test("a server that takes no more connections says so, and an enqueue waits for one", async () => {

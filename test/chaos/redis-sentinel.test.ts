@@ -74,7 +74,7 @@ test("a failover that Sentinel makes is followed by itself: workers and producer
   await first;
   await produce(300, 400);
   const isOver = async (): Promise<boolean> => {
-    const tallies = await store.tallyJobs().catch(() => null);
+    const tallies = await store.countJobs().catch(() => null);
     return tallies !== null && tallies.every(({ state }) => state === "completed");
   };
   await until("all that are there have ended", isOver);

@@ -81,7 +81,7 @@ describe("out of memory", () => {
     await set("maxmemory", "0");
     expect(await result).toBe(1);
     expect(runs()).toBe(1);
-    expect(await store.tallyJobs()).toMatchObject([{ state: "completed", count: 1 }]);
+    expect(await store.countJobs()).toMatchObject([{ state: "completed", count: 1 }]);
     expect(await auditAll(store)).toEqual({});
   });
 
@@ -162,10 +162,10 @@ test("calls that wait for a connection leave nothing behind on the one that is g
   onTestFinished(() => void process.off("warning", listener));
   const several = await open({ prefix: `${prefix}-several`, partitions: 16 });
   for (let round = 0; round < 3; round++) {
-    await Promise.all([several.tallyJobs(), killClients()].map(failure));
+    await Promise.all([several.countJobs(), killClients()].map(failure));
     for (let call = 0; call < 5; call++)
-      await Promise.all([several.tallyJobs(), several.describe(), store.describe()].map(failure));
-    await until("calls go on", async () => (await failure(several.tallyJobs())) === null);
+      await Promise.all([several.countJobs(), several.describe(), store.describe()].map(failure));
+    await until("calls go on", async () => (await failure(several.countJobs())) === null);
   }
   expect(warnings).toEqual([]);
 });

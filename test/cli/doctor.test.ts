@@ -50,11 +50,11 @@ describe("doctor", () => {
     expect(code).toBe(0);
   });
 
-  test("finds and repairs wrong tallies and orphans, with exit 1, and nothing the second time", async () => {
+  test("finds and repairs wrong state counts and orphans, with exit 1, and nothing the second time", async () => {
     const { path, store } = await aFile();
     edit(
       path,
-      "UPDATE millrace_tally SET count = count + 7; INSERT INTO millrace_tag (tag, seq) VALUES ('lost', 999)",
+      "UPDATE millrace_state_count SET count = count + 7; INSERT INTO millrace_tag (tag, seq) VALUES ('lost', 999)",
     );
     const { code, out } = await say(["doctor", "--store", store, "--json"]);
     const report = JSON.parse(out) as { ok: boolean; findings: Record<string, string>[] };

@@ -28,7 +28,7 @@ describe.each(places)("on %s", (_title, place) => {
     };
   };
   const leavesNothing = async (store: Store): Promise<void> => {
-    await until("no job is left", async () => (await store.tallyJobs()).length === 0);
+    await until("no job is left", async () => (await store.countJobs()).length === 0);
   };
   const slack = limit("slack", { concurrency: 3 });
 
@@ -91,7 +91,7 @@ describe.each(places)("on %s", (_title, place) => {
     const permits = await Promise.all([1, 2, 3].map(() => holder.limits.acquire(slack)));
     const waiting = other.limits.acquire("slack", { wait });
     const look = await store();
-    await until("it waits", async () => (await look.tallyJobs()).some(({ state }) => state === "ready"));
+    await until("it waits", async () => (await look.countJobs()).some(({ state }) => state === "ready"));
     await permits[0]?.release();
     const permit = await waiting;
     expect(await other.limits.state("slack")).toMatchObject({ held: 3, free: 0 });

@@ -1,7 +1,7 @@
 /**
  * The contract that every store keeps, as sentences. A store's test file calls `describeStoreContract` with a way to
- * open a fresh store; each case gets its own. Behind every case two things must hold whatever it did: the tallies equal
- * a recount (invariant 50) and an audit finds nothing to repair.
+ * open a fresh store; each case gets its own. Behind every case two things must hold whatever it did: the state counts
+ * equal a recount (invariant 50) and an audit finds nothing to repair.
  *
  * A store that cannot keep a case names it with the reason, and the report shows it as skipped; a name that no case has
  * fails.
@@ -11,7 +11,7 @@ import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { withoutGates } from "../../src/store/state-counts.ts";
 import { createHeldPlatform } from "../support/held-platform.ts";
-import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
+import { auditAll, findAll, recount, sortStateCounts } from "../support/walk.ts";
 import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
@@ -27,7 +27,7 @@ import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";
 import { laneCases } from "./cases/lane-cases.ts";
 import { laneHoldCases } from "./cases/lane-hold-cases.ts";
 import { extendCases, recordCases } from "./cases/lease-cases.ts";
-import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
+import { clockCases, feedCases, findCases, countCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
 import { tellCases } from "./cases/tell-cases.ts";
@@ -60,7 +60,7 @@ const groups: readonly ContractGroup[] = [
   heartbeatCases,
   findCases,
   textCases,
-  tallyCases,
+  countCases,
   feedCases,
   tellCases,
   clockCases,
@@ -89,7 +89,7 @@ export function describeStoreContract(
             const store = await open({ platform });
             try {
               await run(createSubject(store, platform));
-              expect(sortTallies(withoutGates(await store.tallyJobs()))).toEqual(
+              expect(sortStateCounts(withoutGates(await store.countJobs()))).toEqual(
                 recount(await findAll(store)),
               );
               expect(await auditAll(store)).toEqual({});

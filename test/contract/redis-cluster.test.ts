@@ -75,7 +75,7 @@ describe("a store on a cluster", () => {
     expect(jobs.map(({ id }) => id).sort()).toEqual(many.toSorted());
     const answers = await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
     expect(answers.every(({ kind }) => kind === "ok")).toBe(true);
-    expect(await store.tallyJobs()).toEqual([{ queue: "mail", name: "send", state: "completed", count: 60 }]);
+    expect(await store.countJobs()).toEqual([{ queue: "mail", name: "send", state: "completed", count: 60 }]);
   });
 
   test("hears of other processes' jobs in every partition, and again when the server that it listens on dies", async () => {
@@ -169,13 +169,13 @@ describe("a store on a cluster", () => {
       const move = (...keys: string[]): Promise<unknown> =>
         from.admin.call("MIGRATE", "127.0.0.1", String(to.server.port), "", "0", "5000", "KEYS", ...keys);
       await move(first as string);
-      await store.tallyJobs();
+      await store.countJobs();
       expect(store.missing?.()).toMatchObject([{ number: 0, error: { code: "store-unavailable" } }]);
       await move(...rest);
       for (const { admin } of [to, from, ...cluster.primaries])
         await admin.call("CLUSTER", "SETSLOT", slot, "NODE", to.id);
       await until("all partitions answer", async () => {
-        await store.tallyJobs();
+        await store.countJobs();
         return store.missing?.().length === 0;
       });
     }

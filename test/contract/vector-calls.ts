@@ -19,7 +19,7 @@ export type Operation =
   | "readDocs"
   | "readDueDocs"
   | "findJobs"
-  | "tallyJobs"
+  | "countJobs"
   | "readFeed"
   | "prune";
 

@@ -250,13 +250,13 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       change(5, aChange("a", ["cancelled"], remove)),
     ],
     [
-      "tallies follow every change",
+      "stateCounts follow every change",
       submit(0, aJob({ id: "a" }), aJob({ id: "b", name: "x", due: { inMs: 3 } }), aJob({ id: "c" })),
       claim(1, { max: 1 }),
-      [1, "tallyJobs", null],
+      [1, "countJobs", null],
       settle(2, running),
       promote(3),
-      [3, "tallyJobs", null],
+      [3, "countJobs", null],
       change(4, aChange("b", ["ready"], remove)),
       [
         5,

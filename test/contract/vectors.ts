@@ -10,11 +10,11 @@ import { describe, expect, test } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { FeedAnswer, FindAnswer, ReadDueAnswer } from "../../src/store/operations.ts";
 import type { PruneAnswer } from "../../src/store/upkeep.ts";
-import type { Tally } from "../../src/store/records.ts";
+import type { StateCount } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createHeldPlatform, startAt } from "../support/held-platform.ts";
 import type { HeldPlatform } from "../support/held-platform.ts";
-import { sortEvents, sortTallies } from "../support/walk.ts";
+import { sortEvents, sortStateCounts } from "../support/walk.ts";
 import { ruleNames } from "./vector-scripts.ts";
 import type { Operation, Script } from "./vector-calls.ts";
 
@@ -33,7 +33,7 @@ interface Vector {
 /** What every vector looks at in the end. */
 const closing = [
   ["findJobs", { filter: {}, max: 100, scanMax: 1000, cursor: null }],
-  ["tallyJobs", null],
+  ["countJobs", null],
   ["readFeed", { after: 0, max: 100 }],
 ] as const;
 
@@ -96,7 +96,7 @@ async function ask(store: Store, epoch: number, op: Operation, request: unknown)
 }
 
 function comparable(op: Operation, answer: unknown): unknown {
-  if (op === "tallyJobs") return sortTallies(answer as readonly Tally[]);
+  if (op === "countJobs") return sortStateCounts(answer as readonly StateCount[]);
   if (op === "readFeed")
     return { ...(answer as FeedAnswer), records: (answer as FeedAnswer).records.map(sortEvents) };
   if (op === "findJobs") return { jobs: (answer as FindAnswer).jobs };

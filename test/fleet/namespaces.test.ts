@@ -76,7 +76,7 @@ describe.each(servers)("on %s", (_title, url) => {
 
     expect(hints).toEqual([]);
     expect(await readWholeFeed(store)).toEqual([]);
-    expect([await findAll(store), await store.tallyJobs(), await store.readRoutes()]).toEqual([[], [], []]);
+    expect([await findAll(store), await store.countJobs(), await store.readRoutes()]).toEqual([[], [], []]);
     expect(await theirs.jobs.get(holder.id)).toBeNull();
     expect(await theirs.kv.get("key")).toBeUndefined();
     for (const list of [theirs.schedules, theirs.queues, theirs.limits, theirs.workers])

@@ -1,7 +1,7 @@
 /** How it all ends: invariants 8, 22, 46, 47, 50, 51, 54 and 55. */
 import { isTerminal } from "../../src/model/job/job-state.ts";
 import type { FeedRecord } from "../../src/store/records.ts";
-import { recount, sortTallies } from "../support/walk.ts";
+import { recount, sortStateCounts } from "../support/walk.ts";
 import { lifeKey, pushTo, runsNoHandler } from "./ledger.ts";
 import type { FencedWrite, Ledger, Violation } from "./ledger.ts";
 
@@ -25,7 +25,7 @@ function* everythingEnded(ledger: Ledger): Generator<Violation> {
 }
 
 function* statesAgree(ledger: Ledger): Generator<Violation> {
-  const { jobs, tallies } = ledger.evidence.snapshot;
+  const { jobs, stateCounts } = ledger.evidence.snapshot;
   if (ledger.records.size !== jobs.length) yield { invariant: 22, message: "a job is there twice" };
   for (const [id, events] of ledger.timelines) {
     const told = events.at(-1)?.state ?? null;
@@ -33,7 +33,7 @@ function* statesAgree(ledger: Ledger): Generator<Violation> {
     if (told !== kept)
       yield { invariant: 22, id, message: `${id} was last told to be ${told}, but is ${kept}` };
   }
-  if (JSON.stringify(sortTallies(tallies)) !== JSON.stringify(recount(jobs)))
+  if (JSON.stringify(sortStateCounts(stateCounts)) !== JSON.stringify(recount(jobs)))
     yield { invariant: 50, message: "the counts per queue, name and state are not those of the jobs" };
 }
 

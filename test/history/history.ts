@@ -19,7 +19,7 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../../src/store/operations.ts";
-import type { Doc, FeedRecord, Gate, GatePut, JobRecord, Tally } from "../../src/store/records.ts";
+import type { Doc, FeedRecord, Gate, GatePut, JobRecord, StateCount } from "../../src/store/records.ts";
 
 /** What the caller knows: an answer, that nothing happened, or nothing. */
 export type Seen = "ok" | "failed" | "unknown";
@@ -141,7 +141,7 @@ export interface Effect {
 /** S, read when nothing runs any more. */
 export interface Snapshot {
   readonly jobs: readonly JobRecord[];
-  readonly tallies: readonly Tally[];
+  readonly stateCounts: readonly StateCount[];
   readonly feed: readonly FeedRecord[];
   /** The feed again, read in pages from cursor to cursor. */
   readonly feedByPages: readonly FeedRecord[];

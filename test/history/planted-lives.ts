@@ -234,7 +234,7 @@ export const plantedLives: readonly Planted[] = [
       });
     },
   ],
-  [50, "the counts are wrong", (s) => s.live("a"), withSnapshot(() => ({ tallies: [] }))],
+  [50, "the counts are wrong", (s) => s.live("a"), withSnapshot(() => ({ stateCounts: [] }))],
   [
     51,
     "a page of the feed is missing",

@@ -4,7 +4,7 @@ import { dropEvent, enqueue, twoAttempts, withSnapshot } from "./planted.ts";
 import type { Planted } from "./planted.ts";
 
 export const plantedOwners: readonly Planted[] = [
-  [1, "an acknowledged job is gone", (s) => s.live("a"), withSnapshot(() => ({ jobs: [], tallies: [] }))],
+  [1, "an acknowledged job is gone", (s) => s.live("a"), withSnapshot(() => ({ jobs: [], stateCounts: [] }))],
   [
     1,
     "the application was given an id that nobody has",

@@ -352,7 +352,7 @@ export class Scribe {
       effects: this.effects,
       snapshot: {
         jobs,
-        tallies: recount(jobs),
+        stateCounts: recount(jobs),
         feed: this.feed,
         feedByPages: structuredClone(this.feed),
         kv: this.kv,

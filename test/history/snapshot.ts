@@ -14,7 +14,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
   const jobs = await findAll(store, {}, 500, 10_000);
   return {
     jobs,
-    tallies: withoutGates(await store.tallyJobs()),
+    stateCounts: withoutGates(await store.countJobs()),
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),

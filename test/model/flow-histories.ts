@@ -39,7 +39,7 @@ import {
   readAllDocs,
   readAllDueDocs,
   readWholeFeed,
-  sortTallies,
+  sortStateCounts,
 } from "../support/walk.ts";
 
 const masks = [
@@ -152,7 +152,7 @@ class FlowWorld {
       await this.#run(each, `command ${index + 1}: ${each.do}`);
       await this.#both(`command ${index + 1}: the jobs behind it`, (store) => findAll(store));
     }
-    await this.#both("all tallies", async (store) => sortTallies(await store.tallyJobs()));
+    await this.#both("all stateCounts", async (store) => sortStateCounts(await store.countJobs()));
     await this.#both("the feed", (store) => readWholeFeed(store));
     await this.#both("what is owed", (store) => readAllDocs(store, "owed", ""));
     await this.#both("all due documents", (store) => readAllDueDocs(store));

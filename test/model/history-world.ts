@@ -38,7 +38,7 @@ import {
   readAllDueDocs,
   readAllDue,
   readWholeFeed,
-  sortTallies,
+  sortStateCounts,
 } from "../support/walk.ts";
 import type { ChangeKind, Command, DocShape, JobShape, NextShape, UnitShape } from "./history-commands.ts";
 
@@ -217,7 +217,7 @@ export class HistoryWorld {
           // Where a scan ends early in one partition, the order holds inside a page only.
           return this.#places.length === 1 ? jobs : jobs.sort((one, other) => (one.id < other.id ? -1 : 1));
         });
-        await this.#both(what, async (store) => sortTallies(await store.tallyJobs()));
+        await this.#both(what, async (store) => sortStateCounts(await store.countJobs()));
         return;
       }
     }
@@ -368,13 +368,13 @@ export class HistoryWorld {
 
   async #compareAll(): Promise<void> {
     await this.#both("all jobs", (store) => findAll(store));
-    await this.#both("all tallies", async (store) => sortTallies(await store.tallyJobs()));
+    await this.#both("all stateCounts", async (store) => sortStateCounts(await store.countJobs()));
     await this.#both("the feed", (store) => readWholeFeed(store));
     await this.#both("all documents", (store) => readAllDocs(store, "kv", ""));
     await this.#both("all due documents", (store) => readAllDueDocs(store));
     await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
     for (const id of new Set(this.#ids))
-      await this.#both(`the trail of ${id}`, (store) => store.readTrail({ id, after: 0, max: 99 }));
+      await this.#both(`the journal of ${id}`, (store) => store.readJournal({ id, after: 0, max: 99 }));
     expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});
   }
 }

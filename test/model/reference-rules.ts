@@ -67,7 +67,7 @@ interface Contents {
   tops: Map<string, number>;
   /** The highest version of any document that was deleted or pruned. */
   docFloor: number;
-  trails: Map<string, { number: number; at: number; body: string }[]>;
+  journals: Map<string, { number: number; at: number; body: string }[]>;
   routes: Route[];
   seq: number;
   events: FeedEvent[];
@@ -90,7 +90,7 @@ export class ReferenceRules {
     turns: new Map(),
     tops: new Map(),
     docFloor: 0,
-    trails: new Map(),
+    journals: new Map(),
     routes: [],
     seq: 0,
     events: [],
@@ -569,7 +569,7 @@ export class ReferenceRules {
   drop(job: Job): void {
     const { id } = job;
     this.all.jobs.delete(id);
-    this.all.trails.delete(id);
+    this.all.journals.delete(id);
     this.flows.leave(job);
   }
 

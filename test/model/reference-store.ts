@@ -20,7 +20,7 @@ import type {
   GatePut,
   JobRecord,
   LeasedJob,
-  Tally,
+  StateCount,
 } from "../../src/store/records.ts";
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
@@ -179,8 +179,8 @@ export class ReferenceStore {
           job.progress = progress;
           this.#rules.tellNews(job, "progress");
         }
-        const lines = this.#rules.all.trails.get(id) ?? [];
-        this.#rules.all.trails.set(id, lines);
+        const lines = this.#rules.all.journals.get(id) ?? [];
+        this.#rules.all.journals.set(id, lines);
         for (const body of logs) {
           const isFull = lines.length >= storeLimits.logLinesPerJobMax;
           if (isFull) lines.pop();
@@ -353,14 +353,14 @@ export class ReferenceStore {
     return { jobs, cursor: scanned < rows.length ? String(rows[scanned - 1]?.seq) : null, scanned };
   }
 
-  tallyJobs(): readonly Tally[] {
-    const tallies = new Map<string, Tally>();
+  countJobs(): readonly StateCount[] {
+    const stateCounts = new Map<string, StateCount>();
     for (const { route, state } of this.#rules.all.jobs.values()) {
       const asked = talliedRoute(this.#rules.all.routes.find(({ number }) => number === route) as Route);
       const key = JSON.stringify([asked, state]);
-      tallies.set(key, { ...asked, state, count: (tallies.get(key)?.count ?? 0) + 1 });
+      stateCounts.set(key, { ...asked, state, count: (stateCounts.get(key)?.count ?? 0) + 1 });
     }
-    return [...tallies.values()];
+    return [...stateCounts.values()];
   }
 
   readFeed({ after, max, kinds, isBundled = false }: operations.FeedRequest): operations.FeedAnswer {
@@ -377,8 +377,10 @@ export class ReferenceStore {
     return { records, cursor: records.at(-1)?.number ?? after };
   }
 
-  readTrail({ id, after, max }: { id: string; after: number; max: number }): operations.TrailAnswer {
-    const lines = (this.#rules.all.trails.get(id) ?? []).filter(({ number }) => number > after).slice(0, max);
+  readJournal({ id, after, max }: { id: string; after: number; max: number }): operations.JournalAnswer {
+    const lines = (this.#rules.all.journals.get(id) ?? [])
+      .filter(({ number }) => number > after)
+      .slice(0, max);
     return { lines, cursor: lines.at(-1)?.number ?? after };
   }
 

@@ -22,7 +22,7 @@ function outcomeOf({ snapshot }: Evidence): unknown {
     at,
     events.map(({ id, extra: _extra, ...event }) => [names.get(id) ?? "removed", event]),
   ]);
-  return { jobs, feed, tallies: snapshot.tallies, now: snapshot.now };
+  return { jobs, feed, stateCounts: snapshot.stateCounts, now: snapshot.now };
 }
 
 test.each([6, 7, 9, 12, 20])(

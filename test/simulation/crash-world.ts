@@ -81,10 +81,10 @@ export async function liveThrough(
         return await lookBack(network, first.calls);
       if (first.isAlive || second !== null) continue;
       second = new CrashingProcess("second", network, null);
-      const tallies = await network.store.tallyJobs();
+      const stateCounts = await network.store.countJobs();
       void second.live(
         scenario,
-        !tallies.some(({ queue }) => queue === flowQueue) && scenario.isPruned !== true,
+        !stateCounts.some(({ queue }) => queue === flowQueue) && scenario.isPruned !== true,
       );
     }
     const left = (await findAll(network.store)).filter(({ state }) => !isTerminal(state));
@@ -98,8 +98,8 @@ export async function liveThrough(
 }
 
 async function isOver({ isPruned = false }: Scenario, store: Store): Promise<boolean> {
-  const tallies = (await store.tallyJobs()).filter(({ count }) => count > 0);
-  if (isPruned ? tallies.length > 0 : !tallies.every(({ state }) => isTerminal(state))) return false;
+  const stateCounts = (await store.countJobs()).filter(({ count }) => count > 0);
+  if (isPruned ? stateCounts.length > 0 : !stateCounts.every(({ state }) => isTerminal(state))) return false;
   for (const kind of docKinds) if ((await readAllDocs(store, kind, "")).length > 0) return false;
   return true;
 }

@@ -302,8 +302,8 @@ class World {
       const schedules = await readAllDocs(this.network.observer, "schedule", "", 500);
       if (schedules.some(({ dueAt }) => dueAt !== null)) return true;
     }
-    const tallies = await this.network.observer.tallyJobs();
-    return tallies.some(({ state, count }) => count > 0 && !isTerminal(state));
+    const stateCounts = await this.network.observer.countJobs();
+    return stateCounts.some(({ state, count }) => count > 0 && !isTerminal(state));
   }
 
   async #runFor(us: number): Promise<void> {

@@ -1,11 +1,11 @@
 /**
  * Reading a store to the end page by page, and bringing answers into a form that two stores can be compared by:
- * cursors, the number of rows looked at and the order of tallies are a store's own business.
+ * cursors, the number of rows looked at and the order of state counts are a store's own business.
  */
 import { jobStates } from "../../src/model/job/job-state.ts";
 import type { Clock, JobFilter } from "../../src/store/operations.ts";
 import type { PruneRequest } from "../../src/store/upkeep.ts";
-import type { Doc, DueJob, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";
+import type { Doc, DueJob, FeedRecord, JobRecord, StateCount } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 
 const pagesMax = 10_000;
@@ -107,7 +107,7 @@ export async function auditAll(store: Store, max = 100): Promise<Record<string, 
   return totals;
 }
 
-const tallyKey = ({ queue, name, caps = [], gates = [], state }: Tally): string =>
+const stateCountKey = ({ queue, name, caps = [], gates = [], state }: StateCount): string =>
   JSON.stringify([
     queue,
     name,
@@ -115,17 +115,18 @@ const tallyKey = ({ queue, name, caps = [], gates = [], state }: Tally): string 
     jobStates.indexOf(state),
     gates.map(({ key, weight }) => [key, weight]),
   ]);
-const byKey = (a: Tally, b: Tally): number => (tallyKey(a) < tallyKey(b) ? -1 : 1);
+const byKey = (a: StateCount, b: StateCount): number => (stateCountKey(a) < stateCountKey(b) ? -1 : 1);
 
-export const sortTallies = (tallies: readonly Tally[]): Tally[] => [...tallies].sort(byKey);
+export const sortStateCounts = (stateCounts: readonly StateCount[]): StateCount[] =>
+  [...stateCounts].sort(byKey);
 
-/** What the tallies must be (without gates, of which a record knows nothing), counted job by job. */
-export function recount(jobs: readonly JobRecord[]): Tally[] {
-  const tallies = new Map<string, Tally>();
+/** What the state counts must be (without gates, of which a record knows nothing), counted job by job. */
+export function recount(jobs: readonly JobRecord[]): StateCount[] {
+  const stateCounts = new Map<string, StateCount>();
   for (const { queue, name, caps, state } of jobs) {
-    const tally = { queue, name, ...(caps === undefined ? {} : { caps }), state, count: 1 };
-    const key = tallyKey(tally);
-    tallies.set(key, { ...tally, count: (tallies.get(key)?.count ?? 0) + 1 });
+    const stateCount = { queue, name, ...(caps === undefined ? {} : { caps }), state, count: 1 };
+    const key = stateCountKey(stateCount);
+    stateCounts.set(key, { ...stateCount, count: (stateCounts.get(key)?.count ?? 0) + 1 });
   }
-  return sortTallies([...tallies.values()]);
+  return sortStateCounts([...stateCounts.values()]);
 }

@@ -1,6 +1,6 @@
 /**
  * `millrace doctor`: looks at a store as a whole: its settings and clock, then a full walk of the index audit (timers,
- * keys, tags, logs, tallies against the records), then jobs whose clock rang long ago and was not answered, the
+ * keys, tags, logs, state counts against the records), then jobs whose clock rang long ago and was not answered, the
  * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
@@ -136,7 +136,7 @@ function describe(report: Report, servers: readonly string[], bucket: readonly s
     ...servers.map((line) => `server    ${escapeText(line)}`),
     ...bucket,
     `clock     ${Math.abs(store.clockAheadMs) < clockSlackMs ? "agrees with this process" : `${store.clockAheadMs} ms ahead of this process`}`,
-    `indexes   ${report.audit.checked} entries checked, tallies counted again`,
+    `indexes   ${report.audit.checked} entries checked, state counts recounted`,
     `jobs      ${jobs.length === 0 ? "none" : jobs.join(", ")}`,
   ];
   return [...lines, ...findingLines(findings), countText(findings)].join("\n");
@@ -315,7 +315,7 @@ async function quarantineFindings(store: Store): Promise<readonly Finding[]> {
 
 async function countByState(store: Store): Promise<Readonly<Record<string, number>>> {
   const counts: Record<string, number> = {};
-  for (const { state, count } of withoutHidden(await store.tallyJobs()))
+  for (const { state, count } of withoutHidden(await store.countJobs()))
     counts[state] = (counts[state] ?? 0) + count;
   return counts;
 }

@@ -10,7 +10,7 @@ import type { LiveProcess, LiveWorker } from "../../client/workers/live-workers.
 import { durationText } from "../../model/duration.ts";
 import { quoteNames } from "../../model/name.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
-import type { Tally } from "../../store/records.ts";
+import type { StateCount } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { withoutGates } from "../../store/state-counts.ts";
 import type { Finding } from "./finding.ts";
@@ -56,17 +56,17 @@ async function unservedFindings(
   now: number,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  const unserved = withoutHidden(withoutGates(await store.tallyJobs())).filter(
-    (tally) => tally.state === "ready" && tally.count > 0 && whoServes(workers, tally).length === 0,
+  const unserved = withoutHidden(withoutGates(await store.countJobs())).filter(
+    (figures) => figures.state === "ready" && figures.count > 0 && whoServes(workers, figures).length === 0,
   );
-  for (const tally of unserved.slice(0, routesMax)) {
-    const { queue, name, caps = [], count } = tally;
+  for (const figures of unserved.slice(0, routesMax)) {
+    const { queue, name, caps = [], count } = figures;
     if (!(await hasWaited(store, { queue, name, caps }, now))) continue;
     const requiring = caps.length === 0 ? "" : ` requiring ${quoteNames(caps)}`;
     findings.push({
       check: "workers",
-      problem: `${count} ready ${count === 1 ? "job" : "jobs"} ${JSON.stringify(name)}${requiring} in the queue ${JSON.stringify(queue)}, for more than a minute: ${nobody(workers, tally)}.`,
-      advice: adviceFor(workers, tally),
+      problem: `${count} ready ${count === 1 ? "job" : "jobs"} ${JSON.stringify(name)}${requiring} in the queue ${JSON.stringify(queue)}, for more than a minute: ${nobody(workers, figures)}.`,
+      advice: adviceFor(workers, figures),
     });
   }
   const left = unserved.length - routesMax;
@@ -82,18 +82,18 @@ async function unservedFindings(
       ];
 }
 
-function nobody(workers: readonly LiveWorker[], tally: Tally): string {
-  if (!workers.some(({ queues }) => queues.includes(tally.queue))) return "no live worker serves the queue";
-  const held = heldByCapability(tally, workers);
+function nobody(workers: readonly LiveWorker[], figures: StateCount): string {
+  if (!workers.some(({ queues }) => queues.includes(figures.queue))) return "no live worker serves the queue";
+  const held = heldByCapability(figures, workers);
   return held === null
     ? "no worker of the queue has a handler for it"
     : `no worker of the queue with a handler for it offers ${quoteNames(held.missing)}`;
 }
 
-function adviceFor(workers: readonly LiveWorker[], tally: Tally): string {
-  if (!workers.some(({ queues }) => queues.includes(tally.queue)))
+function adviceFor(workers: readonly LiveWorker[], figures: StateCount): string {
+  if (!workers.some(({ queues }) => queues.includes(figures.queue)))
     return "Start a worker for the queue (millrace work FILE --queues ...); look for a typing mistake in its name.";
-  return heldByCapability(tally, workers) === null
+  return heldByCapability(figures, workers) === null
     ? "Deploy a worker with the handler, or remove the jobs with millrace purge."
     : "Start a worker that offers them together (millrace work FILE --capabilities ...), or remove the jobs.";
 }
@@ -102,7 +102,7 @@ async function pausedFindings(store: Store): Promise<readonly Finding[]> {
   const paused = await pausedQueues(store);
   if (paused.size === 0) return [];
   const waiting = new Map<string, number>();
-  for (const { queue, state, count } of await store.tallyJobs())
+  for (const { queue, state, count } of await store.countJobs())
     if (state === "ready" && paused.has(queue)) waiting.set(queue, (waiting.get(queue) ?? 0) + count);
   return [...waiting].map(([queue, count]) => ({
     check: "queues",
@@ -114,7 +114,7 @@ async function pausedFindings(store: Store): Promise<readonly Finding[]> {
 /** Whether a ready job of this kind became due more than a minute ago. */
 async function hasWaited(
   store: Store,
-  route: Required<Pick<Tally, "queue" | "name" | "caps">>,
+  route: Required<Pick<StateCount, "queue" | "name" | "caps">>,
   now: number,
 ): Promise<boolean> {
   const { jobs } = await store.findJobs({

@@ -10,7 +10,7 @@ import { escapeText } from "../output/escape.ts";
 import { formatTable } from "../output/format-table.ts";
 import { workerTable } from "./worker-table.ts";
 
-/** What one look has read: tallies and the registry, never a list of jobs. */
+/** What one look has read: state counts and the registry, never a list of jobs. */
 export interface TopLook {
   readonly counts: Readonly<Record<string, QueueCounts>>;
   readonly workers: readonly WorkerView[];

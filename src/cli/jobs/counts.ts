@@ -25,10 +25,13 @@ export const counts: Command = {
       return 0;
     }
     const states = [...jobStates, "held" as const].filter((state) =>
-      queues.some(([, tally]) => (tally[state] ?? 0) > 0),
+      queues.some(([, stateCount]) => (stateCount[state] ?? 0) > 0),
     );
     const columns = [{ title: "QUEUE" }, ...states.map((title) => ({ title, isNumber: true }))];
-    const rows = queues.map(([queue, tally]) => [queue, ...states.map((state) => String(tally[state] ?? 0))]);
+    const rows = queues.map(([queue, stateCount]) => [
+      queue,
+      ...states.map((state) => String(stateCount[state] ?? 0)),
+    ]);
     terminal.writeOut(rows.length === 0 ? "no jobs\n" : `${formatTable(columns, rows)}\n`);
     return 0;
   },

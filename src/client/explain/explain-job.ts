@@ -40,9 +40,9 @@ export interface Explanation {
 }
 
 export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
-  const [records, tallies, { now }, workers, items] = await Promise.all([
+  const [records, stateCounts, { now }, workers, items] = await Promise.all([
     engine.store.readJobs([id]),
-    engine.store.tallyJobs(),
+    engine.store.countJobs(),
     engine.store.describe(),
     readWorkers(engine.store, true),
     readLeftAlone(engine.store),
@@ -53,12 +53,12 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(items.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
-    withoutGates(tallies).find(
-      (tally) =>
-        tally.queue === queue &&
-        tally.name === name &&
-        tally.state === wanted &&
-        hasSameCaps(tally.caps ?? [], caps),
+    withoutGates(stateCounts).find(
+      (stateCount) =>
+        stateCount.queue === queue &&
+        stateCount.name === name &&
+        stateCount.state === wanted &&
+        hasSameCaps(stateCount.caps ?? [], caps),
     )?.count ?? 0;
   const [found = null] = await readHeldByGate(engine, [record]);
   const byGate = found === null ? null : await withAnyHolder(engine.store, found);

@@ -5,7 +5,7 @@
 import { readWorkers, servingWorkers } from "../../engine/fleet/registration.ts";
 import type { WorkerRegistration } from "../../engine/fleet/registration.ts";
 import { missingCapabilities } from "../../model/routing/capability.ts";
-import type { Tally } from "../../store/records.ts";
+import type { StateCount } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 
 export interface HeldByCapability {
@@ -14,7 +14,7 @@ export interface HeldByCapability {
   readonly missing: readonly string[];
 }
 
-type Kind = Pick<Tally, "queue" | "name" | "caps" | "state">;
+type Kind = Pick<StateCount, "queue" | "name" | "caps" | "state">;
 type Offer = Pick<WorkerRegistration, "queues" | "names" | "capabilities">;
 
 export function heldByCapability(kind: Kind, workers: readonly Offer[]): HeldByCapability | null {

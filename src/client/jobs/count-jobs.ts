@@ -1,4 +1,4 @@
-/** Counts of jobs, per queue and state: exact, from the tallies of the store. */
+/** Counts of jobs, per queue and state: exact, from the state counts of the store. */
 import { allGates } from "../../engine/limits/change-gate.ts";
 import { gateName, queueGateKey } from "../../model/limits/gate.ts";
 import type { JobState } from "../../model/job/job-state.ts";
@@ -18,20 +18,22 @@ export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>>
   readonly held?: number;
 }
 
-type CountedStore = Pick<Store, "tallyJobs" | "readDocs" | "readGates" | "missing">;
+type CountedStore = Pick<Store, "countJobs" | "readDocs" | "readGates" | "missing">;
 
 export async function countJobs(store: CountedStore): Promise<Readonly<Record<string, QueueCounts>>> {
   type Counts = { -readonly [Key in keyof QueueCounts]: QueueCounts[Key] };
   const queues = Object.create(null) as Record<string, Counts>;
-  const tallies = withoutHidden(await store.tallyJobs());
+  const stateCounts = withoutHidden(await store.countJobs());
   const [lacking, gated] = await Promise.all([
-    readHeldByCapability(store, tallies),
+    readHeldByCapability(store, stateCounts),
     readRefusing(
       store,
-      tallies.map(({ state, queue, gates = [] }) => (state === "ready" ? routeUses({ queue, gates }) : [])),
+      stateCounts.map(({ state, queue, gates = [] }) =>
+        state === "ready" ? routeUses({ queue, gates }) : [],
+      ),
     ),
   ]);
-  for (const [at, { queue, state, count }] of tallies.entries()) {
+  for (const [at, { queue, state, count }] of stateCounts.entries()) {
     const counts = (queues[queue] ??= {});
     counts[state] = (counts[state] ?? 0) + count;
     const isHeld = lacking[at] !== null || gated[at] !== null;

@@ -3,7 +3,7 @@
  * each that ends. On a store of several partitions a count is split: what can be told of single partitions has their
  * label, the rest has none, so that sums are right.
  */
-import type { DutyTally } from "../../engine/duties/duty-tally.ts";
+import type { DutyFigures } from "../../engine/duties/duty-figures.ts";
 import type { Family, Labels, Sample } from "../../model/metrics/prometheus-text.ts";
 import type { ProcessDuties } from "../workers/duty-views.ts";
 
@@ -11,10 +11,10 @@ type Counted = "processed" | "errors" | "leftAlone";
 
 export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Family[] {
   const all = processes.flatMap(({ process, duties }) =>
-    Object.entries(duties).map(([duty, tally]) => ({ labels: { duty, process }, tally })),
+    Object.entries(duties).map(([duty, figures]) => ({ labels: { duty, process }, figures })),
   );
   const counts = (field: Counted): readonly Sample[] =>
-    all.flatMap(({ labels, tally }) => splitCount(labels, tally, field));
+    all.flatMap(({ labels, figures }) => splitCount(labels, figures, field));
   return [
     {
       name: "millrace_duty_processed_total",
@@ -38,20 +38,20 @@ export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Fami
       name: "millrace_duty_lag_seconds",
       help: "How long ago the duty was last done by the process; with a partition, there.",
       type: "gauge",
-      samples: all.flatMap(({ labels, tally }) => lagsOf(labels, tally)),
+      samples: all.flatMap(({ labels, figures }) => lagsOf(labels, figures)),
     },
   ];
 }
 
-function splitCount(labels: Labels, tally: DutyTally, field: Counted): readonly Sample[] {
-  const told = Object.entries(tally.partitions ?? {}).flatMap(([partition, own]) =>
+function splitCount(labels: Labels, figures: DutyFigures, field: Counted): readonly Sample[] {
+  const told = Object.entries(figures.partitions ?? {}).flatMap(([partition, own]) =>
     own[field] === undefined ? [] : [{ labels: { ...labels, partition }, value: own[field] }],
   );
-  const rest = tally[field] - told.reduce((sum, { value }) => sum + value, 0);
+  const rest = figures[field] - told.reduce((sum, { value }) => sum + value, 0);
   return [{ labels, value: Math.max(0, rest) }, ...told];
 }
 
-function lagsOf(labels: Labels, { lastPassMs, partitions = {} }: DutyTally): readonly Sample[] {
+function lagsOf(labels: Labels, { lastPassMs, partitions = {} }: DutyFigures): readonly Sample[] {
   const own = lastPassMs === null ? [] : [{ labels, value: lastPassMs / 1000 }];
   const missing = Object.entries(partitions).flatMap(([partition, { lastPassMs: lagMs }]) =>
     typeof lagMs === "number" ? [{ labels: { ...labels, partition }, value: lagMs / 1000 }] : [],

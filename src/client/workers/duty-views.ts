@@ -1,5 +1,5 @@
 /** What the duties of all processes have done, from their registrations. */
-import type { DutyTally, PartitionTally } from "../../engine/duties/duty-tally.ts";
+import type { DutyFigures, PartitionFigures } from "../../engine/duties/duty-figures.ts";
 import { readProcesses } from "../../engine/fleet/registration.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -32,7 +32,7 @@ export interface PartitionDutyView extends DutyCounts {
 export interface ProcessDuties {
   /** Host and process id. */
   readonly process: string;
-  readonly duties: Readonly<Record<string, DutyTally>>;
+  readonly duties: Readonly<Record<string, DutyFigures>>;
 }
 
 export async function readProcessDuties(store: Pick<Store, "readDocs">): Promise<readonly ProcessDuties[]> {
@@ -48,14 +48,14 @@ export async function readDutyViews(
   const { partitions = 1 } = store;
   const processes = await readProcessDuties(store);
   return names.map((duty) => {
-    const tallies = processes.flatMap(({ duties }) => duties[duty] ?? []);
+    const figures = processes.flatMap(({ duties }) => duties[duty] ?? []);
     return {
-      ...{ duty, processes: tallies.length },
-      passes: tallies.reduce((total, { passes }) => total + passes, 0),
-      ...countsOf(tallies),
-      missing: [...new Set(tallies.flatMap(({ missing = [] }) => missing))].toSorted((a, b) => a - b),
+      ...{ duty, processes: figures.length },
+      passes: figures.reduce((total, { passes }) => total + passes, 0),
+      ...countsOf(figures),
+      missing: [...new Set(figures.flatMap(({ missing = [] }) => missing))].toSorted((a, b) => a - b),
       partitions: Array.from({ length: partitions === 1 ? 0 : partitions }, (_, partition) => {
-        const own = tallies.map(({ lastPassMs, partitions: told = {} }): PartitionTally => {
+        const own = figures.map(({ lastPassMs, partitions: told = {} }): PartitionFigures => {
           return { lastPassMs, ...told[partition] };
         });
         return { partition, ...countsOf(own) };
@@ -64,10 +64,10 @@ export async function readDutyViews(
   });
 }
 
-function countsOf(tallies: readonly PartitionTally[]): DutyCounts {
+function countsOf(figures: readonly PartitionFigures[]): DutyCounts {
   const sum = (field: "processed" | "errors" | "leftAlone"): number =>
-    tallies.reduce((total, tally) => total + (tally[field] ?? 0), 0);
-  const lags = tallies.flatMap(({ lastPassMs }) => lastPassMs ?? []);
+    figures.reduce((total, figures) => total + (figures[field] ?? 0), 0);
+  const lags = figures.flatMap(({ lastPassMs }) => lastPassMs ?? []);
   return {
     ...{ processed: sum("processed"), errors: sum("errors"), leftAlone: sum("leftAlone") },
     lagMs: lags.length === 0 ? null : Math.min(...lags),

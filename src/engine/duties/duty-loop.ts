@@ -5,8 +5,8 @@
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { Duty, DutyPass } from "./duty.ts";
-import { DutyCount } from "./duty-tally.ts";
-import type { DutyTally } from "./duty-tally.ts";
+import { DutyCount } from "./duty-figures.ts";
+import type { DutyFigures } from "./duty-figures.ts";
 import { errorText, failuresBefore, isStoreAway } from "./quarantine.ts";
 import type { QuarantineCase } from "./quarantine.ts";
 import type { Engine } from "../engine.ts";
@@ -91,7 +91,7 @@ export class DutyLoop {
     return this.#wake === null;
   }
 
-  get tally(): DutyTally {
+  get figures(): DutyFigures {
     return this.#count.read(this.cases, this.duty.quarantine?.failuresIn ?? {});
   }
 

@@ -1,9 +1,9 @@
 /**
- * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its
- * job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A page that
- * cannot be read ends the walk, and the next walk begins at the head. Only the leader walks,
- * because on a large store a walk is real work. After a walk records that somebody has set aside are named in the log,
- * each once, and members of flows among them come to an end.
+ * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a state count, a key
+ * without its job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A
+ * page that cannot be read ends the walk, and the next walk begins at the head. Only the leader walks, because on a
+ * large store a walk is real work. After a walk records that somebody has set aside are named in the log, each once,
+ * and members of flows among them come to an end.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { allAside } from "../docs/all-aside.ts";

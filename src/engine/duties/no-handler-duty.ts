@@ -8,7 +8,7 @@
 import { afterNoHandler } from "../../model/job/after-run.ts";
 import { routeNumber } from "../../model/routing/route.ts";
 import type { Change } from "../../store/operations.ts";
-import type { Tally } from "../../store/records.ts";
+import type { StateCount } from "../../store/records.ts";
 import { withoutGates } from "../../store/state-counts.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../calls/settles-within.ts";
@@ -26,7 +26,7 @@ const scanMax = 10_000;
 const name = "no-handler";
 
 /** What nobody serves; as a filter it means exactly the jobs of this route. */
-type Orphans = Required<Pick<Tally, "queue" | "name" | "caps">>;
+type Orphans = Required<Pick<StateCount, "queue" | "name" | "caps">>;
 
 export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine.settings;
@@ -108,8 +108,8 @@ async function longOrphans(
 
 /** Routes with ready jobs whose queue has live workers, none of which would run them; null where no job is ready. */
 async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> {
-  const tallies = withoutGates(await engine.store.tallyJobs());
-  const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
+  const counts = withoutGates(await engine.store.countJobs());
+  const waiting = counts.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return null;
   const workers = await readWorkers(engine.store);
   return waiting

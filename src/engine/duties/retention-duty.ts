@@ -12,7 +12,7 @@ import { readBody } from "../../model/limits/limit.ts";
 import { keptCountOf, keptMsOf } from "../../model/fleet/queue-policy.ts";
 import { addByPartition } from "../../store/partitioned/by-partition.ts";
 import type { ByPartition } from "../../store/partitioned/by-partition.ts";
-import type { Tally } from "../../store/records.ts";
+import type { StateCount } from "../../store/records.ts";
 import type { PruneRequest } from "../../store/upkeep.ts";
 import type { Engine } from "../engine.ts";
 import { allGates } from "../limits/change-gate.ts";
@@ -68,8 +68,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       cursors.clear();
     }
     if (hasCounts(kept) || queues.some(([, own]) => hasCounts(own))) {
-      const tallies = await answersWithin(engine.platform, engine.store.tallyJobs(), itemMaxMs);
-      counted = surplusPrunes(kept, queues, tallies, tuning.batchMax).map(
+      const counts = await answersWithin(engine.platform, engine.store.countJobs(), itemMaxMs);
+      counted = surplusPrunes(kept, queues, counts, tuning.batchMax).map(
         (prune) => counted.find(({ kind }) => kind === prune[0]) ?? withRest(prune),
       );
     }
@@ -201,13 +201,13 @@ function hasCounts(kept: KeptHistory): boolean {
 function surplusPrunes(
   kept: KeptHistory,
   queues: QueueBounds,
-  tallies: readonly Tally[],
+  counts: readonly StateCount[],
   max: number,
 ): readonly Prune[] {
   const own = new Map(queues);
   return terminalStates.flatMap((outcome) => {
     const finished = Map.groupBy(
-      tallies.filter(({ state }) => state === outcome),
+      counts.filter(({ state }) => state === outcome),
       ({ queue }) => queue,
     );
     return [...finished].flatMap(([queue, parts]): Prune[] => {

@@ -68,7 +68,7 @@ export class Supervisor {
     });
     this.#engine.clocksTold.add(this.#claimed);
     this.#engine.readDuties = () =>
-      Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
+      Object.fromEntries(this.#loops.map(({ duty, figures }) => [duty.name, figures]));
     this.#engine.webhookChanges.add(this.#hooksChanged);
     this.#clockAnswers?.start();
     for (const loop of this.#loops) loop.start();

@@ -16,10 +16,10 @@
 import { missingCapabilities } from "../../model/routing/capability.ts";
 import { MillraceError } from "../../model/error.ts";
 import { webhooksId } from "../../model/events/webhook.ts";
-import type { Doc, DocPut, Tally } from "../../store/records.ts";
+import type { Doc, DocPut, StateCount } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { allDocs } from "../docs/all-docs.ts";
-import type { DutyTally } from "../duties/duty-tally.ts";
+import type { DutyFigures } from "../duties/duty-figures.ts";
 
 export const registryKind = "registry";
 export const registryPrefix = `${webhooksId}/`;
@@ -66,7 +66,7 @@ export interface ProcessFacts {
   /** The longest delay of the event loop since the last registration. */
   readonly loopDelayMs: number;
   /** What the duties of the process have done, by their names. */
-  readonly duties: Readonly<Record<string, DutyTally>>;
+  readonly duties: Readonly<Record<string, DutyFigures>>;
   /** It may become the leader: all duties that run once per store are switched on. */
   readonly isCandidate: boolean;
   /** Its own wall clock when it wrote this, epoch milliseconds. */
@@ -97,7 +97,7 @@ export interface LiveWorker extends WorkerRegistration, ProcessFacts, Live {
 /** Of these workers those that would run a job of this kind. */
 export function servingWorkers<Worker extends Pick<WorkerRegistration, "queues" | "names" | "capabilities">>(
   workers: readonly Worker[],
-  { queue, name, caps = [] }: Pick<Tally, "queue" | "name" | "caps">,
+  { queue, name, caps = [] }: Pick<StateCount, "queue" | "name" | "caps">,
 ): readonly Worker[] {
   return workers.filter(
     ({ queues, names, capabilities }) =>

@@ -30,10 +30,10 @@ const timed = [
   "readDueDocs",
   "readJobs",
   "findJobs",
-  "tallyJobs",
+  "countJobs",
   "readRoutes",
   "readFeed",
-  "readTrail",
+  "readJournal",
   "prune",
   "auditIndexes",
 ] as const satisfies readonly (keyof Store)[];

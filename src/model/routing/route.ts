@@ -42,7 +42,7 @@ export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "
   return caps.length === 0 ? { queue, name } : { queue, name, caps };
 }
 
-/** A route as tallies show it: with its gates, too, which decide together about all its ready jobs. */
+/** A route as state counts show it: with its gates, too, which decide together about all its ready jobs. */
 export function talliedRoute(route: Omit<RouteContent, "lanes">): ReturnType<typeof shownRoute> & {
   readonly gates?: readonly GateUse[];
 } {

@@ -278,7 +278,7 @@ describe("hints", () => {
 });
 
 describe("looking", () => {
-  test("lists, tallies and documents are those of all partitions, whatever the size of a page", async () => {
+  test("lists, counts and documents are those of all partitions, whatever the size of a page", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 17; n++) {
       const id = `p${(n * 7) % 4}-${n}`;
@@ -290,7 +290,7 @@ describe("looking", () => {
       expect((await findAll(store, {}, max)).map(({ id }) => id)).toEqual(ids.toReversed());
     for (const scanMax of [1, 2, 5])
       expect((await findAll(store, {}, 3, scanMax)).map(({ id }) => id).sort()).toEqual(ids.toSorted());
-    expect(await store.tallyJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 17 }]);
+    expect(await store.countJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 17 }]);
     const names = ["p1-a", "p0-b", "p3-c", "p2-ü", "p0-🙂", "p0-\uffee"];
     await store.putDocs(names.map((id) => aDoc(id, id)));
     const sorted = names.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)));

@@ -5,7 +5,7 @@
  * what is known of a partition lies in outlook.ts.
  *
  *  unit, settle, change ─► the partition of the id      claim, promote ─► partitions that may have work
- *  document ─► the partition of its name                lists, tallies, prunes, audits ─► all of them
+ *  document ─► the partition of its name                lists, state counts, prunes, audits ─► all of them
  *
  * Seqs, feed numbers and epochs are each partition's own, and ranks order jobs inside a partition only.
  *
@@ -18,7 +18,7 @@ import { createPlacement, isPlacedByPrefix, partitionOfUnit } from "../../model/
 import type { Placement } from "../../model/routing/placement.ts";
 import { laterOperations } from "../later-version.ts";
 import { missingSentence } from "./missing-partition.ts";
-import { addTallies } from "../state-counts.ts";
+import { addStateCounts } from "../state-counts.ts";
 import type { HeartbeatRequest } from "../operations.ts";
 import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
 import { readAside, removeAside } from "./unreadable.ts";
@@ -247,9 +247,9 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const lists = await askAll(calls, "readRoutes", (store) => store.readRoutes());
       return joinRoutes(lists.map(({ answer }) => answer));
     },
-    async tallyJobs() {
-      const tallies = await askAll(calls, "tallyJobs", (store) => store.tallyJobs());
-      return addTallies(tallies.map(({ answer }) => answer));
+    async countJobs() {
+      const stateCounts = await askAll(calls, "countJobs", (store) => store.countJobs());
+      return addStateCounts(stateCounts.map(({ answer }) => answer));
     },
     async readFeed({ partition: number = 0, ...request }) {
       const partition = partitions[number];
@@ -257,7 +257,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         throw new MillraceError("invalid-option", `This store has no partition ${number}.`);
       return partition.store.readFeed(request);
     },
-    readTrail: (request) => at(placement.ofId(request.id)).store.readTrail(request),
+    readJournal: (request) => at(placement.ofId(request.id)).store.readJournal(request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
     readAside: (request) => readAside(calls, request),

@@ -336,12 +336,12 @@ describe("what is missing", () => {
     expect(page).toMatchObject({ missing: [1], cursor: null });
     expect(idsOf(page.jobs)).toEqual(["p0-a", "p2-a"]);
     expect(idsOf(await findAll(store, {}, 1))).toEqual(["p0-a", "p2-a"]);
-    expect(await store.tallyJobs()).toMatchObject([{ count: 2 }]);
+    expect(await store.countJobs()).toMatchObject([{ count: 2 }]);
     expect(await store.readRoutes()).toHaveLength(1);
     expect((await store.describe()).warnings).toEqual([expect.stringMatching(/^Partition 1 .*WRONGTYPE/)]);
     expect(store.missing?.()).toMatchObject([{ number: 1, error: broken }]);
     sick.fails = null;
-    await store.tallyJobs();
+    await store.countJobs();
     await findAll(store);
     await store.readRoutes();
     await store.describe();
@@ -376,7 +376,7 @@ describe("what is missing", () => {
 
   test("is everything: then the error is thrown", async () => {
     for (const part of parts) part.fails = away;
-    await expect(store.tallyJobs()).rejects.toBe(away);
+    await expect(store.countJobs()).rejects.toBe(away);
     await expect(store.claim(aClaim())).rejects.toBe(away);
     await expect(store.promoteDue({ max: 1 })).rejects.toBe(away);
     await expect(store.readDue({ clock: "lease", max: 1, cursor: null })).rejects.toBe(away);

@@ -15,8 +15,10 @@ export async function pruneSurplus(calls: PartitionedCalls, request: SurplusRequ
   const { queue, outcome, keep, max } = request;
   const cursors = calls.partitions.map((): string | null => null);
   if (request.cursor !== null) cursors.splice(0, Infinity, ...(JSON.parse(request.cursor) as typeof cursors));
-  const counted = await askAll(calls, "tallyJobs", async (store) => {
-    const own = (await store.tallyJobs()).filter((tally) => tally.queue === queue && tally.state === outcome);
+  const counted = await askAll(calls, "countJobs", async (store) => {
+    const own = (await store.countJobs()).filter(
+      (stateCount) => stateCount.queue === queue && stateCount.state === outcome,
+    );
     return own.reduce((sum, { count }) => sum + count, 0);
   });
   const total = counted.reduce((sum, { answer }) => sum + answer, 0);

@@ -25,7 +25,7 @@ import { noFloors, openFloors } from "./runs/floors.ts";
 import { openTransactions } from "./connection/in-transaction.ts";
 import { measureDatabase, readHeads } from "./connection/measure.ts";
 import { migrate, quoted, schemaVersion } from "./connection/migrate.ts";
-import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./jobs/read.ts";
+import { findJobs, readFeed, readJobs, readPackedFeed, readJournal, countJobs } from "./jobs/read.ts";
 import { openRoutes } from "./jobs/routes.ts";
 import { checkServer, enterEpoch } from "./connection/server-check.ts";
 import { settleIfLeased } from "./runs/settle.ts";
@@ -139,7 +139,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     },
     readJobs: (ids) => readJobs(calls, routes, ids),
     findJobs: (request) => findJobs(calls, routes, request),
-    tallyJobs: () => tallyJobs(calls, routes),
+    countJobs: () => countJobs(calls, routes),
     readRoutes: () => routes.readAll(),
     ...bindOperations(calls, {
       ...{
@@ -155,7 +155,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         readDocs,
         readDueDocs,
         readFeed,
-        readTrail,
+        readJournal,
       },
       ...{ prune, auditIndexes, readAside, removeAside },
     }),

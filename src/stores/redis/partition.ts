@@ -33,8 +33,8 @@ import {
   readJobs,
   readHeads,
   readPackedFeed,
-  readTrail,
-  tallyJobs,
+  readJournal,
+  countJobs,
 } from "./jobs/read.ts";
 import { readRoute } from "./packing/route-text.ts";
 import { checkServer } from "./connection/server-check.ts";
@@ -65,10 +65,10 @@ const operations = {
     readDueDocs,
     readJobs,
     findJobs,
-    tallyJobs,
+    countJobs,
     readRoutes,
     readFeed,
-    readTrail,
+    readJournal,
   },
   ...{ prune, auditIndexes, readAside, removeAside },
 };

@@ -118,7 +118,7 @@ for (const executor of ["inline", "thread"] as const) {
     it("answers after its close with closed", async () => {
       const store = await open(executor);
       await store.close();
-      await expect(store.tallyJobs()).rejects.toMatchObject({ code: "closed" });
+      await expect(store.countJobs()).rejects.toMatchObject({ code: "closed" });
     });
   });
 }

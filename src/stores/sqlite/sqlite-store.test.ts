@@ -31,7 +31,7 @@ async function livesThrough(store: Store): Promise<void> {
   const settles = leased.map(({ id, seq, fence }) => ({ id, seq, fence, next: finish, attempts: null }));
   expect((await store.settleIfLeased(settles)).every((answer) => answer.kind === "ok")).toBe(true);
   expect((await store.settleIfLeased(settles)).every((answer) => answer.kind === "already")).toBe(true);
-  expect(await store.tallyJobs()).toEqual([
+  expect(await store.countJobs()).toEqual([
     { queue: "mail", name: "send", state: "ready", count: 50 },
     { queue: "mail", name: "send", state: "completed", count: 100 },
   ]);

@@ -73,10 +73,10 @@ const passedOperations = [
     "readDueDocs",
     "readJobs",
     "findJobs",
-    "tallyJobs",
+    "countJobs",
     "readRoutes",
     "readFeed",
-    "readTrail",
+    "readJournal",
   ] as const),
   ...(["prune", "auditIndexes", "readAside", "removeAside"] as const),
 ] as const satisfies readonly (keyof Store & Call["operation"])[];

@@ -65,8 +65,9 @@ export class EmptyQueues {
     const [doc] = (await store.readDocs({ kind: emptyKind, ids: [queue] })).docs;
     if (doc !== undefined && Number(doc.body) >= claimedAt) return;
     const { now } = await store.describe();
-    const isLeft = (await store.tallyJobs()).some(
-      (tally) => tally.queue === queue && (tally.state === "ready" || tally.state === "running"),
+    const isLeft = (await store.countJobs()).some(
+      (stateCount) =>
+        stateCount.queue === queue && (stateCount.state === "ready" || stateCount.state === "running"),
     );
     if (isLeft) return;
     const guard = doc === undefined ? "absent" : { version: doc.version };

@@ -17,8 +17,8 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
   const v = useVirtualMill({}, partitions);
   const shop = limit("shop", { perKey: { concurrency: 1 } });
   const inStore = async (): Promise<number> => {
-    const tallies = await v.run(v.store.tallyJobs());
-    return tallies.reduce((sum, { count }) => sum + count, 0);
+    const stateCounts = await v.run(v.store.countJobs());
+    return stateCounts.reduce((sum, { count }) => sum + count, 0);
   };
   const take = (key: string, options: object = {}, mill: Millrace = v.mill): Promise<Permit> =>
     v.run(mill.limits.acquire(shop, { key, ...options }));

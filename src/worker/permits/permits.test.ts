@@ -16,8 +16,8 @@ const v = useVirtualMill();
 const one = limit("one", { concurrency: 1 });
 
 const inStore = async (): Promise<number> => {
-  const tallies = await v.run(v.store.tallyJobs());
-  return tallies.reduce((sum, { count }) => sum + count, 0);
+  const stateCounts = await v.run(v.store.countJobs());
+  return stateCounts.reduce((sum, { count }) => sum + count, 0);
 };
 
 describe("a permit", () => {

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { routeOf } from "../../../src/model/routing/route.ts";
 import type { ClaimOffer, JobFilter } from "../../../src/store/operations.ts";
 import { aChange, aJob, aRoute, aSettle, finish, replay, schedule } from "../../support/builders.ts";
-import { findAll, sortTallies } from "../../support/walk.ts";
+import { findAll, sortStateCounts } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const gpu = ["gpu"];
@@ -39,7 +39,7 @@ export const capabilityCases: ContractGroup = {
       },
     ],
     [
-      "records, tallies and routes show the capabilities of a job, live and finished",
+      "records, state counts and routes show the capabilities of a job, live and finished",
       async ({ submit, claim, store, read }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b", caps: both }));
         const [b] = await claim({ offers: offers(both) });
@@ -48,8 +48,8 @@ export const capabilityCases: ContractGroup = {
         expect("caps" in (await read("a"))).toBe(false);
         expect([(await read("b")).caps, (await read("c")).caps]).toEqual([both, both]);
         const kind = { queue: "mail", name: "send" };
-        expect(sortTallies(await store.tallyJobs())).toEqual(
-          sortTallies([
+        expect(sortStateCounts(await store.countJobs())).toEqual(
+          sortStateCounts([
             { ...kind, state: "ready", count: 1 },
             { ...kind, caps: both, state: "ready", count: 1 },
             { ...kind, caps: both, state: "completed", count: 1 },

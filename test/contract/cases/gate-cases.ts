@@ -17,7 +17,7 @@ import {
   schedule,
 } from "../../support/builders.ts";
 import { until } from "../../support/until.ts";
-import { sortTallies } from "../../support/walk.ts";
+import { sortStateCounts } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const slack = limitGateKey("slack");
@@ -63,13 +63,13 @@ export const gateCases: ContractGroup = {
       },
     ],
     [
-      "tallies tell jobs of one name apart by the gates of their routes",
+      "state counts tell jobs of one name apart by the gates of their routes",
       async ({ submit, store }) => {
         const heavy = [{ key: slack, weight: 3 }];
         await submit(limited("a"), limited("b"), limited("c", { gates: heavy }), aJob({ id: "d" }));
         const kind = { queue: "mail", name: "send", state: "ready" } as const;
-        expect(sortTallies(await store.tallyJobs())).toEqual(
-          sortTallies([
+        expect(sortStateCounts(await store.countJobs())).toEqual(
+          sortStateCounts([
             { ...kind, count: 1 },
             { ...kind, gates: usesSlack, count: 2 },
             { ...kind, gates: heavy, count: 1 },

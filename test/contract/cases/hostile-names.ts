@@ -15,7 +15,7 @@ import {
   replay,
   schedule,
 } from "../../support/builders.ts";
-import { findAll, pruneAll, readAllDocs, readWholeFeed, sortTallies } from "../../support/walk.ts";
+import { findAll, pruneAll, readAllDocs, readWholeFeed, sortStateCounts } from "../../support/walk.ts";
 
 export const hostileNames = [
   `quote"'\`quote`,
@@ -70,7 +70,7 @@ async function script(store: Store, names: Names): Promise<unknown[]> {
   answers.push(claimed);
   const [leased] = claimed.jobs;
   answers.push(await store.recordIfLeased([{ ...leased!, progress: text, logs: [text, tag] }]));
-  answers.push(await store.readTrail({ id, after: 0, max: 9 }));
+  answers.push(await store.readJournal({ id, after: 0, max: 9 }));
   answers.push(await store.extendIfLeased({ owner, leaseMs: 500, leases: [], wantsOthers: true }));
   const effects = {
     jobs: [aJob({ id: other, queue: name, name: queue, input: key })],
@@ -90,7 +90,7 @@ async function script(store: Store, names: Names): Promise<unknown[]> {
   answers.push(
     await findAll(store, { reason: text }),
     await readAllDocs(store, tag, doc.slice(0, 1)),
-    sortTallies(await store.tallyJobs()),
+    sortStateCounts(await store.countJobs()),
   );
   answers.push(
     await store.changeIf([aChange(id, ["failed"], replay()), aChange(other, ["ready"], schedule(5))]),

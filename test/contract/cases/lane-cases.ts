@@ -361,7 +361,7 @@ export const laneCases: ContractGroup = {
       async ({ submit, store, read }) => {
         await submit(grouped("a", "k"), grouped("b", "k"));
         expect(await read("b")).toMatchObject({ state: "ready", laneKey: laneOf("k"), laneStep: null });
-        expect(await store.tallyJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 2 }]);
+        expect(await store.countJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 2 }]);
         const [route] = await store.readRoutes();
         expect(route).toMatchObject({ queue: "mail", name: "send", lanes: "rank" });
       },

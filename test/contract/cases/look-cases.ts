@@ -1,9 +1,9 @@
-/** readJobs, findJobs, tallyJobs and readFeed (R10): what can be seen of jobs, and of what happened to them. */
+/** readJobs, findJobs, countJobs and readFeed (R10): what can be seen of jobs, and of what happened to them. */
 import { expect } from "vitest";
 import type { JobFilter } from "../../../src/store/operations.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove, schedule } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
-import { findAll, readWholeFeed, sortTallies } from "../../support/walk.ts";
+import { findAll, readWholeFeed, sortStateCounts } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 
 /** Twelve jobs over two queues, two names, three tags and all reachable states, two milliseconds apart. */
@@ -112,31 +112,31 @@ export const findCases: ContractGroup = {
   ],
 };
 
-export const tallyCases: ContractGroup = {
-  about: "tallyJobs",
+export const countCases: ContractGroup = {
+  about: "countJobs",
   cases: [
     [
       "jobs are counted by queue, name and state, finished ones included, and what is empty is left out",
       async (subject) => {
-        expect(await subject.store.tallyJobs()).toEqual([]);
+        expect(await subject.store.countJobs()).toEqual([]);
         await fill(subject);
-        const tally = (queue: string, name: string, state: string, count: number): object => ({
+        const stateCount = (queue: string, name: string, state: string, count: number): object => ({
           queue,
           name,
           state,
           count,
         });
-        expect(sortTallies(await subject.store.tallyJobs())).toEqual([
-          tally("even", "high", "ready", 3),
-          tally("even", "low", "running", 1),
-          tally("even", "low", "completed", 1),
-          tally("even", "low", "failed", 1),
-          tally("odd", "high", "scheduled", 1),
-          tally("odd", "high", "ready", 1),
-          tally("odd", "high", "cancelled", 1),
-          tally("odd", "low", "ready", 1),
-          tally("odd", "low", "failed", 1),
-          tally("odd", "low", "expired", 1),
+        expect(sortStateCounts(await subject.store.countJobs())).toEqual([
+          stateCount("even", "high", "ready", 3),
+          stateCount("even", "low", "running", 1),
+          stateCount("even", "low", "completed", 1),
+          stateCount("even", "low", "failed", 1),
+          stateCount("odd", "high", "scheduled", 1),
+          stateCount("odd", "high", "ready", 1),
+          stateCount("odd", "high", "cancelled", 1),
+          stateCount("odd", "low", "ready", 1),
+          stateCount("odd", "low", "failed", 1),
+          stateCount("odd", "low", "expired", 1),
         ]);
       },
     ],

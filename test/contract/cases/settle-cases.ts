@@ -89,8 +89,8 @@ export const settleCases: ContractGroup = {
         const settle = aSettle(leased, finish("completed", { keepMs: 0 }));
         expect(await store.settleIfLeased([settle, settle])).toEqual([{ kind: "ok" }, { kind: "gone" }]);
         expect(await store.readJobs(["a"])).toEqual([null]);
-        expect((await store.readTrail({ id: "a", after: 0, max: 10 })).lines).toEqual([]);
-        expect(await store.tallyJobs()).toEqual([]);
+        expect((await store.readJournal({ id: "a", after: 0, max: 10 })).lines).toEqual([]);
+        expect(await store.countJobs()).toEqual([]);
         expect((await events("a")).at(-1)).toMatchObject({ kind: "completed", state: "completed" });
       },
     ],

@@ -51,7 +51,7 @@ export const pruneCases: ContractGroup = {
       },
     ],
     [
-      "a pruned job is gone with its trail, tags and id, and no event tells of it",
+      "a pruned job is gone with its journal, tags and id, and no event tells of it",
       async (subject) => {
         const { store, submit, events } = subject;
         await end(subject, "a", "completed");
@@ -59,7 +59,7 @@ export const pruneCases: ContractGroup = {
         expect(await pruneAll(store, history("completed", 0))).toBe(1);
         expect(await events()).toEqual(before);
         expect(await store.readJobs(["a"])).toEqual([null]);
-        expect((await store.readTrail({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
+        expect((await store.readJournal({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
         expect(await findAll(store, { tag: "t" })).toEqual([]);
         expect(await submit(aJob({ id: "a", digest: "other" }))).toMatchObject([{ hows: ["created"] }]);
       },
@@ -119,7 +119,7 @@ export const pruneCases: ContractGroup = {
         expect(await pruneAll(store, surplus(0))).toBe(1);
         expect(await pruneAll(store, surplus(0, { queue: "none" }))).toBe(0);
         expect(await left(subject)).toEqual(["failed", "other", "own"]);
-        expect(await store.readTrail({ id: "m2", after: 0, max: 9 })).toMatchObject({ lines: [] });
+        expect(await store.readJournal({ id: "m2", after: 0, max: 9 })).toMatchObject({ lines: [] });
         expect(await findAll(store, { tag: "t", queue: "mail", states: ["completed"] })).toMatchObject([
           { id: "own" },
         ]);
@@ -306,9 +306,9 @@ export const auditCases: ContractGroup = {
           aJob({ id: "w", unique, ttlMs: 5 }),
           aJob({ id: "s", due: { inMs: 9 }, unique: { ...unique, key: "l", hold: 77 } }),
         );
-        const before = [await findAll(store), await readWholeFeed(store), await store.tallyJobs()];
+        const before = [await findAll(store), await readWholeFeed(store), await store.countJobs()];
         for (const max of [1, 2, 100]) expect(await auditAll(store, max)).toEqual({});
-        expect([await findAll(store), await readWholeFeed(store), await store.tallyJobs()]).toEqual(before);
+        expect([await findAll(store), await readWholeFeed(store), await store.countJobs()]).toEqual(before);
       },
     ],
     [

@@ -7,7 +7,7 @@ import { storeLimits } from "../../../src/store/limits.ts";
 import type { Change } from "../../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../../src/store/records.ts";
 import { aChange, aSettle, finish, schedule } from "../../support/builders.ts";
-import { findAll, recount, sortTallies } from "../../support/walk.ts";
+import { findAll, recount, sortStateCounts } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 import { aFlow, aMember, edgeTo, owed } from "./flow-jobs.ts";
 
@@ -44,7 +44,7 @@ async function endWide(
     expect(await read(`F.${name}`)).toMatchObject({ state: "ready", rev: 2, waits: "0,0,0,0" });
     expect((await events(`F.${name}`)).map(({ kind }) => kind)).toEqual(["submitted", "freed"]);
   }
-  expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store, {})));
+  expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store, {})));
   return read(`F.${odd}`);
 }
 

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 const count = async (): Promise<number> =>
-  (await store.tallyJobs()).reduce((sum, tally) => sum + tally.count, 0);
+  (await store.countJobs()).reduce((sum, tally) => sum + tally.count, 0);
 
 describe("inside the caller's own transaction", () => {
   test("a commit leaves exactly one job, a rollback none, and each goes with the caller's own rows", async () => {
@@ -197,7 +197,7 @@ describe("inside the caller's own transaction", () => {
       await astray.query("COMMIT");
       await astray.end();
       expect(await count()).toBe(0);
-      expect(await twin.tallyJobs()).toMatchObject([{ count: 1 }]);
+      expect(await twin.countJobs()).toMatchObject([{ count: 1 }]);
       const routes = await database.query(`SELECT 1 FROM own_${schemas}.route`);
       expect(routes).toEqual([]);
       await twin.close();

@@ -131,7 +131,7 @@ describe("opening a store on Postgres", () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
     await store.close();
     expect((await pool.query("SELECT id FROM pooled.waiting")).rows).toEqual([{ id: "a" }]);
-    await expect(store.tallyJobs()).rejects.toMatchObject({ code: "closed" });
+    await expect(store.countJobs()).rejects.toMatchObject({ code: "closed" });
     await pool.end();
   });
 

@@ -13,7 +13,7 @@ import {
   schedule,
 } from "../../../../test/support/builders.ts";
 import { until } from "../../../../test/support/until.ts";
-import { recount, sortTallies, findAll, readWholeFeed } from "../../../../test/support/walk.ts";
+import { recount, sortStateCounts, findAll, readWholeFeed } from "../../../../test/support/walk.ts";
 import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { isLocked } from "../../../store/operations.ts";
@@ -84,7 +84,7 @@ describe("two stores on one schema", () => {
     await work(one, "f");
     expect(taken.length).toBe(600);
     expect(new Set(taken).size).toBe(600);
-    expect(sortTallies(await one.tallyJobs())).toEqual(recount(await findAll(one)));
+    expect(sortStateCounts(await one.countJobs())).toEqual(recount(await findAll(one)));
   });
 
   test("one unique key and one given id, submitted many times at once, make one job each", async () => {
@@ -147,7 +147,7 @@ describe("two stores on one schema", () => {
       expect(kinds.filter((kind) => kind === "ok").length).toBe(1);
       expect(kinds.filter((kind) => kind === "already").length).toBe(3);
     }
-    expect(sortTallies(await one.tallyJobs())).toEqual(recount(await findAll(one)));
+    expect(sortStateCounts(await one.countJobs())).toEqual(recount(await findAll(one)));
   });
 
   test("changes, claims and settles of the same jobs at once keep every event and every count", async () => {
@@ -174,7 +174,7 @@ describe("two stores on one schema", () => {
     ]);
     const jobs = await findAll(one);
     expect(jobs.length).toBe(60);
-    expect(sortTallies(await one.tallyJobs())).toEqual(recount(jobs));
+    expect(sortStateCounts(await one.countJobs())).toEqual(recount(jobs));
     const told = (await readWholeFeed(one)).flatMap(({ events }) => events);
     for (const { id, rev } of jobs)
       expect(told.filter((event) => event.id === id).map((event) => event.rev)).toEqual(
@@ -329,7 +329,7 @@ describe("retention by whole days", () => {
     expect(await database.query("SELECT to_regclass('days.history_100') AS there")).toEqual([
       { there: null },
     ]);
-    expect((await store.tallyJobs()).map(({ state, count }) => [state, count])).toEqual([["failed", 100]]);
+    expect((await store.countJobs()).map(({ state, count }) => [state, count])).toEqual([["failed", 100]]);
     expect((await findAll(store)).length).toBe(100);
     expect((await findAll(store, { tag: "t" })).length).toBe(1);
     await store.close();

@@ -16,7 +16,7 @@ import {
 } from "../../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aJob, aSettle, finish } from "../../../../test/support/builders.ts";
 import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
-import { findAll, readWholeFeed, recount, sortTallies } from "../../../../test/support/walk.ts";
+import { findAll, readWholeFeed, recount, sortStateCounts } from "../../../../test/support/walk.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { isLocked } from "../../../store/operations.ts";
 import type { Change, Settle } from "../../../store/operations.ts";
@@ -135,7 +135,7 @@ test("parents that end at once on several connections free each join once and ar
   );
   expect(freed.toSorted()).toEqual([...needs.keys()].map((name) => `F.${name}`).toSorted());
   expect(await owed(store)).toEqual(["F"]);
-  expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+  expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
 });
 
 test("targets that are alike are freed together, each once, while others write them anew or cancel them", async () => {
@@ -172,7 +172,7 @@ test("targets that are alike are freed together, each once, while others write t
   const all = Array.from({ length: parents }, (_, at) => targetsOf(at).map((name) => `F.${name}`)).flat();
   expect(freed.toSorted()).toEqual(all.filter((id) => !cancelled.has(id)).toSorted());
   expect(cancelled.size).toBeGreaterThan(0);
-  expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+  expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
 });
 
 test("a join that is blocked anew while its parents end misses none of them", async () => {

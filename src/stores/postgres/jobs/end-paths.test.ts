@@ -8,7 +8,7 @@ import { aFlow, aMember } from "../../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aJob, finish } from "../../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
 import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
-import { findAll, readWholeFeed, sortEvents, sortTallies } from "../../../../test/support/walk.ts";
+import { findAll, readWholeFeed, sortEvents, sortStateCounts } from "../../../../test/support/walk.ts";
 import { arrows } from "../../../model/job/job-state.ts";
 import type { Change } from "../../../store/operations.ts";
 import { arePlainEnds } from "../../../store/path-predicates.ts";
@@ -41,7 +41,7 @@ async function shown(store: Store): Promise<object> {
   const feed = await readWholeFeed(store, 100);
   return {
     jobs: await findAll(store),
-    tallies: sortTallies(await store.tallyJobs()),
+    tallies: sortStateCounts(await store.countJobs()),
     feed: feed.map((record) => sortEvents(record)),
     docs: await store.readDocs({ kind: "owed", prefix: "", after: null, max: 100 }),
   };

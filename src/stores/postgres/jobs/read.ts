@@ -10,12 +10,12 @@ import type {
   FeedRequest,
   FindAnswer,
   FindRequest,
-  TrailAnswer,
+  JournalAnswer,
 } from "../../../store/operations.ts";
-import type { JobRecord, Tally } from "../../../store/records.ts";
+import type { JobRecord, StateCount } from "../../../store/records.ts";
 import { readRecord } from "../../../store/packing/packed-events.ts";
 import type { PackedFeed } from "../../../store/watch/watch.ts";
-import { addTallies } from "../../../store/state-counts.ts";
+import { addStateCounts } from "../../../store/state-counts.ts";
 import { readRows } from "../upkeep/unreadable.ts";
 import { callRead } from "../functions/call.ts";
 import type { Calls } from "../functions/call.ts";
@@ -88,12 +88,12 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
   return { jobs, cursor: isOver ? null : (last[seqAt + 1] ?? null), scanned: Number(last?.[0] ?? 0) };
 }
 
-export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> {
+export async function countJobs(calls: Calls, routes: Routes): Promise<StateCount[]> {
   const rows = await callRead(calls, "tally_jobs_v1", []);
   // What is counted under a code of no state is corrected by the audit.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
-  return addTallies(
+  return addStateCounts(
     known.map(([, state, count], at) => [
       {
         ...talliedRoute(contents[at] as RouteContent),
@@ -120,10 +120,10 @@ export async function readFeed(calls: Calls, request: FeedRequest): Promise<Feed
   };
 }
 
-export async function readTrail(
+export async function readJournal(
   calls: Calls,
   { id, after, max }: { readonly id: string; readonly after: number; readonly max: number },
-): Promise<TrailAnswer> {
+): Promise<JournalAnswer> {
   const rows = await callRead(calls, "read_trail_v1", [packText(id), after, max]);
   const lines = rows.map(([number, at, body]) => ({
     number: Number(number),

@@ -3,7 +3,7 @@ import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../..
 import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
 import { expectEndWithout } from "../../../../test/support/lost-members.ts";
 import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
-import { recount, sortTallies, findAll } from "../../../../test/support/walk.ts";
+import { recount, sortStateCounts, findAll } from "../../../../test/support/walk.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import type { Store } from "../../../store/store.ts";
 import { openPostgresStore } from "../postgres-store.ts";
@@ -27,7 +27,7 @@ const ids = (jobs: readonly { readonly id: string }[]) => jobs.map(({ id }) => i
 
 /** What is counted is what is there, and an audit finds nothing more to do. */
 async function expectSound(): Promise<void> {
-  expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+  expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
   expect(await audit()).toEqual({});
 }
 
@@ -104,7 +104,7 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
     expect(
       (await store.readJobs(["completed1", "running2", "running1"])).map((job) => job?.id ?? null),
     ).toEqual(expect.arrayContaining(["completed1", "running1"]));
-    expect(await store.tallyJobs()).not.toHaveLength(0);
+    expect(await store.countJobs()).not.toHaveLength(0);
     const history = {
       what: "history",
       outcome: "completed",
@@ -228,7 +228,7 @@ describe("a bad record", () => {
     expect(await store.readRoutes()).toEqual([]);
     expect(await asides()).toMatchObject([{ id: null }]);
     expect(await store.readJobs(["a"])).toMatchObject([{ id: "a", queue: "?" }]);
-    expect(await store.tallyJobs()).toMatchObject([{ state: "ready", count: 1 }]);
+    expect(await store.countJobs()).toMatchObject([{ state: "ready", count: 1 }]);
     await store.submit([{ jobs: [aJob({ id: "b" })] }]);
     expect((await store.readRoutes()).map(({ name }) => name)).toEqual(["send"]);
   });

@@ -5,7 +5,7 @@ import { talliedRoute } from "../../../model/routing/route.ts";
 import type { FeedRequest } from "../../../store/operations.ts";
 import { readRecord } from "../../../store/packing/packed-events.ts";
 import type { JobRecord } from "../../../store/records.ts";
-import { addTallies } from "../../../store/state-counts.ts";
+import { addStateCounts } from "../../../store/state-counts.ts";
 import type { ReadyHead } from "../../../store/store.ts";
 import type { PackedFeed } from "../../../store/watch/watch.ts";
 import { mend, mendIds } from "./unreadable.ts";
@@ -71,7 +71,7 @@ export async function readHeads({ connection }: Calls): Promise<readonly ReadyHe
 /** In the tallies of a route: all its jobs. */
 const total = "t";
 
-export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
+export const countJobs: Operation<"countJobs"> = async ({ connection }) => {
   const [listed, ready, flat] = (await connection.read("mr1_tally", [])) as [string[], number[], string[]];
   const totals = new Map<number, number>();
   const counts = new Map<number, Map<JobState, number>>();
@@ -84,7 +84,7 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
-  return addTallies(
+  return addStateCounts(
     routes.map((route) => {
       const { number } = route;
       const byState = counts.get(number) as Map<JobState, number>;
@@ -121,7 +121,7 @@ export const readFeed: Operation<"readFeed"> = async (calls, request) => {
   };
 };
 
-export const readTrail: Operation<"readTrail"> = async ({ connection }, { id, after, max }) => {
+export const readJournal: Operation<"readJournal"> = async ({ connection }, { id, after, max }) => {
   const args = [packText(id), String(after), String(max)];
   const rows = (await connection.read("mr1_read_trail", args)) as string[];
   const lines = rows.map((row, index) => {

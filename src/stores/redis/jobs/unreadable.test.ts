@@ -80,7 +80,7 @@ async function expectAside(state: "ready" | "running" | "completed" | "scheduled
   const repaired = await auditAll(store);
   // Where neither text tells the route, and no index of a route had the job, the audit finds which count is wrong.
   if (records[0]!.text !== "garbage\x1egarbage") expect(repaired).toEqual({});
-  expect(await store.tallyJobs()).toMatchObject([{ state, count: 4 }]);
+  expect(await store.countJobs()).toMatchObject([{ state, count: 4 }]);
   expect((await store.readAside({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
   expect(await redis.admin.hkeys(keyOf("ids"))).toEqual(expect.not.arrayContaining(["c"]));
   expect(await store.removeAside([records[0]!.ref, "nothing"])).toBe(1);
@@ -281,7 +281,7 @@ describe("beside jobs", () => {
       "a5",
     ]);
     expect(second.cursor).toBeNull();
-    expect(await store.tallyJobs()).toEqual([]);
+    expect(await store.countJobs()).toEqual([]);
   });
 });
 

@@ -116,7 +116,7 @@ describe("lists", () => {
     await end(store, 200, "completed");
     await end(store, 10, "failed");
     await store.claim(aClaim({ max: 5 }));
-    const right = await store.tallyJobs();
+    const right = await store.countJobs();
     expect(await auditAll(store)).toEqual({});
     for (const [field, by] of [
       [`${send}:5`, -1],
@@ -126,21 +126,21 @@ describe("lists", () => {
     ] as const) {
       await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
       expect(Object.values(await auditAll(store))).toEqual([1]);
-      expect(await store.tallyJobs()).toEqual(right);
+      expect(await store.countJobs()).toEqual(right);
     }
   });
 
   test("are counted right again where a job is counted with another route, which adds up over all", async () => {
     const store = await redis.open();
     await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b", name: "other" })] }]);
-    const right = await store.tallyJobs();
+    const right = await store.countJobs();
     for (const [field, by] of [
       [`${send}:t`, 1],
       [`${other}:t`, -1],
     ] as const)
       await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
     expect(Object.values(await auditAll(store))).toEqual([2]);
-    expect(await store.tallyJobs()).toEqual(right);
+    expect(await store.countJobs()).toEqual(right);
   });
 
   test("reach every job across pages that are full, emptied and still being filled", async () => {

@@ -107,7 +107,7 @@ test("a bulk of plain jobs loses only the units that have one of a draining queu
     { kind: "refused", reason: "draining", id: "d" },
     { kind: "ok", ids: ["f"], hows: ["created"] },
   ]);
-  expect(await store.tallyJobs()).toEqual([{ queue: "other", name: "send", state: "ready", count: 2 }]);
+  expect(await store.countJobs()).toEqual([{ queue: "other", name: "send", state: "ready", count: 2 }]);
 });
 
 test("a job that is claimed in the lap of its submit passes its gates too", async () => {

@@ -38,8 +38,8 @@ describe("the calls of one lap", () => {
       1000,
     );
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(["answer", "error", "answer"]);
-    const [tallies] = commitCalls(session, [{ operation: "tallyJobs", request: null }], 1000).outcomes;
-    expect(tallies).toMatchObject({
+    const [stateCounts] = commitCalls(session, [{ operation: "countJobs", request: null }], 1000).outcomes;
+    expect(stateCounts).toMatchObject({
       kind: "answer",
       answer: [
         { queue: "mail", count: 1 },

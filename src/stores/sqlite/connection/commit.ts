@@ -32,7 +32,7 @@ import type { Searches } from "../upkeep/retry-unreadable.ts";
 import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "../upkeep/promote.ts";
 import { prune } from "../upkeep/prune.ts";
-import { readFeed, readHeads, readJobs, readNews, readSize, readTrail, tallyJobs } from "../jobs/read.ts";
+import { readFeed, readHeads, readJobs, readNews, readSize, readJournal, countJobs } from "../jobs/read.ts";
 import { readRoutes } from "../jobs/routes.ts";
 import type { KnownRoutes } from "../jobs/routes.ts";
 import { settleIfLeased } from "../runs/settle.ts";
@@ -65,10 +65,10 @@ const reads = {
   readDueDocs,
   readJobs,
   findJobs,
-  tallyJobs,
+  countJobs,
   readRoutes,
   readFeed,
-  readTrail,
+  readJournal,
   readAside,
   readNow: ({ now }: Step) => now,
   readSize,

@@ -57,7 +57,7 @@ for (const [driver, connect] of Object.entries(drivers)) {
       expect(await store.readJobs(["one"])).toEqual([null]);
       own.exec("COMMIT");
       expect((await store.readJobs(["one", "two"])).map((job) => job?.state)).toEqual(["ready", "ready"]);
-      expect(await store.tallyJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 2 }]);
+      expect(await store.countJobs()).toEqual([{ queue: "mail", name: "send", state: "ready", count: 2 }]);
       own.close();
     });
 

@@ -42,7 +42,7 @@ describe("opening a file", () => {
     maker.exec("COMMIT");
     maker.close();
     const store = await opening;
-    expect(await store.tallyJobs()).toEqual([]);
+    expect(await store.countJobs()).toEqual([]);
     await store.close();
   });
 

@@ -5,9 +5,10 @@
  *  millrace_spec     what a job is: written at submit, never moved. seq is given here and never used again
  *  millrace_job      where a live job stands: narrow, so that claims and settles touch few pages. Leaves at the end
  *  millrace_history  how a finished job ended, under the same seq
- *  millrace_route    route number -> its content          millrace_tally    jobs per route and state, exact at commits
+ *  millrace_route    route number -> its content
+ *  millrace_state_count  jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
- *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
+ *  millrace_journal  log lines of jobs                    millrace_doc      versioned documents
  *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
  *  millrace_lane     lane -> its first job, its turn, the gate at which it waits
  *  millrace_line     the ready jobs with a lane, in order
@@ -93,7 +94,7 @@ CREATE TABLE millrace_unique (
 ) WITHOUT ROWID;
 CREATE INDEX millrace_unique_time ON millrace_unique (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE millrace_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
-CREATE TABLE millrace_trail (
+CREATE TABLE millrace_journal (
   seq INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (seq, number)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_doc (
@@ -103,7 +104,7 @@ CREATE TABLE millrace_doc (
 ) WITHOUT ROWID;
 CREATE INDEX millrace_doc_due ON millrace_doc (due_at, kind, id) WHERE due_at IS NOT NULL;
 CREATE INDEX millrace_doc_expiry ON millrace_doc (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE millrace_tally (
+CREATE TABLE millrace_state_count (
   route INTEGER NOT NULL, state INTEGER NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (route, state)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_aside (

@@ -117,7 +117,7 @@ export function endStep(step: Step, hints: Hints): number | null {
 }
 
 /** Inputs: route, state, change. */
-const addTally = `INSERT INTO millrace_tally (route, state, count) VALUES (?, ?, ?)
+const addStateCount = `INSERT INTO millrace_state_count (route, state, count) VALUES (?, ?, ?)
   ON CONFLICT (route, state) DO UPDATE SET count = count + excluded.count`;
 
 /** Writes what the calls so far have left to be written together: before anybody looks, and before the commit. */
@@ -130,7 +130,7 @@ export function flushCommit(commit: Commit): void {
   }
   for (const [route, states] of counts.byRoute) {
     for (const [state, change] of states.entries())
-      if (change !== 0) statements(addTally).run(route, state, change);
+      if (change !== 0) statements(addStateCount).run(route, state, change);
   }
   forgetCounts(counts);
 }

@@ -8,7 +8,7 @@ import { nextClockInMs } from "../upkeep/due.ts";
 import type { Step } from "../connection/transaction.ts";
 
 /** No input. Answer: the routes that have ready jobs. */
-const readyRoutes = `SELECT route FROM millrace_tally WHERE state = ${stateCodes.ready} AND count > 0 ORDER BY route`;
+const readyRoutes = `SELECT route FROM millrace_state_count WHERE state = ${stateCodes.ready} AND count > 0 ORDER BY route`;
 
 export function heartbeat(step: Step, { puts, read }: HeartbeatRequest): HeartbeatAnswer {
   const { statements, now } = step;

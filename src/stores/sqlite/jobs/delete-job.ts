@@ -18,7 +18,7 @@ const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN
   (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE json_valid(s.tags) AND s.seq IN (SELECT value FROM json_each(?)))`;
 /** Inputs: the seqs. */
-const dropTrails = "DELETE FROM millrace_trail";
+const dropJournals = "DELETE FROM millrace_journal";
 const dropSpecs = "DELETE FROM millrace_spec";
 
 /** Lists the tags of the specs from the first to the last of these seqs. */
@@ -43,6 +43,6 @@ export function dropTags(statements: Statements, seqs: readonly number[]): void 
 export function forgetJobs(statements: Statements, seqs: readonly number[]): void {
   if (seqs.length === 0) return;
   dropTags(statements, seqs);
-  runOnSeqs(statements, dropTrails, seqs);
+  runOnSeqs(statements, dropJournals, seqs);
   runOnSeqs(statements, dropSpecs, seqs);
 }

@@ -1,9 +1,9 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../../model/job/job-state.ts";
 import { talliedRoute } from "../../../model/routing/route.ts";
-import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../../store/operations.ts";
+import type { FeedAnswer, FeedRequest, JournalAnswer } from "../../../store/operations.ts";
 import { readRecord as readTold, routesLeft } from "../../../store/packing/packed-events.ts";
-import type { JobRecord, Tally } from "../../../store/records.ts";
+import type { JobRecord, StateCount } from "../../../store/records.ts";
 import { recordOf } from "../../../store/rules/job-record.ts";
 import type { ReadyHead } from "../../../store/store.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
@@ -33,13 +33,13 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
 /**
  * No input. Answer: every count that is not zero. Routes that differ in the order of their lanes are counted together.
  */
-const readTallies = `SELECT r.queue, r.name, ${capsColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
-  FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
+const readStateCounts = `SELECT r.queue, r.name, ${capsColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
+  FROM millrace_state_count t JOIN millrace_route r ON r.number = t.route
   WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5`;
 
-export function tallyJobs({ statements }: Step): Tally[] {
+export function countJobs({ statements }: Step): StateCount[] {
   type Row = [queue: string, name: string, caps: string, gates: string, state: number, count: number];
-  const rows = statements(readTallies).all() as Row[];
+  const rows = statements(readStateCounts).all() as Row[];
   return rows.map(([queue, name, caps, gates, state, count]) => ({
     ...talliedRoute({ queue, name, ...askedOf(caps, gates) }),
     state: stateOfCode(state),
@@ -96,13 +96,13 @@ export function readNews({ statements }: Step, seen: NewsRequest): News {
 }
 
 /** Inputs: seq, number to go on after, limit. */
-const readLines = `SELECT number, at, body FROM millrace_trail
+const readLines = `SELECT number, at, body FROM millrace_journal
   WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
 
-export function readTrail(
+export function readJournal(
   { statements }: Step,
   request: { readonly id: string; readonly after: number; readonly max: number },
-): TrailAnswer {
+): JournalAnswer {
   const seq = seqOfId(statements, request.id);
   const rows =
     seq === null
@@ -122,7 +122,7 @@ export function readSize({ statements }: Step): number {
 /** No input. Answer: per route with ready jobs, the due time of the first of them. */
 const firstDue = `SELECT t.route, (SELECT j.due_at FROM millrace_job j INDEXED BY millrace_job_ready
     WHERE j.route = t.route AND j.${isReady} ORDER BY j.rank, j.seq LIMIT 1)
-  FROM millrace_tally t WHERE t.${isReady} AND t.count > 0`;
+  FROM millrace_state_count t WHERE t.${isReady} AND t.count > 0`;
 
 export function readHeads(step: Step): readonly ReadyHead[] {
   const queues = new Map(readRoutes(step).map(({ number, queue }) => [number, queue]));

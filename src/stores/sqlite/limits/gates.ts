@@ -1,7 +1,7 @@
 /**
  * Gates (rule R7; the rule itself is store/rules/gates/admit.ts). A route is listed under the key of each gate that it
  * has to pass, its queue's included, whether such a gate was put or not: so a gate that is put later holds for what
- * waits already, and what it holds follows from the tallies of its routes.
+ * waits already, and what it holds follows from the state counts of its routes.
  */
 import { gatesToPass } from "../../../model/limits/gate.ts";
 import { isKeyedGate } from "../../../model/routing/lane.ts";
@@ -35,7 +35,7 @@ type GateRow = [
 
 /** Permits held by what runs on the routes of a gate. */
 const held = `(SELECT coalesce(sum(r.weight * t.count), 0) FROM millrace_gate_route r
-  JOIN millrace_tally t ON t.route = r.route AND t.state = ${stateCodes.running} WHERE r.key = g.key)`;
+  JOIN millrace_state_count t ON t.route = r.route AND t.state = ${stateCodes.running} WHERE r.key = g.key)`;
 const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body, ${held}`;
 /** Input: key. */
 const readOne = `SELECT ${columns} FROM millrace_gate g WHERE key = ?`;

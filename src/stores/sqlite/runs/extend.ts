@@ -71,9 +71,9 @@ function readOthers(statements: Statements, { owner, leases }: ExtendRequest): L
 }
 
 /** Input: seq. Answer: the number of its last line; null without one. */
-const lastLine = "SELECT max(number) FROM millrace_trail WHERE seq = ?";
+const lastLine = "SELECT max(number) FROM millrace_journal WHERE seq = ?";
 /** Inputs: seq, number, time, text. */
-const putLine = "INSERT OR REPLACE INTO millrace_trail (seq, number, at, body) VALUES (?, ?, ?, ?)";
+const putLine = "INSERT OR REPLACE INTO millrace_journal (seq, number, at, body) VALUES (?, ?, ?, ?)";
 
 export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): RecordAnswer[] {
   const { statements, now } = step;

@@ -20,7 +20,7 @@ const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route
 const lines = `SELECT ifnull(l.key, 'lane ' || i.lane) AS lane, i.rank AS rank, i.seq AS seq, i.route AS route,
     i.timer_at AS timer_at FROM millrace_line i LEFT JOIN millrace_lane l ON l.number = i.lane`;
 /** No input. Answer: how many entries there should be, and are. */
-const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE ${laned} AND ${isReady}),
+const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_state_count WHERE ${laned} AND ${isReady}),
   (SELECT count(*) FROM millrace_line)`;
 /** No input. Answer: entries that should not be, and those that should. */
 const strayLines = `SELECT * FROM (${lines}) EXCEPT ${inLine}`;

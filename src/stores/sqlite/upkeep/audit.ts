@@ -7,7 +7,7 @@
 import type { AuditAnswer } from "../../../store/upkeep.ts";
 import { seqRange, setAsideUnreadable } from "./keep-unreadable.ts";
 import { auditLanes } from "./audit-lanes.ts";
-import { auditTallies } from "./audit-counts.ts";
+import { auditStateCounts } from "./audit-counts.ts";
 import { presentTimerAt } from "../jobs/clock.ts";
 import { limitTo } from "../connection/connection.ts";
 import type { SqlValue } from "../connection/connection.ts";
@@ -50,11 +50,16 @@ const phases: readonly Phase[] = [
     ...walk({ table: "millrace_tag", key: "tag, seq", start: ["", 0], isWrong: isKeptNowhere }),
   },
   {
-    ...{ name: "trail", repairs: "trail" },
-    ...walk({ table: "millrace_trail", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
+    ...{ name: "journal", repairs: "journal" },
+    ...walk({ table: "millrace_journal", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
   },
   { name: "lanes", repairs: "lane", start: "", audit: auditLanes },
-  { name: "tallies", repairs: "tally", start: "", audit: ({ statements }) => auditTallies(statements) },
+  {
+    name: "stateCounts",
+    repairs: "stateCount",
+    start: "",
+    audit: ({ statements }) => auditStateCounts(statements),
+  },
 ];
 
 export function auditIndexes(

@@ -20,7 +20,7 @@ import {
   readAllDue,
   readWholeFeed,
   recount,
-  sortTallies,
+  sortStateCounts,
 } from "../../../../test/support/walk.ts";
 import { jobStates } from "../../../model/job/job-state.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
@@ -113,11 +113,11 @@ describe("a record that cannot be read", () => {
       expect(idsOf(await findAll(store))).toEqual(innocents);
       expect(idsOf(await findAll(store, { tag: "t" }))).toEqual(innocents);
       expect((await store.readJobs([...innocents, "bad"])).slice(0, -1)).not.toContain(null);
-      for (const { state } of await store.tallyJobs()) expect(jobStates).toContain(state);
+      for (const { state } of await store.countJobs()) expect(jobStates).toContain(state);
 
       await auditAll(store);
       expect(await auditAll(store)).toEqual({});
-      expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+      expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
       expect((await findAll(store)).map(({ id }) => id).sort()).toEqual(innocents);
       const { records, cursor } = await store.readAside({ after: null, max: 10 });
       expect(cursor).toBeNull();
@@ -153,7 +153,7 @@ describe("a record that cannot be read", () => {
       expect(await store.readJobs(["finished1", "finished2"])).toEqual([null, null]);
       await auditAll(store);
       expect(await auditAll(store)).toEqual({});
-      expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+      expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
     } finally {
       await store.close();
     }
@@ -174,7 +174,7 @@ describe("a record that cannot be read", () => {
     const refs = [...first.records, ...second.records].map(({ ref }) => ref);
     expect(refs).toEqual(refs.toSorted());
     expect(await store.removeAside(refs)).toBe(100);
-    expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+    expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
     await store.close();
   });
 

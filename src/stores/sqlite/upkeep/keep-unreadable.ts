@@ -4,12 +4,12 @@
  *
  *  ref   job:<seq> for the record of a job        feed:<number> for a feed record, which goes on without events
  *
- * Rare and slow: tags and keys are searched by seq without an index, and all tallies are counted anew, because a state
- * that is unknown does not say which count it was in.
+ * Rare and slow: tags and keys are searched by seq without an index, and all state counts are counted anew, because a
+ * state that is unknown does not say which count it was in.
  */
 import type { AsideAnswer, AsideRecord } from "../../../store/upkeep.ts";
 import { mendLanes } from "./audit-lanes.ts";
-import { recountTallies } from "./audit-counts.ts";
+import { recountStates } from "./audit-counts.ts";
 import { finishedNames, liveNames, specNames } from "../connection/columns.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import { limitTo } from "../connection/connection.ts";
@@ -52,7 +52,7 @@ const foundText = Object.entries(tables)
 const putAside = `INSERT OR REPLACE INTO millrace_aside (ref, id, why, at, body)
   SELECT 'job:' || @seq, (${foundId}), @why, @now, ${foundText}`;
 /** Input: a JSON list of seqs as texts. */
-const drops = [...Object.keys(tables), "trail", "tag", "unique"].map(
+const drops = [...Object.keys(tables), "journal", "tag", "unique"].map(
   (table) => `DELETE FROM millrace_${table} WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`,
 );
 
@@ -62,7 +62,7 @@ export function setAside(step: Step, found: readonly Found[]): void {
   for (const [seq, why] of found) statements(putAside).run({ seq, why, now });
   const seqs = JSON.stringify(found.map(([seq]) => seq));
   for (const drop of drops) statements(drop).run(seqs);
-  recountTallies(statements);
+  recountStates(statements);
   mendLanes(step);
 }
 

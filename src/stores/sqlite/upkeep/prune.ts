@@ -85,7 +85,7 @@ const readOf = ({ outcome }: HistoryRequest | SurplusRequest): string =>
   outcome === "completed" ? readAll : readOthers;
 
 /** Inputs: queue, state. Answer: how many finished so. */
-const countFinished = `SELECT ifnull(sum(t.count), 0) FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
+const countFinished = `SELECT ifnull(sum(t.count), 0) FROM millrace_state_count t JOIN millrace_route r ON r.number = t.route
   WHERE r.queue = ? AND t.state = ?`;
 
 /**

@@ -4,7 +4,7 @@
  * jobs, so a search that found nothing is not repeated for a while.
  */
 import { setAside, setAsideUnreadable, setFeedAside } from "./keep-unreadable.ts";
-import { recountTallies } from "./audit-counts.ts";
+import { recountStates } from "./audit-counts.ts";
 import { Unreadable } from "../connection/errors.ts";
 import { beginStep } from "../connection/transaction.ts";
 import type { Commit } from "../connection/transaction.ts";
@@ -37,7 +37,7 @@ export function mend(commit: Commit, error: unknown, isAgain: boolean, searches:
   }
   const { vainAt } = searches;
   if (vainAt !== null && Math.abs(commit.now - vainAt) < vainRestMs) return false;
-  const found = setAsideUnreadable(step) + recountTallies(commit.statements);
+  const found = setAsideUnreadable(step) + recountStates(commit.statements);
   searches.vainAt = found === 0 ? commit.now : null;
   return found > 0;
 }

@@ -7,7 +7,7 @@ import { addByPartition } from "../../store/partitioned/by-partition.ts";
 import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { DutyPass } from "./duty.ts";
 
-export interface DutyTally {
+export interface DutyFigures {
   /** Passes that came to their end. */
   readonly passes: number;
   readonly processed: number;
@@ -15,18 +15,18 @@ export interface DutyTally {
   readonly errors: number;
   /** Items that it leaves alone for now. */
   readonly leftAlone: number;
-  /** How long ago the last pass came to its end, when the tally was read; null before the first. */
+  /** How long ago the last pass came to its end, when the figures were read; null before the first. */
   readonly lastPassMs: number | null;
   /** The partitions that the last pass passed over; left out for none. */
   readonly missing?: readonly number[];
   /**
    * What can be told of single partitions; left out for nothing, as is a partition of which there is nothing to tell.
    */
-  readonly partitions?: Readonly<Record<number, PartitionTally>>;
+  readonly partitions?: Readonly<Record<number, PartitionFigures>>;
 }
 
 /** A count of 0 is left out. */
-export interface PartitionTally {
+export interface PartitionFigures {
   readonly processed?: number;
   readonly errors?: number;
   readonly leftAlone?: number;
@@ -73,7 +73,7 @@ export class DutyCount {
   }
 
   /** @param cases what the duty leaves alone. @param failuresIn how often its items failed, by partition. */
-  read(cases: readonly { readonly partition?: number }[], failuresIn: ByPartition): DutyTally {
+  read(cases: readonly { readonly partition?: number }[], failuresIn: ByPartition): DutyFigures {
     const partitions = this.#readPartitions(cases, failuresIn);
     return {
       ...{ passes: this.#passes, processed: this.#processed, errors: this.#errors, leftAlone: cases.length },
@@ -86,8 +86,8 @@ export class DutyCount {
   #readPartitions(
     cases: readonly { readonly partition?: number }[],
     failuresIn: ByPartition,
-  ): Readonly<Record<number, PartitionTally>> {
-    const told: Record<number, PartitionTally> = {};
+  ): Readonly<Record<number, PartitionFigures>> {
+    const told: Record<number, PartitionFigures> = {};
     const tell = (field: "processed" | "errors" | "leftAlone", counts: ByPartition | undefined): void => {
       for (const [partition, count] of Object.entries(counts ?? {}))
         if (count > 0) told[Number(partition)] = { ...told[Number(partition)], [field]: count };
