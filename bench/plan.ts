@@ -74,7 +74,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     ...specialDrains(many, () => [millrace(100)]),
     besideClosed(isQuick, many),
     counted(many),
-    ...elsewhere(asked, []),
+    ...sandboxed(asked, []),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(asked, [plainjob()]),
     cancel(isQuick, jobs),
@@ -162,11 +162,11 @@ function counted(jobs: number): Part {
 }
 
 /**
- * Handlers that run elsewhere, as many at once as there are cores: one that does nothing and one that takes 5 ms of
+ * Handlers in sandboxes, as many at once as there are cores: one that does nothing and one that takes 5 ms of
  * CPU. BullMQ has sandboxes for files and nothing for programs of other languages: beside the pool stand its child
  * processes.
  */
-function elsewhere({ isQuick, jobs }: Asked, peers: readonly SystemName[]): readonly Part[] {
+function sandboxed({ isQuick, jobs }: Asked, peers: readonly SystemName[]): readonly Part[] {
   const slots = availableParallelism();
   const entries = (["plain", "busy"] as const).flatMap((mode): readonly Entry[] => [
     { ...millrace(slots), mode },
@@ -306,7 +306,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     ]).map((part) => (part.work === "fifo" ? { ...part, jobs: serial } : part)),
     besideClosed(isQuick, special),
     counted(special),
-    ...elsewhere(asked, []),
+    ...sandboxed(asked, []),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(asked, []),
     cancel(isQuick, jobs),
@@ -376,7 +376,7 @@ function redisParts(asked: Asked): readonly Part[] {
     ...specialDrains(special, (work) => (lacking.includes(work) ? [millrace(100)] : both(100))),
     besideClosed(isQuick, special),
     counted(special),
-    ...elsewhere(asked, ["bullmq"]),
+    ...sandboxed(asked, ["bullmq"]),
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(asked, [peer("bullmq", defaultSlots)]),

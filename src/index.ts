@@ -77,7 +77,7 @@ export { commandHandler } from "./worker/sandbox/command-handler.ts";
 export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/sandbox/command-options.ts";
 export type {
   FileHandlerOptions,
-  OutpostOptions,
+  SandboxOptions,
   ProgramHandlerOptions,
   RecycleOptions,
 } from "./worker/sandbox/sandbox-options.ts";

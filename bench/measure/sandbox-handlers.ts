@@ -1,5 +1,5 @@
 /**
- * Handlers that run elsewhere, as the works `thread`, `process` and `pool` measure them: the same files for every
+ * Handlers in sandboxes, as the works `thread`, `process` and `pool` measure them: the same files for every
  * system.
  */
 import { fileURLToPath } from "node:url";
@@ -9,9 +9,9 @@ import type { Handler } from "../../src/worker/handler.ts";
 import type { Mode } from "../figures.ts";
 import type { JobKind } from "./job-kind.ts";
 
-export type ElsewhereKind = Extract<JobKind, "thread" | "process" | "pool">;
+export type SandboxKind = Extract<JobKind, "thread" | "process" | "pool">;
 
-export function isElsewhere(kind: JobKind): kind is ElsewhereKind {
+export function isSandboxed(kind: JobKind): kind is SandboxKind {
   return kind === "thread" || kind === "process" || kind === "pool";
 }
 
@@ -22,7 +22,7 @@ export function handlerFile(mode: Mode): string {
   return fileOf(mode === "busy" ? "busy" : "no-op");
 }
 
-export function elsewhereHandler(definition: AnyJob, kind: ElsewhereKind, mode: Mode): Handler {
+export function sandboxHandler(definition: AnyJob, kind: SandboxKind, mode: Mode): Handler {
   if (kind !== "pool") return handler(definition, { file: handlerFile(mode), run: kind });
   return handler(definition, { program: [process.execPath, fileOf("line-program"), mode] });
 }

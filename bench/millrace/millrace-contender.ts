@@ -21,7 +21,7 @@ import { openBucket } from "./bucket-objects.ts";
 import type { BenchBucket } from "./bucket-objects.ts";
 import { bulkJobs } from "../measure/contender.ts";
 import type { Contender, OpenOptions } from "../measure/contender.ts";
-import { elsewhereHandler, isElsewhere } from "../measure/sandbox-handlers.ts";
+import { sandboxHandler, isSandboxed } from "../measure/sandbox-handlers.ts";
 import { countingStore } from "./counting-store.ts";
 import type { Counts } from "./counting-store.ts";
 import type { Mode, StoreName } from "../figures.ts";
@@ -138,9 +138,9 @@ export async function openMillraceContender(
         started(context.input);
         if (failsOnce && context.attempt === 1) throw new Error("fails once");
       });
-      if (isElsewhere(jobKind))
+      if (isSandboxed(jobKind))
         return millrace.work(
-          [elsewhereHandler(benchJob, jobKind, mode)],
+          [sandboxHandler(benchJob, jobKind, mode)],
           concurrency === null ? {} : { concurrency },
         );
       const handlers = closedJob === null ? [noOp] : [noOp, handler(closedJob, async () => {})];

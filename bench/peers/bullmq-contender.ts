@@ -8,7 +8,7 @@ import type { FlowJob, JobsOptions } from "bullmq";
 import { Redis } from "ioredis";
 import type { Contender, OpenOptions } from "../measure/contender.ts";
 import { watchCommands } from "./driver-commands.ts";
-import { handlerFile, isElsewhere } from "../measure/sandbox-handlers.ts";
+import { handlerFile, isSandboxed } from "../measure/sandbox-handlers.ts";
 import { makeInput } from "../measure/input.ts";
 import type { BenchInput } from "../measure/input.ts";
 import { limitedTo, ratedPerSecond, uniqueKeyOf } from "../measure/job-kind.ts";
@@ -53,7 +53,7 @@ export async function openBullmqContender(options: OpenOptions): Promise<Contend
         if (failsOnce && attemptsMade === 0) throw new Error("fails once");
       };
       if (jobKind === "limited") await queue.setGlobalConcurrency(limitedTo);
-      const worker = new Worker(name, isElsewhere(jobKind) ? handlerFile(mode) : handle, {
+      const worker = new Worker(name, isSandboxed(jobKind) ? handlerFile(mode) : handle, {
         ...(jobKind === "thread" ? { useWorkerThreads: true } : {}),
         connection,
         prefix,

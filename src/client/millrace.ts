@@ -27,7 +27,7 @@ import type { EventName, MillraceEvent } from "../model/events/event.ts";
 import { checkName } from "../model/name.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../store/operations.ts";
 import type { StoreDescription } from "../store/store.ts";
-import { openCrews } from "../worker/sandbox/open-sandbox-pools.ts";
+import { openSandboxPools } from "../worker/sandbox/open-sandbox-pools.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Permits } from "../worker/permits/permits.ts";
 import { Renewals } from "../worker/lease/renewal.ts";
@@ -270,12 +270,12 @@ export class Millrace implements Enqueuer {
       await subscribeAll(this.#engine, settings.subscriptions);
       this.#checkOpen();
     }
-    const closeCrews = await openCrews(this.#engine, handlers);
-    if (this.#closing !== null) await closeCrews();
+    const closeSandboxes = await openSandboxPools(this.#engine, handlers);
+    if (this.#closing !== null) await closeSandboxes();
     this.#checkOpen();
     this.#workers.add(worker);
     this.startDuties();
-    worker.start(closeCrews);
+    worker.start(closeSandboxes);
     void warnOfUnknownQueues(this.#engine, handlers, settings.queues);
     return worker;
   }

@@ -1,9 +1,9 @@
 /**
- * A link to code that runs outside this event loop, in a thread or a child process: text goes both ways, what is
+ * The handle of code that runs outside this event loop, in a thread or a child process: text goes both ways, what is
  * printed there comes here, and it can be ended with all that it has started. What the text means is not known here.
  */
 
-export interface Link {
+export interface ChildHandle {
   /** Never throws: what cannot be sent any more is told by `ended`, or by `broken`. */
   send(text: string): void;
   /** Nothing more will be sent. */
@@ -20,7 +20,7 @@ export interface Link {
   readonly title: string;
 }
 
-export interface LinkListener {
+export interface ChildListener {
   /** A piece of text: bytes may end in the middle of a line or of a character, a string never does. */
   said(piece: Buffer | string): void;
   printed(stream: "stdout" | "stderr", piece: Buffer): void;
@@ -29,10 +29,10 @@ export interface LinkListener {
   /** It has ended, although what it printed may not be in yet. */
   ending(): void;
   /** Once, and after everything that was said and printed. */
-  ended(end: LinkEnd): void;
+  ended(end: ChildEnd): void;
 }
 
-export interface LinkEnd {
+export interface ChildEnd {
   readonly exitCode: number | null;
   readonly signal: string | null;
   /** What it died of: it could not be started, threw, or ran out of memory. */

@@ -15,7 +15,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Readable, Writable } from "node:stream";
-import type { Link, LinkListener } from "./child-handle.ts";
+import type { ChildHandle, ChildListener } from "./child-handle.ts";
 import { guardGroup, unguardGroup } from "./orphan-guard.ts";
 import { endTree, markPrefix, signalGroup, treeMemoryBytes } from "./process-tree.ts";
 
@@ -84,7 +84,7 @@ function leaveLive(pid: number): void {
   unguardGroup(pid);
 }
 
-export function startChild(start: ChildStart, listener: LinkListener): Link {
+export function startChild(start: ChildStart, listener: ChildListener): ChildHandle {
   const mark = newMark();
   let isOver = false;
   const end = (exitCode: number | null, signal: string | null, error: Error | null): void => {
@@ -128,7 +128,7 @@ export function startChild(start: ChildStart, listener: LinkListener): Link {
   };
 }
 
-const nothing: Link = {
+const nothing: ChildHandle = {
   title: "process ?",
   send: () => {},
   hangUp: () => {},

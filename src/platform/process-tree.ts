@@ -14,7 +14,7 @@ import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 
 /** Every mark starts with this; a child of a child carries both. */
-export const markPrefix = "MILLRACE_OUTPOST_";
+export const markPrefix = "MILLRACE_SANDBOX_";
 
 const isLinux = process.platform === "linux";
 const isWindows = process.platform === "win32";

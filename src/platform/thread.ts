@@ -1,7 +1,7 @@
-/** Threads with a link: texts go as messages. What a thread has started as processes is found by its mark. */
+/** Threads with a child handle: texts go as messages. What a thread has started as processes is found by its mark. */
 import { Worker } from "node:worker_threads";
 import { environmentOf, newMark } from "./child-process.ts";
-import type { Link, LinkListener } from "./child-handle.ts";
+import type { ChildHandle, ChildListener } from "./child-handle.ts";
 import { endTree } from "./process-tree.ts";
 
 export interface ThreadStart {
@@ -15,7 +15,7 @@ export interface ThreadStart {
 
 const megabyte = 1024 * 1024;
 
-export function startThread(start: ThreadStart, listener: LinkListener): Link {
+export function startThread(start: ThreadStart, listener: ChildListener): ChildHandle {
   const mark = newMark();
   const worker = new Worker(start.file, {
     stdout: true,

@@ -7,7 +7,7 @@ import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Cancel, Snooze } from "./control.ts";
-import { elsewhereHandler } from "./sandbox/sandbox-handler.ts";
+import { sandboxHandler } from "./sandbox/sandbox-handler.ts";
 import type { FileHandlerOptions, ProgramHandlerOptions } from "./sandbox/sandbox-options.ts";
 import type { JobContext } from "./run/job-context.ts";
 
@@ -52,10 +52,10 @@ export interface SingleHandler {
   readonly definition: JobDefinition;
   readonly handle: HandlerFunction<unknown, unknown>;
   /** For a handler whose code runs in threads, child processes or as commands. */
-  readonly elsewhere?: Elsewhere;
+  readonly sandbox?: HandlerSandbox;
 }
 
-export interface Elsewhere {
+export interface HandlerSandbox {
   /** At most so many of its jobs run at once in a worker: the handler has slots of its own. */
   readonly size: number;
   /** How many jobs may be handed over now behind each that runs: some, while all of them are quick. */
@@ -81,15 +81,15 @@ export function handler<Job extends AnyJob, const Got extends HandlerReturn<Retu
   definition: Job,
   handle: (context: JobContext<OutOf<Job>, ReturnedOf<Job>>) => Got | Promise<Got>,
 ): SingleHandler;
-/** A handler whose code lies in a file of its own, or is another program: docs/guides/running-elsewhere.md. */
+/** A handler whose code lies in a file of its own, or is another program: docs/guides/sandboxes.md. */
 export function handler(
   definition: AnyJob,
-  elsewhere: FileHandlerOptions | ProgramHandlerOptions,
+  options: FileHandlerOptions | ProgramHandlerOptions,
 ): SingleHandler;
 export function handler(definition: AnyJob, given: object): SingleHandler {
   if (typeof given === "object" && given !== null && ("file" in given || "program" in given)) {
     checkDefinition(definition, "handler");
-    return elsewhereHandler(definition, given);
+    return sandboxHandler(definition, given);
   }
   checkFunction(definition, given);
   return {

@@ -86,7 +86,7 @@ export class JobWorker implements Worker {
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
   #unwatch: (() => void) | null = null;
-  #closeCrews: () => Promise<void> = async () => {};
+  #closeSandboxes: () => Promise<void> = async () => {};
   #leaveFleet: (() => Promise<void>) | null = null;
   #mode: WorkerMode = "working";
   #stopping: Promise<StopReport> | null = null;
@@ -168,9 +168,9 @@ export class JobWorker implements Worker {
     return this.#leases.size;
   }
 
-  /** @param closeCrews ends what its handlers run in elsewhere. */
-  start(closeCrews: () => Promise<void> = async () => {}): void {
-    this.#closeCrews = closeCrews;
+  /** @param closeSandboxes ends the sandboxes of its handlers. */
+  start(closeSandboxes: () => Promise<void> = async () => {}): void {
+    this.#closeSandboxes = closeSandboxes;
     const { platform, store } = this.#engine;
     this.#leave.push(
       this.#shared.leaseBook.addHolder((lease) => this.#leases.holds(lease)),
@@ -284,7 +284,7 @@ export class JobWorker implements Worker {
         await this.#quiet(abortGraceMs);
       }
     }
-    await settlesWithin(platform, this.#closeCrews(), abortGraceMs);
+    await settlesWithin(platform, this.#closeSandboxes(), abortGraceMs);
     await settlesWithin(platform, records.whenIdle(), abortGraceMs);
     this.#renewal.leave();
     if (this.#leaveFleet !== null) await settlesWithin(platform, this.#leaveFleet(), abortGraceMs);

@@ -59,7 +59,7 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^-> expired \(deadline\)$/,
     /^-> cancelled \(asked\)$/,
   ],
-  "handlers-elsewhere.ts": [
+  "sandboxed-handlers.ts": [
     /^primes below 100000, counted in a thread: 9592$/,
     /^counted in Python: \{"be":2,"not":1,"or":1,"to":2\}$/,
     /^how many words, by the KV: 6$/,

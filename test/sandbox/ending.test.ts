@@ -1,4 +1,4 @@
-// However a run elsewhere goes wrong, one attempt fails, nothing of it is left running, and the slot lives on.
+// However a run in a sandbox goes wrong, one attempt fails, nothing of it is left running, and the slot lives on.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A mill in memory with a worker whose handlers run elsewhere, closed after its tests.
+// A mill in memory with a worker whose handlers run in sandboxes, closed after its tests.
 import { afterAll, beforeAll } from "vitest";
 import { handler, Millrace } from "millrace";
 import type { FileHandlerOptions, Handler, JobHandle, JobView, WorkerOptions } from "millrace";

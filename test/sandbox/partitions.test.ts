@@ -1,4 +1,4 @@
-// Follow-ups of a handler elsewhere get their ids there: on a store in partitions they must lie beside their job.
+// Follow-ups of a handler in a sandbox get their ids there: on a store in partitions they must lie beside their job.
 import { expect, test } from "vitest";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { find, testPrograms } from "../../scripts/test-programs.ts";
 import { useWorkedMill } from "./open-mill.ts";
 
-const child = fileURLToPath(new URL("../../examples/elsewhere/count_words.py", import.meta.url));
+const child = fileURLToPath(new URL("../../examples/sandbox/count_words.py", import.meta.url));
 const countWords = job<{ text: string | null }, Record<string, number>>("count-words", {
   retry: { attempts: 1 },
 });

@@ -36,7 +36,7 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
       customBackoffOf(definition.options.policy),
       `work: the job ${JSON.stringify(definition.name)}`,
     );
-    if (kind === "single" && each.elsewhere === undefined) singles.add(definition.name);
+    if (kind === "single" && each.sandbox === undefined) singles.add(definition.name);
     queuesOfHandlers.add(queueOf(engine.settings.router, definition));
   }
   const own = { slots: settings.concurrency, total: null, weight: 1 };
@@ -48,8 +48,8 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
     if (singles.size > 0) pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1 }));
     for (const handler of handlers) {
       if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
-      else if (handler.elsewhere !== undefined) {
-        const { size: slotsMax, ahead } = handler.elsewhere;
+      else if (handler.sandbox !== undefined) {
+        const { size: slotsMax, ahead } = handler.sandbox;
         const attemptsPerSlot = (): number => 1 + ahead(engine);
         const names = new Set([handler.definition.name]);
         pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax, attemptsPerSlot }));

@@ -73,7 +73,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
-  /** What a handler that runs elsewhere has printed. */
+  /** What a handler in a sandbox has printed. */
   output: AttemptOutput | null = null;
   dueTick = -1;
   #leaseEndsUs: number;

@@ -41,7 +41,7 @@ export function commandHandler<Job extends AnyJob>(
     kind: "single",
     definition: definition as unknown as JobDefinition,
     handle,
-    elsewhere: { size: settings.size, ahead: () => 0, open: async () => ((users += 1), close) },
+    sandbox: { size: settings.size, ahead: () => 0, open: async () => ((users += 1), close) },
   };
 }
 

@@ -10,7 +10,7 @@ import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { startChild } from "../../platform/child-process.ts";
 import type { ChildStart } from "../../platform/child-process.ts";
-import type { Link, LinkEnd } from "../../platform/child-handle.ts";
+import type { ChildHandle, ChildEnd } from "../../platform/child-handle.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { CommandSettings, EndedCommand } from "./command-options.ts";
@@ -25,7 +25,7 @@ const weighEveryMs = 1000;
 export class Command {
   readonly #name: string;
   readonly #bounds: Bounds;
-  readonly #link: Link;
+  readonly #child: ChildHandle;
   readonly #tail = new OutputTail();
   readonly #printed: Record<"stdout" | "stderr", Buffer[]> = { stdout: [], stderr: [] };
   readonly #outcome = Promise.withResolvers<EndedCommand>();
@@ -33,7 +33,7 @@ export class Command {
   #timeout: Timer | null;
   #grace: Timer | null = null;
   #weighing: Timer | null = null;
-  #end: LinkEnd | null = null;
+  #end: ChildEnd | null = null;
   /** Why it is being ended; null while it may run. */
   #why: unknown = null;
 
@@ -41,7 +41,7 @@ export class Command {
   constructor(name: string, start: Omit<ChildStart, "line">, bounds: Bounds) {
     this.#name = name;
     this.#bounds = bounds;
-    this.#link = startChild(
+    this.#child = startChild(
       { ...start, line: null },
       {
         said: () => {},
@@ -78,13 +78,13 @@ export class Command {
   stop(why: unknown): void {
     if (this.#why !== null || this.#end !== null) return;
     this.#why = why;
-    this.#link.terminate();
-    this.#grace = nodePlatform.setTimer(this.#bounds.killGraceMs, () => void this.#link.kill());
+    this.#child.terminate();
+    this.#grace = nodePlatform.setTimer(this.#bounds.killGraceMs, () => void this.#child.kill());
   }
 
   async kill(why: unknown): Promise<void> {
     this.#why ??= why;
-    await this.#link.kill();
+    await this.#child.kill();
     await this.#ended.promise;
   }
 
@@ -100,12 +100,12 @@ export class Command {
     return this.#failed(`ended with the exit code ${exitCode}`);
   }
 
-  async #over(end: LinkEnd): Promise<void> {
+  async #over(end: ChildEnd): Promise<void> {
     this.#end = end;
     for (const timer of [this.#timeout, this.#grace, this.#weighing]) timer?.cancel();
     // One that was stopped may have left processes anywhere; one that ended by itself may leave a daemon on purpose.
-    if (this.#why === null && end.exitCode !== null) this.#link.sweep();
-    else await this.#link.kill();
+    if (this.#why === null && end.exitCode !== null) this.#child.sweep();
+    else await this.#child.kill();
     this.#ended.resolve();
     const { exitCode, signal, error } = end;
     if (this.#why !== null) this.#outcome.reject(this.#why);
@@ -132,7 +132,7 @@ export class Command {
 
   async #weigh(): Promise<void> {
     const { memoryBytesMax } = this.#bounds;
-    const bytes = (await this.#link.memoryBytes()) ?? 0;
+    const bytes = (await this.#child.memoryBytes()) ?? 0;
     if (bytes > memoryBytesMax) this.#overrun(`had ${bytes} bytes in memory; the most is ${memoryBytesMax}`);
     else if (this.#end === null) this.#weighing = this.#weighSoon();
   }
@@ -141,6 +141,6 @@ export class Command {
     if (this.#why !== null) return;
     const text = `The command ${JSON.stringify(this.#name)} was ended: it ${how}.`;
     this.#why = new MillraceError("sandbox-overrun", text);
-    void this.#link.kill();
+    void this.#child.kill();
   }
 }

@@ -1,6 +1,6 @@
 /**
  * From pieces of bytes to lines. A piece may end anywhere, also inside a character; a line is bounded, so that an
- * outpost that never ends its line cannot fill the memory of the worker.
+ * sandbox that never ends its line cannot fill the memory of the worker.
  */
 
 const newline = 0x0a;

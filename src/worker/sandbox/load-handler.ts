@@ -28,8 +28,8 @@ export async function loadHandler(file: URL): Promise<LoadedHandler> {
 function handleOf(exported: unknown): LoadedHandler | null {
   if (typeof exported === "function") return exported as LoadedHandler;
   if (typeof exported !== "object" || exported === null) return null;
-  const { kind, handle, elsewhere } = exported as Record<string, unknown>;
-  return kind === "single" && typeof handle === "function" && elsewhere === undefined
+  const { kind, handle, sandbox } = exported as Record<string, unknown>;
+  return kind === "single" && typeof handle === "function" && sandbox === undefined
     ? (handle as LoadedHandler)
     : null;
 }

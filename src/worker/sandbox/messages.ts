@@ -1,18 +1,18 @@
 /**
- * What a worker and an outpost (a thread or a child process that runs handlers) say to each other: one JSON object per
+ * What a worker and a sandbox (a thread or a child process that runs handlers) say to each other: one JSON object per
  * line, the same for every language. A run is one call of a handler; its number is in every message about it.
  *
- *   worker ──start──► outpost                         the first line of all
- *   worker ◄──ready, or failed── outpost              it can take jobs; or it cannot, and why
- *   worker ──run──► outpost ──returned, threw──►      one run at a time; the next may be sent ahead
- *            ◄──progress, log, effect── outpost       while it runs, any number, nothing is answered
- *            ◄──call── outpost ──answer──►            while it runs: reading KV, extending the lease
- *   worker ──abort──► outpost                         stop what you do: the reason of the signal
- *   worker ──end──► outpost                           no more jobs: end by yourself
+ *   worker ──start──► sandbox                         the first line of all
+ *   worker ◄──ready, or failed── sandbox              it can take jobs; or it cannot, and why
+ *   worker ──run──► sandbox ──returned, threw──►      one run at a time; the next may be sent ahead
+ *            ◄──progress, log, effect── sandbox       while it runs, any number, nothing is answered
+ *            ◄──call── sandbox ──answer──►            while it runs: reading KV, extending the lease
+ *   worker ──abort──► sandbox                         stop what you do: the reason of the signal
+ *   worker ──end──► sandbox                           no more jobs: end by yourself
  *
  * Inputs, results and other values are JSON. Where JSON is not enough (dates, bigints, bytes, maps, sets), the message
  * has the field `tagged` in the place of the value: the codec's text, which a program that never meets such values need
- * not read. What an outpost says about a run that is over is dropped; what is no message at all ends the outpost.
+ * not read. What a sandbox says about a run that is over is dropped; what is no message at all ends the sandbox.
  */
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -23,7 +23,7 @@ import type { SentNode } from "./sent-node.ts";
 
 export const protocolVersion = 1;
 
-/** What an outpost is told of the job beside its input. */
+/** What a sandbox is told of the job beside its input. */
 export interface SentJob {
   readonly id: string;
   readonly name: string;
@@ -42,11 +42,11 @@ export interface SentJob {
   readonly topic: { readonly name: string; readonly subscription: string } | null;
 }
 
-export type ToOutpost =
+export type ToSandbox =
   | {
       readonly type: "start";
       readonly protocol: number;
-      /** The address of the handler's file, for an outpost of Millrace's own. */
+      /** The address of the handler's file, for a sandbox of Millrace's own. */
       readonly file?: string;
       /** The jobs that its handler may enqueue. */
       readonly jobs: readonly string[];
@@ -60,7 +60,7 @@ export type ToOutpost =
 
 export type EffectsWhen = "completion" | "failure";
 
-export type FromOutpost =
+export type FromSandbox =
   /**
    * @property aborts it listens for `abort` while it runs a job; one that does not is ended by SIGTERM at once.
    * @property ahead it may be sent further runs while it runs one, which it begins in their order, each after it has
@@ -68,7 +68,7 @@ export type FromOutpost =
    */
   | { readonly type: "ready"; readonly aborts?: boolean; readonly ahead?: boolean }
   | { readonly type: "failed"; readonly error: ErrorRecord }
-  /** @property ranUs how long the handler took, if the outpost measures it. */
+  /** @property ranUs how long the handler took, if the sandbox measures it. */
   | { readonly type: "returned"; readonly run: number; readonly ranUs?: number }
   | {
       readonly type: "threw";
@@ -93,7 +93,7 @@ export type FromOutpost =
       readonly name?: string;
       /** Of `flow.add`. */
       readonly node?: SentNode;
-      /** Minted by the outpost; the worker mints one where it is left out. */
+      /** Minted by the sandbox; the worker mints one where it is left out. */
       readonly id?: string;
       readonly key?: string;
       /** A text is the codec's, for options with dates. */
@@ -108,7 +108,7 @@ export type FromOutpost =
       readonly leaseMs?: number;
     };
 
-type Message = ToOutpost | FromOutpost;
+type Message = ToSandbox | FromSandbox;
 
 /** The name of the one field of a message that may hold any value. */
 export type ValueField = "input" | "result" | "data" | "fields" | "value";
@@ -155,6 +155,6 @@ export function readMessage<Read extends Message>(line: string): Read | string {
 export function notListed(handler: string, name: string): MillraceError {
   return new MillraceError(
     "invalid-option",
-    `The handler of ${JSON.stringify(handler)} runs elsewhere and may not enqueue ${JSON.stringify(name)}: name that job in \`jobs\` of its handler().`,
+    `The handler of ${JSON.stringify(handler)} runs in a sandbox and may not enqueue ${JSON.stringify(name)}: name that job in \`jobs\` of its handler().`,
   );
 }

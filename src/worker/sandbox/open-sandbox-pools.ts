@@ -1,10 +1,13 @@
-/** Opens the crews of a worker's handlers before it takes its first job: all of them, or none. */
+/** Opens the sandbox pools of a worker's handlers before it takes its first job: all of them, or none. */
 import type { Engine } from "../../engine/engine.ts";
-import type { Elsewhere, Handler } from "../handler.ts";
+import type { HandlerSandbox, Handler } from "../handler.ts";
 
 /** @returns what closes them. Throws the error of the first handler that cannot be loaded or started. */
-export async function openCrews(engine: Engine, handlers: readonly Handler[]): Promise<() => Promise<void>> {
-  const opened = await Promise.allSettled(handlers.flatMap(elsewhereOf).map(({ open }) => open(engine)));
+export async function openSandboxPools(
+  engine: Engine,
+  handlers: readonly Handler[],
+): Promise<() => Promise<void>> {
+  const opened = await Promise.allSettled(handlers.flatMap(sandboxOf).map(({ open }) => open(engine)));
   const closers = opened.filter((each) => each.status === "fulfilled").map(({ value }) => value);
   const close = async (): Promise<void> => void (await Promise.all(closers.map((closeOne) => closeOne())));
   const failed = opened.find((each) => each.status === "rejected");
@@ -13,6 +16,6 @@ export async function openCrews(engine: Engine, handlers: readonly Handler[]): P
   throw failed.reason;
 }
 
-function elsewhereOf(handler: Handler): readonly Elsewhere[] {
-  return handler.kind === "single" && handler.elsewhere !== undefined ? [handler.elsewhere] : [];
+function sandboxOf(handler: Handler): readonly HandlerSandbox[] {
+  return handler.kind === "single" && handler.sandbox !== undefined ? [handler.sandbox] : [];
 }

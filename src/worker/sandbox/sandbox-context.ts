@@ -1,5 +1,5 @@
 /**
- * The context of a handler inside an outpost: the same members as in the worker. What it does on behalf of the job is
+ * The context of a handler inside a sandbox: the same members as in the worker. What it does on behalf of the job is
  * sent to the worker, which does it under the fence of the attempt. Names and options are checked here too, so that a
  * mistake is thrown where it was made.
  */
@@ -24,12 +24,12 @@ import type { AbortReason } from "../control.ts";
 import type { EffectsScope } from "../run/effects-scope.ts";
 import type { Fence, JobContext, JobLog } from "../run/job-context.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
-import type { EffectsWhen, FromOutpost, SentJob, ToOutpost } from "./messages.ts";
+import type { EffectsWhen, FromSandbox, SentJob, ToSandbox } from "./messages.ts";
 import { receiveError } from "./sent-error.ts";
 import { sentNode } from "./sent-node.ts";
 
-/** What all runs of an outpost share. */
-export interface OutpostSurroundings {
+/** What all runs of a sandbox share. */
+export interface SandboxSurroundings {
   readonly send: (line: string) => void;
   readonly jobs: ReadonlySet<string>;
   readonly mintIdBeside: (id: string) => string;
@@ -41,21 +41,21 @@ export function mintIdsBeside(platform: Platform, partitions: number): (id: stri
   return (id) => (partitions === 1 ? mint() : mint(placement.ofId(id)));
 }
 
-type Effect = Extract<FromOutpost, { type: "effect" }>;
+type Effect = Extract<FromSandbox, { type: "effect" }>;
 type EffectMade = Omit<Effect, "type" | "run" | "when">;
 
-export class OutpostContext implements Pick<JobContext, keyof JobContext> {
+export class SandboxContext implements Pick<JobContext, keyof JobContext> {
   readonly input: unknown;
   readonly #run: number;
   readonly #job: SentJob;
-  readonly #around: OutpostSurroundings;
+  readonly #around: SandboxSurroundings;
   readonly #controller = new AbortController();
   readonly #calls = new Map<number, PromiseWithResolvers<unknown>>();
   #flow: ContextFlow | null = null;
   #callsMade = 0;
   #isOver = false;
 
-  constructor(run: number, job: SentJob, input: unknown, around: OutpostSurroundings) {
+  constructor(run: number, job: SentJob, input: unknown, around: SandboxSurroundings) {
     this.#run = run;
     this.#job = job;
     this.input = input;
@@ -173,14 +173,14 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
 
   /** A transaction belongs to a connection of this process, and the lease to the worker's. */
   get completeIn(): JobContext["completeIn"] {
-    return () => Promise.reject(notYetSupported("completeIn of a handler that runs elsewhere"));
+    return () => Promise.reject(notYetSupported("completeIn of a handler in a sandbox"));
   }
 
   abort(reason: AbortReason): void {
     this.#controller.abort(new AttemptAborted(reason));
   }
 
-  answered(message: Extract<ToOutpost, { type: "answer" }>): void {
+  answered(message: Extract<ToSandbox, { type: "answer" }>): void {
     const call = this.#calls.get(message.call);
     this.#calls.delete(message.call);
     if (message.error === undefined) call?.resolve(valueIn(message, "value"));
@@ -195,7 +195,7 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
     this.#calls.clear();
   }
 
-  #say(message: FromOutpost, field: "input" | "data" | "fields" | "value", value: unknown): void {
+  #say(message: FromSandbox, field: "input" | "data" | "fields" | "value", value: unknown): void {
     if (!this.#isOver) this.#around.send(lineWith(message, field, value));
   }
 

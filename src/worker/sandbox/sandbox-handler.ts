@@ -1,6 +1,6 @@
 /**
  * From options to a handler whose code runs in a thread, a child process or a program: to the worker a handler like any
- * other, which awaits what its crew brings back. Each engine has a crew of its own.
+ * other, which awaits the answer of its sandbox pool. Each engine has a pool of its own.
  */
 import { fileURLToPath } from "node:url";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
@@ -8,59 +8,59 @@ import type { Engine } from "../../engine/engine.ts";
 import { MillraceError } from "../../model/error.ts";
 import { nodeArgv, startChild } from "../../platform/child-process.ts";
 import { entryFileBeside } from "../../platform/entry-file.ts";
-import type { Link, LinkListener } from "../../platform/child-handle.ts";
+import type { ChildHandle, ChildListener } from "../../platform/child-handle.ts";
 import { startThread } from "../../platform/thread.ts";
-import type { Elsewhere, SingleHandler } from "../handler.ts";
+import type { HandlerSandbox, SingleHandler } from "../handler.ts";
 import { JobContext } from "../run/job-context.ts";
-import { Crew } from "./sandbox-pool.ts";
-import { mebibyte, readElsewhereOptions } from "./sandbox-options.ts";
-import type { ElsewhereSettings } from "./sandbox-options.ts";
+import { SandboxPool } from "./sandbox-pool.ts";
+import { mebibyte, readSandboxOptions } from "./sandbox-options.ts";
+import type { SandboxSettings } from "./sandbox-options.ts";
 import { loadHandler } from "./load-handler.ts";
 import type { LoadedHandler } from "./load-handler.ts";
 
-export function elsewhereHandler(definition: AnyJob, options: object): SingleHandler {
-  const settings = readElsewhereOptions(definition, options);
+export function sandboxHandler(definition: AnyJob, options: object): SingleHandler {
+  const settings = readSandboxOptions(definition, options);
   const kept = { kind: "single", definition: definition as unknown as JobDefinition } as const;
   return settings.run === "inline"
     ? { ...kept, ...inline(settings) }
-    : { ...kept, ...crewed(definition.name, settings) };
+    : { ...kept, ...pooled(definition.name, settings) };
 }
 
-type Way = Pick<SingleHandler, "handle"> & { readonly elsewhere: Elsewhere };
+type Way = Pick<SingleHandler, "handle"> & { readonly sandbox: HandlerSandbox };
 
-function inline({ file, size }: ElsewhereSettings): Way {
+function inline({ file, size }: SandboxSettings): Way {
   let loaded: Promise<LoadedHandler> | null = null;
   const load = (): Promise<LoadedHandler> => (loaded ??= loadHandler(file as URL));
   return {
     handle: async (context) => (await load())(context),
-    elsewhere: { size, ahead: () => 0, open: async () => (await load(), async () => {}) },
+    sandbox: { size, ahead: () => 0, open: async () => (await load(), async () => {}) },
   };
 }
 
-function crewed(name: string, settings: ElsewhereSettings): Way {
-  const crews = new WeakMap<Engine, Crew>();
+function pooled(name: string, settings: SandboxSettings): Way {
+  const pools = new WeakMap<Engine, SandboxPool>();
   const { size, file, jobs, limits, recycleJobs, recycleBytes } = settings;
   const what = `the ${settings.run} of the handler of ${JSON.stringify(name)}`;
-  const crewOf = (engine: Engine): Crew => {
-    let crew = crews.get(engine);
-    if (crew === undefined) {
-      const link = linkOf(settings);
-      crew = new Crew(engine, { what, size, file, jobs, limits, recycleJobs, recycleBytes, link });
-      crews.set(engine, crew);
+  const poolOf = (engine: Engine): SandboxPool => {
+    let pool = pools.get(engine);
+    if (pool === undefined) {
+      const spawn = spawnOf(settings);
+      pool = new SandboxPool(engine, { what, size, file, jobs, limits, recycleJobs, recycleBytes, spawn });
+      pools.set(engine, pool);
     }
-    return crew;
+    return pool;
   };
   return {
-    handle: (context) => crewOf(JobContext.insideOf(context).engine).run(context),
-    elsewhere: {
+    handle: (context) => poolOf(JobContext.insideOf(context).engine).run(context),
+    sandbox: {
       size,
-      ahead: (engine) => crews.get(engine)?.ahead ?? 0,
-      open: async (engine) => crewOf(engine).open(),
+      ahead: (engine) => pools.get(engine)?.ahead ?? 0,
+      open: async (engine) => poolOf(engine).open(),
     },
   };
 }
 
-function linkOf(settings: ElsewhereSettings): (listener: LinkListener) => Link {
+function spawnOf(settings: SandboxSettings): (listener: ChildListener) => ChildHandle {
   const { run, program, cwd, env, inheritsEnv, limits } = settings;
   const { memoryBytesMax } = limits;
   if (run === "program") {

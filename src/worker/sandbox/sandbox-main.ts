@@ -12,17 +12,17 @@ import { LineReader } from "./line-reader.ts";
 import { loadHandler } from "./load-handler.ts";
 import type { LoadedHandler } from "./load-handler.ts";
 import { lineOf, lineWith, readMessage, valueIn } from "./messages.ts";
-import type { ToOutpost } from "./messages.ts";
-import { mintIdsBeside, OutpostContext } from "./sandbox-context.ts";
-import type { OutpostSurroundings } from "./sandbox-context.ts";
+import type { ToSandbox } from "./messages.ts";
+import { mintIdsBeside, SandboxContext } from "./sandbox-context.ts";
+import type { SandboxSurroundings } from "./sandbox-context.ts";
 import { sendThrown } from "./sent-error.ts";
 
 const line = openOwnLine();
 let handle: LoadedHandler | null = null;
-let around: OutpostSurroundings | null = null;
-let current: { readonly run: number; readonly context: OutpostContext } | null = null;
+let around: SandboxSurroundings | null = null;
+let current: { readonly run: number; readonly context: SandboxContext } | null = null;
 /** Runs that were sent ahead. */
-const waiting: Extract<ToOutpost, { type: "run" }>[] = [];
+const waiting: Extract<ToSandbox, { type: "run" }>[] = [];
 /** Those of them that were told to stop before they began, with the reason. */
 const stopped = new Map<number, AbortReason>();
 
@@ -38,7 +38,7 @@ function flush(): void {
   if (text !== "") line.send(text);
 }
 
-async function start(message: Extract<ToOutpost, { type: "start" }>): Promise<void> {
+async function start(message: Extract<ToSandbox, { type: "start" }>): Promise<void> {
   try {
     const { file = "", jobs, partitions } = message;
     around = { send, jobs: new Set(jobs), mintIdBeside: mintIdsBeside(nodePlatform, partitions) };
@@ -49,7 +49,7 @@ async function start(message: Extract<ToOutpost, { type: "start" }>): Promise<vo
   }
 }
 
-async function runAll(first: Extract<ToOutpost, { type: "run" }>): Promise<void> {
+async function runAll(first: Extract<ToSandbox, { type: "run" }>): Promise<void> {
   let next: typeof first | undefined = first;
   while (next !== undefined) {
     await run(next);
@@ -57,10 +57,10 @@ async function runAll(first: Extract<ToOutpost, { type: "run" }>): Promise<void>
   }
 }
 
-async function run(message: Extract<ToOutpost, { type: "run" }>): Promise<void> {
+async function run(message: Extract<ToSandbox, { type: "run" }>): Promise<void> {
   const { run: number, job } = message;
   if (handle === null || around === null) throw new Error("a job came before the handler was loaded");
-  const context = new OutpostContext(number, job, valueIn(message, "input"), around);
+  const context = new SandboxContext(number, job, valueIn(message, "input"), around);
   current = { run: number, context };
   const reason = stopped.get(number);
   stopped.delete(number);
@@ -101,7 +101,7 @@ function returned(run: number, ranUs: number, result: unknown): string {
 }
 
 function heard(text: string): void {
-  const message = readMessage<ToOutpost>(text);
+  const message = readMessage<ToSandbox>(text);
   if (typeof message === "string") throw new MillraceError("invalid-option", message);
   switch (message.type) {
     case "start":

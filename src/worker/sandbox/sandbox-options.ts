@@ -1,4 +1,4 @@
-/** How a handler that runs elsewhere is set up: what people write, and what is left once it is checked. */
+/** How a sandboxed handler is set up: what people write, and what is left once it is checked. */
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
@@ -7,12 +7,12 @@ import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import { cpuCount } from "../../platform/node-platform.ts";
-import type { OutpostLimits } from "./sandbox.ts";
+import type { SandboxLimits } from "./sandbox.ts";
 
-/** What holds for every outpost: a thread or a child process that runs handlers. */
-export interface OutpostOptions {
+/** What holds for every sandbox: a thread or a child process that runs handlers. */
+export interface SandboxOptions {
   /**
-   * How many outposts the handler may have, and so how many of its jobs run at once in this worker: as many as there
+   * How many sandboxes the handler may have, and so how many of its jobs run at once in this worker: as many as there
    * are CPUs by default, and never more than the queue's slots.
    */
   size?: number;
@@ -46,23 +46,23 @@ export interface RecycleOptions {
   memoryBytes?: number;
 }
 
-export interface FileHandlerOptions extends OutpostOptions {
+export interface FileHandlerOptions extends SandboxOptions {
   /** The file whose default export is the handler: `new URL("./resize.ts", import.meta.url)`. */
   file: URL | string;
   /**
    * In a thread, in a child process, or in the worker's own event loop ("inline", for tests; what is said about
-   * outposts has no meaning then). "thread" by default.
+   * sandboxes has no meaning then). "thread" by default.
    */
   run?: "thread" | "process" | "inline";
 }
 
-export interface ProgramHandlerOptions extends OutpostOptions {
+export interface ProgramHandlerOptions extends SandboxOptions {
   /** A program and its arguments, in any language, that speaks the line protocol on its standard input and output. */
   program: readonly string[];
   cwd?: string;
 }
 
-export interface ElsewhereSettings {
+export interface SandboxSettings {
   readonly run: "thread" | "process" | "inline" | "program";
   readonly file: URL | null;
   readonly program: readonly string[];
@@ -71,7 +71,7 @@ export interface ElsewhereSettings {
   readonly jobs: ReadonlyMap<string, JobDefinition>;
   readonly env: Readonly<Record<string, string>>;
   readonly inheritsEnv: boolean;
-  readonly limits: OutpostLimits;
+  readonly limits: SandboxLimits;
   readonly recycleJobs: number;
   readonly recycleBytes: number;
 }
@@ -84,7 +84,7 @@ export const mebibyte = 1024 * 1024;
 export const bytesCeiling = 1024 * 1024 * mebibyte;
 const sizeMax = 1000;
 
-export function readElsewhereOptions(definition: AnyJob, given: object): ElsewhereSettings {
+export function readSandboxOptions(definition: AnyJob, given: object): SandboxSettings {
   const what = `handler(${JSON.stringify(definition.name)})`;
   const isProgram = "program" in given;
   const kindKeys = isProgram ? ["program", "cwd"] : ["file", "run"];
@@ -107,7 +107,7 @@ export function readElsewhereOptions(definition: AnyJob, given: object): Elsewhe
   };
 }
 
-function readLimits(options: Readonly<Record<string, unknown>>, what: string): OutpostLimits {
+function readLimits(options: Readonly<Record<string, unknown>>, what: string): SandboxLimits {
   const bytes = (key: string, byDefault: number): number =>
     checkWhole(options[key] ?? byDefault, `${what}: ${key}`, 1024, bytesCeiling);
   return {

@@ -1,13 +1,13 @@
 /**
- * The outposts of one handler: warm ones are used again, new ones are started as jobs come, up to the slots of the
+ * The sandboxes of one handler: warm ones are used again, new ones are started as jobs come, up to the slots of the
  * worker; the worn are replaced, the idle ended.
  *
- *   the handler's runs                                  jobs sent to an outpost behind the one that runs
+ *   the handler's runs                                  jobs sent to a sandbox behind the one that runs
  *   quick on average, and nothing printed               up to `aheadMax`: its next job is there when it ends one
  *   slow, or something was printed                      none, until that is long past
  *
- * Without that, an outpost and its worker would wait for each other between any two jobs, which takes longer than a
- * quick job itself. An outpost that ends takes the job in it along and nothing else. While none can be started, each
+ * Without that, a sandbox and its worker would wait for each other between any two jobs, which takes longer than a
+ * quick job itself. A sandbox that ends takes the job in it along and nothing else. While none can be started, each
  * job fails by itself with the reason; nothing stands still.
  */
 import type { Engine } from "../../engine/engine.ts";
@@ -16,24 +16,24 @@ import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Timer } from "../../platform/platform.ts";
 import { AttemptAborted } from "../control.ts";
 import type { JobContext } from "../run/job-context.ts";
-import { Outpost } from "./sandbox.ts";
-import type { EndedRun, OutpostStart } from "./sandbox.ts";
-import { notBegun, RemoteRun } from "./sandbox-run.ts";
+import { Sandbox } from "./sandbox.ts";
+import type { EndedRun, SandboxStart } from "./sandbox.ts";
+import { notBegun, SandboxRun } from "./sandbox-run.ts";
 
-export interface CrewOptions extends Omit<OutpostStart, "freed" | "gone" | "hello"> {
+export interface SandboxPoolOptions extends Omit<SandboxStart, "freed" | "gone" | "hello"> {
   readonly file: URL | null;
-  /** How many outposts it may have for each worker that uses it. */
+  /** How many sandboxes it may have for each worker that uses it. */
   readonly size: number;
   /** The jobs that the handler may enqueue, by their names. */
   readonly jobs: ReadonlyMap<string, JobDefinition>;
-  /** After so many jobs an outpost is replaced. */
+  /** After so many jobs a sandbox is replaced. */
   readonly recycleJobs: number;
-  /** An outpost with more in memory is replaced after its job. */
+  /** A sandbox with more in memory is replaced after its job. */
   readonly recycleBytes: number;
 }
 
 const weighEveryMs = 1000;
-/** Outposts beyond the first that had nothing to do for this long are ended. */
+/** Sandboxes beyond the first that had nothing to do for this long are ended. */
 const idleMs = 60_000;
 /** Enough that a lap of the worker settles several jobs at once; what waits behind a slow job is bounded by it. */
 const aheadMax = 15;
@@ -44,21 +44,21 @@ const smoothing = 1 / 16;
 /** What a run counts that has printed: which run printed what is known only while one is sent at a time. */
 const printedUs = 1_000_000;
 
-export class Crew {
+export class SandboxPool {
   readonly #engine: Engine;
-  readonly #options: CrewOptions;
-  readonly #all = new Set<Outpost>();
+  readonly #options: SandboxPoolOptions;
+  readonly #all = new Set<Sandbox>();
   /** Those that take the next jobs, also while they start; the last one goes first, so that surplus ones stay idle. */
-  readonly #idle: Outpost[] = [];
+  readonly #idle: Sandbox[] = [];
   #users = 0;
   #takesAhead = false;
-  /** Told when a job that found no outpost may look again. */
+  /** Told when a job that found no sandbox may look again. */
   #changed = Promise.withResolvers<void>();
   #averageUs = 10 * quickUs;
   #weighing: Timer | null = null;
   #shrinking: Timer | null = null;
 
-  constructor(engine: Engine, options: CrewOptions) {
+  constructor(engine: Engine, options: SandboxPoolOptions) {
     this.#engine = engine;
     this.#options = options;
   }
@@ -69,7 +69,7 @@ export class Crew {
   }
 
   /**
-   * Starts one outpost, so that a handler that cannot be loaded is told before the first job. @returns what undoes it.
+   * Starts one sandbox, so that a handler that cannot be loaded is told before the first job. @returns what undoes it.
    */
   async open(): Promise<() => Promise<void>> {
     this.#users += 1;
@@ -86,33 +86,33 @@ export class Crew {
   async run(context: JobContext): Promise<unknown> {
     const { signal } = context;
     for (;;) {
-      const outpost = this.#pick();
-      if (outpost === null) await settledOr(this.#changed.promise, signal);
-      else if (!outpost.isReady) await settledOr(outpost.ready, signal);
+      const sandbox = this.#pick();
+      if (sandbox === null) await settledOr(this.#changed.promise, signal);
+      else if (!sandbox.isReady) await settledOr(sandbox.ready, signal);
       if (signal.aborted) {
-        if (outpost?.load === 0) this.#enter(outpost);
+        if (sandbox?.load === 0) this.#enter(sandbox);
         throw signal.reason;
       }
-      const outcome = outpost === null ? notBegun : await this.#runIn(outpost, context);
+      const outcome = sandbox === null ? notBegun : await this.#runIn(sandbox, context);
       if (outcome !== notBegun) return outcome;
     }
   }
 
   /** Null where all are starting or busy: a worker that has just handed over jobs ahead may find it so. */
-  #pick(): Outpost | null {
+  #pick(): Sandbox | null {
     const free = this.#idle.pop() ?? this.#leastLoaded(this.ahead);
     if (free !== undefined) return free;
     if (this.#all.size < this.#options.size * Math.max(1, this.#users)) return this.#start();
     return this.#leastLoaded(aheadMax) ?? null;
   }
 
-  async #runIn(outpost: Outpost, context: JobContext): Promise<unknown> {
-    const run = new RemoteRun(context, this.#options.jobs);
+  async #runIn(sandbox: Sandbox, context: JobContext): Promise<unknown> {
+    const run = new SandboxRun(context, this.#options.jobs);
     const { signal } = context;
     const abort = (): void =>
-      outpost.abort(run, signal.reason instanceof AttemptAborted ? signal.reason.reason : "cancel");
+      sandbox.abort(run, signal.reason instanceof AttemptAborted ? signal.reason.reason : "cancel");
     signal.addEventListener("abort", abort);
-    outpost.run(run);
+    sandbox.run(run);
     this.#weighing ??= this.#weighSoon();
     try {
       return await run.outcome;
@@ -122,18 +122,18 @@ export class Crew {
   }
 
   /** One that may be sent a job behind so many others. */
-  #leastLoaded(ahead: number): Outpost | undefined {
+  #leastLoaded(ahead: number): Sandbox | undefined {
     if (ahead === 0) return undefined;
-    let found: Outpost | undefined;
-    for (const outpost of this.#all)
-      if (outpost.takesAhead && outpost.load <= ahead && !this.#isWorn(outpost))
-        if (found === undefined || outpost.load < found.load) found = outpost;
+    let found: Sandbox | undefined;
+    for (const sandbox of this.#all)
+      if (sandbox.takesAhead && sandbox.load <= ahead && !this.#isWorn(sandbox))
+        if (found === undefined || sandbox.load < found.load) found = sandbox;
     return found;
   }
 
-  #start(): Outpost {
+  #start(): Sandbox {
     const { file, jobs } = this.#options;
-    const outpost = new Outpost({
+    const sandbox = new Sandbox({
       ...this.#options,
       hello: {
         ...(file === null ? {} : { file: file.href }),
@@ -143,15 +143,15 @@ export class Crew {
       freed: (freed, ended) => this.#freed(freed, ended),
       gone: (gone) => this.#gone(gone),
     });
-    this.#all.add(outpost);
-    void outpost.ready.then(
+    this.#all.add(sandbox);
+    void sandbox.ready.then(
       () => {
-        this.#takesAhead = outpost.takesAhead;
+        this.#takesAhead = sandbox.takesAhead;
         this.#tellChange();
       },
       () => {},
     );
-    return outpost;
+    return sandbox;
   }
 
   #tellChange(): void {
@@ -159,44 +159,44 @@ export class Crew {
     this.#changed = Promise.withResolvers();
   }
 
-  #enter(outpost: Outpost): Outpost {
-    if (this.#all.has(outpost)) this.#idle.push(outpost);
-    return outpost;
+  #enter(sandbox: Sandbox): Sandbox {
+    if (this.#all.has(sandbox)) this.#idle.push(sandbox);
+    return sandbox;
   }
 
-  #isWorn(outpost: Outpost): boolean {
-    return outpost.isWorn || outpost.runs >= this.#options.recycleJobs;
+  #isWorn(sandbox: Sandbox): boolean {
+    return sandbox.isWorn || sandbox.runs >= this.#options.recycleJobs;
   }
 
-  #freed(outpost: Outpost, { ranUs, hasPrinted }: EndedRun): void {
+  #freed(sandbox: Sandbox, { ranUs, hasPrinted }: EndedRun): void {
     this.#averageUs += ((hasPrinted ? printedUs : ranUs) - this.#averageUs) * smoothing;
-    if (!this.#all.has(outpost) || outpost.load > 0) return;
-    if (this.#isWorn(outpost)) {
-      this.#retire(outpost);
+    if (!this.#all.has(sandbox) || sandbox.load > 0) return;
+    if (this.#isWorn(sandbox)) {
+      this.#retire(sandbox);
       // Started before the next job needs it.
       if (this.#idle.length === 0) this.#enter(this.#start());
-    } else this.#enter(outpost);
+    } else this.#enter(sandbox);
     if (this.#idle.length > 1) this.#shrinking ??= this.#shrinkLater();
     this.#tellChange();
   }
 
-  #retire(outpost: Outpost): void {
-    this.#forget(outpost);
-    void outpost.retire();
+  #retire(sandbox: Sandbox): void {
+    this.#delete(sandbox);
+    void sandbox.retire();
   }
 
-  #gone(outpost: Outpost): void {
-    const wasIdle = this.#idle.includes(outpost);
-    this.#forget(outpost);
+  #gone(sandbox: Sandbox): void {
+    const wasIdle = this.#idle.includes(sandbox);
+    this.#delete(sandbox);
     this.#tellChange();
-    if (!wasIdle || !outpost.isReady) return;
+    if (!wasIdle || !sandbox.isReady) return;
     const { what } = this.#options;
     this.#engine.log.warn(`${what} ended while it had nothing to do; the next job gets a new one`);
   }
 
-  #forget(outpost: Outpost): void {
-    this.#all.delete(outpost);
-    const at = this.#idle.indexOf(outpost);
+  #delete(sandbox: Sandbox): void {
+    this.#all.delete(sandbox);
+    const at = this.#idle.indexOf(sandbox);
     if (at >= 0) this.#idle.splice(at, 1);
   }
 
@@ -207,20 +207,20 @@ export class Crew {
   async #weigh(): Promise<void> {
     const busy = [...this.#all].filter(({ load }) => load > 0);
     await Promise.all(
-      busy.map(async (outpost) => {
-        if ((await outpost.weigh()) > this.#options.recycleBytes) outpost.isWorn = true;
+      busy.map(async (sandbox) => {
+        if ((await sandbox.weigh()) > this.#options.recycleBytes) sandbox.isWorn = true;
       }),
     );
     this.#weighing = busy.length === 0 ? null : this.#weighSoon();
   }
 
   #shrinkLater(): Timer {
-    const idleBefore = new Map(this.#idle.map((outpost) => [outpost, outpost.runs]));
+    const idleBefore = new Map(this.#idle.map((sandbox) => [sandbox, sandbox.runs]));
     const shrink = (): void => {
       this.#shrinking = null;
       // One stays warm.
-      for (const outpost of this.#idle.slice(0, -1))
-        if (idleBefore.get(outpost) === outpost.runs) this.#retire(outpost);
+      for (const sandbox of this.#idle.slice(0, -1))
+        if (idleBefore.get(sandbox) === sandbox.runs) this.#retire(sandbox);
       if (this.#idle.length > 1) this.#shrinking = this.#shrinkLater();
     };
     return nodePlatform.setTimer(idleMs, shrink, false);
@@ -235,7 +235,7 @@ export class Crew {
     const all = [...this.#all];
     this.#all.clear();
     this.#idle.length = 0;
-    await Promise.all(all.map((outpost) => outpost.retire()));
+    await Promise.all(all.map((sandbox) => sandbox.retire()));
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * One run of a handler in an outpost, as the worker sees it: what the handler does there with its context happens here,
+ * One run of a handler in a sandbox, as the worker sees it: what the handler does there with its context happens here,
  * with the context of the attempt. An effect that is refused here cannot be thrown there any more where the handler has
  * gone on: it fails the run when the handler returns.
  */
@@ -13,18 +13,18 @@ import type { EffectsScope } from "../run/effects-scope.ts";
 import type { ContextInside, JobLog } from "../run/job-context.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
 import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
-import type { FromOutpost, SentJob } from "./messages.ts";
+import type { FromSandbox, SentJob } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
 import { readSentNode } from "./sent-node.ts";
 
-/** The outcome of a run that its outpost had not begun when it ended: it is to be run again. */
+/** The outcome of a run that its sandbox had not begun when it ended: it is to be run again. */
 export const notBegun = Symbol("not begun");
 
-type About<Type extends FromOutpost["type"]> = Extract<FromOutpost, { type: Type }>;
+type About<Type extends FromSandbox["type"]> = Extract<FromSandbox, { type: Type }>;
 
 const levels = ["debug", "info", "warn", "error"] as const satisfies readonly (keyof JobLog)[];
 
-export class RemoteRun {
+export class SandboxRun {
   readonly context: JobContext;
   /** The jobs that the handler may enqueue, by their names. */
   readonly #jobs: ReadonlyMap<string, JobDefinition>;
@@ -47,7 +47,7 @@ export class RemoteRun {
     return this.#isOver;
   }
 
-  /** It stands behind another in its outpost: its time does not count yet. */
+  /** It stands behind another in its sandbox: its time does not count yet. */
   wait(): void {
     const { attempt } = this.#inside;
     attempt.origin.aborting.unwatch(attempt);
@@ -61,7 +61,7 @@ export class RemoteRun {
     attempt.origin.aborting.watch(attempt);
   }
 
-  /** Its outpost ended before its turn. */
+  /** Its sandbox ended before its turn. */
   giveBack(): void {
     this.#isOver = true;
     this.#outcome.resolve(notBegun);
@@ -73,10 +73,10 @@ export class RemoteRun {
   }
 
   /**
-   * Takes in what the outpost says about this run. @returns the message that ends it, which `end` is given once the
+   * Takes in what the sandbox says about this run. @returns the message that ends it, which `end` is given once the
    * output is in; null while it goes on.
    */
-  heard(message: FromOutpost, send: (line: string) => void): About<"returned" | "threw"> | null {
+  heard(message: FromSandbox, send: (line: string) => void): About<"returned" | "threw"> | null {
     switch (message.type) {
       case "returned":
       case "threw":

@@ -1,5 +1,5 @@
 /**
- * One outpost as its crew sees it: a thread or a child process that runs one job at a time.
+ * One sandbox as its pool sees it: a thread or a child process that runs one job at a time.
  *
  *   starting ──ready──► idle ◄──returned, threw── busy
  *      │                 │ └──────────run──────────►│
@@ -12,18 +12,18 @@
 import type { AbortReason } from "../control.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { ErrorCode } from "../../model/error.ts";
-import type { Link, LinkEnd, LinkListener } from "../../platform/child-handle.ts";
+import type { ChildHandle, ChildEnd, ChildListener } from "../../platform/child-handle.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Timer } from "../../platform/platform.ts";
 import { LineReader } from "./line-reader.ts";
 import { notLoaded } from "./load-handler.ts";
 import { lineOf, protocolVersion, readMessage } from "./messages.ts";
-import type { FromOutpost, ToOutpost } from "./messages.ts";
+import type { FromSandbox, ToSandbox } from "./messages.ts";
 import { OutputTail } from "./output-tail.ts";
-import type { RemoteRun } from "./sandbox-run.ts";
+import type { SandboxRun } from "./sandbox-run.ts";
 import { receiveError } from "./sent-error.ts";
 
-export interface OutpostLimits {
+export interface SandboxLimits {
   readonly startTimeoutMs: number;
   /** How long it may take from an abort to the end of the run before it is killed. */
   readonly killGraceMs: number;
@@ -33,16 +33,16 @@ export interface OutpostLimits {
   readonly memoryBytesMax: number;
 }
 
-export interface OutpostStart {
+export interface SandboxStart {
   /** Such as 'the handler of "resize"', for messages. */
   readonly what: string;
-  readonly limits: OutpostLimits;
-  readonly link: (listener: LinkListener) => Link;
-  readonly hello: Omit<Extract<ToOutpost, { type: "start" }>, "type" | "protocol">;
+  readonly limits: SandboxLimits;
+  readonly spawn: (listener: ChildListener) => ChildHandle;
+  readonly hello: Omit<Extract<ToSandbox, { type: "start" }>, "type" | "protocol">;
   /** Told after each run, once the next can be sent. */
-  readonly freed: (outpost: Outpost, ended: EndedRun) => void;
+  readonly freed: (sandbox: Sandbox, ended: EndedRun) => void;
   /** Told once, when it can run nothing any more. */
-  readonly gone: (outpost: Outpost) => void;
+  readonly gone: (sandbox: Sandbox) => void;
 }
 
 export interface EndedRun {
@@ -52,16 +52,16 @@ export interface EndedRun {
 
 interface SentRun {
   readonly number: number;
-  readonly run: RemoteRun;
+  readonly run: SandboxRun;
   startedUs: number;
 }
 
-type LastMessage = NonNullable<ReturnType<RemoteRun["heard"]>>;
+type LastMessage = NonNullable<ReturnType<SandboxRun["heard"]>>;
 
 const endGraceMs = 2000;
 const brokenGraceMs = 500;
 
-export class Outpost {
+export class Sandbox {
   /** Settles when it can take its first job, or cannot. */
   readonly ready: Promise<void>;
   isReady = false;
@@ -71,8 +71,8 @@ export class Outpost {
   runs = 0;
   /** To be replaced after its run, because of its memory. */
   isWorn = false;
-  readonly #start: OutpostStart;
-  readonly #link: Link;
+  readonly #start: SandboxStart;
+  readonly #child: ChildHandle;
   readonly #output = new OutputTail();
   readonly #whenReady = Promise.withResolvers<void>();
   readonly #whenEnded = Promise.withResolvers<void>();
@@ -90,7 +90,7 @@ export class Outpost {
   #isGone = false;
   #isEnded = false;
 
-  constructor(start: OutpostStart) {
+  constructor(start: SandboxStart) {
     this.#start = start;
     const { limits } = start;
     this.ready = this.#whenReady.promise;
@@ -102,11 +102,11 @@ export class Outpost {
       tooLong: () =>
         this.#fail("sandbox-garbled", `it wrote a line of more than ${limits.lineBytesMax} bytes`),
     });
-    this.#link = start.link({
+    this.#child = start.spawn({
       said: (piece) => reader.read(piece),
       printed: (stream, piece) => this.#printed(stream, piece),
       broken: (error) => this.#broken(error),
-      ending: () => this.#leaveCrew(),
+      ending: () => this.#leavePool(),
       ended: (end) => this.#ended(end),
     });
     this.#timer = nodePlatform.setTimer(limits.startTimeoutMs, () =>
@@ -121,7 +121,7 @@ export class Outpost {
   }
 
   /** Begins a run, or sends it ahead. */
-  run(run: RemoteRun): void {
+  run(run: SandboxRun): void {
     const number = ++this.runs;
     const nowUs = nodePlatform.monotonicUs();
     const sent = { number, run, startedUs: nowUs };
@@ -136,8 +136,8 @@ export class Outpost {
     }
   }
 
-  /** Tells the handler to stop; ends the outpost where it does not within the grace. */
-  abort(run: RemoteRun, reason: AbortReason): void {
+  /** Tells the handler to stop; ends the sandbox where it does not within the grace. */
+  abort(run: SandboxRun, reason: AbortReason): void {
     const sent = this.#sent.find((each) => each.run === run);
     if (sent === undefined || this.#why !== null) return;
     if (this.#listensForAborts) this.#say(lineOf({ type: "abort", run: sent.number, reason }));
@@ -145,7 +145,7 @@ export class Outpost {
   }
 
   #endAfterGrace(): void {
-    if (!this.#listensForAborts) this.#link.terminate();
+    if (!this.#listensForAborts) this.#child.terminate();
     this.#stopTimer();
     const { killGraceMs } = this.#start.limits;
     this.#timer = nodePlatform.setTimer(killGraceMs, () =>
@@ -160,12 +160,12 @@ export class Outpost {
     this.#why = new Error("it was no longer needed");
     this.#say(lineOf({ type: "end" }));
     this.#flush();
-    this.#link.hangUp();
-    this.#timer = nodePlatform.setTimer(endGraceMs, () => void this.#link.kill());
+    this.#child.hangUp();
+    this.#timer = nodePlatform.setTimer(endGraceMs, () => void this.#child.kill());
     await this.#whenEnded.promise;
     this.#stopTimer();
     // What it has left behind goes with it.
-    await this.#link.kill();
+    await this.#child.kill();
   }
 
   async kill(why: Error): Promise<void> {
@@ -176,7 +176,7 @@ export class Outpost {
   /** Kills it where it has too much in memory. @returns what it has. */
   async weigh(): Promise<number> {
     const { memoryBytesMax } = this.#start.limits;
-    const bytes = (await this.#link.memoryBytes()) ?? 0;
+    const bytes = (await this.#child.memoryBytes()) ?? 0;
     if (bytes > memoryBytesMax)
       this.#fail("sandbox-overrun", `it had ${bytes} bytes in memory; the most is ${memoryBytesMax}`);
     return bytes;
@@ -191,11 +191,11 @@ export class Outpost {
   #flush(): void {
     const text = this.#unsaid;
     this.#unsaid = "";
-    if (text !== "") this.#link.send(text);
+    if (text !== "") this.#child.send(text);
   }
 
   #heard(line: string): void {
-    const message = readMessage<FromOutpost>(line);
+    const message = readMessage<FromSandbox>(line);
     if (this.#why !== null) {
       if (typeof message !== "string" && (message.type === "returned" || message.type === "threw"))
         this.#wentOn = true;
@@ -219,7 +219,7 @@ export class Outpost {
     }
   }
 
-  #heardOfRun(message: Exclude<FromOutpost, { type: "ready" | "failed" }>): void {
+  #heardOfRun(message: Exclude<FromSandbox, { type: "ready" | "failed" }>): void {
     const [sent] = this.#sent;
     // Of a run that is over: a timer that the handler left behind, an answer given twice.
     if (sent === undefined || message.run !== sent.number) return;
@@ -254,7 +254,7 @@ export class Outpost {
     if (next.run.context.signal.aborted) this.#endAfterGrace();
   }
 
-  #becomeReady({ aborts, ahead }: Extract<FromOutpost, { type: "ready" }>): void {
+  #becomeReady({ aborts, ahead }: Extract<FromSandbox, { type: "ready" }>): void {
     if (this.isReady) return;
     this.isReady = true;
     this.#listensForAborts = aborts === true;
@@ -273,7 +273,7 @@ export class Outpost {
 
   /** A process that ends breaks its line first: its end says more than that. */
   #broken(error: Error): void {
-    this.#leaveCrew();
+    this.#leavePool();
     nodePlatform.setTimer(brokenGraceMs, () =>
       this.#fail("sandbox-lost", `it takes no more messages (${error.message})`),
     );
@@ -287,18 +287,18 @@ export class Outpost {
     this.#why = this.isReady
       ? new MillraceError(code, `${what} was ended: ${because}.`)
       : notLoaded(`${what} did not start: ${because}.`);
-    this.#leaveCrew();
-    void this.#link.kill().then(() => this.#close());
+    this.#leavePool();
+    void this.#child.kill().then(() => this.#close());
   }
 
   /** No job may be given to it any more. */
-  #leaveCrew(): void {
+  #leavePool(): void {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#start.gone(this);
   }
 
-  #ended({ exitCode, signal, error }: LinkEnd): void {
+  #ended({ exitCode, signal, error }: ChildEnd): void {
     this.#isEnded = true;
     this.#whenEnded.resolve();
     if (this.#why !== null) return;
@@ -315,12 +315,12 @@ export class Outpost {
           options,
         )
       : notLoaded(`${what} did not start: it ended${how}.`, error);
-    this.#leaveCrew();
+    this.#leavePool();
     // What it has started may still run.
-    void this.#link.kill().then(() => this.#close({ exitCode, signal }));
+    void this.#child.kill().then(() => this.#close({ exitCode, signal }));
   }
 
-  #close(end: Pick<LinkEnd, "exitCode" | "signal"> = { exitCode: null, signal: null }): void {
+  #close(end: Pick<ChildEnd, "exitCode" | "signal"> = { exitCode: null, signal: null }): void {
     this.#stopTimer();
     const why = this.#why ?? new Error("it ended");
     this.#whenReady.reject(why);

@@ -1,5 +1,5 @@
 /**
- * Errors and control outcomes on their way between a worker and an outpost: as records there, as Errors with the brand
+ * Errors and control outcomes on their way between a worker and a sandbox: as records there, as Errors with the brand
  * of their kind on both sides, so that everything behind a handler treats them as if it had thrown them here.
  */
 import { describeError } from "../../model/job/attempt-log.ts";

@@ -1,5 +1,5 @@
 /**
- * A node that a handler elsewhere adds to its flow, as the effect `flow.add` carries it: where it stands and what it
+ * A node that a handler in a sandbox adds to its flow, as the effect `flow.add` carries it: where it stands and what it
  * comes after. Its job's name, input and options are those of an `enqueue`. A child may be written in any language, so
  * the worker reads every field as a stranger's; whether the graph can work is checked where it is planned.
  */

@@ -12,10 +12,10 @@ const mill = await Millrace.open("sqlite::memory:", { log: false });
 await mill.work([
   // A CPU-bound loop in a thread: the worker goes on claiming, renewing and settling meanwhile. With run: "process" the
   // same file runs in a child process.
-  handler(countPrimes, { file: new URL("./elsewhere/primes.ts", import.meta.url), run: "thread" }),
+  handler(countPrimes, { file: new URL("./sandbox/primes.ts", import.meta.url), run: "thread" }),
   // Children in Python, kept warm: one answers job after job.
   handler(countWords, {
-    program: ["python3", fileURLToPath(new URL("./elsewhere/count_words.py", import.meta.url))],
+    program: ["python3", fileURLToPath(new URL("./sandbox/count_words.py", import.meta.url))],
   }),
   // A command per job. No shell reads the arguments.
   commandHandler(

@@ -1,4 +1,4 @@
-// A handler in a file of its own, so that it can run in a thread or a child process: see ../handlers-elsewhere.ts.
+// A handler in a file of its own, so that it can run in a thread or a child process: see ../sandboxed-handlers.ts.
 import type { JobContext } from "millrace";
 
 export default async function countPrimes({ input, signal }: JobContext<{ below: number }>): Promise<number> {
