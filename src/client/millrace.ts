@@ -60,7 +60,7 @@ import type { ScheduleView } from "./schedules/schedule-view.ts";
 import { Schedules } from "./schedules/schedules.ts";
 import type { Quarantined } from "./workers/quarantined.ts";
 import { Topics } from "./topics.ts";
-import { runWebhookWorker } from "./webhooks/webhook-worker.ts";
+import { WebhookWorker } from "./webhooks/webhook-worker.ts";
 import { Webhooks } from "./webhooks/webhooks.ts";
 import { Workers } from "./workers/workers.ts";
 
@@ -117,7 +117,10 @@ export class Millrace implements Enqueuer {
       renewals: new Renewals(engine),
       stopped: (worker) => this.#workers.delete(worker),
     };
-    this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
+    const webhookWorker = new WebhookWorker(engine, (handlers, options) => this.work(handlers, options));
+    const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);
+    const around = { leases: leaseBook, deliverWebhooks };
+    this.#supervisor = new Supervisor(engine, allDuties(engine, around, duties));
     this.jobs = new Jobs(engine);
     this.#calls = new Calls(engine, this.jobs, this.#results);
     this.kv = new Kv(engine);
@@ -130,7 +133,6 @@ export class Millrace implements Enqueuer {
     this.flows = new Flows(engine, this.#results);
     this.metrics = new Metrics(engine);
     this.webhooks = new Webhooks(engine, this.jobs);
-    runWebhookWorker(engine, (handlers, options) => this.work(handlers, options));
     this.retention = engine.retention;
     this.#handles = { engine, jobs: this.jobs, results: this.#results, isInTransaction: false };
   }

@@ -26,11 +26,12 @@ import type { OnAttempt } from "./attempts/attempt-sink.ts";
 import { withinLimit } from "./calls/call-limit.ts";
 import type { CallOptions } from "./calls/call-limit.ts";
 import { Batcher } from "./calls/batcher.ts";
-import type { DutyFigures } from "./duties/duty-figures.ts";
 import type { BatcherOptions } from "./calls/batcher.ts";
 import type { EnqueueMiddleware } from "./submit/enqueue-middleware.ts";
 import { Heartbeat } from "./fleet/heartbeat.ts";
+import { JobClocks } from "./fleet/job-clocks.ts";
 import { Leadership } from "./fleet/leadership.ts";
+import { OtherWorkers } from "./fleet/other-workers.ts";
 import { LimitsInUse } from "./limits/limits-in-use.ts";
 import type { Logger } from "./log/logger.ts";
 import { meteredStore } from "./metrics/metered-store.ts";
@@ -40,6 +41,7 @@ import type { Batching } from "./calls/partition-batcher.ts";
 import { RepeatedLines } from "./log/repeated-line.ts";
 import { Policies } from "./policies/policies.ts";
 import { QueuePolicies } from "./policies/queue-policies.ts";
+import { Listeners } from "./listeners.ts";
 import { Reports } from "./attempts/reports.ts";
 import type { Router } from "./submit/router.ts";
 import { DefinedSchedules } from "./schedules/defined-schedules.ts";
@@ -47,6 +49,7 @@ import { JobIds } from "./submit/job-ids.ts";
 import { StoreRetention } from "./policies/store-retention.ts";
 import type { KeptTimes } from "./policies/store-retention.ts";
 import type { Telemetry } from "./attempts/telemetry.ts";
+import { WebhookDocs } from "./webhooks/webhook-docs.ts";
 import { Publishing } from "./topics/publishing.ts";
 import { Lap } from "./calls/lap.ts";
 
@@ -103,17 +106,11 @@ export class Engine {
   readonly reads: Batching<string, JobRecord | null>;
 
   /**
-   * Called with the first job of every unit that this process submits, or the first node of a flow that waits for no
-   * other, so that its workers may claim in the same lap.
+   * The first job of every unit that this process submits, or the first node of a flow that waits for no other, so that
+   * its workers may claim in the same lap.
    */
-  readonly arrivals = new Set<(job: NewJob) => void>();
-  /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
-  readonly promotions = new Set<() => void>();
-  /**
-   * Called with the next clock as a heartbeat, or a claim that brought nothing, has answered it: until it rings; 0 when
-   * it has rung already, null when none is set. So an idle process does not ask for the clocks.
-   */
-  readonly clocksTold = new Set<(nextDueInMs: number | null) => void>();
+  readonly submitted = new Listeners<NewJob>();
+  readonly clocks = new JobClocks();
 
   /** What this process counts; null where it counts nothing. */
   readonly metrics: MetricRecorder | null;
@@ -121,14 +118,9 @@ export class Engine {
   /** Told of every attempt of this process that has ended (attempt-observer.ts). */
   readonly attemptObservers: AttemptObserver[] = [];
 
-  /** Called when this process begins or ends to be the one that delivers webhooks. */
-  readonly webhookDuty = new Set<(isOurs: boolean) => void>();
+  readonly webhookDocs: WebhookDocs;
 
-  /** Called when the change number of webhooks has grown. */
-  readonly webhookChanges = new Set<() => void>();
-
-  /** How many workers of other processes there were when the registry was read last. */
-  readonly fleet = { others: 0 };
+  readonly otherWorkers = new OtherWorkers();
 
   readonly queuePolicies: QueuePolicies;
 
@@ -136,9 +128,6 @@ export class Engine {
   readonly leadership: Leadership;
 
   readonly heartbeat: Heartbeat;
-
-  /** What the duties of this process have done, by their names; nothing where none has started. */
-  readDuties: () => Readonly<Record<string, DutyFigures>> = () => ({});
 
   readonly #policies: Policies;
   readonly #handled = new Map<string, number>();
@@ -155,6 +144,7 @@ export class Engine {
     this.store = store;
     if (this.metrics !== null) this.attemptObservers.push(this.metrics.ended);
     this.lap = new Lap(platform);
+    this.webhookDocs = new WebhookDocs(store);
     this.limits = new LimitsInUse(store);
     this.schedules = new DefinedSchedules(this);
     if (settings.onAttempt !== null) this.attemptObservers.push(observerOfSink(this, settings.onAttempt));
@@ -260,8 +250,8 @@ export class Engine {
 
   #submit(unit: SubmitUnit): Promise<SubmitAnswer> {
     const answer = this.submits.add(unit);
-    const first = this.arrivals.size === 0 ? undefined : unit.jobs.find((job) => !isBornBlocked(job));
-    if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
+    const first = this.submitted.isEmpty ? undefined : unit.jobs.find((job) => !isBornBlocked(job));
+    if (first !== undefined) this.submitted.emit(first);
     return answer;
   }
 

@@ -44,7 +44,7 @@ if (role === "worker") {
   const store = await openStore(nodePlatform, url);
   const { leadership, heartbeat } = new Engine(store, nodePlatform, settings, log);
   leadership.isCandidate = true;
-  heartbeat.start();
+  heartbeat.start(() => ({}));
   await until("it leads", () => leadership.isLeader);
   say({ line: "held" });
   const check = leadership.check();

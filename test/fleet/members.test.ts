@@ -110,7 +110,7 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     const lead = async (): Promise<Engine> => {
       const engine = new Engine(store, nodePlatform, settings, log);
       engine.leadership.isCandidate = true;
-      engine.heartbeat.start();
+      engine.heartbeat.start(() => ({}));
       await until("it leads", () => engine.leadership.isLeader);
       return engine;
     };

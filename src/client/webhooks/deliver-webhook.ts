@@ -5,7 +5,6 @@
 import type { Engine } from "../../engine/engine.ts";
 import { deliverWebhook } from "../../engine/webhooks/delivery.ts";
 import { deliveryHeader, sign, signatureHeader } from "../../engine/webhooks/signature.ts";
-import { findWebhooks } from "../../engine/webhooks/webhook-docs.ts";
 import type { Webhook } from "../../model/events/webhook.ts";
 import { addressGuard } from "../../platform/address-guard.ts";
 import { guardedPost } from "../../platform/guarded-post.ts";
@@ -23,7 +22,7 @@ export function deliveryHandler(engine: Engine): Handler {
   const { platform, settings } = engine;
   const mayConnect = addressGuard(settings.allowPrivate);
   return handler(deliverWebhook, async ({ id, input: { hook: name, event }, signal }) => {
-    const hook = (await findWebhooks(engine)).hooks.find((each) => each.name === name);
+    const hook = (await engine.webhookDocs.find()).hooks.find((each) => each.name === name);
     if (hook === undefined) throw new Cancel("The webhook was removed.");
     if (hook.isPaused) throw new Snooze(pausedAgainMs);
     const body = JSON.stringify({ id, webhook: name, event });

@@ -1,6 +1,6 @@
 /**
  * The worker of deliveries in this process: it runs while the process is the leader and there are webhooks
- * (duties/webhooks.ts).
+ * (engine/duties/webhooks-duty.ts).
  */
 import type { Engine } from "../../engine/engine.ts";
 import { webhookQueue } from "../../model/events/webhook.ts";
@@ -11,23 +11,35 @@ import { deliveryHandler } from "./deliver-webhook.ts";
 
 const slots = 20;
 
-export function runWebhookWorker(
-  engine: Engine,
-  work: (handlers: readonly Handler[], options: WorkerOptions) => Promise<Worker>,
-): void {
-  let worker: Promise<Worker> | null = null;
-  const failed = (error: unknown): void => {
-    worker = null;
-    engine.repeated.say("warn", "the worker of webhooks could not start; it is tried again", { error });
-  };
-  engine.webhookDuty.add((isOurs) => {
-    if (isOurs && worker === null) {
-      worker = work([deliveryHandler(engine)], { queues: { [webhookQueue]: slots }, shutdownGrace: "5s" });
-      worker.catch(failed);
-    } else if (!isOurs && worker !== null) {
-      const stopping = worker;
-      worker = null;
-      stopping.then((running) => running.stop()).catch(() => undefined);
-    }
-  });
+type Work = (handlers: readonly Handler[], options: WorkerOptions) => Promise<Worker>;
+
+export class WebhookWorker {
+  readonly #engine: Engine;
+  readonly #work: Work;
+  #worker: Promise<Worker> | null = null;
+
+  constructor(engine: Engine, work: Work) {
+    this.#engine = engine;
+    this.#work = work;
+  }
+
+  /** @param isOurs whether this process delivers. */
+  run(isOurs: boolean): void {
+    const worker = this.#worker;
+    if (isOurs && worker === null) this.#start();
+    if (isOurs || worker === null) return;
+    this.#worker = null;
+    worker.then((running) => running.stop()).catch(() => undefined);
+  }
+
+  #start(): void {
+    const handlers = [deliveryHandler(this.#engine)];
+    this.#worker = this.#work(handlers, { queues: { [webhookQueue]: slots }, shutdownGrace: "5s" });
+    this.#worker.catch((error: unknown) => {
+      this.#worker = null;
+      this.#engine.repeated.say("warn", "the worker of webhooks could not start; it is tried again", {
+        error,
+      });
+    });
+  }
 }

@@ -4,14 +4,7 @@ import { refusalError } from "../../engine/submit/plan-job.ts";
 import { readEnd } from "../../engine/events/feed-pages.ts";
 import { deliveriesTo } from "../../engine/webhooks/delivery.ts";
 import type { Delivery } from "../../engine/webhooks/delivery.ts";
-import {
-  changeWebhooks,
-  findPositions,
-  findWebhooks,
-  positionPut,
-  unknownWebhook,
-  webhookKind,
-} from "../../engine/webhooks/webhook-docs.ts";
+import { positionPut, unknownWebhook, webhookKind } from "../../engine/webhooks/webhook-docs.ts";
 import type { HookPosition } from "../../engine/webhooks/webhook-docs.ts";
 import { writeCursor } from "../../model/events/event-cursor.ts";
 import type { EventName } from "../../model/events/event.ts";
@@ -72,7 +65,7 @@ export class Webhooks {
     deliveriesTo(engine, added);
     // The position comes first: a hook without one would be told of everything that is kept.
     await engine.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
-    await changeWebhooks(engine, (hooks) => {
+    await engine.webhookDocs.change((hooks) => {
       const known = hooks.find((each) => each.name === name);
       if (known === undefined && hooks.length >= webhooksMax)
         throw invalidOption(`There are at most ${webhooksMax} webhooks in a store.`);
@@ -86,7 +79,7 @@ export class Webhooks {
   async remove(name: string): Promise<boolean> {
     checkName(name, "webhooks.remove: name");
     let isFound = false;
-    await changeWebhooks(this.#engine, (hooks) => {
+    await this.#engine.webhookDocs.change((hooks) => {
       isFound = hooks.some((each) => each.name === name);
       return isFound ? hooks.filter((each) => each.name !== name) : null;
     });
@@ -95,11 +88,8 @@ export class Webhooks {
   }
 
   async list(): Promise<readonly WebhookView[]> {
-    const { hooks } = await findWebhooks(this.#engine);
-    const positions = await findPositions(
-      this.#engine,
-      hooks.map(({ name }) => name),
-    );
+    const { hooks } = await this.#engine.webhookDocs.find();
+    const positions = await this.#engine.webhookDocs.positions(hooks.map(({ name }) => name));
     return hooks.map((hook) => this.#view(hook, positions.get(hook.name)));
   }
 
@@ -122,7 +112,7 @@ export class Webhooks {
   async test(name: string): Promise<string> {
     checkName(name, "webhooks.test: name");
     const engine = this.#engine;
-    const { version, hooks } = await findWebhooks(engine);
+    const { version, hooks } = await engine.webhookDocs.find();
     const hook = hooks.find((each) => each.name === name);
     if (hook === undefined) throw unknownWebhook(name);
     const { now } = await engine.store.describe();
@@ -158,7 +148,7 @@ export class Webhooks {
 
   async #pause(what: string, name: string, isPaused: boolean): Promise<WebhookView> {
     checkName(name, `webhooks.${what}: name`);
-    await changeWebhooks(this.#engine, (hooks) => {
+    await this.#engine.webhookDocs.change((hooks) => {
       const hook = hooks.find((each) => each.name === name);
       if (hook === undefined) throw unknownWebhook(name);
       if (hook.isPaused === isPaused) return null;

@@ -14,7 +14,18 @@ import { retentionDuty } from "./retention-duty.ts";
 import { dueDocumentsDuty } from "./due-documents-duty.ts";
 import { webhooksDuty } from "./webhooks-duty.ts";
 
-export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning): readonly Duty[] {
+/** What duties need of the rest of their process. */
+export interface DutySurroundings {
+  readonly leases: LeaseBook;
+  /** Told whether this process is the one that delivers webhooks. */
+  readonly deliverWebhooks: (isOurs: boolean) => void;
+}
+
+export function allDuties(
+  engine: Engine,
+  { leases, deliverWebhooks }: DutySurroundings,
+  tuning: DutyTuning,
+): readonly Duty[] {
   const duties = [
     promoteDuty(engine, tuning.promote),
     reclaimDuty(engine, leases, tuning.reclaim),
@@ -22,7 +33,7 @@ export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning)
     deadlineDuty(engine, tuning.deadline),
     timeToLiveDuty(engine, tuning["time-to-live"]),
     dueDocumentsDuty(engine, tuning["due-documents"]),
-    webhooksDuty(engine, tuning.webhooks),
+    webhooksDuty(engine, tuning.webhooks, deliverWebhooks),
     noHandlerDuty(engine, tuning["no-handler"]),
     retentionDuty(engine, tuning.retention),
     metricsDuty(engine, tuning.metrics),

@@ -9,7 +9,6 @@
  * sees the next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../../model/error.ts";
-import type { Unwatch } from "../../store/store.ts";
 import { addPasses, idlePass } from "./duty.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { dutyNames, oncePerStore } from "./duty-tuning.ts";
@@ -42,8 +41,8 @@ export class Supervisor {
   #notice: string | null = "[]";
   #toTell: readonly QuarantinedItem[] = [];
   #telling: Promise<void> | null = null;
-  #unwatch: Unwatch | null = null;
-  #unlead: (() => void) | null = null;
+  /** Takes back, at the stop, what the start has entered elsewhere. */
+  readonly #leave: (() => void)[] = [];
 
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
@@ -62,24 +61,25 @@ export class Supervisor {
   }
 
   start(): void {
-    this.#unwatch = this.#engine.store.watch((hint) => {
+    const unwatch = this.#engine.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#clockAnswers?.heardPromoted();
     });
-    this.#engine.clocksTold.add(this.#claimed);
-    this.#engine.readDuties = () =>
-      Object.fromEntries(this.#loops.map(({ duty, figures }) => [duty.name, figures]));
-    this.#engine.webhookChanges.add(this.#hooksChanged);
+    this.#leave.push(unwatch);
+    const { clocks, webhookDocs } = this.#engine;
+    this.#leave.push(clocks.nextRead.add(this.#clockRead), webhookDocs.changed.add(this.#hooksChanged));
     this.#clockAnswers?.start();
     for (const loop of this.#loops) loop.start();
     const { leadership, heartbeat } = this.#engine;
     leadership.isCandidate = oncePerStore.every((name) => this.dutyNames.includes(name));
-    this.#unlead = leadership.whenGained(() => {
+    const led = (): void => {
       for (const loop of this.#loops)
         if (oncePerStore.some((name) => name === loop.duty.name)) loop.wakeIn(0);
-    });
+    };
+    this.#leave.push(leadership.whenGained(led));
     // Without duties only workers need it.
-    if (this.#loops.length > 0) heartbeat.start();
+    if (this.#loops.length > 0)
+      heartbeat.start(() => Object.fromEntries(this.#loops.map(({ duty, figures }) => [duty.name, figures])));
   }
 
   /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
@@ -101,12 +101,8 @@ export class Supervisor {
 
   /** @returns the names of the duties that did not stop within the grace. */
   async stop(graceMs: number): Promise<readonly string[]> {
-    this.#unwatch?.();
-    this.#unwatch = null;
-    this.#unlead?.();
+    for (const leave of this.#leave.splice(0)) leave();
     this.#clockAnswers?.stop();
-    this.#engine.clocksTold.delete(this.#claimed);
-    this.#engine.webhookChanges.delete(this.#hooksChanged);
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
     await settlesWithin(this.#engine.platform, Promise.all(stops), graceMs);
@@ -123,7 +119,7 @@ export class Supervisor {
     if (pass === null) return;
     const { duty } = loop;
     const isPromoted = pass.processed > 0 || this.#clockAnswers?.isAnsweredUnheard === true;
-    if (duty.wakes === "clock" && isPromoted) for (const told of this.#engine.promotions) told();
+    if (duty.wakes === "clock" && isPromoted) this.#engine.clocks.promoted.emit();
     if (pass.hasMore) return;
     const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
@@ -156,7 +152,7 @@ export class Supervisor {
    * A heartbeat, or a claim that brought nothing, tells the clocks as a pass of the promote duty would, so that an idle
    * process needs no such pass.
    */
-  readonly #claimed = (nextDueInMs: number | null): void => {
+  readonly #clockRead = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
     if (nextDueInMs === 0) this.#clockAnswers?.metRung();

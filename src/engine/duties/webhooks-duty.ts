@@ -9,7 +9,7 @@ import { EventJobs } from "../events/event-jobs.ts";
 import { RouteNames } from "../events/route-names.ts";
 import { HookReader } from "../webhooks/hook-reader.ts";
 import { webhooksId } from "../../model/events/webhook.ts";
-import { findWebhooks, webhookKind } from "../webhooks/webhook-docs.ts";
+import { webhookKind } from "../webhooks/webhook-docs.ts";
 import type { FoundWebhooks } from "../webhooks/webhook-docs.ts";
 import { idlePass } from "./duty.ts";
 import type { Duty, DutyPass } from "./duty.ts";
@@ -23,7 +23,8 @@ const slowLookMs = 2000;
 /** Deliveries are made under the version of the hooks, so what is known of them may be a little old. */
 const hooksKnownMs = 1000;
 
-export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
+/** @param deliver told whether this process delivers: it leads and there are hooks. */
+export function webhooksDuty(engine: Engine, tuning: Tuning, deliver: (isOurs: boolean) => void): Duty {
   const { platform, store } = engine;
   const quarantine = new Quarantine(platform);
   const shared = { names: new RouteNames(store), jobs: new EventJobs(engine) };
@@ -41,7 +42,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     unwatch = null;
     readers.clear();
     found = null;
-    for (const told of engine.webhookDuty) told(false);
+    deliver(false);
     return idlePass;
   };
 
@@ -63,12 +64,12 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     const isQuiet = found !== null && !isStale && sinceMs(lookedUs) < slowLookMs;
     if (isQuiet && !isAsked) return { ...idlePass, hasMore: true, pauseMs };
     if (found === null || isAsked || sinceMs(foundUs) > hooksKnownMs) {
-      found = await findWebhooks(engine);
+      found = await engine.webhookDocs.find();
       foundUs = platform.monotonicUs();
     }
     if (found.hooks.length === 0) return rest();
     // A pass that an operator asks for makes deliveries, but the process of the command does not deliver them.
-    if (!isAsked) for (const told of engine.webhookDuty) told(true);
+    if (!isAsked) deliver(true);
     if (!isAsked) unwatch ??= store.watch(() => (isStale = true));
     isStale = false;
     lookedUs = platform.monotonicUs();

@@ -13,12 +13,12 @@
 import type { Timer } from "../../platform/platform.ts";
 import type { ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut, PutEvent } from "../../store/records.ts";
+import type { DutyFigures } from "../duties/duty-figures.ts";
 import { allDocs, docsPageMax } from "../docs/all-docs.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../calls/settles-within.ts";
 import { cancelsId, changeId, changePut, desiredId, readDesired } from "./change-numbers.ts";
 import type { ChangeTopic, DesiredState } from "./change-numbers.ts";
-import { OtherWorkers } from "./other-workers.ts";
 import {
   leftPut,
   readRegistration,
@@ -65,11 +65,11 @@ export class Heartbeat {
   readonly #process: string;
   readonly #workers = new Set<RegisteredWorker>();
   readonly #claimers = new Set<Claimer>();
-  readonly #others: OtherWorkers;
   /** By the ids of documents, the versions that were read last. */
   readonly #known = new Map<string, number>();
   #timer: Timer | null = null;
   #hasDuties = false;
+  #readDuties: () => Readonly<Record<string, DutyFigures>> = () => ({});
   #lateMs = 0;
   #calling: Promise<void> | null = null;
   /** Another call follows at once the one that is under way. */
@@ -87,12 +87,12 @@ export class Heartbeat {
     this.#engine = engine;
     this.#process = process;
     this.#lookedUs = engine.platform.monotonicUs();
-    this.#others = new OtherWorkers(engine, () => new Set([...this.#workers].map(({ owner }) => owner)));
   }
 
-  /** The duties of the process have started. */
-  start(): void {
+  /** The duties of the process have started. @param readDuties what they have done, by their names. */
+  start(readDuties: () => Readonly<Record<string, DutyFigures>>): void {
     this.#hasDuties = true;
+    this.#readDuties = readDuties;
     this.#setTimer();
     if (!this.#engine.leadership.isAlone) void this.#now();
   }
@@ -206,7 +206,7 @@ export class Heartbeat {
   }
 
   async #call(): Promise<void> {
-    const { platform, store, leadership, clocksTold } = this.#engine;
+    const { platform, store, leadership, clocks } = this.#engine;
     const puts = this.#takePuts();
     const isWhole =
       this.#mustReadAll || (this.#hasTotals && this.#sinceMs(this.#readAllUs) >= readAllEveryMs);
@@ -215,7 +215,7 @@ export class Heartbeat {
     const sentUs = platform.monotonicUs();
     this.#mustReadAll = false;
     const answer = await answersWithin(platform, store.heartbeat({ puts, read }), callMaxMs);
-    for (const told of clocksTold) told(answer.nextDueInMs);
+    clocks.nextRead.emit(answer.nextDueInMs);
     for (const claimer of this.#claimers) claimer(answer.ready);
     if (puts.length > 0) {
       this.#writtenUs = sentUs;
@@ -246,7 +246,7 @@ export class Heartbeat {
     return {
       host: platform.hostName,
       processId: platform.processId,
-      duties: this.#engine.readDuties(),
+      duties: this.#readDuties(),
       memoryBytes: platform.memoryBytes(),
       loopDelayMs,
       isCandidate: leadership.isCandidate,
@@ -280,7 +280,7 @@ export class Heartbeat {
 
   #hear(docs: ReadonlyMap<string, Doc>): void {
     const hasGrown = (topic: ChangeTopic): boolean => this.#newer(docs.get(changeId(topic))) !== null;
-    if (hasGrown("webhooks")) for (const told of this.#engine.webhookChanges) told();
+    if (hasGrown("webhooks")) this.#engine.webhookDocs.changed.emit();
     if (hasGrown("settings")) this.#readSettings();
     if (hasGrown("members")) this.#mustReadAll = this.#isAskedAgain = true;
     for (const worker of this.#workers) {
@@ -305,7 +305,8 @@ export class Heartbeat {
       return process === null ? [] : workersOf(process);
     });
     for (const worker of this.#workers) if (worker.hasTotals) worker.fleetSeen(workers);
-    const left = this.#others.see(workers);
+    const own = new Set([...this.#workers].map(({ owner }) => owner));
+    const left = this.#engine.otherWorkers.see(workers, own);
     if (left.length > 0) void this.#put(left);
   }
 

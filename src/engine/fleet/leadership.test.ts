@@ -45,7 +45,7 @@ function startProcess(isCandidate = true): Process {
   const engine = new Engine(own, platform, settings, log);
   engine.leadership.isCandidate = isCandidate;
   engine.leadership.whenGained(() => (process.gained += 1));
-  engine.heartbeat.start();
+  engine.heartbeat.start(() => ({}));
   return Object.assign(process, { engine });
 }
 

@@ -24,7 +24,7 @@ import { Positions, showEvents } from "../events/show-events.ts";
 import type { EventFilter } from "../events/show-events.ts";
 import { refusalError } from "../submit/plan-job.ts";
 import { deliveriesTo } from "./delivery.ts";
-import { findPositions, positionPut } from "./webhook-docs.ts";
+import { positionPut } from "./webhook-docs.ts";
 
 /** Of all hooks of a process. */
 export interface SharedByReaders {
@@ -100,7 +100,7 @@ export class HookReader {
   async #begin(): Promise<Reading> {
     const { store, platform } = this.#engine;
     const { partitions = 1 } = store;
-    const found = (await findPositions(this.#engine, [this.hook.name])).get(this.hook.name);
+    const found = (await this.#engine.webhookDocs.positions([this.hook.name])).get(this.hook.name);
     const { cursor, gaps, version } = found ?? { cursor: startCursor(partitions), gaps: 0, version: 0 };
     const positions = readCursor(cursor, partitions);
     for (const [number, position] of positions.entries()) await checkPosition(store, number, position);
@@ -168,7 +168,7 @@ export class HookReader {
     const { store, log } = this.#engine;
     const { name } = this.hook;
     log.error("events went by that a webhook has not been told of", { webhook: name, error });
-    const found = (await findPositions(this.#engine, [name])).get(name);
+    const found = (await this.#engine.webhookDocs.positions([name])).get(name);
     const position = { cursor: startCursor(store.partitions ?? 1), gaps: (found?.gaps ?? 0) + 1 };
     await store.putDocs([positionPut(name, position, guardOf(found?.version ?? 0))]);
   }

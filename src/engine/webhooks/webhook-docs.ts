@@ -6,7 +6,8 @@ import { MillraceError } from "../../model/error.ts";
 import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/events/webhook.ts";
 import type { Webhook } from "../../model/events/webhook.ts";
 import type { DocGuard, DocPut } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Store } from "../../store/store.ts";
+import { Listeners } from "../listeners.ts";
 import { changePut } from "../fleet/change-numbers.ts";
 
 export const webhookKind = "webhook";
@@ -27,44 +28,52 @@ export interface HookPosition {
   readonly gaps: number;
 }
 
-export async function findWebhooks({ store }: Engine): Promise<FoundWebhooks> {
-  const { docs } = await store.readDocs({ kind: webhookKind, ids: [webhooksId] });
-  const [doc] = docs;
-  return doc === undefined
-    ? { version: 0, hooks: [] }
-    : { version: doc.version, hooks: readWebhooks(doc.body) };
-}
+export class WebhookDocs {
+  readonly #store: Pick<Store, "readDocs" | "putDocs">;
+  /** The webhooks were changed, by this process or by another one. */
+  readonly changed = new Listeners();
 
-/** Changes the hooks under their version. @param decide the new list; null for no change. */
-export async function changeWebhooks(
-  engine: Engine,
-  decide: (hooks: readonly Webhook[]) => readonly Webhook[] | null,
-): Promise<readonly Webhook[]> {
-  for (let tries = 0; tries < triesMax; tries++) {
-    const { version, hooks } = await findWebhooks(engine);
-    const next = decide(hooks);
-    if (next === null) return hooks;
-    const guard = version === 0 ? ("absent" as const) : { version };
-    const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
-    const [answer] = await engine.store.putDocs([put, changePut("webhooks")]);
-    if (answer?.kind !== "ok") continue;
-    for (const told of engine.webhookChanges) told();
-    return next;
+  constructor(store: Pick<Store, "readDocs" | "putDocs">) {
+    this.#store = store;
   }
-  throw new MillraceError("version-conflict", "The webhooks change all the time; try again.");
-}
 
-export async function findPositions(
-  { store }: Engine,
-  names: readonly string[],
-): Promise<ReadonlyMap<string, HookPosition & { readonly version: number }>> {
-  const { docs } = await store.readDocs({ kind: positionKind, ids: names.map(hookId) });
-  return new Map(
-    docs.map(({ id, version, body }) => [
-      id.slice(webhooksId.length),
-      { version, ...(JSON.parse(body) as HookPosition) },
-    ]),
-  );
+  async find(): Promise<FoundWebhooks> {
+    const { docs } = await this.#store.readDocs({ kind: webhookKind, ids: [webhooksId] });
+    const [doc] = docs;
+    return doc === undefined
+      ? { version: 0, hooks: [] }
+      : { version: doc.version, hooks: readWebhooks(doc.body) };
+  }
+
+  /** Changes the hooks under their version. @param decide the new list; null for no change. */
+  async change(
+    decide: (hooks: readonly Webhook[]) => readonly Webhook[] | null,
+  ): Promise<readonly Webhook[]> {
+    for (let tries = 0; tries < triesMax; tries++) {
+      const { version, hooks } = await this.find();
+      const next = decide(hooks);
+      if (next === null) return hooks;
+      const guard = version === 0 ? ("absent" as const) : { version };
+      const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
+      const [answer] = await this.#store.putDocs([put, changePut("webhooks")]);
+      if (answer?.kind !== "ok") continue;
+      this.changed.emit();
+      return next;
+    }
+    throw new MillraceError("version-conflict", "The webhooks change all the time; try again.");
+  }
+
+  async positions(
+    names: readonly string[],
+  ): Promise<ReadonlyMap<string, HookPosition & { readonly version: number }>> {
+    const { docs } = await this.#store.readDocs({ kind: positionKind, ids: names.map(hookId) });
+    return new Map(
+      docs.map(({ id, version, body }) => [
+        id.slice(webhooksId.length),
+        { version, ...(JSON.parse(body) as HookPosition) },
+      ]),
+    );
+  }
 }
 
 /** @param position null deletes it. */

@@ -80,7 +80,8 @@ export class Claimer {
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
   readonly #standBy: ClaimStandBy;
-  #leaveHeartbeat: (() => void) | null = null;
+  /** Takes back, at the stop, what the start has entered elsewhere. */
+  readonly #leave: (() => void)[] = [];
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
   #isQuiet = false;
@@ -108,18 +109,19 @@ export class Claimer {
   start(): void {
     this.#isStopped = false;
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
-    this.#engine.arrivals.add(this.#arrives);
-    this.#engine.promotions.add(this.#promoted);
-    this.#leaveHeartbeat = this.#engine.heartbeat.addClaimer(this.#heard);
+    const { submitted, clocks, heartbeat } = this.#engine;
+    this.#leave.push(
+      submitted.add(this.#arrives),
+      clocks.promoted.add(this.#promoted),
+      heartbeat.addClaimer(this.#heard),
+    );
     this.consider();
   }
 
   /** No claim is made any more; resolves when the one in flight is answered. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#engine.arrivals.delete(this.#arrives);
-    this.#engine.promotions.delete(this.#promoted);
-    this.#leaveHeartbeat?.();
+    for (const leave of this.#leave.splice(0)) leave();
     this.#opening?.timer.cancel();
     this.#backoff.cancel();
     this.#standBy.stop();
@@ -267,7 +269,7 @@ export class Claimer {
       await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
     }
     if (answer.jobs.length === 0) {
-      for (const told of this.#engine.clocksTold) told(answer.nextDueInMs);
+      this.#engine.clocks.nextRead.emit(answer.nextDueInMs);
     }
     if (answer.jobs.length > 0) {
       if (!isFull && !answer.more)

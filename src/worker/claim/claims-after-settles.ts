@@ -47,7 +47,7 @@ export class ClaimsBehind {
    * would always be the first, and they would get none: there the hint asks all alike.
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
-    if (!this.seesSettles || this.#engine.fleet.others > 0) return;
+    if (!this.seesSettles || this.#engine.otherWorkers.count > 0) return;
     this.#routes.keepHungry(pool, this.#routes.lanesOf(job));
     if (this.#makesLots) this.#givers.add(pool);
     this.#hasEnded = true;

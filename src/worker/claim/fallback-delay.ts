@@ -100,8 +100,8 @@ export class ClaimStandBy {
 
   /** All that was ready on these routes was claimed here by a claim sent then: told only where others may stand by. */
   tell(routes: readonly number[], sentUs: number): void {
-    const { store, platform, fleet } = this.#engine;
-    if (store.tellTaken === undefined || fleet.others === 0 || routes.length === 0) return;
+    const { store, platform, otherWorkers } = this.#engine;
+    if (store.tellTaken === undefined || otherWorkers.count === 0 || routes.length === 0) return;
     const nowUs = platform.monotonicUs();
     if (nowUs - this.#toldUs < tellGapMs * 1000) return;
     this.#toldUs = nowUs;
