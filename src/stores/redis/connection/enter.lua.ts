@@ -16,8 +16,19 @@
  *  now      -> time, epoch, by how much the store's clock is ahead of the server's
  */
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { gateCallsLua } from "../limits/gate-calls.lua.ts";
 
-export const enterLua = String.raw`
+export const enterLua = luaModule({
+  name: "connection/enter",
+  takes: [
+    [valuesLua, "num seqOf"],
+    [callLua, "init keysOf lives timeOf READS serve"],
+    [gateCallsLua, "loadGates"],
+  ],
+  source: lua`
 local FENCES = ${fencesPerEpoch}
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later
 -- entry.
@@ -133,4 +144,5 @@ end })
 serve("now", READS, function(c)
   return { c.at, num(floor(c.fence / FENCES)), c.args[1] == "" and num(c.life.ahead) or "0" }
 end)
-`;
+`,
+});

@@ -10,8 +10,26 @@
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
  *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { unreadableLua } from "../jobs/unreadable.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
 
-export const docsLua = String.raw`
+export const docsLua = luaModule({
+  name: "documents/docs",
+  takes: [
+    [valuesLua, "num add2 push fetch slice readFields"],
+    [callLua, "widen READS WRITES serve change nextArg nextNumber nextFlag eachRoute"],
+    [clocksLua, "instant after nextClock"],
+    [emitLua, "tellPacked"],
+    [unreadableLua, "setDocAside"],
+    [commitLua, "writeRecords tellCall"],
+  ],
+  gives: ["isExpired docOf dropDoc putDoc"],
+  source: lua`
 local DOCS_AT_ONCE = 200
 
 local function isExpired(c, doc) return doc.expiresAt ~= "" and tonumber(doc.expiresAt) <= c.now end
@@ -170,4 +188,5 @@ serve("read_due_docs", READS, function(c)
     if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out } end
   end
 end)
-`;
+`,
+});

@@ -7,11 +7,19 @@ import { terminalStates } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { notedMark, untoldMark } from "../../../store/packing/packed-events.ts";
 import { untoldStart } from "../../../store/rules/emit.ts";
-import { luaConstant } from "../library/lua.ts";
+import { lua, luaConstant, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
 
 const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
-export const tellLua = String.raw`
+export const emitLua = luaModule({
+  name: "feed/emit",
+  takes: [[valuesLua, "seqOf push"]],
+  gives: [
+    "NOTED NOTED_UNTOLD NOTE_MAX isTerminal isBad count leavePage bundleOf tellPacked noteOf",
+    "eventOf setReady tell",
+  ],
+  source: lua`
 local NOTED, NOTED_UNTOLD, UNTOLD = "${notedMark}", "${notedMark}${untoldMark}", "${untoldStart}"
 local NOTE_MAX = ${storeLimits.noteCharsMax}
 local TERMINAL = { ${terminal} }
@@ -107,4 +115,5 @@ local function tell(c, job, event, isGone, note)
     end)
   end
 end
-`;
+`,
+});

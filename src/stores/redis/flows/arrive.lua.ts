@@ -8,11 +8,26 @@
 import { packText } from "../../../store/packing/packed-text.ts";
 import { owedPut } from "../../../store/rules/flow/arrive.ts";
 import { docField } from "../jobs/submit-text.ts";
-import { luaText } from "../library/lua.ts";
+import { lua, luaText, luaModule } from "../library/lua.ts";
+import { flowPackingLua } from "./flow-packing.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { rulesLua } from "../jobs/rules.lua.ts";
+import { docsLua } from "../documents/docs.lua.ts";
 
 const { kind, body } = owedPut("");
 
-export const arriveLua = String.raw`
+export const arriveLua = luaModule({
+  name: "flows/arrive",
+  takes: [
+    [flowPackingLua, "readWaits waitsText isToFlow countEnd readFreed isFlow"],
+    [emitLua, "tell"],
+    [jobLua, "touch forget"],
+    [rulesLua, "advance placeOf"],
+    [docsLua, "putDoc"],
+  ],
+  gives: ["owe drop free arrive"],
+  source: lua`
 local OWED, OWED_BODY = ${luaText(docField(kind, "x").slice(0, -1))}, ${luaText(packText(body ?? ""))}
 
 -- Owed work: a due document under the job's id, put whatever is there.
@@ -50,4 +65,5 @@ local function arrive(c, target, edge, ended)
   target.waits = waitsText(waits)
   if isBlocked then judge(c, target, need, slack, waits) end
 end
-`;
+`,
+});

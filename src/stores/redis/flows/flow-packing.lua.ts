@@ -6,8 +6,9 @@ import { bitOfEnd } from "../../../model/flow/edge.ts";
 import { stateCodes, terminalStates } from "../../../model/job/job-state.ts";
 import { flags, headFields, ownFields, restFields, specFields } from "../packing/packed-fields.ts";
 import type { PackedName } from "../packing/packed-fields.ts";
-import { luaConstant } from "../library/lua.ts";
-import { captured, patternOf, skipped } from "../packing/packing.lua.ts";
+import { lua, luaConstant, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { captured, patternOf, skipped, packingLua } from "../packing/packing.lua.ts";
 
 const byEnd = (valueOf: (code: number) => number): string =>
   terminalStates.map((end) => `[${luaConstant(end)}] = ${valueOf(stateCodes[end])}`).join(", ");
@@ -27,7 +28,18 @@ const memberPattern = patternOf([...headFields, ...ownFields], {
 /** Of a state behind its id, where the waits begin and where they end. */
 const waitsPattern = `${patternOf(restFields.slice(0, restFields.indexOf("waits"))).replace("^", String.raw`^\31`)}${skipped}()`;
 
-export const flowPackingLua = String.raw`
+export const flowPackingLua = luaModule({
+  name: "flows/flow-packing",
+  takes: [
+    [valuesLua, "newList split NONE"],
+    [packingLua, "inputAt"],
+  ],
+  gives: [
+    "COUNT_AT readWaits waitsText withPassed hasBit isToFlow idOfNode edgesOf countEnd",
+    "usesOfFlow edgesInUses freedInUses readFreed isMember isFlow isBornBlocked hasPassedOn",
+    "edgesIn hasUsualFlags readMember waitsInRest headIn",
+  ],
+  source: lua`
 -- By the end of a member: its bit in the masks of an edge, and its place among the counts of a flow, which are
 -- "", total and one for each end.
 local BIT = { ${byEnd(bitOfEnd)} }
@@ -151,4 +163,5 @@ local function headIn(state, id)
   local at = match(state, "^[^\31]*\31[^\31]*\31()")
   return at and find(state, id, at, true) == at and sub(state, 1, at + #id - 1) or nil
 end
-`;
+`,
+});

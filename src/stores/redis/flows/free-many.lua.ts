@@ -3,8 +3,22 @@
  * frees differ in their ids alone where their states have the same behind them. Each is compared with the one before,
  * and gets its state from the same template, without a table of its own. All others are left to targets.lua.ts.
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { flowPackingLua } from "./flow-packing.lua.ts";
+import { arriveLua } from "./arrive.lua.ts";
+import { targetsLua } from "./targets.lua.ts";
 
-export const freeManyLua = String.raw`
+export const freeManyLua = luaModule({
+  name: "flows/free-many",
+  takes: [
+    [valuesLua, "handleOf seqOf push2 fetch"],
+    [flowPackingLua, "hasBit isToFlow headIn"],
+    [arriveLua, "owe"],
+    [targetsLua, "BORN_BLOCKED readTarget loadTargets waitsOfTarget placedFor countToCome arriveEach"],
+  ],
+  gives: ["goAlong"],
+  source: lua`
 -- Where more stretches than this have to be looked at one by one, so is all that is behind them.
 local STRETCHES_MAX = 8
 
@@ -123,4 +137,5 @@ local function goAlong(c, passing, id, ended)
   elseif c.isOneByOne or not countToCome(c, passing, ended) then arriveEach(c, passing, ended) end
   if passing.edges.isMore then owe(c, id) end
 end
-`;
+`,
+});

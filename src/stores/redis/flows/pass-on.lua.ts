@@ -7,8 +7,32 @@
  *     │          └─► more edges than one step takes: owed for the member itself
  *     └──► depart
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { flowPackingLua } from "./flow-packing.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { rulesLua } from "../jobs/rules.lua.ts";
+import { arriveLua } from "./arrive.lua.ts";
+import { targetsLua } from "./targets.lua.ts";
+import { freeManyLua } from "./free-many.lua.ts";
 
-export const passOnLua = String.raw`
+export const passOnLua = luaModule({
+  name: "flows/pass-on",
+  takes: [
+    [valuesLua, "split tagsIn"],
+    [packingLua, "clearForPlace"],
+    [flowPackingLua, "readWaits waitsText idOfNode edgesOf countEnd readFreed isMember isFlow hasPassedOn"],
+    [emitLua, "isTerminal"],
+    [jobLua, "jobById loadByIds touch tailOf"],
+    [rulesLua, "advance placeOf clearPassedDeadline comeBack RULES"],
+    [arriveLua, "owe"],
+    [targetsLua, "AT_ONCE PER_STEP passingOf loadTargets endCounting"],
+    [freeManyLua, "goAlong"],
+  ],
+  gives: ["follow grow link"],
+  source: lua`
 -- What an end leads to comes into view, as whole jobs.
 local function loadWhole(c, passing)
   local ids = {}
@@ -124,4 +148,5 @@ local function link(c, from, edge)
   if isThrough then passOn(c, job, 1) end
   return true
 end
-`;
+`,
+});

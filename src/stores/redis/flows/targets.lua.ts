@@ -13,8 +13,39 @@
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { hasPath, takes } from "../library/path-branches.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { flowPackingLua } from "./flow-packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { rulesLua } from "../jobs/rules.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
+import { arriveLua } from "./arrive.lua.ts";
 
-export const targetsLua = String.raw`
+export const targetsLua = luaModule({
+  name: "flows/targets",
+  takes: [
+    [valuesLua, "newList push2 fetch split NONE"],
+    [packingLua, "readRest restOf"],
+    [
+      flowPackingLua,
+      "COUNT_AT readWaits hasBit isToFlow idOfNode freedInUses readFreed hasUsualFlags waitsInRest",
+      "headIn",
+    ],
+    [callLua, "contentOf"],
+    [emitLua, "count bundleOf eventOf setReady"],
+    [jobLua, "whereIs jobOf jobById touch"],
+    [rulesLua, "advance placeOf"],
+    [commitLua, "setDue"],
+    [arriveLua, "owe free arrive"],
+  ],
+  gives: [
+    "BORN_BLOCKED AT_ONCE PER_STEP passingOf readTarget loadTargets waitsOfTarget endCounting",
+    "takeTargets leaveTargets placedFor countToCome arriveEach",
+  ],
+  source: lua`
 -- A job that was blocked from its birth, up to its id.
 local BORN_BLOCKED = BLOCKED .. US .. "0" .. US
 local AT_ONCE, PER_STEP = ${storeLimits.edgesAtOnceMax}, ${storeLimits.edgesPerStepMax}
@@ -358,4 +389,5 @@ local function arriveEach(c, passing, ended)
     end
   end
 end
-`;
+`,
+});

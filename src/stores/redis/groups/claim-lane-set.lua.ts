@@ -8,8 +8,30 @@
  *  s   what was found of lanes and their first jobs, by their places in the order; and what becomes of them, as the
  *      lists that are written at once
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { gatesLua } from "../limits/gates.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { laneTextsLua } from "./lane-texts.lua.ts";
+import { lanesLua } from "./lanes.lua.ts";
+import { waitingLanesLua } from "./waiting-lanes.lua.ts";
+import { firstClaimsLua } from "../runs/first-claims.lua.ts";
+import { laneKindsLua } from "./lane-kinds.lua.ts";
 
-export const claimLaneSetLua = String.raw`
+export const claimLaneSetLua = luaModule({
+  name: "groups/claim-lane-set",
+  takes: [
+    [valuesLua, "num add2 newList many fetch NONE"],
+    [gatesLua, "ANY"],
+    [keyGatesLua, "writeHeld"],
+    [laneTextsLua, "PLACE_LENGTH placeText rankIn scoreIn lineEntry inLine openEntry lineAfter"],
+    [lanesLua, "takeTurn lanedOf topOf waitEntry noteOpen"],
+    [waitingLanesLua, "tellOpened"],
+    [firstClaimsLua, "firstOf"],
+    [laneKindsLua, "kindOf readLike"],
+  ],
+  gives: ["REFUSED_MAX takeLaneSets"],
+  source: lua`
 -- A claim that got fewer from a set goes on lane by lane: few lanes, or much that is not usual.
 local SET_MIN = 8
 -- So many lanes are refused by a call at most.
@@ -256,4 +278,5 @@ local function takeLaneSets(c, p, route, starts)
     if s.looked < SET_MIN then return end
   end
 end
-`;
+`,
+});

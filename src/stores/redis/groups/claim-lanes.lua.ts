@@ -7,8 +7,40 @@
  *  c.standing   gate US route: a lane of the route was refused by the gate, which lets lighter jobs pass, and is open
  */
 import { takes } from "../library/path-branches.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { gatesLua } from "../limits/gates.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { lanesLua } from "./lanes.lua.ts";
+import { waitingLanesLua } from "./waiting-lanes.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { rulesLua } from "../jobs/rules.lua.ts";
+import { admitLua } from "../limits/admit.lua.ts";
+import { firstClaimsLua } from "../runs/first-claims.lua.ts";
+import { laneCandidatesLua } from "./lane-candidates.lua.ts";
+import { claimLaneSetLua } from "./claim-lane-set.lua.ts";
 
-export const claimLanesLua = String.raw`
+export const claimLanesLua = luaModule({
+  name: "groups/claim-lanes",
+  takes: [
+    [valuesLua, "push push2 many NONE tagsIn"],
+    [clocksLua, "firstScore"],
+    [emitLua, "tell"],
+    [gatesLua, "usesOf tatAfter opensAt"],
+    [keyGatesLua, "keyGateOf isOverOwnCap isRefusing"],
+    [lanesLua, "workOf noteLane takeTurn lanedOf topOf positionOf waitEntryOf"],
+    [waitingLanesLua, "firstWaiting closedFor writeLanes openByClock setClocks writeTops"],
+    [jobLua, "touch"],
+    [rulesLua, "lease"],
+    [admitLua, "takePermits"],
+    [firstClaimsLua, "bytesWith firstOf handOut"],
+    [laneCandidatesLua, "newCandidate addOther readCandidates nextCandidate leaveLine"],
+    [claimLaneSetLua, "REFUSED_MAX takeLaneSets"],
+  ],
+  gives: ["claimLanes startLanes endLanes isLaned"],
+  source: lua`
 -- The next lane of a route that waits at a gate is a candidate.
 local function releaseNext(c, p, gate, route)
   local record = c.hasWaiting and firstWaiting(c, gate .. US .. route)
@@ -228,4 +260,5 @@ local function isLaned(c, routes)
   end
   return false
 end
-`;
+`,
+});

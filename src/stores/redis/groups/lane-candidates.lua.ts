@@ -8,8 +8,28 @@
  *             lines (of lanes that were taken from: what comes next)
  */
 import { reads } from "../library/path-branches.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { lanePackingLua } from "./lane-packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { laneTextsLua } from "./lane-texts.lua.ts";
+import { lanesLua } from "./lanes.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
 
-export const laneCandidatesLua = String.raw`
+export const laneCandidatesLua = luaModule({
+  name: "groups/lane-candidates",
+  takes: [
+    [valuesLua, "num push fetch NONE"],
+    [lanePackingLua, "readFirst"],
+    [callLua, "widen"],
+    [keyGatesLua, "usesIn loadKeyGates"],
+    [laneTextsLua, "lineEntry inLine lineAfter"],
+    [lanesLua, "workOf noteLane isLaneAhead positionOf loadLanes"],
+    [jobLua, "jobFrom"],
+  ],
+  gives: ["newCandidate addOther readCandidates nextCandidate leaveLine"],
+  source: lua`
 -- All fields at once (as in newRecord).
 local function newCandidate(handle, lane, route, place, position)
   return {
@@ -154,4 +174,5 @@ local function leaveLine(c, p, candidate)
   head.position = positionOf(c, record)
   if p.routes[head.route] then addOther(p, head) end
 end
-`;
+`,
+});

@@ -2,8 +2,22 @@
  * Jobs with lanes that ended as a set give back what they held of the gates of their keys. Most have one gate, of which
  * nothing but a count is kept; a gate about which more is known moves as after any other change (waiting-lanes.lua.ts).
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { lanesLua } from "./lanes.lua.ts";
+import { waitingLanesLua } from "./waiting-lanes.lua.ts";
 
-export const laneEndsLua = String.raw`
+export const laneEndsLua = luaModule({
+  name: "groups/lane-ends",
+  takes: [
+    [valuesLua, "num add2 many fetch NONE"],
+    [keyGatesLua, "onlyUse"],
+    [lanesLua, "workOf noteHeld noteOpen"],
+    [waitingLanesLua, "tellOpened"],
+  ],
+  gives: ["giveBackUses freeGates"],
+  source: lua`
 -- A job that ends gives back what it holds, as its state says from there on: one gate of a key, most often of one permit,
 -- as the job before it. Others are noted. Answers whether it says any.
 --  c.back   keys: those of one permit each, prefix: what uses of these begin with; others: uses
@@ -99,4 +113,5 @@ local function freeGates(c, routes)
   end
   tellOpened(c)
 end
-`;
+`,
+});

@@ -5,8 +5,26 @@
  *
  *  c.joins   all: the new jobs; different: each lane once; first: by lane its first new job
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { lanePackingLua } from "./lane-packing.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { laneTextsLua } from "./lane-texts.lua.ts";
+import { lanesLua } from "./lanes.lua.ts";
+import { waitingLanesLua } from "./waiting-lanes.lua.ts";
 
-export const laneJoinsLua = String.raw`
+export const laneJoinsLua = luaModule({
+  name: "groups/lane-joins",
+  takes: [
+    [valuesLua, "num add2 push2 many fetch NONE"],
+    [lanePackingLua, "laneInBody"],
+    [keyGatesLua, "usesIn"],
+    [laneTextsLua, "placeText scoreIn lineEntry openEntry"],
+    [lanesLua, "workOf joinTurn noteCome lanedOf topOf waitEntry noteOpen"],
+    [waitingLanesLua, "tellOpened waitsAt"],
+  ],
+  gives: ["joinsOf joinLane writeJoins"],
+  source: lua`
 local function joinsOf(c)
   local joins = c.joins
   if not joins then
@@ -103,4 +121,5 @@ local function writeJoins(c)
   c.lanes = nil
   tellOpened(c)
 end
-`;
+`,
+});

@@ -9,9 +9,22 @@
  *         what follows the time in it; the middle ends with the limit, which is so long and begins the key; none
  *         without a gate
  */
-import { alikePattern } from "./lane-packing.lua.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { alikePattern, lanePackingLua } from "./lane-packing.lua.ts";
+import { gatesLua } from "../limits/gates.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
 
-export const laneKindsLua = String.raw`
+export const laneKindsLua = luaModule({
+  name: "groups/lane-kinds",
+  takes: [
+    [packingLua, "inputAt"],
+    [lanePackingLua, "readFirst"],
+    [gatesLua, "ANY"],
+    [keyGatesLua, "KEY_MARK isKeyed limitOf onlyUse"],
+  ],
+  gives: ["kindOf readLike"],
+  source: lua`
 -- What bounds the gate of a key beside a cap of the job's own; false where that is more than a cap.
 local function capOf(c, key)
   local gates = c.life.gates
@@ -89,4 +102,5 @@ local function readLike(kind, spec, lane)
   end
   if not find(spec, US, at, true) then return sub(spec, from, stop - 1), key end
 end
-`;
+`,
+});

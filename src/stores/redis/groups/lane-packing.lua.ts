@@ -3,7 +3,8 @@
  * little, so what the last one of a kind had around its lane is compared as a whole before a pattern reads it.
  */
 import { flags, headFields, ownFields } from "../packing/packed-fields.ts";
-import { captured, initials, patternOf, skipped, sureNumbers } from "../packing/packing.lua.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { captured, initials, patternOf, skipped, sureNumbers, packingLua } from "../packing/packing.lua.ts";
 
 /**
  * A spec with a unique key, tags or a lane and nothing else beyond a plain one, due when it was made: flags, id, route,
@@ -23,7 +24,11 @@ export const alikePattern = patternOf([...headFields, ...ownFields], {
 const laneAt = ownFields.indexOf("laneKey");
 const beforeLane = `^(${`${skipped}\\31`.repeat(laneAt)})`;
 
-export const lanePackingLua = String.raw`
+export const lanePackingLua = luaModule({
+  name: "groups/lane-packing",
+  takes: [[packingLua, "inputAt"]],
+  gives: ["readFirst laneInBody"],
+  source: lua`
 -- Id, flags, lane, step and gates of a job of a route that nobody has touched and that is plain but for its lane, tags
 -- and a unique key, held on beyond its start; nothing for others.
 local function readFirst(spec, state, route)
@@ -42,4 +47,5 @@ local function laneInBody(body, last)
   local gatesEnd = find(body, US, stepEnd + 1, true)
   return sub(body, at, stop - 1), sub(body, stepEnd + 1, gatesEnd - 1)
 end
-`;
+`,
+});

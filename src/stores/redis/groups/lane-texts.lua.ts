@@ -1,9 +1,18 @@
 /** The texts of lanes (lanes.lua.ts): places, entries of lines and indexes, and records. */
 import { argumentFields } from "../packing/argument-text.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
 
 const lanePattern = `^${argumentFields.lane.map(() => String.raw`([^\31]*)`).join(String.raw`\31`)}$`;
 
-export const laneTextsLua = String.raw`
+export const laneTextsLua = luaModule({
+  name: "groups/lane-texts",
+  takes: [[valuesLua, "num"]],
+  gives: [
+    "AFTER_US PLACE_LENGTH LANE_PATTERN placeText rankIn scoreIn lineEntry inLine openEntry",
+    "lineAfter",
+  ],
+  source: lua`
 local WHOLE = 9007199254740992
 -- After the end of a field in the byte order, and before any other character of a text.
 local AFTER_US = " "
@@ -38,4 +47,5 @@ local function lineAfter(c, lane, entry, most)
   local from, stop = entry and "(" .. entry or "[" .. lane .. US, "(" .. lane .. AFTER_US
   return call("ZRANGE", c.k.line, from, stop, "BYLEX", "LIMIT", "0", most)
 end
-`;
+`,
+});

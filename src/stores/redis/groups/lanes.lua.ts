@@ -12,8 +12,29 @@
  *  idle:q   zset  empty lanes of queue q by their turns
  *  keeping  zset  jobs that do not run and hold their gates, by seq: they wait for their retry, or have failed
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { laneTextsLua } from "./lane-texts.lua.ts";
 
-export const lanesLua = String.raw`
+export const lanesLua = luaModule({
+  name: "groups/lanes",
+  takes: [
+    [valuesLua, "num seqOf add2 push push2 many fetch tagsIn"],
+    [packingLua, "readSpec"],
+    [callLua, "contentOf"],
+    [keyGatesLua, "usesIn"],
+    [laneTextsLua, "LANE_PATTERN placeText rankIn scoreIn lineEntry inLine openEntry lineAfter"],
+  ],
+  gives: [
+    "entryOf workOf noteLane isLaneAhead joinTurn takeTurn forgottenTurn noteGone noteCome",
+    "noteHeld noteMove lanedOf topOf positionOf loadLanes waitEntry waitEntryOf newPlaces",
+    "writePlaces leavePlace noteOpen takePlace firstInLine headAfter gatesOf setFirst",
+    "writeRecordsOfLanes",
+  ],
+  source: lua`
 -- Of a job with a lane.
 local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end
 
@@ -278,4 +299,5 @@ local function writeRecordsOfLanes(c)
   many("HDEL", c.k.lane, gone)
   many("HSET", c.k.lane, set)
 end
-`;
+`,
+});

@@ -6,8 +6,33 @@
  *  answer   own hints, then per change: ok US case US from US state US rev, already or changed US state US rev,
  *           key-held US id, or gone
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { flowPackingLua } from "../flows/flow-packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "./job.lua.ts";
+import { uniqueLua } from "./unique.lua.ts";
+import { rulesLua } from "./rules.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
+import { targetsLua } from "../flows/targets.lua.ts";
+import { passOnLua } from "../flows/pass-on.lua.ts";
 
-export const changeLua = String.raw`
+export const changeLua = luaModule({
+  name: "jobs/change",
+  takes: [
+    [valuesLua, "fetch readFields"],
+    [flowPackingLua, "hasPassedOn"],
+    [callLua, "FREES serve nextArg nextNumber"],
+    [emitLua, "isTerminal"],
+    [jobLua, "loadJobs jobOf handleById touch"],
+    [uniqueLua, "takerOf"],
+    [rulesLua, "isHeld apply"],
+    [commitLua, "writeCall"],
+    [targetsLua, "takeTargets leaveTargets"],
+    [passOnLua, "follow"],
+  ],
+  source: lua`
 -- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it has
 -- to take.
 local function replayRefusal(c, job, next)
@@ -53,4 +78,5 @@ serve("change", FREES, function(c)
   leaveTargets(c)
   return { writeCall(c), answers }
 end)
-`;
+`,
+});

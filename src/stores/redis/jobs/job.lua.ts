@@ -4,8 +4,29 @@
  */
 
 import { foreverMs } from "../../../model/limits/gate.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { unreadableLua } from "./unreadable.lua.ts";
 
-export const jobLua = String.raw`
+export const jobLua = luaModule({
+  name: "jobs/job",
+  takes: [
+    [valuesLua, "push fetch NONE"],
+    [packingLua, "newJob readSpec readState"],
+    [callLua, "change contentOf"],
+    [clocksLua, "earliest"],
+    [emitLua, "isTerminal"],
+    [unreadableLua, "meetUnreadable"],
+  ],
+  gives: [
+    "KEPT_FOREVER_AT isKeptUntil whereIs jobFrom loadJobs jobOf handleById jobById loadByIds",
+    "touch forget tailOf",
+  ],
+  source: lua`
 local KEPT_FOREVER_AT = "${foreverMs}"
 
 -- Whether a finished job stands in the index of those that go at a time of their own. One that is kept for ever, as members are
@@ -147,4 +168,5 @@ local function tailOf(job)
   if not job.tail then job.tail = sub(job.spec, job.tailAt) end
   return job.tail
 end
-`;
+`,
+});

@@ -17,8 +17,22 @@
  */
 import { specFields } from "../packing/packed-fields.ts";
 import { pickLua } from "../packing/packing.lua.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "./job.lua.ts";
 
-export const readLua = String.raw`
+export const readLua = luaModule({
+  name: "jobs/read",
+  takes: [
+    [valuesLua, "num handleOf seqOf add2 fetch slice"],
+    [callLua, "READS serve nextArg nextNumber nextFlag eachRoute"],
+    [emitLua, "isBad"],
+    [jobLua, "loadJobs"],
+  ],
+  gives: ["recordsOf"],
+  source: lua`
 -- Handle, spec and state of each; "" where there is none.
 local function recordsOf(c, handles)
   local out = {}
@@ -209,4 +223,5 @@ serve("read_trail", READS, function(c)
   if not h or most == 0 then return {} end
   return call("LRANGE", c.k.trail .. h, from, from + most - 1)
 end)
-`;
+`,
+});

@@ -6,14 +6,36 @@
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../packing/argument-text.ts";
-import { luaList } from "../library/lua.ts";
+import { lua, luaList, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { flowPackingLua } from "../flows/flow-packing.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "./job.lua.ts";
+import { uniqueLua } from "./unique.lua.ts";
 
 const allowed = jobStates.flatMap((from) =>
   [from, ...arrows[from]].map((to) => `["${stateCodes[from]}${stateCodes[to]}"] = true`),
 );
 const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "${field}"`);
 
-export const rulesLua = String.raw`
+export const rulesLua = luaModule({
+  name: "jobs/rules",
+  takes: [
+    [valuesLua, "num"],
+    [packingLua, "readTail tailText clearForLease clearForPlace clearForFinish clearForReplay"],
+    [flowPackingLua, "withPassed isMember"],
+    [clocksLua, "instant after"],
+    [emitLua, "isTerminal tell"],
+    [jobLua, "KEPT_FOREVER_AT touch forget tailOf"],
+    [uniqueLua, "takeKey freeKey"],
+  ],
+  gives: [
+    "advance placeOf clearPassedDeadline hasClockRung isHeld finish promote lease comeBack RULES",
+    "apply",
+  ],
+  source: lua`
 local ARROWS = { ${allowed.join(", ")} }
 local CLOCKS = { ${clocks.join(", ")} }
 local EDITED = ${luaList(editFields)}
@@ -158,4 +180,5 @@ local function apply(c, job, next, note)
   tell(c, job, next.event, isGone, note)
   if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
 end
-`;
+`,
+});

@@ -18,12 +18,46 @@
  */
 import { unstartedStates } from "../../../model/job/unique-key.ts";
 import { ownFields } from "../packing/packed-fields.ts";
-import { luaConstant } from "../library/lua.ts";
-import { pickLua } from "../packing/packing.lua.ts";
+import { lua, luaConstant, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { pickLua, packingLua } from "../packing/packing.lua.ts";
+import { flowPackingLua } from "../flows/flow-packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { gatesLua } from "../limits/gates.lua.ts";
+import { laneTextsLua } from "../groups/lane-texts.lua.ts";
+import { laneJoinsLua } from "../groups/lane-joins.lua.ts";
+import { jobLua } from "./job.lua.ts";
+import { uniqueLua } from "./unique.lua.ts";
+import { rulesLua } from "./rules.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
+import { docsLua } from "../documents/docs.lua.ts";
+import { passOnLua } from "../flows/pass-on.lua.ts";
 
 const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
-export const submitLua = String.raw`
+export const submitLua = luaModule({
+  name: "jobs/submit",
+  takes: [
+    [valuesLua, "num handleOf add2 newList push push2 split tagsIn"],
+    [packingLua, "newJob flagsOf readOwn headOf stateOf clearForPlace"],
+    [flowPackingLua, "usesOfFlow isBornBlocked"],
+    [callLua, "widen change nextArg nextNumber nextFlag keep readShapes useRoute"],
+    [clocksLua, "instant"],
+    [emitLua, "count bundleOf eventOf setReady tell"],
+    [gatesLua, "hasDraining isDraining"],
+    [laneTextsLua, "placeText"],
+    [laneJoinsLua, "joinsOf joinLane"],
+    [jobLua, "whereIs jobOf handleById touch"],
+    [uniqueLua, "takerOf takeKey"],
+    [rulesLua, "advance placeOf"],
+    [commitLua, "setDue writeRecords"],
+    [docsLua, "isExpired docOf putDoc"],
+    [passOnLua, "grow link"],
+  ],
+  gives: ["nextUnit submitUnit whole"],
+  source: lua`
 local IDENTITY = { "digest", "uniqueKey" }
 -- Of a step whose jobs share the text before their inputs.
 local PLUS = ${"+".charCodeAt(0)}
@@ -352,4 +386,5 @@ function OPERATIONS.submit(c)
   writeRecords(c)
   return answers
 end
-`;
+`,
+});

@@ -1,6 +1,18 @@
 /** Unique keys: who holds one, taking it and freeing it (R8). Held until the first claim, until the end, or by time. */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { jobLua } from "./job.lua.ts";
 
-export const uniqueLua = String.raw`
+export const uniqueLua = luaModule({
+  name: "jobs/unique",
+  takes: [
+    [valuesLua, "num readFields"],
+    [callLua, "change"],
+    [jobLua, "jobOf"],
+  ],
+  gives: ["takerOf takeKey freeKey"],
+  source: lua`
 -- The record of a key, also of one whose time is over.
 local function holderOf(c, key)
   local holder = c.uniq[key]
@@ -36,4 +48,5 @@ local function freeKey(c, job, hold, other)
   if not holder or holder.handle ~= job.h then return end
   if not hold or holder.hold == hold or holder.hold == other then change(c, "uniq", job.uniqueKey, false) end
 end
-`;
+`,
+});

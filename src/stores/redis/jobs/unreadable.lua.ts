@@ -12,12 +12,30 @@
  * audit.
  */
 import { terminalStates } from "../../../model/job/job-state.ts";
-import { luaConstant } from "../library/lua.ts";
-import { pickLua } from "../packing/packing.lua.ts";
+import { lua, luaConstant, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { pickLua, packingLua } from "../packing/packing.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { gatesLua } from "../limits/gates.lua.ts";
+import { lanesLua } from "../groups/lanes.lua.ts";
 
 const ended = terminalStates.map(luaConstant).join(", ");
 
-export const asideLua = String.raw`
+export const unreadableLua = luaModule({
+  name: "jobs/unreadable",
+  takes: [
+    [valuesLua, "seqOf add2 NONE tagsIn"],
+    [packingLua, "readSpec"],
+    [callLua, "widen READS FREES serve nextArg nextNumber contentOf eachRoute"],
+    [clocksLua, "setHead"],
+    [emitLua, "count leavePage"],
+    [gatesLua, "returnPermits"],
+    [lanesLua, "noteMove"],
+  ],
+  gives: ["keepAside meetUnreadable tellAsideId setDocAside"],
+  source: lua`
 local ENDED, DOC, TEXT_MAX = { ${ended} }, "doc:", 16000
 
 local function keepAside(c, ref, id, why, text)
@@ -166,4 +184,5 @@ serve("remove_aside", FREES, function(c)
   for i = c.i, #c.args do removed = removed + call("HDEL", c.k.aside, c.args[i]) end
   return removed
 end)
-`;
+`,
+});

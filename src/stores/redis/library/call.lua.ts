@@ -25,8 +25,17 @@
  *                  of their own that ends, by its end                     by that time
  *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.lua.ts, key-gates.lua.ts
  */
+import { lua, luaModule } from "./lua.ts";
+import { valuesLua } from "./values.lua.ts";
 
-export const callLua = String.raw`
+export const callLua = luaModule({
+  name: "library/call",
+  takes: [[valuesLua, "num push readFields"]],
+  gives: [
+    "init keysOf lives timeOf begin widen READS WRITES FREES serve change nextArg nextNumber",
+    "nextFlag recall keep contentOf readShapes eachRoute useRoute",
+  ],
+  source: lua`
 local function init()
   call, fmt, find, sub, byte, match = redis.call, string.format, string.find, string.sub, string.byte, string.match
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
@@ -181,4 +190,5 @@ local function useRoute(c, route)
   c.newRoutes[route] = c.contents[route]
   if c.undo then push(c, "undo", function() c.newRoutes[route] = nil end) end
 end
-`;
+`,
+});

@@ -1,6 +1,12 @@
 /** Times: relative ones made instants (R1), and which clock of the store rings next. */
+import { lua, luaModule } from "./lua.ts";
+import { valuesLua } from "./values.lua.ts";
 
-export const clocksLua = String.raw`
+export const clocksLua = luaModule({
+  name: "library/clocks",
+  takes: [[valuesLua, "num"]],
+  gives: ["earliest instant after firstScore setHead hasDueDocs nextClock hasRung"],
+  source: lua`
 -- The earliest of some times as texts; "" is none.
 local function earliest(a, b, d)
   local best = a
@@ -60,4 +66,5 @@ local function hasRung(c)
   c.clockHead = firstScore(c.k.clock) or false
   return c.clockHead and c.clockHead <= c.now
 end
-`;
+`,
+});

@@ -8,18 +8,20 @@ import { fieldEnd, itemEnd } from "../../../store/packing/packed-text.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { unchanged } from "../packing/argument-text.ts";
 import { flags } from "../packing/packed-fields.ts";
-import { luaConstants, luaText } from "./lua.ts";
+import { lua, luaConstants, luaText } from "./lua.ts";
 
 const { submitted, replaced, promoted, claimed, started: begun, progress, freed } = eventCodes;
 const { "cancel-asked": asked } = eventCodes;
+/** No job of this store is suspended. */
+const { suspended: _, ...states } = stateCodes;
 const { started, end } = uniqueHolds;
 
-export const constantsLua = String.raw`
+export const constantsLua = lua`
 -- Between the fields of a text, between the items of a list; in the place of a value that each job fills in; of a field
 -- that a change leaves.
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
 local US_BYTE = ${fieldEnd.charCodeAt(0)}
-${luaConstants(stateCodes)}
+${luaConstants(states)}
 ${luaConstants({ submitted, replaced, promoted, claimed, started: begun, progress, freed, "cancel-asked": asked })}
 ${luaConstants(flags, "HAS_")}
 ${luaConstants({ started, end }, "HOLD_")}

@@ -6,8 +6,17 @@
  *  args     per operation: its name, the number of its arguments, those
  *  answer   own hints, the answer of each
  */
+import { lua, luaModule } from "./lua.ts";
+import { callLua } from "./call.lua.ts";
+import { commitLua } from "./commit.lua.ts";
 
-export const lapLua = String.raw`
+export const flushLua = luaModule({
+  name: "library/flush",
+  takes: [
+    [callLua, "begin nextArg nextNumber"],
+    [commitLua, "tellCall"],
+  ],
+  source: lua`
 redis.register_function("mr1_lap", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
@@ -22,4 +31,5 @@ redis.register_function("mr1_lap", function(keys, args)
   end
   return { tellCall(c), answers }
 end)
-`;
+`,
+});

@@ -1,33 +1,79 @@
 /**
- * Puts the library together of its modules, each a text of Lua with a scope of its own, and writes values as Lua has
- * them. A Lua function has at most 200 locals and 60 names from outside; library.test.ts watches how much of that is
- * left.
+ * Puts the library together of its modules. A module names what it takes of others and what it gives to them, and has a
+ * scope of its own: a Lua function has at most 200 locals and 60 names from outside; library.test.ts watches how much
+ * of that is left. Also writes values as Lua has them.
  */
 
-/** What a module defines at the margin. */
-const definition = /^local (?:function )?(\w+(?:, \w+)*)/gm;
+/** Marks a template as Lua, so that editors highlight it. */
+export const lua = String.raw;
 
-/**
- * The modules in the order in which they use each other. What one module alone defines, those behind it may use; a name
- * that several define is each one's own.
- */
-export function luaOf(modules: readonly string[]): string {
-  const all = modules.map(
-    (source) => new Set([...source.matchAll(definition)].flatMap(([, names = ""]) => names.split(", "))),
+export interface LuaModule {
+  /** The path of its file in this store's folder, without its ending. */
+  readonly name: string;
+  readonly takes: readonly LuaTaken[];
+  readonly gives: readonly string[];
+  readonly source: string;
+}
+
+/** Names of another module, each text with several by spaces. */
+export type LuaTaken = readonly [from: LuaModule, ...names: string[]];
+
+const wordsIn = (texts: readonly string[]): string[] =>
+  texts.flatMap((text) => text.split(" ")).filter(Boolean);
+
+export function luaModule(module: {
+  readonly name: string;
+  readonly takes?: readonly LuaTaken[];
+  readonly gives?: readonly string[];
+  readonly source: string;
+}): LuaModule {
+  const { name, takes = [], gives = [], source } = module;
+  for (const [from, ...texts] of takes)
+    for (const word of wordsIn(texts))
+      if (!from.gives.includes(word))
+        throw new Error(`${name} takes ${word}, which ${from.name} does not give`);
+  return { name, takes, gives: wordsIn(gives), source: source.trim() };
+}
+
+/** Modules with all that they take, each after those that it takes from. */
+export function inOrder(modules: readonly LuaModule[]): readonly LuaModule[] {
+  const ordered = new Set<LuaModule>();
+  const add = (module: LuaModule): void => {
+    for (const [from] of module.takes) add(from);
+    ordered.add(module);
+  };
+  modules.forEach(add);
+  return [...ordered];
+}
+
+/** A module as it stands in the library. M has all that modules give. */
+export function luaModuleText({ name, takes, gives, source }: LuaModule): string {
+  const ofM = (words: readonly string[]): string => words.map((word) => `M.${word}`).join(", ");
+  const taken = takes.flatMap(([, ...texts]) =>
+    inLines(wordsIn(texts)).map((words) => `local ${words.join(", ")} = ${ofM(words)}\n`),
   );
-  const isShared = (name: string): boolean => all.filter((names) => names.has(name)).length === 1;
-  const known: string[] = [];
-  const texts = modules.map((source, at) => {
-    const taken = known.filter((name) => new RegExp(String.raw`(?<![.\w])${name}\b`).test(source));
-    const given = [...(all[at] as Set<string>)].filter(isShared);
-    known.push(...given);
-    const inM = (names: readonly string[]): string => names.map((name) => `M.${name}`).join(", ");
-    const imports = taken.length === 0 ? "" : `local ${taken.join(", ")} = ${inM(taken)}\n`;
-    const gives = given.length === 0 ? "" : `${inM(given)} = ${given.join(", ")}\n`;
-    // The semicolon parts a call in brackets from the line before it.
-    return `;(function()\n${imports}${source}\n${gives}end)()\n`;
-  });
-  return `local M = {}\n${texts.join("")}`;
+  const given = inLines(gives).map((words) => `${ofM(words)} = ${words.join(", ")}\n`);
+  return `-- ${name}\nmodule(function()\n${taken.join("")}\n${source}\n\n${given.join("")}end)\n`;
+}
+
+export function luaOf(modules: readonly LuaModule[]): string {
+  const texts = modules.map(luaModuleText);
+  return `local M = {}\nlocal function module(define) define() end\n\n${texts.join("\n")}`;
+}
+
+/** As many words on each line as fit where each is named twice. */
+function inLines(words: readonly string[]): string[][] {
+  const lines: string[][] = [];
+  let width = Infinity;
+  for (const word of words) {
+    width += 2 * word.length + 6;
+    if (width > 110) {
+      lines.push([]);
+      width = 2 * word.length + 6;
+    }
+    lines.at(-1)?.push(word);
+  }
+  return lines;
 }
 
 /** A text between quotes, for Lua. */

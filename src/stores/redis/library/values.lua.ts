@@ -1,6 +1,6 @@
 /** Numbers, names and lists: what is not about jobs. */
 import { argumentFields } from "../packing/argument-text.ts";
-import { luaText } from "./lua.ts";
+import { lua, luaText, luaModule } from "./lua.ts";
 
 /** Numbers up to 2^53 have 16 digits. */
 const letters = "abcdefghijklmnop".split("").map(luaText);
@@ -12,7 +12,10 @@ const readers = Object.entries(argumentFields).map(([name, fields]) => {
   return `${name} = function(f, text) ${places} = match(text, "^${pattern}$") end`;
 });
 
-export const listsLua = String.raw`
+export const valuesLua = luaModule({
+  name: "library/values",
+  gives: ["num handleOf seqOf add2 newList push push2 many fetch slice split NONE tagsIn readFields"],
+  source: lua`
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
 
@@ -118,4 +121,5 @@ local function readFields(text, kind)
   READERS[kind or match(text, "^[^\31]*")](fields, text)
   return fields
 end
-`;
+`,
+});

@@ -7,8 +7,18 @@
  *  c.refused   of one offer: routes whose next job was refused, behind how many, and when a gate of it opens by itself
  *  c.opensAt   the earliest of these in the call
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { gatesLua } from "./gates.lua.ts";
 
-export const admitLua = String.raw`
+export const admitLua = luaModule({
+  name: "limits/admit",
+  takes: [
+    [valuesLua, "push"],
+    [gatesLua, "ANY writeGate usesOf heldOf permitsLeft tatAfter opensAt"],
+  ],
+  gives: ["startPermits hasGates roomOf takePermits refuse admit closePermits takeTokens"],
+  source: lua`
 -- Answers whether an offered route has a gate. Before anything is taken, because what is held follows from the indexes.
 local function startPermits(c)
   local i, args, permits = c.i, c.args, nil
@@ -124,4 +134,5 @@ local function takeTokens(c)
     end
   end
 end
-`;
+`,
+});

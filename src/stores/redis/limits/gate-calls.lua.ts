@@ -10,9 +10,34 @@
  */
 
 import { putFields } from "../packing/argument-text.ts";
-import { luaList } from "../library/lua.ts";
+import { lua, luaList, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { gatesLua } from "./gates.lua.ts";
+import { keyGatesLua } from "./key-gates.lua.ts";
+import { lanesLua } from "../groups/lanes.lua.ts";
+import { waitingLanesLua } from "../groups/waiting-lanes.lua.ts";
+import { unreadableLua } from "../jobs/unreadable.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
 
-export const gateCallsLua = String.raw`
+export const gateCallsLua = luaModule({
+  name: "limits/gate-calls",
+  takes: [
+    [valuesLua, "add2"],
+    [callLua, "READS FREES serve nextArg nextNumber nextFlag"],
+    [clocksLua, "instant"],
+    [emitLua, "tellPacked"],
+    [gatesLua, "FOREVER_MS exact gateText writeGate numberIn readGate addGate startGates heldOf tellGate"],
+    [keyGatesLua, "isKeyed setBounds keyGateOf"],
+    [lanesLua, "workOf"],
+    [waitingLanesLua, "releaseKeys"],
+    [unreadableLua, "keepAside"],
+    [commitLua, "writeCall"],
+  ],
+  gives: ["loadGates"],
+  source: lua`
 local GATE, PUT = "gate:", ${luaList(putFields)}
 
 -- What it was cannot be told; its version can, where it is the first field.
@@ -139,4 +164,5 @@ serve("read_gates", READS, function(c)
   end
   return { c.at, "", out }
 end)
-`;
+`,
+});

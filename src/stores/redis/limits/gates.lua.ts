@@ -11,14 +11,23 @@
 import { foreverMs, queueGateKey } from "../../../model/limits/gate.ts";
 import { jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { gateNumbers } from "../packing/argument-text.ts";
-import { luaList, luaText } from "../library/lua.ts";
+import { lua, luaList, luaText, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
 
 /** Every count of a route that is kept beside that of all its jobs (emit.lua.ts). */
 const counted = jobStates
   .filter((state) => state !== "ready" && state !== "running")
   .map((state) => String(stateCodes[state]));
 
-export const gatesLua = String.raw`
+export const gatesLua = luaModule({
+  name: "limits/gates",
+  takes: [[valuesLua, "add2 push tagsIn readFields"]],
+  gives: [
+    "FOREVER_MS ANY exact gateText writeGate numberIn readGate addRoute addGate startGates",
+    "usersOf usesOf hasDraining isDraining heldOf permitsLeft tatAfter opensAt tellGate",
+    "returnPermits",
+  ],
+  source: lua`
 local QUEUE_GATE, FOREVER_MS, ANY = ${luaText(queueGateKey(""))}, ${foreverMs}, 1 / 0
 local COUNTED = ${luaList(counted)}
 local NUMBERS = ${luaList(gateNumbers)}
@@ -161,4 +170,5 @@ local function returnPermits(c, route)
     if use.gate.cap then tellGate(c, use.gate) end
   end
 end
-`;
+`,
+});

@@ -7,8 +7,21 @@
  *  use     hash   of all others: gate -> held [US token time]
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { gatesLua } from "./gates.lua.ts";
 
-export const keyGatesLua = String.raw`
+export const keyGatesLua = luaModule({
+  name: "limits/key-gates",
+  takes: [
+    [valuesLua, "num add2 many fetch NONE tagsIn"],
+    [gatesLua, "exact"],
+  ],
+  gives: [
+    "KEY_MARK isKeyed limitOf usesIn onlyUse setBounds loadKeyGates keyGateOf isOverOwnCap",
+    "isRefusing writeKeyGates writeHeld",
+  ],
+  source: lua`
 local KEY_MARK = "\t"
 local ONE = "1"
 
@@ -135,4 +148,5 @@ local function writeHeld(c, keys, held, areOnes)
   many("HSET", c.k.use, set)
   many("SADD", c.k.one, ones)
 end
-`;
+`,
+});

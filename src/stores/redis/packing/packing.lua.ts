@@ -28,7 +28,7 @@ import {
   tailFields,
 } from "./packed-fields.ts";
 import type { PackedName, SameRules } from "./packed-fields.ts";
-import { luaText } from "../library/lua.ts";
+import { lua, luaText, luaModule } from "../library/lua.ts";
 
 /** Lua's own limit for one pattern. One capture is kept for the place where the next pattern goes on. */
 const capturesMax = 32;
@@ -173,7 +173,14 @@ function fillLua(first: number, names: readonly PackedName[]): string {
   return `parts[${first}]${inOrder.map((name, at) => ` .. ${name} .. parts[${first + at + 1}]`).join("")}`;
 }
 
-export const packingLua = String.raw`
+export const packingLua = luaModule({
+  name: "packing/packing",
+  gives: [
+    "inputAt inputBytes newJob flagsOf readSpec readOwn readTail tailText headOf specOf readRest",
+    "readState isOfFlow restOf stateOf cutTimes fillEnding fillFirst sharedOf readPlain keysIn",
+    "clearForLease clearForPlace clearForFinish clearForReplay",
+  ],
+  source: lua`
 local STATES = { ${states.join(", ")} }
 
 local function isNumber(text) return find(text, "^%-?%d+$") end
@@ -350,4 +357,5 @@ local function clearForLease(job) ${clearLua("lease")} end
 local function clearForPlace(job) ${clearLua("place")} end
 local function clearForFinish(job) ${clearLua("finish")} end
 local function clearForReplay(job) ${clearLua("replay")} end
-`;
+`,
+});

@@ -10,8 +10,27 @@
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { pickLua } from "../packing/packing.lua.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
+import { readLua } from "../jobs/read.lua.ts";
 
-export const extendLua = String.raw`
+export const extendLua = luaModule({
+  name: "runs/extend",
+  takes: [
+    [valuesLua, "num many fetch"],
+    [callLua, "WRITES FREES serve nextArg nextNumber nextFlag"],
+    [clocksLua, "after"],
+    [emitLua, "tell"],
+    [jobLua, "loadJobs jobOf handleById touch"],
+    [commitLua, "writeCall"],
+    [readLua, "recordsOf"],
+  ],
+  source: lua`
 local LINES_MAX, LOOKED_AT_ONCE = ${storeLimits.logLinesPerJobMax}, 500
 
 -- The job while this lease is the current one, else nothing and why not.
@@ -104,4 +123,5 @@ serve("record", WRITES, function(c)
   writeCall(c)
   return answers
 end)
-`;
+`,
+});

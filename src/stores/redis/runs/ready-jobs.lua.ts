@@ -2,8 +2,18 @@
  * What a claim meets: the heads of the ready jobs of a route, or of several merged by (rank, seq), and how those that
  * it takes leave their indexes. Nothing is read of a job here.
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { admitLua } from "../limits/admit.lua.ts";
 
-export const lookLua = String.raw`
+export const readyJobsLua = luaModule({
+  name: "runs/ready-jobs",
+  takes: [
+    [valuesLua, "num many fetch slice"],
+    [admitLua, "roomOf takePermits refuse admit"],
+  ],
+  gives: ["putBack filledOf lookOffer lookGated takeFirst"],
+  source: lua`
 local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
@@ -151,4 +161,5 @@ local function takeFirst(c, members, of, sources, n, wanted)
   for _, source in ipairs(sources) do takeOut(source) end
   if not of and n == #members and n < wanted and sources[1].skipped == 0 then c.emptied[sources[1].route] = true end
 end
-`;
+`,
+});

@@ -6,11 +6,36 @@
  *  audit_lanes   cursor, max   each lane has its first job, and stands where that says
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { laneTextsLua } from "../groups/lane-texts.lua.ts";
+import { lanesLua } from "../groups/lanes.lua.ts";
+import { waitingLanesLua } from "../groups/waiting-lanes.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { auditLua } from "./audit.lua.ts";
 
-export const auditLanesLua = String.raw`
+export const auditLanesLua = luaModule({
+  name: "upkeep/audit-lanes",
+  takes: [
+    [valuesLua, "num many tagsIn"],
+    [callLua, "nextNumber eachRoute"],
+    [keyGatesLua, "usesIn keyGateOf writeKeyGates"],
+    [laneTextsLua, "LANE_PATTERN inLine openEntry lineAfter"],
+    [
+      lanesLua,
+      "entryOf workOf noteLane noteGone noteHeld lanedOf loadLanes waitEntryOf newPlaces",
+      "writePlaces leavePlace firstInLine gatesOf",
+    ],
+    [waitingLanesLua, "closedFor"],
+    [jobLua, "loadJobs"],
+    [auditLua, "serveAudit auditHash"],
+  ],
+  source: lua`
 local LOOKED_AT_ONCE = 1000
 
-serveAudit("lines", function(c)
+serveAudit("audit_lines", function(c)
   local rank, most, repaired = nextNumber(c), nextNumber(c), 0
   local entries, handles = call("ZRANGE", c.k.line, rank, rank + most - 1), {}
   for i, entry in ipairs(entries) do handles[i] = match(entry, "\31[01]%d*(%l%d+)\31[^\31]*$") or "" end
@@ -83,7 +108,7 @@ local function repairLane(c, lane, text)
   return 1
 end
 
-serveAudit("lanes", function(c)
+serveAudit("audit_lanes", function(c)
   return auditHash(c, c.k.lane, function(lane, text) return repairLane(c, lane, text) end)
 end)
 
@@ -110,7 +135,7 @@ local function countHeld(c, key, counted)
   end
 end
 
-serveAudit("uses", function(c)
+serveAudit("audit_uses", function(c)
   local keys, counted, repaired = call("HKEYS", c.k.use), { held = {} }, 0
   for _, key in ipairs(call("SMEMBERS", c.k.one)) do keys[#keys + 1] = key end
   if #keys <= 2 and not hasLanes(c) then return 0, 0, "" end
@@ -129,4 +154,5 @@ serveAudit("uses", function(c)
   writeKeyGates(c)
   return checked, repaired, ""
 end)
-`;
+`,
+});

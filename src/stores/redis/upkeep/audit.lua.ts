@@ -18,8 +18,30 @@
  *  mend_ids      ids                the same for ids under which a reader found no job: what is set aside has its id
  *                                   from here, where its texts do not tell it
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { lanesLua } from "../groups/lanes.lua.ts";
+import { unreadableLua } from "../jobs/unreadable.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
 
-export const auditLua = String.raw`
+export const auditLua = luaModule({
+  name: "upkeep/audit",
+  takes: [
+    [valuesLua, "num handleOf seqOf many slice tagsIn readFields"],
+    [callLua, "FREES serve nextArg nextNumber eachRoute"],
+    [clocksLua, "firstScore setHead"],
+    [emitLua, "isTerminal isBad count"],
+    [lanesLua, "entryOf noteMove"],
+    [unreadableLua, "tellAsideId"],
+    [jobLua, "whereIs loadJobs jobOf loadByIds"],
+    [commitLua, "writeRecords"],
+  ],
+  gives: ["serveAudit auditHash"],
+  source: lua`
 -- An entry of a sorted set is as it should be. Answers how many repairs that took.
 local function ensure(key, score, h)
   local found = call("ZSCORE", key, h)
@@ -82,7 +104,7 @@ serve("mend_ids", FREES, function(c)
 end)
 
 local function serveAudit(name, phase)
-  serve("audit_" .. name, FREES, function(c)
+  serve(name, FREES, function(c)
     local checked, repaired, cursor = phase(c)
     writeRecords(c)
     return { checked, repaired, cursor, c.asides or 0 }
@@ -100,7 +122,7 @@ local function pageBehind(c, seq)
   return handles
 end
 
-serveAudit("jobs", function(c)
+serveAudit("audit_jobs", function(c)
   local seq, most, checked, repaired = nextNumber(c), nextNumber(c), 0, 0
   while checked < most do
     local handles = pageBehind(c, seq)
@@ -143,7 +165,7 @@ local function repairHead(k, route)
   return 1
 end
 
-serveAudit("index", function(c)
+serveAudit("audit_index", function(c)
   local index, rank, most = nextArg(c), nextNumber(c), nextNumber(c)
   local key, route = indexOf(c.k, index)
   local handles, stray = call("ZRANGE", key, rank, rank + most - 1), {}
@@ -174,14 +196,14 @@ local function auditHash(c, key, repair)
   return #entries / 2, repaired, page[1] == "0" and "" or page[1]
 end
 
-serveAudit("ids", function(c)
+serveAudit("audit_ids", function(c)
   return auditHash(c, c.k.ids, function(id, h)
     if call("HEXISTS", c.k.spec, h) == 1 or jobOf(c, h) then return 0 end
     return dropId(c, id, h)
   end)
 end)
 
-serveAudit("keys", function(c)
+serveAudit("audit_keys", function(c)
   return auditHash(c, c.k.uniq, function(key, text)
     local holder = readFields(text, "holder")
     local job = holder.handle and jobOf(c, holder.handle)
@@ -228,7 +250,7 @@ local function recount(c)
   return counted.tally
 end
 
-serveAudit("tally", function(c)
+serveAudit("audit_tally", function(c)
   local told, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
@@ -248,4 +270,5 @@ serveAudit("tally", function(c)
   end
   return total, repaired, ""
 end)
-`;
+`,
+});

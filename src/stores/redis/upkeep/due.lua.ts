@@ -6,8 +6,29 @@
  *             -> now, next clock, cursor score and handle ("" at the end), per job: handle, spec, state; handles that
  *             have to be mended (audit.lua.ts)
  */
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { clocksLua } from "../library/clocks.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { rulesLua } from "../jobs/rules.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
+import { readLua } from "../jobs/read.lua.ts";
 
-export const dueLua = String.raw`
+export const dueLua = luaModule({
+  name: "upkeep/due",
+  takes: [
+    [valuesLua, "num push push2"],
+    [callLua, "READS WRITES serve nextArg nextNumber"],
+    [clocksLua, "firstScore nextClock"],
+    [emitLua, "tell"],
+    [jobLua, "whereIs loadJobs touch"],
+    [rulesLua, "hasClockRung promote"],
+    [commitLua, "noteHead writeCall"],
+    [readLua, "recordsOf"],
+  ],
+  source: lua`
 -- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
 -- another time than its job's is set right. Answers how many were promoted.
 local function promoteRoute(c, route, most)
@@ -114,4 +135,5 @@ serve("read_due", READS, function(c)
   local score, h = cursor and cursor.score or "", cursor and cursor.h or ""
   return { c.at, nextClock(c), score, h, recordsOf(c, handles), c.unreadable }
 end)
-`;
+`,
+});

@@ -10,8 +10,27 @@
  *  prune_feed      max, older than -> removed, more
  */
 import { pickLua } from "../packing/packing.lua.ts";
+import { lua, luaModule } from "../library/lua.ts";
+import { valuesLua } from "../library/values.lua.ts";
+import { callLua } from "../library/call.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { commitLua } from "../library/commit.lua.ts";
+import { docsLua } from "../documents/docs.lua.ts";
+import { arriveLua } from "../flows/arrive.lua.ts";
 
-export const pruneLua = String.raw`
+export const pruneLua = luaModule({
+  name: "upkeep/prune",
+  takes: [
+    [valuesLua, "num push many fetch"],
+    [callLua, "FREES serve change nextArg nextNumber nextFlag eachRoute"],
+    [emitLua, "isTerminal"],
+    [jobLua, "loadJobs jobOf touch"],
+    [commitLua, "leave writeCall"],
+    [docsLua, "dropDoc"],
+    [arriveLua, "drop"],
+  ],
+  source: lua`
 local LOOKED_AT_ONCE = 250
 -- A job with one of these is listed elsewhere too, or may be a flow, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
@@ -148,7 +167,7 @@ end)
 
 -- prune answers how many it removed and looked at; where it looked at as many as it may, more are left.
 local function servePrune(name, prune)
-  serve("prune_" .. name, FREES, function(c)
+  serve(name, FREES, function(c)
     local most = nextNumber(c)
     local removed, looked = prune(c, most)
     writeCall(c)
@@ -180,14 +199,14 @@ local function dropResult(c, job)
   job.result, job.resultUntil = "", ""
 end
 
-servePrune("kept", function(c, most)
+servePrune("prune_kept", function(c, most)
   local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", drop)
   if looked == most then return removed, looked end
   local dropped, seen = pruneTimed(c, most - looked, c.k.results, "resultUntil", dropResult)
   return removed + dropped, looked + seen
 end)
 
-servePrune("expired", function(c, most)
+servePrune("prune_expired", function(c, most)
   local keys = overIn(c, c.k.held, most)
   for _, key in ipairs(keys) do change(c, "uniq", key, false) end
   local docs = #keys < most and overIn(c, c.k.docttl, most - #keys) or {}
@@ -195,7 +214,7 @@ servePrune("expired", function(c, most)
   return #keys + #docs, #keys + #docs
 end)
 
-servePrune("feed", function(c, most)
+servePrune("prune_feed", function(c, most)
   local before, newest = c.now - nextArg(c), call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
   local removed, last = 0, nil
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
@@ -206,4 +225,5 @@ servePrune("feed", function(c, most)
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
   return removed, removed
 end)
-`;
+`,
+});
