@@ -4,6 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { minuteMs, partPut } from "../../engine/metrics/metric-docs.ts";
+import { MetricTable } from "../../model/metrics/metric-table.ts";
+import { openStore } from "../../open.ts";
 import { aBucketWorld, hourMs } from "../../../test/support/bucket-jobs.ts";
 import type { BucketWorld } from "../../../test/support/bucket-jobs.ts";
 import { examineBucket } from "../../stores/bucket/restore/examine.ts";
@@ -22,7 +25,7 @@ import type { Objects } from "../../stores/bucket/objects/objects.ts";
 import { defaultPrices } from "../../stores/bucket/prices.ts";
 import { bodyOf, decodeRecord, encodeRecord } from "../../stores/bucket/log/log-record.ts";
 import { restoreBucket } from "../../stores/bucket/restore/restore.ts";
-import { bucketFindings, bucketLines } from "./bucket-findings.ts";
+import { bucketFindings, bucketLines, readCosts } from "./bucket-findings.ts";
 
 let folder: string;
 let copies = 0;
@@ -55,6 +58,9 @@ async function aWellWorld(): Promise<BucketWorld> {
   return world;
 }
 
+const textOf = async (condition: BucketCondition): Promise<string> =>
+  bucketLines(condition, defaultPrices, await readCosts(condition, defaultPrices, null)).join("\n");
+
 const checks = (condition: BucketCondition): string[] => bucketFindings(condition).map(({ check }) => check);
 
 test("a bucket that is well has no finding, and nothing in it is changed", async () => {
@@ -67,7 +73,7 @@ test("a bucket that is well has no finding, and nothing in it is changed", async
   expect(condition.chunks.bytes).toBeGreaterThan(0);
   expect(await world.names("")).toEqual(before);
   expect(await world.bucket.open().get(headName)).toEqual(head);
-  const text = bucketLines(condition, defaultPrices).join("\n");
+  const text = await textOf(condition);
   expect(text).toMatch(/^bucket +checkpoint at record \d+ .* 1 chunks/m);
   expect(text).toMatch(/^requests +doctor has made \d+ GET, \d+ LIST and 1 PUT/m);
 });
@@ -150,13 +156,46 @@ test("a storage that ignores conditions is found, and one that may not be writte
   expect(checks(denied)).toEqual([]);
 });
 
-test("rules that delete objects are findings, and so is that nobody may read them", async () => {
+test("rules that delete objects are findings; that nobody may read them is said, and is none", async () => {
   const world = await aWellWorld();
   const rule = 'The rule "expire" deletes objects of this store 7 days after they were put';
   expect(bucketFindings(await examine(world, { deletionRules: async () => [rule] }))).toMatchObject([
     { check: "lifecycle", problem: `${rule}.` },
   ]);
-  expect(checks(await examine(world, { deletionRules: async () => null }))).toEqual(["lifecycle"]);
+  const unknown = await examine(world, { deletionRules: async () => null });
+  expect(checks(unknown)).toEqual([]);
+  expect(await textOf(unknown)).toMatch(/^rules +not readable .*: check by hand that no lifecycle rule/m);
+});
+
+test("the cost of a month and of a million attempts follows from the pace of the log and of the attempts", async () => {
+  const world = aBucketWorld(folder);
+  const store = await world.open();
+  // 60 records and 200 attempts a minute.
+  const began = world.platform.now();
+  for (let minute = 0; minute < 4; minute++)
+    for (let record = 0; record < 60; record++) {
+      await world.submit(store, 1);
+      await world.advance(1000);
+    }
+  const table = new MetricTable();
+  table.of("q", "n").outcomes[0] = 200;
+  const first = Math.floor(began / minuteMs);
+  const minutes = [0, 1, 2, 3, 4].map((at) => partPut(first + at, `part-${at}`, table.pack()));
+  await store.putDocs(minutes);
+  const condition = await examine(world);
+  await store.close();
+  const copy = await openStore(world.platform, `sqlite:${join(folder, `copy-${copies}.db`)}`);
+  const costs = await readCosts(condition, defaultPrices, copy);
+  await copy.close();
+  const { records, spanMs } = condition.log;
+  expect(records).toBeGreaterThan(240);
+  expect(costs.putsPerMonth).toBeCloseTo((records / spanMs) * 30 * 86_400_000 * 5e-6, 9);
+  expect(costs.perMillionAttempts).toBeCloseTo((((records / spanMs) * minuteMs) / 200) * 5, 9);
+  const text = bucketLines(condition, defaultPrices, costs).join("\n");
+  expect(text).toMatch(
+    /^cost .*; PUTs of the log at the pace of its last 4m.*: 13 a month, 1\.5 for a million attempts$/m,
+  );
+  expect(await textOf(condition)).toMatch(/: 13 a month$/m);
 });
 
 test("a writer that lives is named, and one that is silent is a finding", async () => {
@@ -185,7 +224,7 @@ test("what a restore has kept is shown until a person removes it", async () => {
   const { kept } = await restoreBucket(world.bucket.open(), options);
   const condition = await examine(world);
   expect(condition.kept).toEqual([kept]);
-  expect(bucketLines(condition, defaultPrices).join("\n")).toContain(`kept      ${kept}`);
+  expect(await textOf(condition)).toContain(`kept      ${kept}`);
   expect(checks(condition)).toEqual([]);
 });
 

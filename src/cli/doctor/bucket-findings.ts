@@ -4,6 +4,7 @@
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { countAttempts } from "../../client/metrics/count-attempts.ts";
 import { durationText } from "../../model/duration.ts";
 import { openBucketObjects, openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -71,7 +72,7 @@ const recordsMax = 20_000;
 const objectsShown = 5;
 
 export function bucketFindings(condition: BucketCondition): readonly Finding[] {
-  const { broken, log, orphans, conditions, deletionRules, saysRules, writer } = condition;
+  const { broken, log, orphans, conditions, deletionRules, writer } = condition;
   const found: Finding[] = broken.slice(0, objectsShown).map(({ object, problem }) => ({
     check: "objects",
     problem: `The object ${object} is damaged or missing: ${problem}.`,
@@ -112,13 +113,6 @@ export function bucketFindings(condition: BucketCondition): readonly Finding[] {
       advice:
         "Take this prefix out of the rule: Millrace removes what it does not need, and a store whose objects vanish is lost.",
     });
-  if (saysRules && deletionRules === null)
-    found.push({
-      check: "lifecycle",
-      problem:
-        "Whether a lifecycle rule deletes objects could not be read: a permission is missing, or the storage does not say.",
-      advice: "Let doctor read the rules (docs/operating/bucket.md#permissions), or look at them by hand.",
-    });
   if (writer.state === "silent")
     found.push({
       check: "writer",
@@ -129,9 +123,42 @@ export function bucketFindings(condition: BucketCondition): readonly Finding[] {
   return found;
 }
 
+const monthMs = 30 * 86_400_000;
+
+/** Estimates, in the currency of the prices. Null: the log is too young to tell its pace. */
+export interface BucketCosts {
+  readonly storedPerMonth: number;
+  /** For the PUTs of the log, at its pace since the last checkpoint. */
+  readonly putsPerMonth: number | null;
+  /** The same for a million attempts. Null also if no attempt ended meanwhile, or nobody has counted them. */
+  readonly perMillionAttempts: number | null;
+}
+
+export async function readCosts(
+  { log, chunks }: BucketCondition,
+  prices: BucketPrices,
+  copy: Store | null,
+): Promise<BucketCosts> {
+  const storedPerMonth = ((chunks.bytes + log.bytes) / 2 ** 30) * prices.gib;
+  if (log.spanMs < 60_000) return { storedPerMonth, putsPerMonth: null, perMillionAttempts: null };
+  const perMs = (log.records / log.spanMs) * prices.put;
+  const to = log.lastAt.getTime();
+  const counted = copy === null ? null : await countAttempts(copy, { from: to - log.spanMs, to });
+  return {
+    storedPerMonth,
+    putsPerMonth: perMs * monthMs,
+    perMillionAttempts:
+      counted === null || counted.attempts === 0 ? null : ((perMs * counted.ms) / counted.attempts) * 1e6,
+  };
+}
+
 /** What the bucket is, a line for each part. */
-export function bucketLines(condition: BucketCondition, prices: BucketPrices): readonly string[] {
-  const { newestMark, log, chunks, writer, requests, kept, saysRules, deletionRules } = condition;
+export function bucketLines(
+  condition: BucketCondition,
+  prices: BucketPrices,
+  costs: BucketCosts,
+): readonly string[] {
+  const { newestMark, log, chunks, writer, requests, kept } = condition;
   const mark =
     newestMark === null
       ? "no checkpoint yet"
@@ -144,20 +171,27 @@ export function bucketLines(condition: BucketCondition, prices: BucketPrices): r
     `bucket    ${mark}, ${condition.marks} in all`,
     `log       ${log.records} records, ${bytesText(log.bytes)} after it, up to record ${log.last}`,
     `writer    ${who}; the last record is ${durationText(writer.ageMs)} old`,
-    `rules     ${saysRules ? (deletionRules === null ? "not readable" : `${deletionRules.length} that delete objects of this store`) : "this provider does not say: look for lifecycle rules by hand"}`,
-    `cost      ${costText(condition, prices)}`,
+    `rules     ${rulesText(condition)}`,
+    `cost      ${costText(condition, costs)}`,
     `requests  doctor has made ${requests.get} GET, ${requests.list} LIST and ${requests.put} PUT, for about ${costOf(requests, prices).toPrecision(2)}`,
     ...kept.map((prefix) => `kept      ${prefix} from a restore; remove it when nobody needs it`),
   ];
 }
 
-const monthMs = 30 * 86_400_000;
+/** Rules that cannot be read are no finding: doctor would fail for good on a storage that does not tell them. */
+function rulesText({ saysRules, deletionRules }: BucketCondition): string {
+  const byHand = "check by hand that no lifecycle rule deletes objects of this store";
+  if (!saysRules) return `this provider does not say: ${byHand}`;
+  if (deletionRules === null)
+    return `not readable (a permission is missing, or the storage does not say): ${byHand}`;
+  return `${deletionRules.length} that delete objects of this store`;
+}
 
-/** An estimate out of the log: at its pace, at the given prices. */
-function costText({ log, chunks }: BucketCondition, prices: BucketPrices): string {
-  const stored = ((chunks.bytes + log.bytes) / 2 ** 30) * prices.gib;
-  const keeping = `${stored.toPrecision(2)} a month for what is stored`;
-  if (log.spanMs < 60_000) return `${keeping}; the log is too young to tell its pace`;
-  const puts = (log.records / log.spanMs) * monthMs * prices.put;
-  return `${keeping}, ${puts.toPrecision(2)} a month for the PUTs of the log at the pace of its last ${durationText(log.spanMs)}`;
+function costText({ log }: BucketCondition, costs: BucketCosts): string {
+  const { storedPerMonth, putsPerMonth, perMillionAttempts } = costs;
+  const keeping = `${storedPerMonth.toPrecision(2)} a month for what is stored`;
+  if (putsPerMonth === null) return `${keeping}; the log is too young to tell its pace`;
+  const perMillion =
+    perMillionAttempts === null ? "" : `, ${perMillionAttempts.toPrecision(2)} for a million attempts`;
+  return `${keeping}; PUTs of the log at the pace of its last ${durationText(log.spanMs)}: ${putsPerMonth.toPrecision(2)} a month${perMillion}`;
 }

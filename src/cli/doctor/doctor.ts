@@ -120,11 +120,12 @@ interface Report {
 
 /** The code for it is loaded when it is needed. */
 async function examinedBucket(platform: Platform, url: string, prices: BucketPrices) {
-  const { bucketFindings, bucketLines, openExamined } = await import("./bucket-findings.ts");
+  const { bucketFindings, bucketLines, openExamined, readCosts } = await import("./bucket-findings.ts");
   const examined = await openExamined(platform, url);
   const { condition } = examined;
-  const lines = bucketLines(condition, prices).map((line) => escapeText(line));
-  return { ...examined, lines, findings: bucketFindings(condition) };
+  const costs = await readCosts(condition, prices, examined.copy);
+  const lines = bucketLines(condition, prices, costs).map((line) => escapeText(line));
+  return { ...examined, condition: { ...condition, costs }, lines, findings: bucketFindings(condition) };
 }
 
 function describe(report: Report, servers: readonly string[], bucket: readonly string[]): string {

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
+import { MillraceError } from "../../model/error.ts";
 import { handler } from "../../worker/handler.ts";
 import { job } from "../submit/job-definition.ts";
 import { metricKind, partPrefix } from "./metric-docs.ts";
@@ -122,6 +123,26 @@ test("parts that could not be written are written once the store is back, and co
   v.store.putDocs = putDocs;
   await v.advance(30_000);
   expect((await v.run(v.mill.metrics.read())).all).toMatchObject({ enqueued: 2, attempts: 2 });
+  await v.close();
+});
+
+test("what a fenced process could not write is lost, said once and not tried again", async () => {
+  const lines: string[] = [];
+  const log = { error: String, warn: (line: string) => void lines.push(line), info: String, debug: String };
+  const v = await working({ log });
+  let tries = 0;
+  const putDocs = v.store.putDocs.bind(v.store);
+  v.store.putDocs = async (puts) => {
+    if (!puts.some(({ kind }) => kind === metricKind)) return putDocs(puts);
+    tries += 1;
+    throw new MillraceError("store-fenced", "Another process writes.");
+  };
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  await v.advance(200_000);
+  expect(tries).toBe(1);
+  expect(lines.filter((line) => line.includes("metrics"))).toEqual([
+    "the last metrics of this process are lost",
+  ]);
   await v.close();
 });
 

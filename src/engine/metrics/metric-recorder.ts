@@ -9,6 +9,7 @@
  * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing:
  * calls to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
+import { isMillraceError } from "../../model/error.ts";
 import { attemptOutcomes, MetricTable } from "../../model/metrics/metric-table.ts";
 import type { PackedTable, Series } from "../../model/metrics/metric-table.ts";
 import { isHiddenQueue } from "../../model/routing/hidden-queue.ts";
@@ -167,6 +168,11 @@ export class MetricRecorder {
         this.#unwritten = this.#unwritten.filter((part) => !parts.includes(part));
       }
     } catch (error) {
+      // Nothing of this process is ever written again.
+      if (isMillraceError(error, "store-fenced")) {
+        this.#unwritten = [];
+        return repeated.say("warn", "the last metrics of this process are lost", { error });
+      }
       repeated.say("warn", "metrics could not be written; they are kept and written later", { error });
       if (this.#since === null) this.#set(partMaxMs);
     }

@@ -104,13 +104,14 @@ function viewOf(
       }
     }
   };
+  const refusal = (): MillraceError => readOnly(replica, stateOf(replica, platform, heard));
   const run = async (calls: readonly Call[], machineNow: number): Promise<CommitOutcome> => {
     await look();
     const reads = calls.filter(({ operation }) => isRead(operation)).map(withoutVersion);
     const done = commitCalls(session, reads, machineNow);
     let read = 0;
     const outcomes = calls.map(({ operation }): CallOutcome =>
-      isRead(operation) ? (done.outcomes[read++] as CallOutcome) : { kind: "error", error: readOnly() },
+      isRead(operation) ? (done.outcomes[read++] as CallOutcome) : { kind: "error", error: refusal() },
     );
     return { ...done, outcomes };
   };
@@ -185,7 +186,7 @@ function viewOf(
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction() {
-      throw readOnly();
+      throw refusal();
     },
     async close() {
       watch.close();
@@ -221,9 +222,12 @@ function openCopy(replica: Replica): Session {
   return openSession(database, { path, epoch, opener: null, identity: null });
 }
 
-function readOnly(): MillraceError {
+function readOnly(replica: Replica, writer: StoreView["writer"]): MillraceError {
+  const name = writerName(replica);
   const sentence =
-    'A view of a bucket can only be read, so nothing was changed. Make the change through the process that writes to the bucket, or take it over: whenHeld: "take" (on the command line --take).';
+    writer === "writing"
+      ? `A view of a bucket can only be read, so nothing was changed. ${capital(name)} writes to the bucket: make the change there. Or take the bucket over, which ends that process: whenHeld: "take" (on the command line --take).`
+      : `A view of a bucket can only be read, so nothing was changed. ${writer === "silent" ? `${capital(name)} may still write to the bucket, but has fallen silent` : "No process writes to the bucket"}: open it to write with whenHeld: "take" (on the command line --take).`;
   return new MillraceError("store-read-only", sentence);
 }
 

@@ -38,6 +38,8 @@ export interface BucketCondition {
     /** By the writers' clocks, from the first of these records to the last. */
     readonly spanMs: number;
     readonly last: number;
+    /** When the last record was written. */
+    readonly lastAt: Date;
   };
   /** What the newest mark names. */
   readonly chunks: { readonly count: number; readonly bytes: number };
@@ -101,6 +103,7 @@ export async function examineBucket(
       bytes: logBytes,
       spanMs: replica === null ? 0 : await spanOf(objects, numbers[0], replica.writerAt),
       last: replica?.n ?? numbers.at(-1) ?? 0,
+      lastAt: new Date(replica?.writerAt ?? newest?.at ?? 0),
     },
     chunks: {
       count: newest?.chunks.length ?? 0,

@@ -241,6 +241,8 @@ test("a view that nobody asked for hours goes on from the newest mark, where its
 test("a view tells what the writer is doing, by what it hears and by the process itself", async () => {
   const { bucket, process, running, openWriter, pass, time } = useBucket();
   const writerOf = async (view: Store): Promise<unknown> => (await pass(view.describe())).view?.writer;
+  const refusalOf = async (view: Store): Promise<string> =>
+    pass(view.submit([{ jobs: [aJob({ id: "refused" })] }])).then(String, String);
   const objects = faultyObjects(bucket.open());
   const writer = await openWriter(process(1, "of another machine"), { objects });
   const view = await pass(openBucketView({ objects: bucket.open(), platform: process(2) }));
@@ -249,6 +251,9 @@ test("a view tells what the writer is doing, by what it hears and by the process
   const early = await pass(openBucketView({ objects: bucket.open(), platform: wrong }));
   for (let minutes = 0; minutes < 3; minutes++) {
     expect([await writerOf(view), await writerOf(early)]).toEqual(["writing", "writing"]);
+    expect(await refusalOf(view)).toMatch(
+      /Process 1 on virtual writes to the bucket: .* ends that process: .*--take/,
+    );
     await time.advance(10 * secondUs);
   }
   objects.state = "away";
@@ -258,12 +263,14 @@ test("a view tells what the writer is doing, by what it hears and by the process
     await writerOf(early);
   }
   expect([await writerOf(view), await writerOf(early)]).toEqual(["silent", "silent"]);
+  expect(await refusalOf(view)).toMatch(/may still write to the bucket, but has fallen silent: .*--take/);
   running.set("of another machine", false);
   expect(await writerOf(view)).toBe("gone");
   objects.state = "well";
   await pass(writer.close());
   await time.advance(secondUs);
   expect(await writerOf(view)).toBe("closed");
+  expect(await refusalOf(view)).toMatch(/No process writes to the bucket: .*--take/);
   await pass(Promise.all([view.close(), early.close()]));
 });
 
