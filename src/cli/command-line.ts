@@ -6,10 +6,15 @@ import { checkNodeVersion } from "../model/node-version.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
 import { allCommands } from "./all-commands.ts";
-import { sharedOptions } from "./command.ts";
-import type { Call, Command } from "./command.ts";
-import { quote, readArgs, wrong } from "./arguments/read-args.ts";
+import { didYouMean } from "./arguments/did-you-mean.ts";
+import type { Options } from "./arguments/option-kinds.ts";
+import { readArgs } from "./arguments/read-args.ts";
+import { quote, wrong } from "./arguments/wrong.ts";
+import { optionsOf, sharedOptions, storeOptions } from "./command.ts";
+import type { Action, Call, Command } from "./command.ts";
+import { toJson } from "./output/print-json.ts";
 import { reportError } from "./output/report-error.ts";
+import { existingStoreUrl, withMillrace } from "./store/open-store.ts";
 
 export async function runCommandLine(terminal: Terminal, platform: Platform): Promise<number> {
   const [first = "help", ...args] = terminal.args;
@@ -19,14 +24,29 @@ export async function runCommandLine(terminal: Terminal, platform: Platform): Pr
   const command = allCommands.find((each) => each.name === name);
   try {
     checkNodeVersion(terminal.nodeVersion);
-    if (command === undefined) throw wrong(`there is no command ${quote(name)}`);
-    const { words, options } = readArgs(args, { ...command.options, ...sharedOptions });
-    const call: Call = { terminal, platform, words, options, wantsJson };
-    if (options.has("help")) return await find("help").run({ ...call, words: [command.name] });
-    const [min, max] = command.words;
-    if (words.length < min) throw wrong(`an argument is missing: millrace ${command.usage}`);
-    if (words.length > max) throw wrong(`too many arguments, from ${quote(words[max] as string)} on`);
-    return await command.run(call);
+    if (command === undefined) {
+      const names = allCommands.map((each) => each.name);
+      throw wrong(`there is no command ${quote(name)}${didYouMean(name, names)}`);
+    }
+    const read = readArgs(args, optionsOf(command));
+    const { action, words } = read.texts.has("help")
+      ? { action: allCommands.find((each) => each.name === "help") as Command, words: [command.name] }
+      : chooseAction(command, read.words, read.texts.keys());
+    const valuesOf = (some: Options): Record<string, unknown> =>
+      Object.fromEntries(
+        [...read.texts].flatMap(([option, text]) => {
+          const kind = Object.hasOwn(some, option) ? some[option] : undefined;
+          return kind === undefined ? [] : [[option, kind.read(text, `--${option}`, platform)]];
+        }),
+      );
+    const call: Call = {
+      ...{ terminal, platform, words, options: valuesOf(action.options), wantsJson },
+      store: valuesOf(storeOptions),
+      answer: (document, text) =>
+        terminal.writeOut(`${wantsJson ? toJson(document) : typeof text === "string" ? text : text()}\n`),
+      withStore: async (use, given) => withMillrace(call, await existingStoreUrl(call), use, given),
+    };
+    return (await action.run(call as Call<never>)) ?? 0;
   } catch (error) {
     const hint = command === undefined ? "millrace help" : `millrace help ${command.name}`;
     return reportError(terminal, error, { hint, wantsJson });
@@ -40,6 +60,33 @@ function* untilDashes(args: readonly string[]): Generator<string> {
   }
 }
 
-function find(name: string): Command {
-  return allCommands.find((each) => each.name === name) as Command;
+/** The command itself or one of its verbs; options that it does not take, and missing or more words, are refused. */
+function chooseAction(
+  command: Command,
+  given: readonly string[],
+  options: Iterable<string>,
+): { readonly action: Action; readonly words: readonly string[] } {
+  const { name, verbs = {} } = command;
+  const known = Object.keys(verbs);
+  const [verb] = known.length === 0 ? [] : given;
+  if (verb !== undefined && !known.includes(verb))
+    throw wrong(
+      `${name} knows the ${known.length === 1 ? "verb" : "verbs"} ${known.join(", ")}, not ${quote(verb)}${didYouMean(verb, known)}`,
+    );
+  const action = verb === undefined ? command : (verbs[verb] as Action);
+  const taken = { ...action.options, ...storeOptions, ...sharedOptions };
+  for (const option of known.length === 0 ? [] : options)
+    if (!Object.hasOwn(taken, option))
+      throw wrong(`--${option} has no meaning ${verb === undefined ? "without a verb" : `with ${verb}`}`);
+  const words = verb === undefined ? given : given.slice(1);
+  const title = verb === undefined ? name : `${name} ${verb}`;
+  const wanted = action.words?.split(" ") ?? [];
+  const missing = wanted[words.length];
+  if (missing !== undefined && !missing.startsWith("["))
+    throw wrong(
+      `${title} needs ${/^[AEIOU]/.test(missing) ? "an" : "a"} ${missing}: millrace ${title} ${action.words}`,
+    );
+  if (words.length > wanted.length)
+    throw wrong(`too many arguments, from ${quote(words[wanted.length] as string)} on`);
+  return { action, words };
 }

@@ -1,47 +1,80 @@
 /**
- * What a command is: its words, its options and what it does. One file per command in commands/; every command takes
- * `--json` and `--help`, and all but `version` and `help` take `--store` and `--namespace`.
+ * What a command is. One declaration per command names its words and options; parsing, the help and "did you mean"
+ * follow from it. Every command takes `--json` and `--help`, and those that open a store also take `storeOptions`.
  */
+import type { Millrace } from "../client/millrace.ts";
+import type { MillraceOptions } from "../client/millrace-options.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
+import { flag, text } from "./arguments/option-kinds.ts";
+import type { Options, ValuesOf } from "./arguments/option-kinds.ts";
 
-export interface CommandOption {
-  /** What the help shows for the value; an option without it is a flag. */
-  readonly value?: string;
-  readonly meaning: string;
+export interface Action<Known extends Options = Options> {
+  /** The words that it takes, as the help shows them: "ID", or "NAME [JSON]" if the second may be left out. */
+  readonly words?: string;
+  readonly options: Known;
+  /** @returns the exit code if it is not 0: 1 if what was asked for did not happen. */
+  run(call: Call<ValuesOf<Known>>): Promise<number | void>;
 }
 
-export interface Command {
+export interface Command<Known extends Options = Options> extends Action<Known> {
   readonly name: string;
-  /** The usage line, without `millrace` in front. */
-  readonly usage: string;
   readonly summary: string;
-  /** The fewest and the most words that the command takes beside its options. */
-  readonly words: readonly [min: number, max: number];
-  readonly options: Readonly<Record<string, CommandOption>>;
   readonly examples?: readonly string[];
-  /** @returns the exit code: 0 when what was asked for happened, else 1. */
-  run(call: Call): Promise<number>;
+  /** Actions on one of what the command lists, such as `pause` in `millrace queues pause email`. */
+  readonly verbs?: Readonly<Record<string, Action>>;
+  /** False if it opens no store, or one of its own choice. */
+  readonly opensStore?: boolean;
 }
 
 /** One use of a command, read and checked. */
-export interface Call {
+export interface Call<Values = unknown> {
   readonly terminal: Terminal;
   readonly platform: Platform;
   readonly words: readonly string[];
-  readonly options: ReadonlyMap<string, string>;
+  /** Has only the options that were given. */
+  readonly options: Values;
   readonly wantsJson: boolean;
+  readonly store: ValuesOf<typeof storeOptions>;
+  /** Prints the document with `--json`, else the text for people. */
+  readonly answer: (document: unknown, text: string | (() => string)) => void;
+  /** Opens the store, which must be there, lets the command use it, and closes it however the command ends. */
+  readonly withStore: <Answer>(
+    use: (mill: Millrace) => Promise<Answer>,
+    options?: MillraceOptions,
+  ) => Promise<Answer>;
 }
 
-export const storeOption = {
-  store: { value: "URL", meaning: "where the jobs live, such as sqlite:./jobs.db; default: MILLRACE_STORE" },
-  namespace: { value: "NAME", meaning: "the namespace there; default: MILLRACE_NAMESPACE, else none" },
-  take: {
-    meaning: "of a bucket: take it over from the process that writes to it; without it commands only look",
-  },
-} as const;
+export const storeOptions = {
+  store: text("URL", "where the jobs live, such as sqlite:./jobs.db; default: MILLRACE_STORE"),
+  namespace: text("NAME", "the namespace there; default: MILLRACE_NAMESPACE, else none"),
+  take: flag("of a bucket: take it over from the process that writes to it; without it commands only read"),
+};
 
-export const sharedOptions = {
-  json: { meaning: "print one JSON document" },
-  help: { meaning: "show this" },
-} as const;
+export const sharedOptions = { json: flag("print one JSON document"), help: flag("show this") };
+
+/** Gives `run` the types of the options. */
+export function command<Known extends Options>(given: Command<Known>): Command {
+  return given;
+}
+
+export function action<Known extends Options>(given: Action<Known>): Action {
+  return given;
+}
+
+/** All options that the command, any of its verbs, or every command takes. */
+export function optionsOf({ options, verbs = {}, opensStore = true }: Command): Options {
+  const ofVerbs = Object.values(verbs).map((verb) => verb.options);
+  return Object.assign({}, opensStore ? storeOptions : {}, options, ...ofVerbs, sharedOptions) as Options;
+}
+
+/** The usage line, without `millrace` before it. */
+export function usageOf({ name, words, options, verbs = {} }: Command): string {
+  const byWords = Map.groupBy(Object.keys(verbs), (verb) => verbs[verb]?.words ?? "");
+  return [
+    [name, words, Object.keys(options).length === 0 ? "" : "[OPTIONS]"],
+    ...[...byWords].map(([taken, known]) => [name, known.join("|"), taken, "[OPTIONS]"]),
+  ]
+    .map((parts) => parts.filter(Boolean).join(" "))
+    .join(" | ");
+}

@@ -1,33 +1,32 @@
 /** `millrace help`: all commands on one screen, or one command with its options. */
-import { sharedOptions } from "./command.ts";
-import type { Command, CommandOption } from "./command.ts";
-import { toJson } from "./output/print-json.ts";
-import { quote, wrong } from "./arguments/read-args.ts";
+import { didYouMean } from "./arguments/did-you-mean.ts";
+import { quote, wrong } from "./arguments/wrong.ts";
+import { command, optionsOf, usageOf } from "./command.ts";
+import type { Command } from "./command.ts";
 
 export function helpCommand(commands: () => readonly Command[]): Command {
-  return {
+  return command({
     name: "help",
-    usage: "help [COMMAND]",
+    words: "[COMMAND]",
     summary: "this page, or a command's options",
-    words: [0, 1],
+    opensStore: false,
     options: {},
-    async run({ terminal, words: [name], wantsJson }) {
+    async run({ words: [name], answer }) {
       const all = commands();
       if (name === undefined) {
-        const page = {
-          commands: all.map(({ name: each, usage, summary }) => ({ name: each, usage, summary })),
-        };
-        terminal.writeOut(`${wantsJson ? toJson(page) : describeAll(all)}\n`);
-        return 0;
+        const page = all.map((each) => ({ name: each.name, usage: usageOf(each), summary: each.summary }));
+        answer({ commands: page }, describeAll(all));
+        return;
       }
-      const command = all.find((each) => each.name === name);
-      if (command === undefined) throw wrong(`there is no command ${quote(name)}`);
-      const { usage, summary, options, examples = [] } = command;
-      const page = { name, usage, summary, options: { ...options, ...sharedOptions }, examples };
-      terminal.writeOut(`${wantsJson ? toJson(page) : describeCommand(command)}\n`);
-      return 0;
+      const one = all.find((each) => each.name === name);
+      if (one === undefined) {
+        const names = all.map((each) => each.name);
+        throw wrong(`there is no command ${quote(name)}${didYouMean(name, names)}`);
+      }
+      const { summary, examples = [] } = one;
+      answer({ name, usage: usageOf(one), summary, options: optionsOf(one), examples }, describeCommand(one));
     },
-  };
+  });
 }
 
 function describeAll(commands: readonly Command[]): string {
@@ -41,17 +40,17 @@ function describeAll(commands: readonly Command[]): string {
   ].join("\n");
 }
 
-function describeCommand({ usage, summary, options, examples = [] }: Command): string {
-  const known: Readonly<Record<string, CommandOption>> = { ...options, ...sharedOptions };
-  const titles = Object.entries(known).map(
-    ([name, { value }]) => `--${name}${value === undefined ? "" : ` ${value}`}`,
+function describeCommand(one: Command): string {
+  const options = Object.entries(optionsOf(one)).map(
+    ([name, { value, meaning }]) => [`--${name}${value === undefined ? "" : ` ${value}`}`, meaning] as const,
   );
-  const width = Math.max(...titles.map((title) => title.length));
+  const width = Math.max(...options.map(([title]) => title.length));
+  const examples = (one.examples ?? []).map((example) => `  millrace ${example}`);
   return [
-    `millrace ${usage}`,
-    `  ${summary}`,
+    `millrace ${usageOf(one)}`,
+    `  ${one.summary}`,
     "",
-    ...Object.values(known).map(({ meaning }, at) => `  ${(titles[at] as string).padEnd(width)}  ${meaning}`),
-    ...(examples.length === 0 ? [] : ["", ...examples.map((example) => `  millrace ${example}`)]),
+    ...options.map(([title, meaning]) => `  ${title.padEnd(width)}  ${meaning}`),
+    ...(examples.length === 0 ? [] : ["", ...examples]),
   ].join("\n");
 }

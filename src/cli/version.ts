@@ -1,19 +1,14 @@
 /** `millrace version`. */
-import type { Command } from "./command.ts";
+import { command } from "./command.ts";
 import { packageVersion } from "./package-version.ts";
-import { toJson } from "./output/print-json.ts";
 
-export const version: Command = {
+export const version = command({
   name: "version",
-  usage: "version",
   summary: "the version of Millrace and of Node.js",
-  words: [0, 0],
+  opensStore: false,
   options: {},
-  async run({ terminal, wantsJson }) {
-    const versions = { millrace: packageVersion(), node: terminal.nodeVersion };
-    terminal.writeOut(
-      wantsJson ? `${toJson(versions)}\n` : `millrace ${versions.millrace} (Node.js ${versions.node})\n`,
-    );
-    return 0;
+  async run({ terminal: { nodeVersion }, answer }) {
+    const millrace = packageVersion();
+    answer({ millrace, node: nodeVersion }, `millrace ${millrace} (Node.js ${nodeVersion})`);
   },
-};
+});

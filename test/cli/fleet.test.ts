@@ -31,7 +31,7 @@ describe("millrace workers", () => {
     });
     expect((await say(at("workers quiet"))).err).toContain("workers quiet needs a WORKER");
     expect((await say(at("workers hush mailer"))).err).toContain("knows the verbs quiet, resume, stop");
-    expect((await say(at("workers quiet mailer --grace 1s"))).err).toContain("has no meaning without stop");
+    expect((await say(at("workers quiet mailer --grace 1s"))).err).toContain("has no meaning with quiet");
   });
 });
 

@@ -48,7 +48,7 @@ test("says what does not exist and what is missing", async () => {
     ["topics unsubscribe user.created --subscription ghost", 1, /^millrace: unknown-subscription: /],
     ["topics pause user.created", 2, /needs --subscription/],
     ["topics subscribe user.created", 2, /needs --job/],
-    ["topics publish user.created --input {", 2, /The input/],
+    ["topics publish user.created --input {", 2, /--input is not JSON/],
   ];
   for (const [text, code, err] of errors) {
     const said = await say(args(text, store));

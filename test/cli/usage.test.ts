@@ -8,7 +8,11 @@ import { aFolder, lookingCommands, millrace, millraceJson, say } from "./run-mil
 describe("wrong usage", () => {
   const wrong: [args: string[], sentence: RegExp][] = [
     [["frobnicate"], /there is no command "frobnicate"/],
+    [["lsit"], /there is no command "lsit"\.$/],
+    [["lst"], /there is no command "lst" \(did you mean "list"\?\)/],
     [["list", "--colour", "red"], /unknown option "--colour"/],
+    [["list", "--quue", "red"], /unknown option "--quue" \(did you mean "queue"\?\)/],
+    [["queues", "pausse", "mail"], /queues knows the verbs .*, not "pausse" \(did you mean "pause"\?\)/],
     [["list", "--__proto__", "x"], /unknown option "--__proto__"/],
     [["list", "--limit"], /--limit needs a value/],
     [["list", "--limit", "--help"], /--limit needs a value/],
@@ -19,7 +23,7 @@ describe("wrong usage", () => {
     [["list", "extra"], /too many arguments, from "extra" on/],
     [["list", "--json=yes"], /--json takes no value/],
     [["list", "--queue", "a", "--queue", "b"], /--queue is given twice/],
-    [["show"], /an argument is missing: millrace show ID/],
+    [["show"], /show needs an ID: millrace show ID/],
     [["enqueue", "send", "{not json"], /The input is not JSON/],
     [["enqueue", "send", "1", "--delay", "soon"], /invalid-duration: .*delay: "soon" is not a duration/],
     [["enqueue", "send", "1", "--delay=-5s"], /invalid-duration/],

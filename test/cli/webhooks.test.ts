@@ -25,7 +25,7 @@ test("lists, shows, pauses, resumes, tries and removes webhooks, and never shows
   expect(await sayJson(args("webhooks resume hook", store))).toMatchObject({ paused: false });
   const { tried } = await sayJson(args("webhooks test hook", store));
   expect((await say(args(`show ${String(tried)}`, store))).out).toContain("millrace:webhooks");
-  expect(await sayJson(args("webhooks remove hook", store))).toMatchObject({ name: "hook" });
+  expect(await sayJson(args("webhooks delete hook", store))).toMatchObject({ name: "hook" });
   expect((await say(args("webhooks", store))).out).toBe("no webhooks\n");
 });
 

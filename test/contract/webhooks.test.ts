@@ -176,8 +176,8 @@ describe.each(places)("webhooks on %s", (title, place) => {
     const id = await mill.webhooks.test("hook");
     await until("the test came", () => received().some((each) => each.id === id));
     expect(received().at(-1)?.body.event).toMatchObject({ kind: "test" });
-    expect(await mill.webhooks.remove("hook")).toBe(true);
-    expect(await mill.webhooks.remove("hook")).toBe(false);
+    expect(await mill.webhooks.delete("hook")).toBe(true);
+    expect(await mill.webhooks.delete("hook")).toBe(false);
     await mill.enqueue(other, 2);
     await mill.runDuty("webhooks");
     expect([received().length, await mill.webhooks.list()]).toEqual([2, []]);

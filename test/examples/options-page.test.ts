@@ -18,6 +18,7 @@ import {
 import type { JobOptions, JobView, MillraceOptions, VerifyOptions, WebhookOptions } from "millrace";
 import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { storeOptions } from "../../src/cli/command.ts";
 import { work } from "../../src/cli/fleet/work.ts";
 
 const page = readFileSync(new URL("../../docs/reference/options.md", import.meta.url), "utf8");
@@ -173,6 +174,6 @@ test("the deploying guide names exactly the options that millrace work takes, be
   const guide = readFileSync(new URL("../../docs/guides/deploying.md", import.meta.url), "utf8");
   const [, section = ""] = /^## What `millrace work` takes.*\n([\s\S]*?)^## /m.exec(guide) ?? [];
   const named = new Set([...section.matchAll(/`--([a-z-]+)`/g)].map(([, name]) => name as string));
-  const known = Object.keys(work.options).filter((name) => name !== "store");
+  const known = Object.keys({ ...storeOptions, ...work.options }).filter((name) => name !== "store");
   expect([...named].toSorted()).toEqual(known.toSorted());
 });

@@ -1,17 +1,15 @@
 // Arguments, as a shell hands them over.
 import { describe, expect, test } from "vitest";
-import { readArgs, readList, readWhole } from "./read-args.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import { didYouMean } from "./did-you-mean.ts";
+import { flag, list, text, whole } from "./option-kinds.ts";
+import { readArgs } from "./read-args.ts";
 
-const known = {
-  limit: { value: "N", meaning: "" },
-  store: { value: "URL", meaning: "" },
-  json: { meaning: "" },
-  help: { meaning: "" },
-};
+const known = { limit: text("N", ""), store: text("URL", ""), json: flag(""), help: flag("") };
 
 function read(...args: string[]): { words: readonly string[]; options: Record<string, string> } {
-  const { words, options } = readArgs(args, known);
-  return { words, options: Object.fromEntries(options) };
+  const { words, texts } = readArgs(args, known);
+  return { words, options: Object.fromEntries(texts) };
 }
 
 describe("arguments", () => {
@@ -49,18 +47,24 @@ describe("arguments", () => {
     },
   );
 
+  test("that are letters after one dash are one word, also with an h among them", () => {
+    expect(read("-xyz", "-she", "-h", "--json")).toEqual({
+      words: ["-xyz", "-she"],
+      options: { help: "", json: "" },
+    });
+  });
+
   test("are read as whole numbers inside their bounds, and as lists", () => {
-    const options = new Map([
-      ["n", "12"],
-      ["half", "1.5"],
-      ["hex", "0x10"],
-      ["list", "a, b"],
-    ]);
-    expect(readWhole(options, "n", [1, 12])).toBe(12);
-    expect(readWhole(options, "none", [1, 12])).toBeUndefined();
-    for (const name of ["half", "hex"])
-      expect(() => readWhole(options, name, [1, 99])).toThrow(/whole number from 1 to 99/);
-    expect(() => readWhole(options, "n", [1, 11])).toThrow(/from 1 to 11, not "12"/);
-    expect(readList(options, "list")).toEqual(["a", "b"]);
+    const n = (given: string, max: number): number => whole("N", "", 1, max).read(given, "--n", nodePlatform);
+    expect(n("12", 12)).toBe(12);
+    for (const given of ["1.5", "0x10"]) expect(() => n(given, 99)).toThrow(/whole number from 1 to 99/);
+    expect(() => n("12", 11)).toThrow(/from 1 to 11, not "12"/);
+    expect(list("A,B", "").read("a, b", "--list", nodePlatform)).toEqual(["a", "b"]);
+  });
+
+  test("that are nearly right get the name that was meant, and others get no guess", () => {
+    expect(() => read("--limt", "1")).toThrow('unknown option "--limt" (did you mean "limit"?).');
+    expect(() => read("--colour", "red")).toThrow('unknown option "--colour".');
+    expect(didYouMean("lst", ["enqueue", "list", "lest"])).toBe(' (did you mean "list"?)');
   });
 });

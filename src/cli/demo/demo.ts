@@ -4,15 +4,15 @@
  */
 import { join } from "node:path";
 import type { Millrace } from "../../client/millrace.ts";
-import type { Call, Command } from "../command.ts";
+import { text, whole } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
+import type { Call } from "../command.ts";
 import { Board, countTable, totalOf } from "./board.ts";
 import type { Counts } from "./board.ts";
 import { demoHandlers, slots } from "./jobs.ts";
 import { startScript } from "./script.ts";
 import { escapeText } from "../output/escape.ts";
 import { withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
-import { readWhole } from "../arguments/read-args.ts";
 import { waitMs } from "../wait.ts";
 
 const secondsDefault = 15;
@@ -20,30 +20,24 @@ const frameMs = 120;
 /** For this long before its end the demo enqueues nothing, so that waiting jobs can finish. */
 const quietMs = 3000;
 
-export const demo: Command = {
+export const demo = command({
   name: "demo",
-  usage: "demo [--seconds 15] [--store URL]",
   summary: "a live demo on a new SQLite file: retries, delays, progress, a failure, a cancel",
-  words: [0, 0],
+  opensStore: false,
   options: {
-    seconds: { value: "N", meaning: `how long it runs, 1 to 3600; ${secondsDefault} by default` },
-    store: { value: "URL", meaning: "run on this store; default: a new file in the temporary folder" },
+    seconds: whole("N", `how long it runs, 1 to 3600; ${secondsDefault} by default`, 1, 3600),
+    store: text("URL", "run on this store; default: a new file in the temporary folder"),
   },
   async run(call) {
-    const { options, terminal, wantsJson } = call;
-    const secondsMax = readWhole(options, "seconds", [1, 3600]) ?? secondsDefault;
-    const url =
-      options.get("store")?.trim() ||
-      `sqlite:${join(terminal.makeTemporaryFolder("millrace-demo-"), "jobs.db")}`;
+    const { terminal, options, answer, wantsJson } = call;
+    const { seconds = secondsDefault, store } = options;
+    const url = store?.trim() || `sqlite:${join(terminal.makeTemporaryFolder("millrace-demo-"), "jobs.db")}`;
     if (!wantsJson)
       terminal.writeOut(`Millrace demo: one worker, six queues, on ${escapeText(url)}. Ctrl-C stops it.\n\n`);
-    const outcome = await withMillrace(call, url, (mill) => runDemo(call, mill, secondsMax), { log: false });
-    terminal.writeOut(
-      `${wantsJson ? toJson({ store: url, ...outcome }) : describe(url, outcome, terminal.isTTY)}\n`,
-    );
-    return 0;
+    const outcome = await withMillrace(call, url, (mill) => runDemo(call, mill, seconds), { log: false });
+    answer({ store: url, ...outcome }, describe(url, outcome, terminal.isTTY));
   },
-};
+});
 
 interface Outcome {
   readonly seconds: number;

@@ -11,13 +11,14 @@ import { isMillraceError } from "../../model/error.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import { openStore } from "../../open.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
+import { defaultPrices } from "../../stores/bucket/prices.ts";
 import type { BucketPrices } from "../../stores/bucket/prices.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
 import { missingSentence } from "../../store/partitioned/missing-partition.ts";
 import type { MissingPartition, Store, StoreDescription } from "../../store/store.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { examineServer } from "./examine-server.ts";
 import type { Finding } from "./finding.ts";
@@ -25,22 +26,16 @@ import { fleetFindings } from "./fleet-findings.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { existingStoreUrl } from "../store/open-store.ts";
 import { packageVersion } from "../package-version.ts";
-import { toJson } from "../output/print-json.ts";
-import { wrong } from "../arguments/read-args.ts";
-import { pricesOption, readPricesOption } from "./read-prices.ts";
+import { pricesOption } from "./prices-option.ts";
 
-export const doctor: Command = {
+export const doctor = command({
   name: "doctor",
-  usage: "doctor",
   summary: "check a store: settings, durability, clocks, indexes, orphans, stuck jobs, workers",
-  words: [0, 0],
-  options: { ...storeOption, ...pricesOption },
-  async run(call) {
-    const { terminal, platform, options, wantsJson } = call;
-    const url = await existingStoreUrl(call);
-    const prices = readPricesOption(options);
-    if (!isBucketUrl(url) && options.has("prices")) throw wrong("--prices is for buckets");
-    const bucket = isBucketUrl(url) ? await examinedBucket(platform, url, prices) : null;
+  options: { prices: pricesOption },
+  async run({ terminal, platform, options: { prices }, answer, ...call }) {
+    const url = await existingStoreUrl({ terminal, platform, ...call });
+    if (!isBucketUrl(url) && prices !== undefined) throw wrong("--prices is for buckets");
+    const bucket = isBucketUrl(url) ? await examinedBucket(platform, url, prices ?? defaultPrices) : null;
     if (bucket !== null && bucket.copy === null) {
       const { lines, findings, condition } = bucket;
       const report = {
@@ -50,8 +45,7 @@ export const doctor: Command = {
         bucket: condition,
         findings,
       };
-      const told = [...lines, ...findingLines(findings), countText(findings)].join("\n");
-      terminal.writeOut(`${wantsJson ? toJson(report) : told}\n`);
+      answer(report, [...lines, ...findingLines(findings), countText(findings)].join("\n"));
       await bucket.close();
       return 1;
     }
@@ -97,14 +91,13 @@ export const doctor: Command = {
         audit: { checked, repaired },
         findings,
       };
-      const told = (): string => describe(report, server.lines, bucket?.lines ?? []);
-      terminal.writeOut(`${wantsJson ? toJson(report) : told()}\n`);
+      answer(report, () => describe(report, server.lines, bucket?.lines ?? []));
       return findings.length === 0 ? 0 : 1;
     } finally {
       await (bucket ?? store).close();
     }
   },
-};
+});
 
 interface Report {
   readonly millrace: string;

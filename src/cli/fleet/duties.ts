@@ -2,33 +2,48 @@
 import type { DutyView, PartitionDutyView } from "../../client/workers/duty-views.ts";
 import type { Quarantined } from "../../client/workers/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
-import { storeOption } from "../command.ts";
-import type { Call, Command } from "../command.ts";
+import { flag } from "../arguments/option-kinds.ts";
+import { action, command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { formatTable } from "../output/format-table.ts";
 import { formatInstant } from "../output/format-time.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
-import { quote, wrong } from "../arguments/read-args.ts";
 
-export const duties: Command = {
+const run = action({
+  words: "NAME",
+  options: {},
+  async run({ words: [name = ""], withStore, answer }) {
+    const { processed, errors, missing, outcomes } = await withStore((mill) => mill.runDuty(name));
+    const counted = Object.entries(outcomes).map(([outcome, count]) => `, ${outcome} ${count}`);
+    const passed = missing === undefined ? "" : `; failing partitions passed over: ${missing.join(", ")}`;
+    answer(
+      { duty: name, processed, errors, ...(missing === undefined ? {} : { missing }), outcomes },
+      `${name}: processed ${processed}, errors ${errors}${counted.join("")}${passed}`,
+    );
+    return errors === 0 ? 0 : 1;
+  },
+});
+
+export const duties = command({
   name: "duties",
-  usage: "duties [--partitions] | duties run NAME",
   summary: "what the background duties of all processes have done, or one of them run once",
-  words: [0, 2],
-  options: {
-    ...storeOption,
-    partitions: { meaning: "a line for each partition of the store, too" },
-  },
+  options: { partitions: flag("a line for each partition of the store, too") },
   examples: ["duties --partitions", "duties run reclaim", "duties run retention --json"],
-  async run(call) {
-    const [verb, name] = call.words;
-    if (verb === undefined) return listDuties(call);
-    if (verb !== "run") throw wrong(`duties knows the verb run, not ${quote(verb)}`);
-    if (name === undefined) throw wrong("duties run needs a NAME");
-    return runDuty(call, name);
+  verbs: { run },
+  async run({ options: { partitions }, withStore, answer }) {
+    const [all, quarantined] = await withStore((mill) => Promise.all([mill.duties(), mill.quarantined()]));
+    const lines = all.flatMap((view) => [
+      cells(view),
+      ...(partitions ? view.partitions.map(partitionCells) : []),
+    ]);
+    answer({ duties: all, quarantined }, () =>
+      [
+        formatTable(columns, lines),
+        ...quarantined.slice(0, shownMax).map(lineOf),
+        ...(quarantined.length > shownMax ? [`and ${quarantined.length - shownMax} more`] : []),
+      ].join("\n"),
+    );
   },
-};
+});
 
 const columns = [
   { title: "DUTY" },
@@ -68,23 +83,6 @@ function lastOf(lagMs: number | null): string {
   return lagMs === null ? "" : `${durationText(lagMs)} ago`;
 }
 
-async function listDuties(call: Call): Promise<number> {
-  const [all, quarantined] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
-    Promise.all([mill.duties(), mill.quarantined()]),
-  );
-  const rows = all.flatMap((view) => [
-    cells(view),
-    ...(call.options.has("partitions") ? view.partitions.map(partitionCells) : []),
-  ]);
-  const table = formatTable(columns, rows);
-  call.terminal.writeOut(
-    call.wantsJson
-      ? `${toJson({ duties: all, quarantined })}\n`
-      : [table, ...quarantined.slice(0, shownMax).map(lineOf), ...moreOf(quarantined.length), ""].join("\n"),
-  );
-  return 0;
-}
-
 /** Items and records that are left alone, below the table; `--json` has all. */
 const shownMax = 50;
 
@@ -95,25 +93,4 @@ function lineOf(each: Quarantined): string {
       ? `set aside: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
       : `left alone: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
   return escapeText(sentence);
-}
-
-function moreOf(count: number): readonly string[] {
-  return count > shownMax ? [`and ${count - shownMax} more`] : [];
-}
-
-async function runDuty(call: Call, name: string): Promise<number> {
-  const { terminal, wantsJson } = call;
-  const { processed, errors, missing, outcomes } = await withMillrace(
-    call,
-    await existingStoreUrl(call),
-    (mill) => mill.runDuty(name),
-  );
-  const told = Object.entries(outcomes).map(([outcome, count]) => `, ${outcome} ${count}`);
-  const passed = missing === undefined ? "" : `; failing partitions passed over: ${missing.join(", ")}`;
-  terminal.writeOut(
-    wantsJson
-      ? `${toJson({ duty: name, processed, errors, ...(missing === undefined ? {} : { missing }), outcomes })}\n`
-      : `${name}: processed ${processed}, errors ${errors}${told.join("")}${passed}\n`,
-  );
-  return errors === 0 ? 0 : 1;
 }

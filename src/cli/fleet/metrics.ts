@@ -1,62 +1,33 @@
 /** `millrace metrics`: what all processes have counted, as a table, as JSON, or as Prometheus reads it. */
-import type { Millrace } from "../../client/millrace.ts";
-import type { MetricCounts, MetricsAnswer, ReadMetricsOptions, Times } from "../../index.ts";
+import type { MetricCounts, MetricsAnswer, Times } from "../../index.ts";
 import { durationText } from "../../model/duration.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
+import { flag, instant, pastInstant, text } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { command } from "../command.ts";
 import { formatTable } from "../output/format-table.ts";
 import { formatInstant } from "../output/format-time.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
-import { wrong } from "../arguments/read-args.ts";
-import { readInstant, readPastInstant } from "../arguments/read-instant.ts";
 
-export const metrics: Command = {
+export const metrics = command({
   name: "metrics",
-  usage: "metrics [--from 1h] [--to TIME] [--step 5m] [--queue Q] [--name N] [--prometheus]",
   summary: "jobs, outcomes, wait and run times that all processes have counted",
-  words: [0, 0],
   options: {
-    ...storeOption,
-    from: { value: "TIME", meaning: "since then, or for so long; 1h by default" },
-    to: { value: "TIME", meaning: "until then; now by default" },
-    step: { value: "DURATION", meaning: "a line for each step of whole minutes, instead of one for all" },
-    queue: { value: "QUEUE", meaning: "only this queue" },
-    name: { value: "NAME", meaning: "only jobs of this name" },
-    prometheus: { meaning: "everything in the text format of Prometheus" },
+    from: pastInstant("since then, or for so long; 1h by default"),
+    to: instant("until then; now by default"),
+    step: text("DURATION", "a line for each step of whole minutes, instead of one for all"),
+    queue: text("QUEUE", "only this queue"),
+    name: text("NAME", "only jobs of this name"),
+    prometheus: flag("everything in the text format of Prometheus"),
   },
   examples: ["metrics --from 24h", "metrics --from 2h --step 10m --queue email", "metrics --prometheus"],
-  async run(call) {
-    const { terminal, platform, options, wantsJson } = call;
-    const asked = readAsked(options, platform.now());
-    if (options.has("prometheus") && (wantsJson || Object.keys(asked).length > 0))
+  async run({ terminal, options: { prometheus, ...asked }, withStore, answer, wantsJson }) {
+    if (prometheus && (wantsJson || Object.keys(asked).length > 0))
       throw wrong("--prometheus tells everything as it is now: it goes with no other option");
-    const url = await existingStoreUrl(call);
-    const run = async (mill: Millrace): Promise<number> => {
-      if (options.has("prometheus")) {
-        terminal.writeOut(await mill.metrics.prometheus());
-        return 0;
-      }
-      const answer = await mill.metrics.read(asked);
-      const told = (): string => (options.has("step") ? pointsTable(answer) : seriesTable(answer));
-      terminal.writeOut(`${wantsJson ? toJson(answer) : told()}\n`);
-      return 0;
-    };
-    return withMillrace(call, url, run, { metrics: false });
+    const quiet = { metrics: false };
+    if (prometheus) return terminal.writeOut(await withStore((mill) => mill.metrics.prometheus(), quiet));
+    const counts = await withStore((mill) => mill.metrics.read(asked), quiet);
+    answer(counts, () => (asked.step === undefined ? seriesTable(counts) : pointsTable(counts)));
   },
-};
-
-function readAsked(options: ReadonlyMap<string, string>, now: number): ReadMetricsOptions {
-  const [from, to] = [readPastInstant(options, "from", now), readInstant(options, "to")];
-  const [step, queue, name] = [options.get("step"), options.get("queue"), options.get("name")];
-  return {
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
-    ...(step === undefined ? {} : { step }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(name === undefined ? {} : { name }),
-  };
-}
+});
 
 const titles = [
   { title: "QUEUE", charsMax: 40 },

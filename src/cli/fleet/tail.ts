@@ -2,60 +2,43 @@
  * `millrace tail`: events as they happen, one line each, until a signal comes. With `--json` each line is one JSON
  * document, whose `cursor` a later `--from` goes on behind.
  */
-import type { EventsOptions } from "../../client/open-events.ts";
 import type { EventName, MillraceEvent } from "../../model/events/event.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
+import { list, text, whole } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { formatInstant } from "../output/format-time.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
 import { toJsonLine } from "../output/print-json.ts";
-import { readList, readWhole } from "../arguments/read-args.ts";
 
-export const tail: Command = {
+export const tail = command({
   name: "tail",
-  usage: "tail [--from PLACE] [FILTERS]",
   summary: "events as they happen; Ctrl-C ends it",
-  words: [0, 0],
   options: {
-    ...storeOption,
-    from: { value: "PLACE", meaning: "now (default), start, or the cursor of an event, to go on behind it" },
-    queue: { value: "QUEUE", meaning: "only events of this queue" },
-    name: { value: "NAME", meaning: "only events of jobs of this name" },
-    tag: { value: "TAG", meaning: "only events of jobs with this tag" },
-    job: { value: "ID", meaning: "only events of this job" },
-    flow: { value: "ID", meaning: "only events of this flow and its members" },
-    kinds: { value: "KINDS", meaning: "only these kinds, such as failed,retry-scheduled" },
-    limit: { value: "N", meaning: "end after so many events" },
+    from: text("PLACE", "now (default), start, or the cursor of an event, to go on after it"),
+    queue: text("QUEUE", "only events of this queue"),
+    name: text("NAME", "only events of jobs of this name"),
+    tag: text("TAG", "only events of jobs with this tag"),
+    job: text("ID", "only events of this job"),
+    flow: text("ID", "only events of this flow and its members"),
+    kinds: list<EventName>("KINDS", "only these kinds, such as failed,retry-scheduled"),
+    limit: whole("N", "end after N events", 1, Number.MAX_SAFE_INTEGER),
   },
   examples: ["tail", "tail --kinds failed --queue email", "tail --from start --limit 100 --json"],
-  async run(call) {
-    const { terminal, platform, options, wantsJson } = call;
-    const max = readWhole(options, "limit", [1, Number.MAX_SAFE_INTEGER]) ?? Number.POSITIVE_INFINITY;
+  async run({ terminal, platform, options, withStore, wantsJson }) {
+    const { limit = Number.POSITIVE_INFINITY, ...filters } = options;
     const ended = new AbortController();
     const unlisten = platform.onTermination(() => ended.abort());
     const show = wantsJson ? toJsonLine : eventText;
-    await withMillrace(call, await existingStoreUrl(call), async (mill) => {
+    await withStore(async (mill) => {
       let shown = 0;
-      for await (const event of mill.events({ ...readFilters(options), signal: ended.signal })) {
+      for await (const event of mill.events({ ...filters, signal: ended.signal })) {
         terminal.writeOut(`${show(event)}\n`);
         shown += 1;
-        if (shown >= max) break;
+        if (shown >= limit) break;
       }
     });
     unlisten();
-    return 0;
   },
-};
-
-function readFilters(options: ReadonlyMap<string, string>): EventsOptions {
-  const texts = ["from", "queue", "name", "tag", "job", "flow"].flatMap((key) => {
-    const text = options.get(key);
-    return text === undefined ? [] : [[key, text] as const];
-  });
-  const kinds = readList(options, "kinds");
-  return { ...Object.fromEntries(texts), ...(kinds === undefined ? {} : { kinds: kinds as EventName[] }) };
-}
+});
 
 /** What is shown in columns, or says nothing more than the kind. */
 const notRepeated = new Set([

@@ -3,10 +3,8 @@
  * workers, never a list of jobs. Where nobody watches (a pipe, a file) it prints one frame, over one second, and ends.
  */
 import type { Millrace } from "../../client/millrace.ts";
-import { storeOption } from "../command.ts";
-import type { Call, Command } from "../command.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
+import { command } from "../command.ts";
+import type { Call } from "../command.ts";
 import { Screen } from "./screen.ts";
 import { topFrame, topQueues, topTrouble } from "./top-frame.ts";
 import type { TopLook } from "./top-frame.ts";
@@ -16,19 +14,15 @@ const everyMs = 1000;
 /** One frame on paper shows everything. */
 const paperRows = 10_000;
 
-export const top: Command = {
+export const top = command({
   name: "top",
-  usage: "top",
   summary: "a live view of queues, rates, workers and trouble; Ctrl-C ends it",
-  words: [0, 0],
-  options: storeOption,
+  options: {},
   examples: ["top --store postgres://localhost/shop", "top --json"],
-  async run(call) {
-    return withMillrace(call, await existingStoreUrl(call), (mill) => watch(call, mill));
-  },
-};
+  run: (call) => call.withStore((mill) => watch(call, mill)),
+});
 
-async function watch({ terminal, platform, wantsJson }: Call, mill: Millrace): Promise<number> {
+async function watch({ terminal, platform, answer, wantsJson }: Call, mill: Millrace): Promise<void> {
   const ended = new AbortController();
   const unwatch = platform.onTermination(() => ended.abort());
   const screen = new Screen(terminal);
@@ -39,14 +33,14 @@ async function watch({ terminal, platform, wantsJson }: Call, mill: Millrace): P
     else if (before !== null) {
       const queues = topQueues(before, look);
       const shown = { queues, workers: look.workers, trouble: topTrouble(queues, look.workers) };
-      terminal.writeOut(`${wantsJson ? toJson(shown) : topFrame(before, look, paperRows).join("\n")}\n`);
+      const earlier = before;
+      answer(shown, () => topFrame(earlier, look, paperRows).join("\n"));
       break;
     }
     before = look;
     await waitMs(platform, everyMs, ended.signal).catch(() => undefined);
   }
   unwatch();
-  return 0;
 }
 
 async function readLook(mill: Millrace): Promise<TopLook> {

@@ -1,23 +1,22 @@
-/** `millrace delete`: takes one job, one flow, or a record that was set aside, out of the store with its history. */
+/** `millrace delete`: deletes one job, one flow, or an unreadable record, with its history. */
 import { MillraceError } from "../../model/error.ts";
-import { changeOne } from "./change-one.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
+import { flag } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
+import { changeOne } from "./change-one.ts";
+import { noSuchJob } from "./no-such-job.ts";
 
-export const deleteJob: Command = {
+export const deleteJob = command({
   name: "delete",
-  usage: "delete ID [--aside]",
-  summary: "take one job, or one flow with all of its jobs, out of the store, unless it runs",
-  words: [1, 1],
+  words: "ID",
+  summary: "delete one job, or one flow with all of its jobs, unless it runs",
   options: {
-    ...storeOption,
-    aside: { meaning: "ID is the ref of a record that could not be read, as millrace duties shows it" },
+    aside: flag("ID is the ref of a record that could not be read, as millrace duties shows it"),
   },
   examples: ["delete 0198c2…", "delete 3:a4 --aside"],
   run: (call) =>
-    changeOne(call, { word: "deleted", told: "deleted" }, async (mill, id) => {
-      if (call.options.has("aside")) {
+    changeOne(call, { word: "deleted" }, async (mill, id) => {
+      if (call.options.aside) {
         // A ref may hold characters that no terminal shows or takes; it is then known by how it was shown.
         const refs = (await mill.quarantined())
           .flatMap((each) => (each.duty === null ? [each.ref] : []))
@@ -30,10 +29,10 @@ export const deleteJob: Command = {
       }
       const answer = await mill.jobs.delete(id);
       const shown = JSON.stringify(id);
-      if (answer === "not-found") throw new MillraceError("job-not-found", `There is no job ${shown}.`);
+      if (answer === "not-found") throw noSuchJob(id);
       if (answer === "running")
         throw new MillraceError("job-changed", `The job ${shown} runs; cancel or revoke it first.`);
       if (answer === "flow-member")
         throw new MillraceError("flow-member", `The job ${shown} goes with its flow; delete that.`);
     }),
-};
+});

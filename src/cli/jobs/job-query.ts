@@ -1,47 +1,36 @@
-/** The filter options that list, retry, cancel and purge share. */
+/** Jobs by what they are: the filter that list, cancel, retry and purge share. */
 import type { JobQuery } from "../../client/jobs/job-filter.ts";
-import { isJobState } from "../../model/job/job-state.ts";
 import type { JobState } from "../../model/job/job-state.ts";
-import type { Call } from "../command.ts";
-import { quote, readList, wrong } from "../arguments/read-args.ts";
-import { readPastInstant } from "../arguments/read-instant.ts";
+import { flag, list, pastInstant, text } from "../arguments/option-kinds.ts";
+import type { ValuesOf } from "../arguments/option-kinds.ts";
 
-export const filterOptions = {
-  state: { value: "STATE", meaning: "jobs in this state, or in one of several: failed,cancelled" },
-  queue: { value: "QUEUE", meaning: "jobs of this queue" },
-  name: { value: "NAME", meaning: "jobs of this name" },
-  tag: { value: "TAG", meaning: "jobs with this tag" },
-  reason: { value: "REASON", meaning: "jobs that ended for this reason, such as retries-exhausted" },
-  after: { value: "TIME", meaning: "jobs made since this time (2026-01-31T12:00Z) or so long ago (2h)" },
-  before: { value: "TIME", meaning: "jobs made before this time, or longer ago" },
-  "holds-group": { meaning: "jobs that hold their group although they do not run, such as failed ones" },
-} as const;
+/** @param states those in which the command's jobs may be. */
+export function filterOptions(states: readonly JobState[]) {
+  return {
+    state: list("STATE", "jobs in this state, or in one of several: failed,cancelled", states),
+    queue: text("QUEUE", "jobs of this queue"),
+    name: text("NAME", "jobs of this name"),
+    tag: text("TAG", "jobs with this tag"),
+    reason: text("REASON", "jobs that ended for this reason, such as retries-exhausted"),
+    after: pastInstant("jobs made since this time (2026-01-31T12:00Z) or so long ago (2h)"),
+    before: pastInstant("jobs made before this time, or longer ago"),
+    "holds-group": flag("jobs that hold their group although they do not run, such as failed ones"),
+  };
+}
 
-export function readQuery(
-  { options, platform }: Pick<Call, "options" | "platform">,
-  allowedStates: readonly JobState[],
-): JobQuery {
-  const query: JobQuery = {};
-  const states = readList(options, "state");
-  if (states !== undefined) query.state = states.map((state) => readState(state, allowedStates));
-  for (const key of ["queue", "name", "tag", "reason"] as const) {
-    const value = options.get(key);
-    if (value !== undefined) query[key] = value;
-  }
-  const now = platform.now();
-  const [after, before] = [readPastInstant(options, "after", now), readPastInstant(options, "before", now)];
-  if (after !== undefined) query.createdAfter = after;
-  if (before !== undefined) query.createdBefore = before;
-  if (options.has("holds-group")) query.holdsGroup = true;
-  return query;
+type Filter = ValuesOf<ReturnType<typeof filterOptions>>;
+
+/** Takes the filter out of all options of a call. */
+export function queryOf({ state, queue, name, tag, reason, after, before, ...others }: Filter): JobQuery {
+  const query = {
+    ...{ state, queue, name, tag, reason, createdAfter: after, createdBefore: before },
+    holdsGroup: others["holds-group"],
+  };
+  // A condition that is there but undefined would be refused.
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as JobQuery;
 }
 
 /** Whether any filter was given: a command that acts must never act on everything by having none. */
-export function hasFilter(options: ReadonlyMap<string, string>): boolean {
-  return Object.keys(filterOptions).some((key) => options.has(key));
-}
-
-function readState(state: string, allowed: readonly JobState[]): JobState {
-  if (isJobState(state) && allowed.includes(state)) return state;
-  throw wrong(`--state must be one of ${allowed.join(", ")}, not ${quote(state)}`);
+export function hasFilter(options: Filter): boolean {
+  return Object.keys(queryOf(options)).length > 0;
 }

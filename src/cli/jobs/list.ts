@@ -1,71 +1,50 @@
 /** `millrace list`: jobs, newest first, one page at a time. */
-import type { Millrace } from "../../client/millrace.ts";
-import type { JobPage } from "../../client/jobs/jobs.ts";
 import type { JobView } from "../../client/jobs/job-view.ts";
 import { jobStates } from "../../model/job/job-state.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
-import { heldText } from "./held-text.ts";
+import { text, whole } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
+import { firstFound } from "../output/first-found.ts";
 import { formatTable } from "../output/format-table.ts";
 import { formatAge } from "../output/format-time.ts";
-import { filterOptions, readQuery } from "./job-query.ts";
-import type { JobQuery } from "../../client/jobs/job-filter.ts";
+import { heldText } from "./held-text.ts";
+import { filterOptions, queryOf } from "./job-query.ts";
 import { jobShape } from "./job-shape.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
-import { readWhole } from "../arguments/read-args.ts";
 
-export const list: Command = {
+export const list = command({
   name: "list",
-  usage: "list [--state S] [--queue Q] [--name N] [--tag T] [--after TIME] [--limit 50]",
   summary: "jobs, newest first",
-  words: [0, 0],
   options: {
-    ...storeOption,
-    ...filterOptions,
-    limit: { value: "N", meaning: "at most so many, 1 to 500; 50 by default" },
-    cursor: { value: "CURSOR", meaning: "go on where the previous page ended" },
+    ...filterOptions(jobStates),
+    limit: whole("N", "at most N, 1 to 500; 50 by default", 1, 500),
+    cursor: text("CURSOR", "go on where the previous page ended"),
   },
   examples: ["list --state failed", "list --queue email --after 2h --limit 10 --json"],
-  async run(call) {
-    const { options, terminal, platform, wantsJson } = call;
-    const query = readQuery(call, jobStates);
-    const limit = readWhole(options, "limit", [1, 500]) ?? 50;
-    const page = await withMillrace(call, await existingStoreUrl(call), (mill) =>
-      readPage(mill, { ...query, limit, cursor: options.get("cursor") ?? null }),
+  async run({ options: { limit = 50, cursor: from = null, ...filter }, ...call }) {
+    const { terminal, platform, withStore, answer, wantsJson } = call;
+    const query = { ...queryOf(filter), limit };
+    const { jobs, cursor, missing } = await withStore((mill) =>
+      firstFound(
+        from,
+        (at) => mill.jobs.list({ ...query, cursor: at }),
+        (page) => page.jobs,
+      ),
     );
-    if (wantsJson) {
-      const { cursor, missing = [] } = page;
-      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor, missing })}\n`);
-      return 0;
-    }
     const now = platform.now();
-    terminal.writeOut(
-      page.jobs.length === 0
-        ? "no jobs\n"
-        : `${formatTable(
-            columns,
-            page.jobs.map((job) => cells(job, now)),
-          )}\n`,
+    answer({ jobs: jobs.map(jobShape), cursor, missing: missing ?? [] }, () =>
+      [
+        jobs.length === 0
+          ? "no jobs"
+          : formatTable(
+              columns,
+              jobs.map((job) => cells(job, now)),
+            ),
+        ...(cursor === null ? [] : [`more: add --cursor=${cursor}`]),
+      ].join("\n"),
     );
-    if (page.missing !== undefined)
-      terminal.writeErr(`missing: the jobs of partition ${page.missing.join(", ")}, which fails\n`);
-    if (page.cursor !== null) terminal.writeOut(`more: add --cursor=${page.cursor}\n`);
-    return 0;
+    if (missing !== undefined && !wantsJson)
+      terminal.writeErr(`missing: the jobs of partition ${missing.join(", ")}, which fails\n`);
   },
-};
-
-/** A page may be empty with a cursor behind it, when the scan found nothing yet. */
-async function readPage(
-  mill: Millrace,
-  query: JobQuery & { limit: number; cursor: string | null },
-): Promise<JobPage> {
-  let page = await mill.jobs.list(query);
-  while (page.jobs.length === 0 && page.cursor !== null) {
-    page = await mill.jobs.list({ ...query, cursor: page.cursor });
-  }
-  return page;
-}
+});
 
 const columns = [
   { title: "ID", charsMax: 40 },

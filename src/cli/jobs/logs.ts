@@ -4,38 +4,35 @@
  */
 import type { LogLine } from "../../client/jobs/jobs.ts";
 import type { Millrace } from "../../client/millrace.ts";
-import { MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
-import { storeOption } from "../command.ts";
-import type { Call, Command } from "../command.ts";
+import { flag } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { command } from "../command.ts";
+import type { Call } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { formatInstant } from "../output/format-time.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
 import { toJson, toJsonLine } from "../output/print-json.ts";
-import { wrong } from "../arguments/read-args.ts";
+import { noSuchJob } from "./no-such-job.ts";
 
 const followMs = 500;
 
-export const logs: Command = {
+export const logs = command({
   name: "logs",
-  usage: "logs ID [--follow]",
+  words: "ID",
   summary: "the log lines of one job",
-  words: [1, 1],
-  options: { ...storeOption, follow: { meaning: "go on until the job has ended, or Ctrl-C" } },
+  options: { follow: flag("go on until the job has ended, or Ctrl-C") },
   examples: ["logs 0198c2…", "logs 0198c2… --follow"],
   async run(call) {
-    const { terminal, words, options, wantsJson } = call;
-    const id = words[0] as string;
-    const isFollowing = options.has("follow");
-    if (isFollowing && wantsJson) throw wrong("--follow and --json do not go together");
-    await withMillrace(call, await existingStoreUrl(call), async (mill) => {
-      if (isFollowing) return follow(call, mill, id);
+    const { terminal, words, options, withStore, wantsJson } = call;
+    const [id = ""] = words;
+    if (options.follow && wantsJson) throw wrong("--follow and --json do not go together");
+    await withStore(async (mill) => {
+      if (options.follow) return follow(call, mill, id);
       const [lines] = await readLines(mill, id, 0);
       terminal.writeOut(wantsJson ? `${toJson({ id, logs: lines })}\n` : lines.map(lineText).join(""));
     });
-    return 0;
   },
-};
+});
 
 async function follow({ terminal, platform }: Call, mill: Millrace, id: string): Promise<void> {
   let isTold = false;
@@ -68,7 +65,7 @@ async function readLines(
   after: number,
 ): Promise<[lines: readonly LogLine[], isEnded: boolean]> {
   const job = await mill.jobs.get(id);
-  if (job === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+  if (job === null) throw noSuchJob(id);
   return [await mill.jobs.logs(id, { after }), isTerminal(job.state)];
 }
 

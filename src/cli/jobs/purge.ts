@@ -1,29 +1,19 @@
-/** `millrace purge`: takes all jobs that match out of the store with their history. */
+/** `millrace purge`: deletes all jobs that match, with their history. */
 import { removeChange } from "../../model/job/operate.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
-import { filterOptions, hasFilter, readQuery } from "./job-query.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
-import { wrong } from "../arguments/read-args.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { command } from "../command.ts";
+import { filterOptions, hasFilter, queryOf } from "./job-query.ts";
 
-export const purge: Command = {
+export const purge = command({
   name: "purge",
-  usage: "purge --state completed [--queue Q] [--name N] [--tag T] [--before TIME]",
-  summary: "take all jobs that match out of the store with their history, unless they run",
-  words: [0, 0],
-  options: { ...storeOption, ...filterOptions },
+  summary: "delete all jobs that match, with their history, unless they run",
+  options: filterOptions(removeChange.states),
   examples: ["purge --state completed,cancelled --before 30d", "purge --queue email"],
-  async run(call) {
-    const { terminal, options, wantsJson } = call;
+  async run({ options, withStore, answer }) {
     if (!hasFilter(options)) throw wrong("give a filter such as --state completed or --queue Q");
-    const query = readQuery(call, removeChange.states);
-    const answers = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.jobs.delete(query));
+    const answers = await withStore((mill) => mill.jobs.delete(queryOf(options)));
     const { deleted, running, "flow-member": members } = answers;
     const stay = members === 0 ? "" : `, ${members} stay with their flows`;
-    terminal.writeOut(
-      wantsJson ? `${toJson(answers)}\n` : `${deleted} deleted, ${running} run and stay${stay}\n`,
-    );
-    return 0;
+    answer(answers, `${deleted} deleted, ${running} run and stay${stay}`);
   },
-};
+});

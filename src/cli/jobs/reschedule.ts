@@ -1,32 +1,25 @@
 /** `millrace reschedule`: gives a waiting job another due time. */
-import type { WhenOptions } from "../../client/jobs/jobs.ts";
-import { changeOne } from "./change-one.ts";
-import { storeOption } from "../command.ts";
-import type { Call, Command } from "../command.ts";
+import { instant, text } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { command } from "../command.ts";
 import { formatInstant } from "../output/format-time.ts";
-import { wrong } from "../arguments/read-args.ts";
-import { readInstant } from "../arguments/read-instant.ts";
+import { changeOne } from "./change-one.ts";
 
-export const reschedule: Command = {
+export const reschedule = command({
   name: "reschedule",
-  usage: "reschedule ID --delay 10m | --at TIME",
+  words: "ID",
   summary: "give a waiting job another due time",
-  words: [1, 1],
   options: {
-    ...storeOption,
-    delay: { value: "DURATION", meaning: "due this long from now" },
-    at: { value: "TIME", meaning: "due at this time, such as 2026-01-31T12:00Z" },
+    delay: text("DURATION", "due this long from now"),
+    at: instant("due at this time, such as 2026-01-31T12:00Z"),
   },
   examples: ["reschedule 0198c2… --delay 2h", "reschedule 0198c2… --at 2026-01-31T12:00Z"],
   run(call) {
-    const { when, told } = readWhen(call);
-    return changeOne(call, { word: "rescheduled", told }, (mill, id) => mill.jobs.reschedule(id, when));
+    const { delay, at } = call.options;
+    if ((delay === undefined) === (at === undefined)) throw wrong("give either --delay or --at");
+    const sentence = at === undefined ? `is due in ${delay}` : `is due at ${formatInstant(at)}`;
+    return changeOne(call, { word: "rescheduled", sentence }, (mill, id) =>
+      mill.jobs.reschedule(id, at === undefined ? { delay: delay as string } : { runAt: at }),
+    );
   },
-};
-
-function readWhen({ options }: Call): { readonly when: WhenOptions; readonly told: string } {
-  const [delay, runAt] = [options.get("delay"), readInstant(options, "at")];
-  if ((delay === undefined) === (runAt === undefined)) throw wrong("give either --delay or --at");
-  if (runAt !== undefined) return { when: { runAt }, told: `is due at ${formatInstant(runAt)}` };
-  return { when: { delay: delay as string }, told: `is due in ${delay}` };
-}
+});

@@ -3,53 +3,54 @@ import type { Answers } from "../../client/jobs/cancel-jobs.ts";
 import type { RetryAnswer, RetryJobOptions } from "../../client/jobs/jobs.ts";
 import { MillraceError } from "../../model/error.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
-import { storeOption } from "../command.ts";
-import type { Call, Command } from "../command.ts";
-import { filterOptions, hasFilter, readQuery } from "./job-query.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson } from "../output/print-json.ts";
-import { readJson, readList, readWhole, wrong } from "../arguments/read-args.ts";
+import { flag, json, list, text, whole } from "../arguments/option-kinds.ts";
+import type { ValuesOf } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { command } from "../command.ts";
+import type { Call } from "../command.ts";
+import { filterOptions, hasFilter, queryOf } from "./job-query.ts";
+import { noSuchJob } from "./no-such-job.ts";
 
-export const retry: Command = {
+const options = {
+  ...filterOptions(terminalStates),
+  delay: text("DURATION", "not before this long from now"),
+  input: json("run with this input instead (one job only)"),
+  "one-attempt": flag("one more attempt instead of a new round of them"),
+  "per-second": whole("N", "spread many over time, N per second", 1, 1_000_000),
+  node: list("NODES", 'of a flow: these nodes instead of all that failed; "all" for every node'),
+  "with-rest": flag("of a flow: also what comes after them, although it has run"),
+};
+type RetryCall = Call<ValuesOf<typeof options>>;
+
+export const retry = command({
   name: "retry",
-  usage: "retry ID | --state failed [--name N] [--queue Q] [--tag T] [--before TIME]",
+  words: "[ID]",
   summary:
     "run finished jobs again: one by id, or all that match (failed ones unless --state says otherwise)",
-  words: [0, 1],
-  options: {
-    ...storeOption,
-    ...filterOptions,
-    delay: { value: "DURATION", meaning: "not before this long from now" },
-    input: { value: "JSON", meaning: "run with this input instead (one job only)" },
-    "one-attempt": { meaning: "one more attempt instead of a new round of them" },
-    "per-second": { value: "N", meaning: "spread many over time, so many per second" },
-    node: {
-      value: "NODES",
-      meaning: 'of a flow: these nodes instead of all that failed; "all" for every node',
-    },
-    "with-rest": { meaning: "of a flow: also what comes after them, although it has run" },
-  },
+  options,
   examples: [
     "retry 0198c2…",
     "retry FLOW --node fetch --with-rest",
     "retry --state failed --name send-welcome --per-second 10",
   ],
   async run(call) {
-    const { terminal, words, options, wantsJson } = call;
-    const [id] = words;
-    if ((id === undefined) === !hasFilter(options))
+    const [id] = call.words;
+    const { delay, input, "per-second": perSecond, ...others } = call.options;
+    if ((id === undefined) === !hasFilter(others))
       throw wrong("give either an ID or a filter such as --state failed");
-    if (id === undefined && options.has("input")) throw wrong("--input goes with one ID");
-    const target = readQuery(call, terminalStates);
-    const retryOptions = readOptions(options);
-    const url = await existingStoreUrl(call);
-    if (options.has("node") || options.has("with-rest")) return replayFlow(call, url, id);
-    if (id !== undefined) return retryOne(call, url, id, retryOptions);
-    const answers = await withMillrace(call, url, (mill) => mill.jobs.retry(target, retryOptions));
-    terminal.writeOut(`${wantsJson ? toJson(answers) : sentenceOf(answers)}\n`);
-    return 0;
+    if (id === undefined && "input" in call.options) throw wrong("--input goes with one ID");
+    if (others.node !== undefined || others["with-rest"]) return replayFlow(call, id);
+    const given: RetryJobOptions = {
+      ...(delay === undefined ? {} : { delay }),
+      ...("input" in call.options ? { input } : {}),
+      ...(others["one-attempt"] ? { resetAttempts: false } : {}),
+      ...(perSecond === undefined ? {} : { perSecond }),
+    };
+    if (id !== undefined) return retryOne(call, id, given);
+    const answers = await call.withStore((mill) => mill.jobs.retry(queryOf(others), given));
+    call.answer(answers, sentenceOf(answers));
   },
-};
+});
 
 function sentenceOf(answers: Answers<RetryAnswer>): string {
   const { replayed, unfinished, "key-held": keys, "flow-member": members } = answers;
@@ -61,16 +62,15 @@ function sentenceOf(answers: Answers<RetryAnswer>): string {
   return `${replayed} ${replayed === 1 ? "job" : "jobs"} will run again${others.join("")}`;
 }
 
-async function retryOne(call: Call, url: string, id: string, options: RetryJobOptions): Promise<number> {
-  const { terminal, wantsJson } = call;
-  const answer = await withMillrace(call, url, (mill) => mill.jobs.retry(id, options));
+async function retryOne(call: RetryCall, id: string, given: RetryJobOptions): Promise<void> {
+  const answer = await call.withStore((mill) => mill.jobs.retry(id, given));
   const shown = JSON.stringify(id);
   switch (answer) {
     case "replayed":
-      terminal.writeOut(wantsJson ? `${toJson({ id, answer })}\n` : "1 job will run again\n");
-      return 0;
+      call.answer({ id, answer }, "1 job will run again");
+      return;
     case "not-found":
-      throw new MillraceError("job-not-found", `There is no job ${shown}.`);
+      throw noSuchJob(id);
     case "key-held":
       throw new MillraceError("key-held", `The unique key of ${shown} is held by another job.`);
     case "flow-member":
@@ -87,30 +87,18 @@ async function retryOne(call: Call, url: string, id: string, options: RetryJobOp
 }
 
 /** Nodes of a flow that were named. */
-async function replayFlow(call: Call, url: string, id: string | undefined): Promise<number> {
-  const { terminal, options, wantsJson } = call;
+async function replayFlow(
+  { options: given, withStore, answer: print }: RetryCall,
+  id?: string,
+): Promise<void> {
   if (id === undefined) throw wrong("--node and --with-rest go with the ID of a flow");
-  const given = readList(options, "node");
-  const nodes = given?.length === 1 && given[0] === "all" ? "all" : given;
-  const answer = await withMillrace(call, url, (mill) =>
+  const nodes = given.node?.length === 1 && given.node[0] === "all" ? "all" : given.node;
+  const answer = await withStore((mill) =>
     mill.flows.replay(id, {
       ...(nodes === undefined ? {} : { nodes }),
-      ...(options.has("with-rest") ? { withRest: true } : {}),
+      ...(given["with-rest"] ? { withRest: true } : {}),
     }),
   );
   const { runs, waits } = answer;
-  const told = `${runs} ${runs === 1 ? "node" : "nodes"} will run again, ${waits} wait for them\n`;
-  terminal.writeOut(wantsJson ? `${toJson(answer)}\n` : told);
-  return 0;
-}
-
-function readOptions(options: ReadonlyMap<string, string>): RetryJobOptions {
-  const read: RetryJobOptions = {};
-  const [delay, input] = [options.get("delay"), options.get("input")];
-  if (delay !== undefined) read.delay = delay;
-  if (input !== undefined) read.input = readJson(input, "--input");
-  if (options.has("one-attempt")) read.resetAttempts = false;
-  const perSecond = readWhole(options, "per-second", [1, 1_000_000]);
-  if (perSecond !== undefined) read.perSecond = perSecond;
-  return read;
+  print(answer, `${runs} ${runs === 1 ? "node" : "nodes"} will run again, ${waits} wait for them`);
 }

@@ -1,17 +1,15 @@
 /** `millrace revoke`: takes a running job from its worker. */
+import { command } from "../command.ts";
 import { changeOne } from "./change-one.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
 
-export const revoke: Command = {
+export const revoke = command({
   name: "revoke",
-  usage: "revoke ID",
+  words: "ID",
   summary: "take a running job from its worker; any worker may start it again at once",
-  words: [1, 1],
-  options: storeOption,
+  options: {},
   examples: ["revoke 0198c2…"],
   run: (call) =>
-    changeOne(call, { word: "revoked", told: "was taken from its worker" }, (mill, id) =>
+    changeOne(call, { word: "revoked", sentence: "was taken from its worker" }, (mill, id) =>
       mill.jobs.revoke(id),
     ),
-};
+});

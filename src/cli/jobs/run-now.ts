@@ -1,19 +1,16 @@
 /** `millrace run-now`: lets a waiting job start as soon as a worker is free. */
+import { json } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
 import { changeOne } from "./change-one.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
-import { readJson } from "../arguments/read-args.ts";
 
-export const runNow: Command = {
+export const runNow = command({
   name: "run-now",
-  usage: "run-now ID [--input JSON]",
+  words: "ID",
   summary: "let a waiting job start as soon as a worker is free",
-  words: [1, 1],
-  options: { ...storeOption, input: { value: "JSON", meaning: "run with this input instead" } },
+  options: { input: json("run with this input instead") },
   examples: ["run-now 0198c2…"],
-  run(call) {
-    const input = call.options.get("input");
-    const options = input === undefined ? {} : { input: readJson(input, "--input") };
-    return changeOne(call, { word: "due", told: "is due now" }, (mill, id) => mill.jobs.runNow(id, options));
-  },
-};
+  run: (call) =>
+    changeOne(call, { word: "due", sentence: "is due now" }, (mill, id) =>
+      mill.jobs.runNow(id, call.options),
+    ),
+});

@@ -7,44 +7,36 @@ import type { FlowNodeView, FlowView } from "../../client/flows/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobView } from "../../client/jobs/job-view.ts";
 import type { AttemptOutput, ErrorRecord } from "../../model/job/attempt-log.ts";
-import { isMillraceError, MillraceError } from "../../model/error.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
+import { isMillraceError } from "../../model/error.ts";
+import { flag } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
 import { escapeText, shorten } from "../output/escape.ts";
 import { heldText } from "./held-text.ts";
 import { durationText } from "../../model/duration.ts";
 import { formatAge, formatInstant } from "../output/format-time.ts";
 import { jobShape } from "./job-shape.ts";
 import { flowText } from "../flows/show-flow.ts";
-import { existingStoreUrl, withMillrace } from "../store/open-store.ts";
-import { toJson, toJsonLine } from "../output/print-json.ts";
+import { toJsonLine } from "../output/print-json.ts";
+import { noSuchJob } from "./no-such-job.ts";
 
-export const show: Command = {
+export const show = command({
   name: "show",
-  usage: "show ID [--stacks]",
+  words: "ID",
   summary: "one job: its timeline, errors, result and logs; or one flow: its graph",
-  words: [1, 1],
-  options: { ...storeOption, stacks: { meaning: "with the stack of every error" } },
+  options: { stacks: flag("with the stack of every error") },
   examples: ["show 0198c2…", "show 0198c2… --json"],
-  async run(call) {
-    const { terminal, platform, words, options, wantsJson } = call;
-    const id = words[0] as string;
-    const [job, logs, flow] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
+  async run({ platform, words: [id = ""], options, withStore, answer }) {
+    const [job, logs, flow] = await withStore((mill) =>
       Promise.all([mill.jobs.get(id), readLogs(mill, id), readFlow(mill, id)]),
     );
-    if (flow !== null) {
-      const shown = wantsJson ? toJson(flow) : flowText(flow.flow, flow.nodes, platform.now());
-      terminal.writeOut(`${shown}\n`);
-      return 0;
-    }
-    if (job === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
-    const text = wantsJson
-      ? toJson({ job: jobShape(job), logs })
-      : [...head(job), "", ...timeline(job, logs, options.has("stacks"), platform.now())].join("\n");
-    terminal.writeOut(`${text}\n`);
-    return 0;
+    const now = platform.now();
+    if (flow !== null) return answer(flow, () => flowText(flow.flow, flow.nodes, now));
+    if (job === null) throw noSuchJob(id);
+    answer({ job: jobShape(job), logs }, () =>
+      [...head(job), "", ...timeline(job, logs, options.stacks === true, now)].join("\n"),
+    );
   },
-};
+});
 
 async function readFlow(
   mill: Millrace,

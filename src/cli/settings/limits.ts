@@ -3,21 +3,13 @@
  * With --key the same for one key of a limit.
  */
 import type { LimitKeyState, LimitState } from "../../client/limits.ts";
+import { text } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
 import { formatInstant } from "../output/format-time.ts";
-import {
-  boundOptions,
-  formatBound,
-  formatRate,
-  perKeyOptions,
-  readBounds,
-  readPerKey,
-} from "./read-bounds.ts";
-import { wrong } from "../arguments/read-args.ts";
-import { settingCommand } from "./setting-command.ts";
+import { boundOptions, boundsOf, formatBound, formatRate, keyBoundOptions, keyBoundsOf } from "./bounds.ts";
+import { settingCommand, verb } from "./setting-command.ts";
 
-const keyOption = {
-  key: { value: "KEY", meaning: "one key of the limit, and not the limit itself" },
-} as const;
+const keyOption = { key: text("KEY", "one key of the limit, and not the limit itself") };
 
 export const limits = settingCommand<LimitState | LimitKeyState>({
   name: "limits",
@@ -31,48 +23,39 @@ export const limits = settingCommand<LimitState | LimitKeyState>({
     "limits reset slack",
   ],
   verbs: {
-    show: {
-      options: keyOption,
-      read: (options) => {
-        const key = options.get("key");
-        return (mill, name) =>
-          key === undefined ? mill.limits.state(name) : mill.limits.state(name, { key });
-      },
-    },
-    edit: {
-      options: { ...boundOptions, ...perKeyOptions, ...keyOption },
-      read: (options) => {
-        const bounds = readBounds(options);
-        const key = options.get("key");
-        const perKey = readPerKey(options);
-        if (key === undefined) return (mill, name) => mill.limits.edit(name, { ...bounds, ...perKey });
-        if (perKey.perKey !== undefined) throw wrong("--key names one key: give it --concurrency or --rate");
-        return (mill, name) => mill.limits.edit(name, bounds, { key });
-      },
-    },
-    throttle: {
-      options: {
-        for: { value: "DURATION", meaning: "how long nothing passes; longer each time by default" },
-        ...keyOption,
-      },
-      read: (options) => {
-        const length = options.get("for");
-        const key = options.get("key");
-        const given = length === undefined ? {} : { retryAfter: length };
-        return (mill, name) =>
+    show: verb(
+      keyOption,
+      ({ key }) =>
+        async (mill, name) =>
+          key === undefined ? await mill.limits.state(name) : await mill.limits.state(name, { key }),
+    ),
+    edit: verb({ ...boundOptions, ...keyBoundOptions, ...keyOption }, ({ key, ...options }) => {
+      const bounds = boundsOf(options);
+      const ofEachKey = keyBoundsOf(options);
+      const perKey = Object.keys(ofEachKey).length === 0 ? {} : { perKey: ofEachKey };
+      if (key !== undefined && perKey.perKey !== undefined)
+        throw wrong("--key names one key: give it --concurrency or --rate");
+      return async (mill, name) =>
+        key === undefined
+          ? await mill.limits.edit(name, { ...bounds, ...perKey })
+          : await mill.limits.edit(name, bounds, { key });
+    }),
+    throttle: verb(
+      { for: text("DURATION", "how long nothing passes; longer each time by default"), ...keyOption },
+      ({ for: retryAfter, key }) => {
+        const given = retryAfter === undefined ? {} : { retryAfter };
+        return async (mill, name) =>
           key === undefined
-            ? mill.limits.throttle(name, given)
-            : mill.limits.throttle(name, { ...given, key });
+            ? await mill.limits.throttle(name, given)
+            : await mill.limits.throttle(name, { ...given, key });
       },
-    },
-    reset: {
-      options: keyOption,
-      read: (options) => {
-        const key = options.get("key");
-        return (mill, name) =>
-          key === undefined ? mill.limits.reset(name) : mill.limits.reset(name, { key });
-      },
-    },
+    ),
+    reset: verb(
+      keyOption,
+      ({ key }) =>
+        async (mill, name) =>
+          key === undefined ? await mill.limits.reset(name) : await mill.limits.reset(name, { key }),
+    ),
   },
   list: (mill) => mill.limits.list(),
   columns: [

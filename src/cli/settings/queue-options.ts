@@ -1,5 +1,5 @@
 /**
- * The settings of a queue as options: its bounds (read-bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`,
+ * The settings of a queue as options: its bounds (bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`,
  * `--backoff 30s` or `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes
  * one away.
  */
@@ -7,50 +7,53 @@ import type { QueueEdit } from "../../client/queues/queue-edit.ts";
 import { durationText } from "../../model/duration.ts";
 import type { KeptHistory } from "../../model/job/job-policy.ts";
 import type { Backoff } from "../../model/job/retry-policy.ts";
-import { boundOptions, readBounds } from "./read-bounds.ts";
-import { quote, readWhole, wrong } from "../arguments/read-args.ts";
+import { orNone, text } from "../arguments/option-kinds.ts";
+import type { ValuesOf } from "../arguments/option-kinds.ts";
+import { quote, wrong } from "../arguments/wrong.ts";
+import { boundOptions, boundsOf, count } from "./bounds.ts";
 
 export const queueOptions = {
   ...boundOptions,
-  total: { value: "N", meaning: "slots over all live workers, shared out; none leaves it to the workers" },
-  local: { value: "N", meaning: "how many run at once in each worker; none leaves it to the workers" },
-  attempts: { value: "N", meaning: "how often a job is tried that does not say it itself" },
-  backoff: {
-    value: "TIME",
-    meaning: "how long such a job waits for its next try: 30s, or from 1s doubling to 5m as 1s-5m",
-  },
-  keep: {
+  total: count("slots over all live workers, shared out; none leaves it to the workers"),
+  local: count("how many run at once in each worker; none leaves it to the workers"),
+  attempts: count("how often a job is tried that does not say it itself"),
+  backoff: orNone(
+    text("TIME", "how long such a job waits for its next try: 30s, or from 1s doubling to 5m as 1s-5m"),
+  ),
+  keep: orNone({
     value: "TIMES",
     meaning: "how long, or how many, finished jobs are kept: completed=1d,failed=30d+1000,other=500",
-  },
-} as const;
+    read: readKept,
+  }),
+};
 
 const outcomes = ["completed", "failed", "other"] as const;
-const countMax = 1_000_000_000;
 
-export function readQueueOptions(options: ReadonlyMap<string, string>): QueueEdit {
-  const read = <Value>(name: string, value: () => Value): Value | null | undefined =>
-    options.has(name) ? (options.get(name) === "none" ? null : value()) : undefined;
+export function readQueueOptions({
+  local,
+  keep,
+  backoff,
+  total,
+  attempts,
+  ...bounds
+}: ValuesOf<typeof queueOptions>): QueueEdit {
   const settings = {
-    total: read("total", () => readWhole(options, "total", [1, countMax])),
-    localConcurrency: read("local", () => readWhole(options, "local", [1, countMax])),
-    attempts: read("attempts", () => readWhole(options, "attempts", [1, countMax])),
-    backoff: read("backoff", () => readBackoffText(options.get("backoff") ?? "")),
-    retention: read("keep", () => readTimes(options.get("keep") ?? "")),
+    ...{ total, attempts, localConcurrency: local, retention: keep },
+    backoff: typeof backoff === "string" ? readBackoffText(backoff) : backoff,
   };
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
-  return { ...readBounds(options), ...(Object.fromEntries(given) as QueueEdit) };
+  return { ...boundsOf(bounds), ...(Object.fromEntries(given) as QueueEdit) };
 }
 
-function readBackoffText(text: string): QueueEdit["backoff"] {
-  const [from = "", to] = text.split("-");
+function readBackoffText(given: string): QueueEdit["backoff"] {
+  const [from = "", to] = given.split("-");
   return to === undefined ? from : { kind: "exponential", from, to };
 }
 
-function readTimes(text: string): QueueEdit["retention"] {
-  const kept = text.split(",").map((part) => part.split("="));
+function readKept(given: string, name: string): QueueEdit["retention"] {
+  const kept = given.split(",").map((part) => part.split("="));
   if (kept.some(([outcome, bound]) => !outcomes.some((each) => each === outcome) || !bound))
-    throw wrong(`--keep must be ages and counts such as completed=1d,failed=30d+1000, not ${quote(text)}`);
+    throw wrong(`${name} must be ages and counts such as completed=1d,failed=30d+1000, not ${quote(given)}`);
   return Object.fromEntries(
     kept.map(([outcome, bound = ""]) => [outcome, Object.assign({}, ...bound.split("+").map(readBound))]),
   ) as QueueEdit["retention"];

@@ -1,8 +1,9 @@
 /** `millrace queues`: the queues with their settings, or one of them paused, resumed, drained, undrained or set. */
+import { text } from "../arguments/option-kinds.ts";
 import { formatInstant } from "../output/format-time.ts";
 import { formatBackoff, formatKept, queueOptions, readQueueOptions } from "./queue-options.ts";
-import { formatBound, formatRate } from "./read-bounds.ts";
-import { settingCommand } from "./setting-command.ts";
+import { formatBound, formatRate } from "./bounds.ts";
+import { plainVerb, settingCommand, verb } from "./setting-command.ts";
 
 export const queues = settingCommand({
   name: "queues",
@@ -14,23 +15,17 @@ export const queues = settingCommand({
     "queues drain email",
   ],
   verbs: {
-    pause: {
-      options: { for: { value: "DURATION", meaning: "it goes on by itself after this long" } },
-      read: (options) => {
-        const length = options.get("for");
-        return (mill, queue) => mill.queues.pause(queue, length === undefined ? {} : { for: length });
-      },
-    },
-    resume: { read: () => (mill, queue) => mill.queues.resume(queue) },
-    drain: { read: () => (mill, queue) => mill.queues.drain(queue) },
-    undrain: { read: () => (mill, queue) => mill.queues.undrain(queue) },
-    set: {
-      options: queueOptions,
-      read: (options) => {
-        const edit = readQueueOptions(options);
-        return (mill, queue) => mill.queues.set(queue, edit);
-      },
-    },
+    pause: verb(
+      { for: text("DURATION", "it goes on by itself after this long") },
+      (options) => (mill, queue) => mill.queues.pause(queue, options),
+    ),
+    resume: plainVerb((mill, queue) => mill.queues.resume(queue)),
+    drain: plainVerb((mill, queue) => mill.queues.drain(queue)),
+    undrain: plainVerb((mill, queue) => mill.queues.undrain(queue)),
+    set: verb(queueOptions, (options) => {
+      const edit = readQueueOptions(options);
+      return (mill, queue) => mill.queues.set(queue, edit);
+    }),
   },
   list: (mill) => mill.queues.list(),
   columns: [

@@ -1,45 +1,47 @@
 /**
  * `millrace topics`: all with their subscriptions, or one of them shown, declared, published to or deleted, and its
- * subscriptions added, removed, paused and resumed.
+ * subscriptions added, deleted, paused and resumed.
  */
 import type { Millrace } from "../../client/millrace.ts";
 import type { TopicView } from "../../client/topics.ts";
 import { job, topic } from "../../index.ts";
 import { MillraceError } from "../../model/error.ts";
-import { readJson, wrong } from "../arguments/read-args.ts";
-import { settingCommand } from "./setting-command.ts";
+import { json, text } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { plainVerb, settingCommand, verb } from "./setting-command.ts";
+import type { Verb } from "./setting-command.ts";
+import { storedByName } from "./stored-by-name.ts";
 
 interface ShownTopic extends TopicView {
   /** Of a publish: the jobs that it made, by subscription. */
   readonly published?: Readonly<Record<string, string>>;
 }
 
-const subscriptionOption = {
-  subscription: { value: "NAME", meaning: "which subscription of the topic" },
-} as const;
+const subscriptionOption = { subscription: text("NAME", "which subscription of the topic") };
 const subscribeOptions = {
-  subscription: { value: "NAME", meaning: "which subscription of the topic" },
-  job: { value: "NAME", meaning: "the job that each publish makes" },
-  queue: { value: "QUEUE", meaning: "the queue that its jobs go to" },
-} as const;
+  ...subscriptionOption,
+  job: text("NAME", "the job that each publish makes"),
+  queue: text("QUEUE", "the queue that its jobs go to"),
+};
 const publishOptions = {
-  input: { value: "JSON", meaning: "what is published" },
-  id: { value: "ID", meaning: "an id of your own: published again it makes no second job" },
-} as const;
+  input: json("what is published"),
+  id: text("ID", "an id of your own: published again it makes no second job"),
+};
 
-type Act = (mill: Millrace, name: string, subscription: string) => Promise<unknown>;
+const stored = storedByName<ShownTopic>("topic", (mill) => mill.topics);
 
-const onSubscription = (verb: string, act: Act) => ({
-  options: subscriptionOption,
-  read: (options: ReadonlyMap<string, string>) => {
-    const subscription = options.get("subscription");
-    if (subscription === undefined) throw wrong(`topics ${verb} needs --subscription`);
-    return async (mill: Millrace, name: string): Promise<ShownTopic> => {
-      await act(mill, name, subscription);
-      return mustGet(mill, name);
+function onSubscription(
+  name: string,
+  act: (mill: Millrace, topic: string, subscription: string) => Promise<unknown>,
+): Verb<ShownTopic> {
+  return verb(subscriptionOption, ({ subscription }) => {
+    if (subscription === undefined) throw wrong(`topics ${name} needs --subscription`);
+    return async (mill, of) => {
+      await act(mill, of, subscription);
+      return stored.get(mill, of);
     };
-  },
-});
+  });
+}
 
 export const topics = settingCommand<ShownTopic>({
   name: "topics",
@@ -52,17 +54,13 @@ export const topics = settingCommand<ShownTopic>({
     `topics publish user.created --input '{"userId":"42"}' --json`,
   ],
   verbs: {
-    show: { read: () => mustGet },
-    declare: { read: () => (mill, name) => mill.topics.declare(name) },
-    subscribe: {
-      options: subscribeOptions,
-      read: (options) => {
-        const [of, queue, name] = [options.get("job"), options.get("queue"), options.get("subscription")];
-        if (of === undefined) throw wrong("topics subscribe needs --job");
-        const given = { ...(queue === undefined ? {} : { queue }), ...(name === undefined ? {} : { name }) };
-        return (mill, to) => mill.topics.subscribe(topic(to), job(of), given);
-      },
-    },
+    show: plainVerb(stored.get),
+    declare: plainVerb((mill, name) => mill.topics.declare(name)),
+    subscribe: verb(subscribeOptions, ({ job: of, subscription: name, queue }) => {
+      if (of === undefined) throw wrong("topics subscribe needs --job");
+      const given = { ...(queue === undefined ? {} : { queue }), ...(name === undefined ? {} : { name }) };
+      return (mill, to) => mill.topics.subscribe(topic(to), job(of), given);
+    }),
     unsubscribe: onSubscription("unsubscribe", async (mill, name, subscription) => {
       if (await mill.topics.unsubscribe(name, subscription)) return;
       throw new MillraceError(
@@ -72,25 +70,12 @@ export const topics = settingCommand<ShownTopic>({
     }),
     pause: onSubscription("pause", (mill, name, subscription) => mill.topics.pause(name, subscription)),
     resume: onSubscription("resume", (mill, name, subscription) => mill.topics.resume(name, subscription)),
-    publish: {
-      options: publishOptions,
-      read: (options) => {
-        const [text, id] = [options.get("input"), options.get("id")];
-        const input = text === undefined ? undefined : readJson(text, "The input");
-        return async (mill, name) => {
-          const made = await mill.publish(topic(name), input, id === undefined ? {} : { id });
-          const entries = made.map(({ subscription, handle }) => [subscription, handle.id] as const);
-          return { ...(await mustGet(mill, name)), published: Object.fromEntries(entries) };
-        };
-      },
-    },
-    delete: {
-      read: () => async (mill, name) => {
-        const last = await mustGet(mill, name);
-        await mill.topics.delete(name);
-        return last;
-      },
-    },
+    publish: verb(publishOptions, ({ input, ...id }) => async (mill, name) => {
+      const made = await mill.publish(topic(name), input, id);
+      const entries = made.map(({ subscription, handle }) => [subscription, handle.id] as const);
+      return { ...(await stored.get(mill, name)), published: Object.fromEntries(entries) };
+    }),
+    delete: plainVerb(stored.delete),
   },
   list: (mill) => mill.topics.list(),
   columns: [{ title: "TOPIC", charsMax: 40 }, { title: "SUBSCRIPTIONS", charsMax: 120 }, { title: "" }],
@@ -103,12 +88,6 @@ export const topics = settingCommand<ShownTopic>({
     ].join("; "),
   ],
 });
-
-async function mustGet(mill: Millrace, name: string): Promise<ShownTopic> {
-  const view = await mill.topics.get(name);
-  if (view !== null) return view;
-  throw new MillraceError("unknown-topic", `The store knows no topic ${JSON.stringify(name)}.`);
-}
 
 function subscriptionText({ name, job: of, queue, paused }: TopicView["subscriptions"][number]): string {
   const what = name === of ? "" : ` (${of})`;

@@ -1,17 +1,20 @@
 /**
- * `millrace webhooks`: all with their addresses and filters, or one of them shown, added, removed, paused, resumed or
- * tried; its dead letters, and their redelivery.
+ * `millrace webhooks`: all with their addresses and filters, or one of them shown, added, deleted, paused, resumed or
+ * tested; its dead letters, and their redelivery.
  */
 import type { Millrace } from "../../client/millrace.ts";
 import type { DeadDelivery, WebhookView } from "../../client/webhooks/webhooks.ts";
 import type { WebhookOptions } from "../../index.ts";
-import { MillraceError } from "../../model/error.ts";
+import type { EventName } from "../../model/events/event.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { readList, wrong } from "../arguments/read-args.ts";
-import { settingCommand } from "./setting-command.ts";
+import { flag, list, text } from "../arguments/option-kinds.ts";
+import type { ValuesOf } from "../arguments/option-kinds.ts";
+import { wrong } from "../arguments/wrong.ts";
+import { plainVerb, settingCommand, verb } from "./setting-command.ts";
+import { storedByName } from "./stored-by-name.ts";
 
 interface ShownWebhook extends WebhookView {
-  /** Where they were asked for, the newest first. */
+  /** If they were asked for: the newest first. */
   readonly dead?: readonly DeadDelivery[];
   /** The job of a delivery that was made to try the hook. */
   readonly tried?: string;
@@ -21,20 +24,22 @@ interface ShownWebhook extends WebhookView {
 
 const deadShownMax = 100;
 const addOptions = {
-  url: { value: "URL", meaning: "where events are sent to" },
-  "secret-env": { value: "NAME", meaning: "the variable of the environment that has the secret" },
-  kinds: { value: "A,B", meaning: "which kinds of events; all by default" },
-  queue: { value: "QUEUE", meaning: "only events of this queue" },
-  name: { value: "NAME", meaning: "only events of jobs of this name" },
-  tag: { value: "TAG", meaning: "only events of jobs with this tag" },
-  timeout: { value: "DURATION", meaning: "how long one attempt may take; 10s by default" },
-  ordered: { meaning: "one delivery at a time, in the order of the events" },
-} as const;
+  url: text("URL", "where events are sent to"),
+  "secret-env": text("NAME", "the variable of the environment that has the secret"),
+  kinds: list<EventName>("A,B", "which kinds of events; all by default"),
+  queue: text("QUEUE", "only events of this queue"),
+  name: text("NAME", "only events of jobs of this name"),
+  tag: text("TAG", "only events of jobs with this tag"),
+  timeout: text("DURATION", "how long one attempt may take; 10s by default"),
+  ordered: flag("one delivery at a time, in the order of the events"),
+};
+
+const stored = storedByName<ShownWebhook>("webhook", (mill) => mill.webhooks);
 
 export const webhooks = settingCommand<ShownWebhook>({
   name: "webhooks",
   word: "NAME",
-  summary: "who is told of events by HTTP; add, try, pause or remove one, see and redeliver its dead letters",
+  summary: "who gets events by HTTP; add, test, pause or delete one, see and redeliver its dead letters",
   examples: [
     "webhooks",
     "webhooks add billing --url https://billing.example/events --secret-env BILLING_SECRET --kinds failed,completed",
@@ -42,43 +47,28 @@ export const webhooks = settingCommand<ShownWebhook>({
     "webhooks redeliver billing",
   ],
   verbs: {
-    show: { read: () => mustGet },
-    add: {
-      options: addOptions,
-      read: (options, platform) => {
-        const given = readAdd(options, platform);
-        return (mill, name) => mill.webhooks.add(name, given);
-      },
-    },
-    remove: {
-      read: () => async (mill, name) => {
-        const last = await mustGet(mill, name);
-        await mill.webhooks.remove(name);
-        return last;
-      },
-    },
-    pause: { read: () => (mill, name) => mill.webhooks.pause(name) },
-    resume: { read: () => (mill, name) => mill.webhooks.resume(name) },
-    test: {
-      read: () => async (mill, name) => {
-        const tried = await mill.webhooks.test(name);
-        return { ...(await mustGet(mill, name)), tried };
-      },
-    },
-    dead: { read: () => withDead },
-    redeliver: {
-      options: { id: { value: "ID", meaning: "only this delivery" } },
-      read: (options) => async (mill, name) => {
-        const view = await mustGet(mill, name);
-        const id = options.get("id");
-        if (id === undefined) {
-          const { replayed } = await mill.webhooks.redeliver({ webhook: name });
-          return { ...view, redelivered: replayed };
-        }
-        await mill.webhooks.redeliver({ id });
-        return { ...view, redelivered: 1 };
-      },
-    },
+    show: plainVerb(stored.get),
+    add: verb(addOptions, (options, platform) => {
+      const given = readAdd(options, platform);
+      return (mill, name) => mill.webhooks.add(name, given);
+    }),
+    delete: plainVerb(stored.delete),
+    pause: plainVerb((mill, name) => mill.webhooks.pause(name)),
+    resume: plainVerb((mill, name) => mill.webhooks.resume(name)),
+    test: plainVerb(async (mill, name) => {
+      const tried = await mill.webhooks.test(name);
+      return { ...(await stored.get(mill, name)), tried };
+    }),
+    dead: plainVerb(withDead),
+    redeliver: verb({ id: text("ID", "only this delivery") }, ({ id }) => async (mill, name) => {
+      const view = await stored.get(mill, name);
+      if (id === undefined) {
+        const { replayed } = await mill.webhooks.redeliver({ webhook: name });
+        return { ...view, redelivered: replayed };
+      }
+      await mill.webhooks.redeliver({ id });
+      return { ...view, redelivered: 1 };
+    }),
   },
   list: (mill) => mill.webhooks.list(),
   columns: [
@@ -90,35 +80,23 @@ export const webhooks = settingCommand<ShownWebhook>({
   cells: (view) => [view.name, view.url, eventsText(view), stateText(view)],
 });
 
-async function mustGet(mill: Millrace, name: string): Promise<ShownWebhook> {
-  const view = await mill.webhooks.get(name);
-  if (view !== null) return view;
-  throw new MillraceError("unknown-webhook", `There is no webhook ${JSON.stringify(name)}.`);
-}
-
 async function withDead(mill: Millrace, name: string): Promise<ShownWebhook> {
-  const view = await mustGet(mill, name);
+  const view = await stored.get(mill, name);
   const dead: DeadDelivery[] = [];
   for await (const delivery of mill.webhooks.dead(name)) if (dead.push(delivery) === deadShownMax) break;
   return { ...view, dead };
 }
 
 /** A secret on the command line would stand in lists of processes and histories of shells. */
-function readAdd(options: ReadonlyMap<string, string>, platform: Platform): WebhookOptions {
-  const [url, variable] = [options.get("url"), options.get("secret-env")];
+function readAdd(
+  { url, "secret-env": variable, ...others }: ValuesOf<typeof addOptions>,
+  platform: Platform,
+): WebhookOptions {
   if (url === undefined || variable === undefined) throw wrong("webhooks add needs --url and --secret-env");
   const secret = platform.readEnv(variable);
   if (secret === undefined) throw wrong(`the environment has no variable ${variable}`);
-  const kinds = readList(options, "kinds");
-  const texts = ["queue", "name", "tag", "timeout"].flatMap((key) => {
-    const text = options.get(key);
-    return text === undefined ? [] : [[key, text] as const];
-  });
   // Checked by the model, in the words that code gets.
-  return {
-    ...{ url, secret, ordered: options.has("ordered"), ...Object.fromEntries(texts) },
-    ...(kinds === undefined ? {} : { kinds: kinds as NonNullable<WebhookOptions["kinds"]> }),
-  };
+  return { url, secret, ...others };
 }
 
 function eventsText({ kinds, queue, jobName, tag }: WebhookView): string {

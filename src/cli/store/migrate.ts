@@ -4,38 +4,31 @@
  */
 import { openStore } from "../../open.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
-import { storeOption } from "../command.ts";
-import type { Command } from "../command.ts";
+import { flag } from "../arguments/option-kinds.ts";
+import { command } from "../command.ts";
 import { storeUrl } from "./open-store.ts";
-import { toJson } from "../output/print-json.ts";
 import { readStoreVersion } from "./store-version.ts";
 import type { StoreVersion } from "./store-version.ts";
 
-export const migrate: Command = {
+export const migrate = command({
   name: "migrate",
-  usage: "migrate [--dry-run]",
   summary: "bring a store's tables to this version, or say what would be done",
-  words: [0, 0],
-  options: {
-    ...storeOption,
-    "dry-run": { meaning: "write nothing; say which versions the tables would go through" },
-  },
+  options: { "dry-run": flag("write nothing; say which versions the tables would go through") },
   examples: ["migrate --store postgres://owner@localhost/app", "migrate --dry-run"],
   async run(call) {
-    const { terminal, platform, options, wantsJson } = call;
+    const { platform, options, answer } = call;
     const url = storeUrl(call);
-    const isDryRun = options.has("dry-run");
+    const dryRun = options["dry-run"] === true;
     const { from, to } = await readStoreVersion(platform, url);
     // Tables of a bucket are migrated by its writer.
-    const takes = isBucketUrl(url) && options.has("take");
+    const takes = isBucketUrl(url) && call.store.take;
     const opening = takes ? { bucket: { whenHeld: "take" } as const } : {};
-    if (!isDryRun) await (await openStore(platform, url, opening)).close();
+    if (!dryRun) await (await openStore(platform, url, opening)).close();
     const steps = Array.from({ length: to - from }, (_, index) => from + index + 1);
-    const report = { from, to, steps, dryRun: isDryRun };
-    terminal.writeOut(`${wantsJson ? toJson(report) : describe(report)}\n`);
-    return 0;
+    const report = { from, to, steps, dryRun };
+    answer(report, describe(report));
   },
-};
+});
 
 function describe({
   from,

@@ -12,9 +12,11 @@ import type { Call } from "../command.ts";
 import { escapeText } from "../output/escape.ts";
 import { readStoreVersion } from "./store-version.ts";
 
-export function storeUrl({ options, terminal }: Call): string {
-  const url = options.get("store")?.trim() || terminal.readEnv("MILLRACE_STORE");
-  const namespace = options.get("namespace")?.trim() || terminal.readEnv("MILLRACE_NAMESPACE");
+type StoreCall = Pick<Call, "platform" | "store" | "terminal" | "wantsJson">;
+
+export function storeUrl({ store, terminal }: StoreCall): string {
+  const url = store.store?.trim() || terminal.readEnv("MILLRACE_STORE");
+  const namespace = store.namespace?.trim() || terminal.readEnv("MILLRACE_NAMESPACE");
   if (url !== undefined) return namespace === undefined ? url : urlInNamespace(url, namespace);
   throw new MillraceError(
     "unknown-store",
@@ -23,7 +25,7 @@ export function storeUrl({ options, terminal }: Call): string {
 }
 
 /** The URL of a store that is there already; else the command is refused. */
-export async function existingStoreUrl(call: Call): Promise<string> {
+export async function existingStoreUrl(call: StoreCall): Promise<string> {
   const url = storeUrl(call);
   if (/^sqlite::memory:$/i.test(url) || !/^(sqlite|postgres(ql)?|(redis|valkey)s?):/i.test(url)) return url;
   const { from } = await readStoreVersion(call.platform, url);
@@ -54,14 +56,14 @@ export function shownUrl(url: string): string {
  * A command must never push aside the process that writes to a bucket, so it looks at a view of it unless it is told to
  * take it over.
  */
-export function bucketOptions({ options }: Call, url: string): Pick<MillraceOptions, "bucket"> {
+export function bucketOptions({ store }: StoreCall, url: string): Pick<MillraceOptions, "bucket"> {
   if (!isBucketUrl(url)) return {};
-  return { bucket: options.has("take") ? { whenHeld: "take" } : { view: true } };
+  return { bucket: store.take ? { whenHeld: "take" } : { view: true } };
 }
 
 /** Opens a Millrace, lets the command use it, and closes it however the command ends. */
 export async function withMillrace<Answer>(
-  call: Call,
+  call: StoreCall,
   url: string,
   use: (mill: Millrace) => Promise<Answer>,
   options: MillraceOptions = {},

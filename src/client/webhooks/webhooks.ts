@@ -76,8 +76,8 @@ export class Webhooks {
   }
 
   /** Nothing more is delivered; deliveries that wait end as cancelled. @returns false where there was none. */
-  async remove(name: string): Promise<boolean> {
-    checkName(name, "webhooks.remove: name");
+  async delete(name: string): Promise<boolean> {
+    checkName(name, "webhooks.delete: name");
     let isFound = false;
     await this.#engine.webhookDocs.change((hooks) => {
       isFound = hooks.some((each) => each.name === name);
