@@ -15,6 +15,7 @@ const targets = {
   types: ["node_modules/typescript/bin/tsc", "--noEmit"],
   build: ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
   bench: [SOURCE, "bench/main.ts"],
+  assembled: [SOURCE, "scripts/assembled.ts"],
   millrace: [SOURCE, "src/cli/main.ts"],
 };
 

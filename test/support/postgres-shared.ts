@@ -141,18 +141,19 @@ const seqsSql = (schema: string, above: number): string =>
     .join(" UNION ALL ");
 
 const tables = [
-  ...["waiting", "leased", "history", "payload", "uniq", "tag", "trail", "doc", "doc_floor", "tally", "feed"],
+  ...["waiting", "leased", "history", "payload", "uniq", "tag", "journal", "doc", "doc_floor", "feed"],
   ...[
     "route",
     "gate",
     "gate_use",
     "lane",
     "lane_turn",
-    "lane_touch",
+    "lane_change",
+    "state_count",
     "lane_scope",
     "permit",
     "key_clock",
-    "aside",
+    "unreadable",
   ],
 ];
 const sequences = "job_seq feed_id".split(" ");

@@ -70,14 +70,14 @@ const tables = [
   "payload",
   "uniq",
   "tag",
-  "tally",
+  "state_count",
   "feed",
   "route",
   "gate_use",
   "permit",
   "lane",
   "lane_turn",
-  "lane_touch",
+  "lane_change",
   "lane_scope",
   "doc",
   "doc_floor",
@@ -109,15 +109,15 @@ async function rowsOf(schema: string): Promise<object> {
   const found: Record<string, unknown> = {};
   for (const [table, by] of [...ordered, ...others])
     found[table] = await read(`SELECT * FROM ${schema}.${table} ORDER BY ${by}`);
-  const sums = `SELECT route, state, sum(count) AS count FROM ${schema}.tally GROUP BY 1, 2 HAVING sum(count) <> 0 ORDER BY 1, 2`;
+  const sums = `SELECT route, state, sum(count) AS count FROM ${schema}.state_count GROUP BY 1, 2 HAVING sum(count) <> 0 ORDER BY 1, 2`;
   const feed = await read(`SELECT id, at, body FROM ${schema}.feed ORDER BY id`);
   const records = feed.map(({ id, at, body }) =>
     sortEvents({ number: Number(id), at: Number(at), events: readEvents(body as string) }),
   );
-  // How many rows say that something was touched is nobody's business.
-  const touches = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate, scope FROM ${schema}.lane_touch
-    UNION SELECT NULL, unnest(gates), scope FROM ${schema}.lane_touch ORDER BY 1, 2`;
-  return { ...found, touches: await read(touches), tally: await read(sums), records };
+  // How many rows say what has changed is nobody's business.
+  const laneChanges = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate, scope FROM ${schema}.lane_change
+    UNION SELECT NULL, unnest(gates), scope FROM ${schema}.lane_change ORDER BY 1, 2`;
+  return { ...found, laneChanges: await read(laneChanges), stateCounts: await read(sums), records };
 }
 
 const expectSameRows = async (): Promise<void> => {

@@ -31,7 +31,7 @@ const headsText = (schema: string): string => `
     SELECT route, min(due_at) AS due_at FROM (SELECT route, due_at, state, lane_key FROM ${schema}.waiting ORDER BY seq LIMIT ${lanedMax}) w
       WHERE ${ready} AND lane_key IS NOT NULL GROUP BY route)
   SELECT r.queue, greatest(0, at.now - least(first.due_at, oldest.due_at)) FROM at
-    CROSS JOIN (SELECT DISTINCT route FROM ${schema}.tally WHERE ${ready}) t
+    CROSS JOIN (SELECT DISTINCT route FROM ${schema}.state_count WHERE ${ready}) t
     JOIN ${schema}.route r ON r.number = t.route
     LEFT JOIN LATERAL (SELECT due_at FROM ${schema}.waiting w WHERE w.route = t.route AND ${ready} AND lane_key IS NULL
       ORDER BY rank, seq LIMIT 1) first ON true

@@ -18,7 +18,9 @@ interface Migration {
 /** Days whose first jobs end before retention has run once would stay in the rest for ever. */
 const firstDaysSql = "SELECT @make_partitions_v1(@begin_v1(NULL, NULL));";
 
-const migrations: readonly Migration[] = [{ version: 1, sql: tablesSql + functionsSql + firstDaysSql }];
+const migrations: readonly Migration[] = [
+  { version: 1, sql: [tablesSql, functionsSql, firstDaysSql].join("\n\n") },
+];
 
 export const schemaVersion = 1;
 

@@ -31,6 +31,7 @@ import { stateCodes } from "../../../model/job/job-state.ts";
 import { keptForeverAt } from "../../../store/rules/finish.ts";
 import { columnsSql } from "../functions/columns.ts";
 import { isOfKey, scopeOfKey } from "../groups/lane.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { scheduled, ready, running, completed } = stateCodes;
 
@@ -40,7 +41,7 @@ export function inSchema(sql: string, schema: string): string {
 }
 
 /** Waiting jobs one of whose clocks rings before or without their due time. */
-export const isInClock = `timer_at IS NOT NULL AND (state <> ${scheduled} OR timer_at < due_at)`;
+export const isInClock = sql`timer_at IS NOT NULL AND (state <> ${scheduled} OR timer_at < due_at)`;
 
 /**
  * Finished jobs with a time of their own; that of a member never comes, and an index of those would only be written.
@@ -64,7 +65,7 @@ const inline = "toast_tuple_target = 8160";
 /** Ids and times do not get much shorter, and to try took a claim or a settle of 500 jobs one instruction in twenty. */
 const feedStorage = "ALTER TABLE @feed ALTER COLUMN body SET STORAGE EXTERNAL;";
 
-export const tablesSql = `
+export const tablesSql = sql`
 CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
 CREATE TABLE @route (
@@ -74,7 +75,8 @@ CREATE TABLE @route (
 CREATE INDEX route_number ON @route (number);
 CREATE INDEX route_laned ON @route (number) WHERE lanes IS NOT NULL;
 CREATE TABLE @gate (
-  key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8, tat_us float8 NOT NULL, closed_until int8,
+  key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8,
+    tat_us float8 NOT NULL, closed_until int8,
   is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
 ) WITH (${hot});
 CREATE INDEX gate_of_key ON @gate (key) WHERE ${isOfKey};
@@ -109,18 +111,21 @@ CREATE INDEX history_result ON @history (result_until, seq) WHERE result_until I
 CREATE TABLE @history_rest PARTITION OF @history DEFAULT;
 
 CREATE TABLE @lane (
-  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8, turn int8, parked text COLLATE "C", own_cap int8
+  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8,
+    turn int8, waits_at text COLLATE "C", own_cap int8
 ) WITH (${hot});
-CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
-CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
+CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE waits_at IS NULL;
+CREATE INDEX lane_waiting ON @lane (waits_at, route, pos, seq) WHERE waits_at IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
 CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
 CREATE TABLE @lane_scope (queue text COLLATE "C" NOT NULL, scope text COLLATE "C" NOT NULL);
 CREATE INDEX lane_scope_queue ON @lane_scope (queue);
 CREATE TABLE @lane_floor (scope text COLLATE "C" PRIMARY KEY, xact xid8 NOT NULL) WITH (${hot});
-CREATE TABLE @lane_touch (scope text COLLATE "C" NOT NULL, lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
-CREATE INDEX lane_touch_scope ON @lane_touch (scope, xact);
-CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
+CREATE TABLE @lane_change (scope text COLLATE "C" NOT NULL, lanes text[] COLLATE "C", gates text[] COLLATE "C",
+    is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
+CREATE INDEX lane_change_scope ON @lane_change (scope, xact);
+CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL,
+    is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);
 CREATE INDEX permit_seq ON @permit (seq);
 CREATE TABLE @key_clock (key text COLLATE "C" PRIMARY KEY, tat_us float8 NOT NULL, opens_at int8,
@@ -129,10 +134,11 @@ CREATE TABLE @key_clock (key text COLLATE "C" PRIMARY KEY, tat_us float8 NOT NUL
 CREATE INDEX key_clock_opens ON @key_clock (scope, opens_at) WHERE opens_at IS NOT NULL;
 
 CREATE TABLE @payload (seq int8 PRIMARY KEY, input text NOT NULL);
-CREATE TABLE @uniq (key text COLLATE "C" PRIMARY KEY, seq int8 NOT NULL, id text COLLATE "C" NOT NULL, held_until int8) WITH (${hot});
+CREATE TABLE @uniq (key text COLLATE "C" PRIMARY KEY, seq int8 NOT NULL, id text COLLATE "C" NOT NULL,
+    held_until int8) WITH (${hot});
 CREATE INDEX uniq_time ON @uniq (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE @tag (tag text COLLATE "C", seq int8, id text COLLATE "C" NOT NULL, PRIMARY KEY (tag, seq));
-CREATE TABLE @trail (seq int8, number int4, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, number));
+CREATE TABLE @journal (seq int8, number int4, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, number));
 CREATE TABLE @doc (
   kind text COLLATE "C", id text COLLATE "C", version int8 NOT NULL, body text NOT NULL, due_at int8, expires_at int8,
   PRIMARY KEY (kind, id)
@@ -141,13 +147,15 @@ CREATE TABLE @doc_floor (version int8 NOT NULL);
 CREATE INDEX doc_floor_version ON @doc_floor (version);
 CREATE INDEX doc_due ON @doc (due_at, kind, id) WHERE due_at IS NOT NULL;
 CREATE INDEX doc_expiry ON @doc (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE @tally (route int8 NOT NULL, state int2 NOT NULL, count int8 NOT NULL) WITH (${hot});
-CREATE INDEX tally_running ON @tally (route) WHERE state = ${running};
-CREATE TABLE @feed (id int8 NOT NULL DEFAULT nextval('@feed_id'), number int8, at int8 NOT NULL, body text NOT NULL) WITH (${hot});
+CREATE TABLE @state_count (route int8 NOT NULL, state int2 NOT NULL, count int8 NOT NULL) WITH (${hot});
+CREATE INDEX state_count_running ON @state_count (route) WHERE state = ${running};
+CREATE TABLE @feed (id int8 NOT NULL DEFAULT nextval('@feed_id'), number int8, at int8 NOT NULL,
+    body text NOT NULL) WITH (${hot});
 ${feedStorage}
 CREATE UNIQUE INDEX feed_number ON @feed (number) WHERE number IS NOT NULL;
 CREATE INDEX feed_fresh ON @feed (id) WHERE number IS NULL;
-CREATE TABLE @aside (ref text COLLATE "C" PRIMARY KEY, id text, why text NOT NULL, at int8 NOT NULL, text text NOT NULL);
+CREATE TABLE @unreadable (ref text COLLATE "C" PRIMARY KEY, id text, why text NOT NULL, at int8 NOT NULL,
+    text text NOT NULL);
 INSERT INTO @meta VALUES ('epoch', '1');
 INSERT INTO @alive VALUES (1);
 `;

@@ -8,18 +8,19 @@
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { fieldEnd } from "../functions/packed-values.ts";
 import { byIndex } from "../functions/call.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const readDocs = (where: string): string =>
-  `RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
+  sql`RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
     WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND ${where} ORDER BY d.id`;
 
-export const docsSql = `
--- guard: the version that must be there, 0 for absent, null for any. tells: a packed bundle of events for the feed, which
--- whoever calls tells. version: the new one (0: deleted), or the current
--- one of a refusal.
+export const docsSql = sql`
+-- guard: the version that must be there, 0 for absent, null for any. tells: a packed bundle of events for the feed,
+-- which whoever calls tells. version: the new one (0: deleted), or the current one of a refusal.
 CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8; v_old record; v_new int8;
+DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8;
+v_old record; v_new int8;
   v_due int8 := @due_v1(p_now, p_put->'due');
 BEGIN
   LOOP
@@ -30,7 +31,8 @@ BEGIN
     v_new := coalesce(v_old.version, (SELECT max(f.version) FROM @doc_floor f), 0) + 1;
     IF p_put->>'body' IS NULL THEN
       DELETE FROM @doc d WHERE d.kind = v_kind AND d.id = v_id;
-      INSERT INTO @doc_floor SELECT v_old.version WHERE v_old.version > coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
+      INSERT INTO @doc_floor SELECT v_old.version
+        WHERE v_old.version > coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
       version := 0;
       RETURN;
     END IF;
@@ -55,22 +57,26 @@ END $$;
 -- Deletes documents of given versions as one set, under the guards of put_doc_v1: owed work that is done goes so,
 -- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
 -- locked in turn.
-CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql ${byIndex} AS $$
+CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text) RETURNS TABLE (kind text, version int8)
+  LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_deletes jsonb := p_deletes::jsonb; v_gone text[]; v_highest int8;
 BEGIN
   WITH gone AS (
     DELETE FROM @doc d USING jsonb_to_recordset(v_deletes) p(kind text, id text, guard int8)
-    WHERE d.kind = p.kind AND d.id = p.id AND d.version = p.guard AND (d.expires_at IS NULL OR d.expires_at > v_now) RETURNING d.kind, d.id, d.version)
+    WHERE d.kind = p.kind AND d.id = p.id AND d.version = p.guard AND (d.expires_at IS NULL OR d.expires_at > v_now)
+      RETURNING d.kind, d.id, d.version)
   SELECT array_agg(kind || ${fieldEnd} || id), max(version) INTO v_gone, v_highest FROM gone;
-  IF v_highest > coalesce((SELECT max(f.version) FROM @doc_floor f), 0) THEN INSERT INTO @doc_floor VALUES (v_highest); END IF;
+  IF v_highest > coalesce((SELECT max(f.version) FROM @doc_floor f), 0) THEN INSERT INTO @doc_floor
+    VALUES (v_highest); END IF;
   IF cardinality(v_gone) = jsonb_array_length(v_deletes) THEN
     RETURN QUERY SELECT 'ok', 0::int8 FROM generate_series(1, cardinality(v_gone));
   ELSE
     RETURN QUERY SELECT CASE WHEN p.is_gone THEN 'ok' ELSE 'changed' END, coalesce(d.version, 0) FROM (
         SELECT *, kind || ${fieldEnd} || id = ANY (coalesce(v_gone, '{}')) AS is_gone
         FROM ROWS FROM (jsonb_to_recordset(v_deletes) AS (kind text, id text)) WITH ORDINALITY a(kind, id, place)) p
-      LEFT JOIN @doc d ON d.kind = p.kind AND d.id = p.id AND NOT p.is_gone AND (d.expires_at IS NULL OR d.expires_at > v_now) ORDER BY p.place;
+      LEFT JOIN @doc d ON d.kind = p.kind AND d.id = p.id AND NOT p.is_gone
+        AND (d.expires_at IS NULL OR d.expires_at > v_now) ORDER BY p.place;
   END IF;
 END $$;
 
@@ -80,28 +86,31 @@ CREATE FUNCTION @failed_check_v1(p_now int8, p_checks jsonb) RETURNS text LANGUA
 DECLARE v_check jsonb;
 BEGIN
   FOR v_check IN SELECT * FROM jsonb_array_elements(p_checks) LOOP
-    PERFORM 1 FROM @doc d WHERE d.kind = v_check->>'kind' AND d.id = v_check->>'id' AND d.version = (v_check->>'version')::int8
+    PERFORM 1 FROM @doc d WHERE d.kind = v_check->>'kind' AND d.id = v_check->>'id'
+      AND d.version = (v_check->>'version')::int8
       AND (d.expires_at IS NULL OR d.expires_at > p_now) FOR KEY SHARE;
     IF NOT FOUND THEN RETURN v_check->>'id'; END IF;
   END LOOP;
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql ${byIndex} AS $$
+CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8)
+  LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
 BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
     SELECT d.kind, d.version INTO kind, version FROM @put_doc_v1(v_now, v_put) d;
-    IF kind = 'ok' THEN v_events := @and_v1(v_events, v_put->>'tells'); END IF;
+    IF kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'tells'); END IF;
     RETURN NEXT;
   END LOOP;
-  PERFORM @tell_v1(v_now, v_events, false);
+  PERFORM @emit_v1(v_now, v_events, false);
 END $$;
 
 -- Documents whose due time has come, behind (p_due, p_kind, p_id). The last row has no document, but the next clock.
 CREATE FUNCTION @read_due_docs_v1(p_now int8, p_due int8, p_kind text, p_id text, p_max int4)
-  RETURNS TABLE (now int8, next_clock int8, kind text, id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql ${byIndex} AS $$
+  RETURNS TABLE (now int8, next_clock int8, kind text, id text, version int8, body text, due_at int8, expires_at int8)
+    LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
@@ -113,7 +122,8 @@ END $$;
 
 -- By ids, or from p_first on behind p_after. In byte order.
 CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
-  RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql STABLE ${byIndex} AS $$
+  RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8)
+    LANGUAGE plpgsql STABLE ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
@@ -121,8 +131,10 @@ BEGIN
   ELSE ${readDocs("d.id >= p_first AND (p_after IS NULL OR d.id > p_after)")} LIMIT p_max; END IF;
 END $$;
 
--- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock and the routes that have ready jobs.
-CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text, p_after text, p_max int4,
+-- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock
+-- and the routes that have ready jobs.
+CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text,
+    p_after text, p_max int4,
   OUT now int8, OUT clock int8, OUT puts text, OUT docs text, OUT ready int8[]) LANGUAGE plpgsql AS $$
 BEGIN
   now := @begin_v1(p_now, p_commit);
@@ -133,6 +145,7 @@ BEGIN
     FROM @read_docs_v1(p_now, p_kind, p_ids, p_first, p_after, p_max) d;
   clock := @next_clock_v1();
   SELECT array_agg(r.route ORDER BY r.route) INTO ready
-    FROM (SELECT t.route FROM @tally t WHERE t.state = ${stateCodes.ready} GROUP BY t.route HAVING sum(t.count) > 0) r;
+    FROM (SELECT t.route FROM @state_count t WHERE t.state = ${stateCodes.ready} GROUP BY t.route
+        HAVING sum(t.count) > 0) r;
 END $$;
 `;

@@ -9,6 +9,7 @@ import { notedMark } from "../../../store/packing/packed-events.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { untoldStart } from "../../../store/rules/emit.ts";
 import { fieldEnd, itemEnd } from "../functions/packed-values.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { scheduled, running, completed } = stateCodes;
 
@@ -16,15 +17,17 @@ export const foldEvery = 1024;
 
 /** Groups of a set-based call: one group of ids for each (rev, route, attempt, ...) that occurs. */
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
-  `concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
+  sql`concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
 
 /** What the event of a settle carries beside (store/rules/emit.ts). */
 export const noteOf = (startedAt: string, log: string): string =>
-  `CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END || CASE WHEN octet_length(${log}) <= ${storeLimits.noteCharsMax} OR length(${log}) <= ${storeLimits.noteCharsMax} THEN ${log} ELSE '' END`;
+  sql`CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END
+    || CASE WHEN octet_length(${log}) <= ${storeLimits.noteCharsMax} OR length(${log}) <= ${storeLimits.noteCharsMax}
+    THEN ${log} ELSE '' END`;
 
 /** A column of many rows as a list, which has a single item when all are the same. */
 export const brief = (value: string): string =>
-  `CASE WHEN min(${value}) = max(${value}) THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
+  sql`CASE WHEN min(${value}) = max(${value}) THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
 
 interface SharedStep {
   readonly kind: string;
@@ -50,43 +53,48 @@ interface Difference {
  * l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too, and nothing
  * has to be grouped.
  */
-export const tellSet = (step: SharedStep): string => {
+export const emitSet = (step: SharedStep): string => {
   const { from, to, extra = "''", counted = (jobs: string) => jobs, isNoted = false, differs } = step;
   const kind = isNoted ? `${step.kind} || '${notedMark}'` : step.kind;
   const [ids, between] = isNoted ? [`replace(v_ids, ${itemEnd}, ${fieldEnd})`, itemEnd] : ["v_ids", fieldEnd];
   const alike = (own: string, jobs: string): string =>
-    `concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${own}, ${jobs})`;
+    sql`concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${own}, ${jobs})`;
   const part = (places: string): string =>
     `array_to_string((string_to_array(v_ids, ${between}))[${places}], ${fieldEnd})`;
   const isFirst = differs === undefined ? "false" : `o <= ${differs.first}`;
-  const value = differs === undefined ? extra : `CASE WHEN is_first THEN ${differs.extra} ELSE ${extra} END`;
+  const value =
+    differs === undefined ? extra : sql`CASE WHEN is_first THEN ${differs.extra} ELSE ${extra} END`;
   const told =
     differs === undefined
       ? `v_events := ${alike(extra, ids)};`
-      : `IF ${differs.first} = 0 THEN v_events := ${alike(extra, ids)};
+      : sql`IF ${differs.first} = 0 THEN v_events := ${alike(extra, ids)};
         ELSIF ${differs.first} = v_count THEN v_events := ${alike(differs.extra, ids)};
-        ELSE v_events := ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd} || ${alike(extra, part(`${differs.first} + 1:`))};
+        ELSE v_events := ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd}
+          || ${alike(extra, part(`${differs.first} + 1:`))};
         END IF;`;
-  return `
+  return sql`
       IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
         ${told}
-        INSERT INTO @tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
+        INSERT INTO @state_count VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
       ELSE
         WITH grouped AS (
-          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, ${isFirst} AS is_first, count(*) AS jobs,
+          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev,
+            coalesce(g.attempt, l_attempt[1]) AS attempt, ${isFirst} AS is_first, count(*) AS jobs,
             string_agg(g.id, ${fieldEnd}) AS ids
-          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between})) WITH ORDINALITY g(route, rev, attempt, id, o) GROUP BY 1, 2, 3, 4),
+          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between})) WITH ORDINALITY g(route, rev,
+              attempt, id, o) GROUP BY 1, 2, 3, 4),
         counted AS (
-          INSERT INTO @tally SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
+          INSERT INTO @state_count SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
             UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)
         SELECT string_agg(${groupedEvents(kind, to, value)}, ${itemEnd}) INTO v_events FROM grouped;
       END IF;`;
 };
 
-export const tellSql = `
+export const emitSql = sql`
 -- One event as the feed packs it. A removed job has no state.
 CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT concat_ws(${fieldEnd}, p_kind, j.rev, j.route, CASE WHEN p_kind = ${eventCodes.removed} THEN '' ELSE j.state::text END, j.attempt,
+  SELECT concat_ws(${fieldEnd}, p_kind, j.rev, j.route,
+      CASE WHEN p_kind = ${eventCodes.removed} THEN '' ELSE j.state::text END, j.attempt,
     coalesce(CASE WHEN p_kind = ${eventCodes.removed} THEN NULL
       WHEN p_kind = ${eventCodes.started} THEN 'n' || j.started_at
       WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
@@ -97,16 +105,18 @@ $$;
 
 -- The same event with the note of its settle, if there is any.
 CREATE FUNCTION @noted_v1(p_event text, p_note text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN p_note = '' THEN p_event ELSE regexp_replace(p_event, ${fieldEnd}, '${notedMark}' || ${fieldEnd}) || ${fieldEnd} || p_note END
+  SELECT CASE WHEN p_note = '' THEN p_event ELSE regexp_replace(p_event, ${fieldEnd}, '${notedMark}' || ${fieldEnd})
+    || ${fieldEnd} || p_note END
 $$;
 
 -- Joins what several parts of a call have to tell; either may be null.
-CREATE FUNCTION @and_v1(p_one text, p_other text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN p_one IS NULL OR p_one = '' THEN p_other WHEN p_other IS NULL OR p_other = '' THEN p_one ELSE p_one || ${itemEnd} || p_other END
+CREATE FUNCTION @append_events_v1(p_one text, p_other text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_one IS NULL OR p_one = '' THEN p_other WHEN p_other IS NULL OR p_other = '' THEN p_one
+    ELSE p_one || ${itemEnd} || p_other END
 $$;
 
 -- Writes the call's feed record, if it changed any job. Inside the caller's transaction nothing shared is touched.
-CREATE FUNCTION @tell_v1(p_now int8, p_events text, p_inside bool) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @emit_v1(p_now int8, p_events text, p_inside bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_id int8;
 BEGIN
   IF p_events IS NULL OR p_events = '' THEN RETURN; END IF;
@@ -119,11 +129,13 @@ END $$;
 CREATE FUNCTION @fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('@fold', 0)) THEN RETURN; END IF;
-  WITH folded AS (DELETE FROM @tally RETURNING route, state, count)
-  INSERT INTO @tally SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
+  WITH folded AS (DELETE FROM @state_count RETURNING route, state, count)
+  INSERT INTO @state_count SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
   DELETE FROM @doc_floor WHERE version < (SELECT max(version) FROM @doc_floor);
-  DELETE FROM @route r USING @route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps, o.gates, coalesce(o.lanes, '')) = (r.queue, r.name, r.caps, r.gates, coalesce(r.lanes, ''));
-  DELETE FROM @gate_use u USING @gate_use o WHERE o.route = u.route AND o.ctid < u.ctid AND (o.key, o.weight) = (u.key, u.weight);
+  DELETE FROM @route r USING @route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps,
+      o.gates, coalesce(o.lanes, '')) = (r.queue, r.name, r.caps, r.gates, coalesce(r.lanes, ''));
+  DELETE FROM @gate_use u USING @gate_use o WHERE o.route = u.route AND o.ctid < u.ctid AND (o.key,
+      o.weight) = (u.key, u.weight);
   DELETE FROM @lane_scope s USING @lane_scope o WHERE o.queue = s.queue AND o.ctid < s.ctid AND o.scope = s.scope;
 END $$;
 `;

@@ -7,11 +7,12 @@
  * Inside a job the order is that of rev: a call that changes a job again sees the call before it committed, and took
  * its feed id behind it.
  */
+import { sql } from "../../../store/sql.ts";
 const numberedMax = 2000;
 /** Whoever asks for the end alone does not come back for what is before it. */
 const roundsMax = 10;
 
-export const feedSql = `
+export const feedSql = sql`
 CREATE FUNCTION @number_feed_v1() RETURNS int4 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_numbered int4;
 BEGIN
@@ -21,7 +22,8 @@ BEGIN
   IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('@feed', 0));
   UPDATE @feed f SET number = n.number FROM (
-    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL), 0) + row_number() OVER (ORDER BY id) AS number FROM (
+    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL),
+        0) + row_number() OVER (ORDER BY id) AS number FROM (
       SELECT ctid, id FROM @feed WHERE number IS NULL ORDER BY id LIMIT ${numberedMax}) fresh) n
   WHERE f.ctid = n.ctid;
   GET DIAGNOSTICS v_numbered = ROW_COUNT;
@@ -29,7 +31,8 @@ BEGIN
 END $$;
 
 -- p_after < 0: no record but the number of the newest one.
-CREATE FUNCTION @read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text)
+  LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   FOR i IN 1..CASE WHEN p_after < 0 THEN ${roundsMax} ELSE 1 END LOOP

@@ -8,10 +8,11 @@ import { clearSql } from "../functions/columns.ts";
 import { bitAt } from "./arrive.sql.ts";
 import { passedOf, targetOf } from "./member.sql.ts";
 import { stateSql } from "../jobs/place.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { blocked, completed, skipped } = stateCodes;
 
-export const blockSql = `
+export const blockSql = sql`
 -- p_next: a Block. Answers the row and whether owed work is left for it.
 CREATE FUNCTION @block_v1(p_now int8, INOUT j @waiting, p_next jsonb, OUT owes bool) LANGUAGE plpgsql AS $$
 DECLARE
@@ -58,7 +59,8 @@ DECLARE j @waiting := @lock_job_v1(p_now, p_parent); v_at int8;
 BEGIN
   IF j.id IS NULL THEN RETURN ${skipped}; END IF;
   IF j.state < ${completed} OR j.waits IS NULL THEN RETURN NULL; END IF;
-  SELECT min(e.o) INTO v_at FROM jsonb_array_elements_text(j.edges::jsonb) WITH ORDINALITY e(edge, o) WHERE ${targetOf("coalesce(j.flow, j.id)", "e.edge")} = p_id;
+  SELECT min(e.o) INTO v_at FROM jsonb_array_elements_text(j.edges::jsonb) WITH ORDINALITY e(edge, o)
+    WHERE ${targetOf("coalesce(j.flow, j.id)", "e.edge")} = p_id;
   -- A parent whose edge is not there any more has come, if it was ever to come.
   RETURN CASE WHEN coalesce(v_at, 0) <= ${passedOf("j.")} THEN j.state END;
 END $$;

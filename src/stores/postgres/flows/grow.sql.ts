@@ -4,10 +4,11 @@
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { edgeCount, isMember, passedOf } from "./member.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { blocked, running, completed } = stateCodes;
 
-export const growSql = `
+export const growSql = sql`
 -- p_by: {id, need, slack, members}. Answers whether it can still grow.
 CREATE FUNCTION @grow_v1(p_now int8, p_by jsonb) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE j @waiting := @lock_job_v1(p_now, p_by->>'id'); w int8[] := string_to_array(j.waits, ',')::int8[];
@@ -22,7 +23,8 @@ END $$;
 
 -- p_link: {from, edge}. A member whose end has gone along all its edges goes along this one at once, or owes it inside
 -- the caller's transaction. is_there: whether there is such a member.
-CREATE FUNCTION @link_v1(p_now int8, p_link jsonb, p_inside bool, OUT is_there bool, OUT events text, OUT owes bool) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @link_v1(p_now int8, p_link jsonb, p_inside bool, OUT is_there bool, OUT events text, OUT owes bool)
+  LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE j @waiting := @lock_job_v1(p_now, p_link->>'from'); v_edges text;
 BEGIN

@@ -4,57 +4,61 @@
  */
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { blocked } = stateCodes;
 
 /** A member of a flow; `of` stands before each column. */
-export const isMember = (of = ""): string => `(${of}flow IS NOT NULL AND ${of}waits IS NOT NULL)`;
+export const isMember = (of = ""): string => sql`(${of}flow IS NOT NULL AND ${of}waits IS NOT NULL)`;
 
 /** A flow: it counts its members behind the four numbers of every job with waits. */
-export const isFlow = (of = ""): string => `coalesce(split_part(${of}waits, ',', 5), '') <> ''`;
+export const isFlow = (of = ""): string => sql`coalesce(split_part(${of}waits, ',', 5), '') <> ''`;
 
 /** A job that waits for others, or that is no work for anybody. */
 export const isBornBlocked = (waits: string, freed: string): string =>
-  `(${waits} IS NOT NULL AND (${freed} IS NULL OR split_part(${waits}, ',', 1)::int8 > 0))`;
+  sql`(${waits} IS NOT NULL AND (${freed} IS NULL OR split_part(${waits}, ',', 1)::int8 > 0))`;
 
-export const passedOf = (of = ""): string => `split_part(${of}waits, ',', 3)::int4`;
+export const passedOf = (of = ""): string => sql`split_part(${of}waits, ',', 3)::int4`;
 
-export const edgeCount = (of = ""): string => `coalesce(jsonb_array_length(${of}edges::jsonb), 0)`;
+export const edgeCount = (of = ""): string => sql`coalesce(jsonb_array_length(${of}edges::jsonb), 0)`;
 
 /**
  * The waits of a member that runs, which is no flow, with another number of edges passed: a tenth of a pattern's time.
  */
 export const withPassedOfFour = (passed: string): string =>
-  `concat_ws(',', split_part(waits, ',', 1), split_part(waits, ',', 2), ${passed}, split_part(waits, ',', 4))`;
+  sql`concat_ws(',', split_part(waits, ',', 1), split_part(waits, ',', 2), ${passed}, split_part(waits, ',', 4))`;
 
 /** The waits of any row with another number of edges passed. */
 export const withPassed = (passed: string, of = ""): string =>
-  `regexp_replace(${of}waits, '^([^,]*,[^,]*,)[^,]*', '\\1' || ${passed})`;
+  sql`regexp_replace(${of}waits, '^([^,]*,[^,]*,)[^,]*', '\\1' || ${passed})`;
 
 /** The id that an edge leads to. */
 export const targetOf = (flow: string, edge: string): string =>
-  `CASE WHEN length(${edge}) = 2 THEN ${flow} ELSE ${flow} || '.' || substr(${edge}, 3) END`;
+  sql`CASE WHEN length(${edge}) = 2 THEN ${flow} ELSE ${flow} || '.' || substr(${edge}, 3) END`;
 
 /** What makes a job a member of a flow, or a flow. */
 export const flowFields = ["flow", "edges", "freed", "waits"] as const satisfies readonly JobFieldName[];
 
 const members = (["waiting", "leased"] as const)
-  .map((table) => `SELECT id, flow, edges FROM @${table} WHERE id = ANY (p_ids) AND ${isMember()}`)
+  .map((table) => sql`SELECT id, flow, edges FROM @${table} WHERE id = ANY (p_ids) AND ${isMember()}`)
   .join(" UNION ALL ");
 
-export const memberSql = `
+export const memberSql = sql`
 -- Two calls that change several members, or what these lead to, must not wait for each other: what lives of it is
--- locked by id, running jobs first. What a finished member leads to is locked when it comes to it. p_ids: the jobs that the call changes; p_changes: the changes, for the parents that
--- they name; null for none.
+-- locked by id, running jobs first. What a finished member leads to is locked when it comes to it. p_ids: the jobs
+-- that the call changes; p_changes: the changes, for the parents that they name; null for none.
 CREATE FUNCTION @lock_targets_v1(p_ids text[], p_changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_targets text[]; v_parents text[];
 BEGIN
-  SELECT array_agg(DISTINCT ${targetOf("m.flow", "e.edge")}) INTO v_targets FROM (${members}) m CROSS JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) e(edge);
+  SELECT array_agg(DISTINCT ${targetOf("m.flow", "e.edge")}) INTO v_targets FROM (${members}) m CROSS
+    JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) e(edge);
   IF v_targets IS NULL THEN RETURN; END IF;
   IF p_changes IS NOT NULL THEN
-    SELECT array_agg(DISTINCT substr(p #>> '{}', 3)) INTO v_parents FROM jsonb_path_query(p_changes, '$[*].cases[*].next.parents[*]') p;
+    SELECT array_agg(DISTINCT substr(p #>> '{}', 3)) INTO v_parents
+      FROM jsonb_path_query(p_changes, '$[*].cases[*].next.parents[*]') p;
   END IF;
   PERFORM 1 FROM @leased WHERE id = ANY (p_ids || v_parents) ORDER BY id FOR UPDATE;
-  PERFORM 1 FROM @waiting WHERE id = ANY (p_ids || v_parents || v_targets) AND (state = ${blocked} OR id = ANY (p_ids || v_parents)) ORDER BY id FOR UPDATE;
+  PERFORM 1 FROM @waiting WHERE id = ANY (p_ids || v_parents || v_targets)
+    AND (state = ${blocked} OR id = ANY (p_ids || v_parents)) ORDER BY id FOR UPDATE;
 END $$;
 `;

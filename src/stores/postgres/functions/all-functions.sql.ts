@@ -1,5 +1,5 @@
 /** Every function of the store, version 1, in the order in which they can be made. */
-import { asideSql } from "../upkeep/unreadable.sql.ts";
+import { unreadableSql } from "../upkeep/unreadable.sql.ts";
 import { auditSql } from "../upkeep/audit.sql.ts";
 import { callSql } from "./call.sql.ts";
 import { changeSql } from "../jobs/change.sql.ts";
@@ -11,7 +11,7 @@ import { docsSql } from "../documents/documents.sql.ts";
 import { dueSql } from "../upkeep/due.sql.ts";
 import { extendSql } from "../runs/extend.sql.ts";
 import { feedSql } from "../feed/feed.sql.ts";
-import { lookAtJobsSql } from "../groups/lane-candidates.sql.ts";
+import { laneCandidatesSql } from "../groups/lane-candidates.sql.ts";
 import { lanesSql } from "../groups/lanes.sql.ts";
 import { pruneSql } from "../upkeep/prune.sql.ts";
 import { readSql } from "../jobs/read.sql.ts";
@@ -28,15 +28,15 @@ import { memberSql } from "../flows/member.sql.ts";
 import { meetSql } from "../jobs/meet.sql.ts";
 import { operateSql } from "../jobs/operate.sql.ts";
 import { placeSql } from "../jobs/place.sql.ts";
-import { tellSql } from "../feed/emit.sql.ts";
+import { emitSql } from "../feed/emit.sql.ts";
 import { settleSql } from "../runs/settle.sql.ts";
 import { submitOneSql } from "../jobs/submit-one.sql.ts";
 import { submitUnitSql } from "../jobs/submit-general.sql.ts";
 import { submitSql } from "../jobs/submit.sql.ts";
-import { wholeSql } from "./each-item.sql.ts";
+import { eachItemSql } from "./each-item.sql.ts";
 
 const rules = [
-  ...[tellSql, laneRuleSql, advanceSql, placeSql, finishSql, memberSql, arriveInOrderSql],
+  ...[emitSql, laneRuleSql, advanceSql, placeSql, finishSql, memberSql, arriveInOrderSql],
   ...[arriveSql, blockSql, growSql],
   ...[operateSql, meetSql, guardSql],
 ];
@@ -46,7 +46,7 @@ const operations = [
   submitOneSql,
   claimGatesSql,
   lanesSql,
-  lookAtJobsSql,
+  laneCandidatesSql,
   claimLanesSql,
   claimSql,
   settleSql,
@@ -57,8 +57,8 @@ const operations = [
 const others = [gatesSql, docsSql, readSql, feedSql, pruneSql, auditSql];
 
 export const functionsSql = [
-  ...[callSql, routesSql, wholeSql, asideSql],
+  ...[callSql, routesSql, eachItemSql, unreadableSql],
   ...rules,
   ...operations,
   ...others,
-].join("");
+].join("\n\n");

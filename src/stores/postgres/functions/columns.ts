@@ -9,6 +9,7 @@
 import { columnOf, fieldNames, isClearedBy, jobFields } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../../store/job-fields.ts";
 import { initialValues } from "../../../store/rules/advance.ts";
+import { inLines, sql } from "../../../store/sql.ts";
 import { packText, unpackText } from "./packed-values.ts";
 
 export type Rule = "lease" | "place" | "finish" | "replay";
@@ -32,7 +33,7 @@ function orderOf(name: JobFieldName): number {
 }
 
 const fields = fieldNames().sort((one, other) => orderOf(one) - orderOf(other));
-export const columnList = fields.map(columnOf).join(", ");
+export const columnList = inLines(fields.map(columnOf));
 
 /** Texts compare by their bytes, which is what ids, keys and names are ordered by. */
 export const columnsSql = fields
@@ -73,7 +74,7 @@ export function readList(text: string): string[] {
 }
 
 function valuesSql(valueOf: (name: JobFieldName) => string): string {
-  return fields.map(valueOf).join(", ");
+  return inLines(fields.map(valueOf));
 }
 
 /** One expression per column of a new row: what is not given has its initial value. */
@@ -102,13 +103,16 @@ export function carriedBy(
   const isCleared = isClearedBy(rule);
   const isCopied = (name: JobFieldName): boolean => changes[name] === undefined && !isCleared(fieldOf(name));
   const carried = fields.filter((name) => isCopied(name) || others.includes(name));
-  return carried.map((name) => `${from}${columnOf(name)}`).join(", ");
+  return inLines(carried.map((name) => `${from}${columnOf(name)}`));
 }
 
 /** Assignments to the row variable j: all that these rules clear. */
 export function clearSql(...rules: readonly Rule[]): string {
   const cleared = fieldNames((field) => rules.some((rule) => isClearedBy(rule)(field)));
-  return cleared.map((name) => `j.${columnOf(name)} := ${initialSql(name)};`).join(" ");
+  return inLines(
+    cleared.map((name) => `j.${columnOf(name)} := ${initialSql(name)};`),
+    " ",
+  );
 }
 
 /** A row lies in one of these; all three have the same columns. */
@@ -116,7 +120,9 @@ export const jobTables = ["waiting", "leased", "history"] as const;
 export type JobTable = (typeof jobTables)[number];
 
 export function ofAllTables(selected: string, where = "true"): string {
-  return jobTables.map((table) => `SELECT ${selected} FROM @${table} j WHERE ${where}`).join(" UNION ALL ");
+  return jobTables
+    .map((table) => sql`SELECT ${selected} FROM @${table} j WHERE ${where}`)
+    .join("\nUNION ALL ");
 }
 
 export const wholeInput = (row: string): string =>
@@ -124,12 +130,12 @@ export const wholeInput = (row: string): string =>
 
 /** These fields of a row, as a select list: what `readFields` reads. */
 export function selectSql(row: string, names: readonly JobFieldName[]): string {
-  return names.map((name) => (name === "input" ? wholeInput(row) : `${row}.${columnOf(name)}`)).join(", ");
+  return inLines(names.map((name) => (name === "input" ? wholeInput(row) : `${row}.${columnOf(name)}`)));
 }
 
 /** `seq int8, id text, ...`, as a function declares what it returns. */
 export function declareSql(names: readonly JobFieldName[]): string {
-  return names.map((name) => `${columnOf(name)} ${typeOf(name)}`).join(", ");
+  return inLines(names.map((name) => `${columnOf(name)} ${typeOf(name)}`));
 }
 
 export function readFields<Name extends JobFieldName>(

@@ -43,7 +43,7 @@ const damages = {
   "lanes that are gone": ["DELETE FROM @lane", { lane: 3 }, 2],
   "lanes that show another job than their first": ["UPDATE @lane SET seq = 4711", { lane: 3 }, 2],
   "a lane that waits where nobody keeps it": [
-    "UPDATE @lane SET parked = E'g:mail\\tnone' WHERE key = 'fifo b'",
+    "UPDATE @lane SET waits_at = E'g:mail\\tnone' WHERE key = 'fifo b'",
     { parked: 1 },
     2,
   ],

@@ -3,18 +3,22 @@ import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { ofAllTables } from "../functions/columns.ts";
+import { sql } from "../../../store/sql.ts";
 
-const clocks = Object.entries(clockFields).map(([clock, name]) => `WHEN '${clock}' THEN j.${columnOf(name)}`);
+const clocks = Object.entries(clockFields).map(
+  ([clock, name]) => sql`WHEN '${clock}' THEN j.${columnOf(name)}`,
+);
 /** When the clock of this name rings for the job j. */
-export const clockSql = (clock: string): string => `CASE ${clock} ${clocks.join(" ")} END`;
+export const clockSql = (clock: string): string => sql`CASE ${clock} ${clocks.join(" ")} END`;
 
-export const guardSql = `
+export const guardSql = sql`
 -- p_guard: {states, rev?, fence?, rang?}, states as codes.
 CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
   SELECT p_guard->'states' @> to_jsonb(j.state)
     AND (p_guard->>'rev' IS NULL OR (p_guard->>'rev')::int8 = j.rev)
     AND (p_guard->>'fence' IS NULL OR (p_guard->>'fence')::int8 = j.fence)
-    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed} AND coalesce(${clockSql("p_guard->>'rang'")} <= p_now, false)))
+    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed}
+          AND coalesce(${clockSql("p_guard->>'rang'")} <= p_now, false)))
 $$;
 
 -- An id with another seq is another job, that came after this one was removed.

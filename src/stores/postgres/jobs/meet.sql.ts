@@ -8,17 +8,18 @@ import { unstartedStates } from "../../../model/job/unique-key.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
+import { sql } from "../../../store/sql.ts";
 
 const identity: readonly JobFieldName[] = ["seq", "id", "createdAt", "digest", "uniqueKey"];
 const unstarted = unstartedStates.map((state) => stateCodes[state]).join(", ");
 
-export const isReplaceable = `attempt = 0 AND state IN (${unstarted}) AND waits IS NULL`;
+export const isReplaceable = sql`attempt = 0 AND state IN (${unstarted}) AND waits IS NULL`;
 
 /** Until when a key taken now is held by time; null where it is held by the job. */
 export const heldUntil = (hold: string): string =>
-  `CASE WHEN ${hold} > ${uniqueHolds.none} THEN p_now + ${hold} END`;
+  sql`CASE WHEN ${hold} > ${uniqueHolds.none} THEN p_now + ${hold} END`;
 
-export const meetSql = `
+export const meetSql = sql`
 -- The holder is replaceable, and its row is locked. Answers the event.
 CREATE FUNCTION @meet_v1(p_now int8, p_holder @waiting, p_job jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE j @waiting;

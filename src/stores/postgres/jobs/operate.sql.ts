@@ -7,12 +7,13 @@ import { stateCodes } from "../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { clearSql } from "../functions/columns.ts";
 import { isFlow, isMember, withPassed } from "../flows/member.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { running, completed } = stateCodes;
 
-const replayHolds = `CASE WHEN j.unique_hold = ${uniqueHolds.end} THEN ${uniqueHolds.end} ELSE ${uniqueHolds.none} END`;
+const replayHolds = sql`CASE WHEN j.unique_hold = ${uniqueHolds.end} THEN ${uniqueHolds.end} ELSE ${uniqueHolds.none} END`;
 
-export const operateSql = `
+export const operateSql = sql`
 -- p_edit: {input?, policy?, meta?}; null for none.
 CREATE FUNCTION @edit_v1(j @waiting, p_edit jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -22,7 +23,7 @@ BEGIN
   RETURN j;
 END $$;
 
-CREATE FUNCTION @mark_v1(j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @update_v1(j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF p_next ? 'cancelAsked' THEN j.cancel_asked := (p_next->>'cancelAsked')::bool::int4; END IF;
   IF p_next ? 'rankBase' OR p_next ? 'rankSlope' THEN
@@ -43,24 +44,28 @@ END $$;
 -- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
 -- after, and instead of both the holder of the key that a replay would need; owes: owed work was left. What the end of
 -- a member passes on is the caller's, behind everything else of its unit.
-CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text, OUT state int2, OUT owes bool) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
+    OUT state int2, OUT owes bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  v_next @waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true; v_frees bool := false; v_block record;
+  v_next @waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true;
+  v_frees bool := false; v_block record;
 BEGIN
   owes := false;
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
   IF v_to = 'same' THEN
-    v_next := @mark_v1(v_next, p_next);
+    v_next := @update_v1(v_next, p_next);
   ELSIF v_to = 'removed' THEN
-    IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002'; END IF;
+    IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002';
+    END IF;
     v_kept := false;
     v_frees := true;
   ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= ${completed} THEN
     -- A replay takes its key from nobody but a hold that has run out.
     IF j.unique_hold = ${uniqueHolds.end} THEN
       INSERT INTO @uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
-        ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL WHERE u.held_until <= p_now OR u.seq = j.seq;
+        ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL
+          WHERE u.held_until <= p_now OR u.seq = j.seq;
       IF NOT FOUND THEN SELECT u.id INTO held_by FROM @uniq u WHERE u.key = j.unique_key; END IF;
     END IF;
     IF held_by IS NOT NULL THEN RETURN; END IF;
@@ -74,7 +79,8 @@ BEGIN
     END IF;
     IF ${isMember("j.")} THEN PERFORM @depart_v1(p_now, j); END IF;
   ELSIF j.state >= ${completed} THEN
-    RAISE EXCEPTION 'millrace: a finished job comes back only by a schedule, and ends only once' USING ERRCODE = 'MR002';
+    RAISE EXCEPTION 'millrace: a finished job comes back only by a schedule, and ends only once'
+      USING ERRCODE = 'MR002';
   ELSIF v_to = 'blocked' THEN
     SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
       v_next := v_block.j;

@@ -5,13 +5,14 @@
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { clearSql, initialJson } from "../functions/columns.ts";
 import { isBornBlocked } from "../flows/member.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { blocked, scheduled, ready, completed } = stateCodes;
 
 export const stateSql = (dueAt: string, now: string): string =>
-  `CASE WHEN ${dueAt} <= ${now} THEN ${ready} ELSE ${scheduled} END`;
+  sql`CASE WHEN ${dueAt} <= ${now} THEN ${ready} ELSE ${scheduled} END`;
 
-export const placeSql = `
+export const placeSql = sql`
 -- p_due: {inMs} or {at}; null for none.
 CREATE FUNCTION @due_v1(p_now int8, p_due jsonb) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce((p_due->>'at')::int8, p_now + (p_due->>'inMs')::int8)
@@ -20,7 +21,8 @@ $$;
 -- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
 CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
-DECLARE v_keeps bool := j.lane_key IS NOT NULL AND ((p_next->>'keepsLane')::bool OR (j.state >= ${completed} AND j.keeps_lane = 1));
+DECLARE v_keeps bool := j.lane_key IS NOT NULL
+  AND ((p_next->>'keepsLane')::bool OR (j.state >= ${completed} AND j.keeps_lane = 1));
 BEGIN
   ${clearSql("place")}
   j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);

@@ -89,7 +89,7 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
 }
 
 export async function countJobs(calls: Calls, routes: Routes): Promise<StateCount[]> {
-  const rows = await callRead(calls, "tally_jobs_v1", []);
+  const rows = await callRead(calls, "count_jobs_v1", []);
   // What is counted under a code of no state is corrected by the audit.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
@@ -124,7 +124,7 @@ export async function readJournal(
   calls: Calls,
   { id, after, max }: { readonly id: string; readonly after: number; readonly max: number },
 ): Promise<JournalAnswer> {
-  const rows = await callRead(calls, "read_trail_v1", [packText(id), after, max]);
+  const rows = await callRead(calls, "read_journal_v1", [packText(id), after, max]);
   const lines = rows.map(([number, at, body]) => ({
     number: Number(number),
     at: Number(at),

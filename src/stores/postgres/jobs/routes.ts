@@ -39,7 +39,7 @@ export function openRoutes(calls: Calls): Routes {
     for (const row of await callRead(calls, "read_routes_v1", [numbers])) {
       const route = readRoute(row);
       if (route !== null) routes.push(route);
-      else await callWrite(calls, "set_route_aside_v1", row).catch(passOverDenied);
+      else await callWrite(calls, "keep_unreadable_route_v1", row).catch(passOverDenied);
     }
     return routes;
   };
@@ -139,7 +139,7 @@ export class RouteList {
 
   /** By the names of the functions' parameters; null without any. */
   values(): Record<
-    "p_routes" | "p_queues" | "p_names" | "p_caps" | "p_gates" | "p_lanes" | "p_scopes",
+    "p_routes" | "p_queues" | "p_names" | "p_requires" | "p_gates" | "p_lanes" | "p_scopes",
     string | null
   > {
     const routes = [...this.#routes.values()];
@@ -147,7 +147,7 @@ export class RouteList {
       p_routes: sparseNumberList(routes.map(({ number }) => number)),
       p_queues: sparseTextList(routes.map(({ queue }) => packText(queue))),
       p_names: sparseTextList(routes.map(({ name }) => packText(name))),
-      p_caps: sparseTextList(routes.map(({ caps }) => listText(caps))),
+      p_requires: sparseTextList(routes.map(({ caps }) => listText(caps))),
       p_gates: sparseTextList(routes.map(({ gates }) => gatesText(gates))),
       p_lanes: sparseTextList(routes.map(({ lanes = null }) => lanes)),
       p_scopes: sparseTextList(

@@ -25,7 +25,7 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
     p_route: route,
     p_queue: packText(queue),
     p_name: packText(name),
-    p_caps: listText(caps),
+    p_requires: listText(caps),
     p_gates: gatesText(gates),
   };
   for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);

@@ -6,7 +6,8 @@
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { columnList, jobTables, ofAllTables } from "../functions/columns.ts";
 import type { JobTable } from "../functions/columns.ts";
-import { isUnsound } from "../upkeep/unreadable.sql.ts";
+import { isUnreadable } from "../upkeep/unreadable.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { scheduled, running, completed } = stateCodes;
 
@@ -17,17 +18,18 @@ const allowed = jobStates.flatMap((from) =>
 
 /** The earliest clock of a job that waits; `of` stands before each column. */
 export const waitingTimer = (of: string): string =>
-  `least(CASE ${of}state WHEN ${scheduled} THEN ${of}due_at END, ${of}deadline_at, ${of}ttl_at)`;
+  sql`least(CASE ${of}state WHEN ${scheduled} THEN ${of}due_at END, ${of}deadline_at, ${of}ttl_at)`;
 
 /** The largest input, in bytes, that lies in the job's row; a larger one lies in payload. */
 export const inlineBytesMax = 1024;
 
-const lookIn = (table: JobTable): string => `
+const lookIn = (table: JobTable): string => sql`
     SELECT * INTO j FROM @${table} WHERE id = p_id FOR UPDATE;
-    IF FOUND AND ${isUnsound(table, "j")} THEN PERFORM @set_aside_v1(p_now, NULL, ARRAY[p_id]); RETURN NULL; END IF;
+    IF FOUND AND ${isUnreadable(table, "j")} THEN PERFORM @keep_unreadable_v1(p_now, NULL, ARRAY[p_id]); RETURN NULL;
+    END IF;
     IF FOUND THEN RETURN j; END IF;`;
 
-export const advanceSql = `
+export const advanceSql = sql`
 CREATE FUNCTION @timer_v1(j @waiting) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN j.state = ${running} THEN least(j.lease_ends_at, j.attempt_ends_at, j.deadline_at)
     WHEN j.state < ${completed} THEN ${waitingTimer("j.")} END
@@ -49,7 +51,8 @@ END $$;
 CREATE FUNCTION @lock_job_v1(p_now int8, p_id text) RETURNS @waiting LANGUAGE plpgsql AS $$
 DECLARE j @waiting;
 BEGIN
-  FOR i IN 1..50 LOOP${jobTables.map((table) => lookIn(table)).join("")}
+  FOR i IN 1..50 LOOP
+    ${jobTables.map((table) => lookIn(table)).join("")}
     PERFORM 1 FROM (${ofAllTables("1", "id = p_id")}) k;
     IF NOT FOUND THEN RETURN NULL; END IF;
   END LOOP;
@@ -65,10 +68,10 @@ CREATE FUNCTION @drop_tags_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE sql
 $$;
 
 -- What hangs on a job that is kept nowhere any more.
-CREATE FUNCTION @forget_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @delete_attached_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF p_tags IS NOT NULL THEN PERFORM @drop_tags_v1(p_seq, p_tags); END IF;
-  DELETE FROM @trail WHERE seq = p_seq;
+  DELETE FROM @journal WHERE seq = p_seq;
   DELETE FROM @payload WHERE seq = p_seq;
 END $$;
 
@@ -81,8 +84,8 @@ BEGIN
   ELSIF p_from.state < ${completed} THEN DELETE FROM @waiting WHERE id = j.id;
   ELSE DELETE FROM @history WHERE id = j.id AND ended_at = p_from.ended_at; END IF;
   IF NOT p_kept THEN
-    PERFORM @forget_v1(j.seq, p_from.tags);
-    INSERT INTO @tally VALUES (p_from.route, p_from.state, -1);
+    PERFORM @delete_attached_v1(j.seq, p_from.tags);
+    INSERT INTO @state_count VALUES (p_from.route, p_from.state, -1);
     RETURN @event_v1(p_kind, j);
   END IF;
   IF j.input IS DISTINCT FROM p_from.input THEN
@@ -100,7 +103,7 @@ BEGIN
   ELSIF j.state < ${completed} THEN INSERT INTO @waiting (${columnList}) SELECT (j).*;
   ELSE INSERT INTO @history (${columnList}) SELECT (j).*; END IF;
   IF p_from.state <> j.state OR p_from.route <> j.route THEN
-    INSERT INTO @tally VALUES (p_from.route, p_from.state, -1), (j.route, j.state, 1);
+    INSERT INTO @state_count VALUES (p_from.route, p_from.state, -1), (j.route, j.state, 1);
   END IF;
   RETURN @event_v1(p_kind, j);
 END $$;

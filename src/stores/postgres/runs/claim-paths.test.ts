@@ -26,7 +26,7 @@ const queries = [
   "SELECT key, queue, route, pos, seq, turn FROM @lane ORDER BY key",
   "SELECT * FROM @lane_turn ORDER BY queue",
   "SELECT key, tat_us FROM @gate ORDER BY key",
-  "SELECT route, state, sum(count) AS count FROM @tally GROUP BY 1, 2 HAVING sum(count) <> 0 ORDER BY 1, 2",
+  "SELECT route, state, sum(count) AS count FROM @state_count GROUP BY 1, 2 HAVING sum(count) <> 0 ORDER BY 1, 2",
 ];
 
 const shape = fc.record({

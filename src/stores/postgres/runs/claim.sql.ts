@@ -35,7 +35,8 @@ import {
 } from "../limits/claim-gates.sql.ts";
 import { declareLanes, hasLanes, leaveLanes, lockLanes, pickLanes } from "../groups/claim-lanes.sql.ts";
 import { lease, leasedValues } from "./lease.sql.ts";
-import { brief, foldEvery, tellSet } from "../feed/emit.sql.ts";
+import { brief, foldEvery, emitSet } from "../feed/emit.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { ready, running } = stateCodes;
 const [byLanes] = postgresPaths.claim;
@@ -60,16 +61,16 @@ function listOf(name: JobFieldName, input: string): string {
   if (name === "input") return `string_agg(${input}, ${itemEnd})`;
   if (name in sameAs) {
     const other = columnOf(sameAs[name as keyof typeof sameAs]);
-    return `CASE WHEN NOT bool_and(${columnOf(name)} = ${other}) THEN array_agg(${columnOf(name)}) END`;
+    return sql`CASE WHEN NOT bool_and(${columnOf(name)} = ${other}) THEN array_agg(${columnOf(name)}) END`;
   }
   const value = values[name] ?? columnOf(name);
   if (typeOf(name) === "text") {
     return isNullable === true
-      ? `CASE WHEN count(${value}) > 0 THEN string_agg(coalesce(${value}, ${nullItem}), ${itemEnd}) END`
+      ? sql`CASE WHEN count(${value}) > 0 THEN string_agg(coalesce(${value}, ${nullItem}), ${itemEnd}) END`
       : `string_agg(${value}, ${itemEnd})`;
   }
   if (name === "seq") return "array_agg(seq)";
-  return isNullable === true ? `CASE WHEN count(${value}) > 0 THEN array_agg(${value}) END` : brief(value);
+  return isNullable === true ? sql`CASE WHEN count(${value}) > 0 THEN array_agg(${value}) END` : brief(value);
 }
 
 const listName = (name: JobFieldName): string => `l_${columnOf(name)}`;
@@ -78,8 +79,8 @@ const listDeclared = listedFields.map(
 );
 
 /** What another claimer does not hold, at the head of a route. */
-const isClaimable = `state = ${ready} AND lane_key IS NULL AND (timer_at IS NULL OR timer_at > now)`;
-const head = `SELECT ctid, rank, seq FROM @waiting WHERE route = r.route AND rank >= v_floor AND ${isClaimable}
+const isClaimable = sql`state = ${ready} AND lane_key IS NULL AND (timer_at IS NULL OR timer_at > now)`;
+const head = sql`SELECT ctid, rank, seq FROM @waiting WHERE route = r.route AND rank >= v_floor AND ${isClaimable}
     ORDER BY rank, seq LIMIT least(v_batch, r.most + 1) FOR UPDATE SKIP LOCKED`;
 
 /**
@@ -88,12 +89,16 @@ const head = `SELECT ctid, rank, seq FROM @waiting WHERE route = r.route AND ran
  */
 const pick = `
         v_got := v_left;
-        v_batch := coalesce(v_batch, CASE array_length(v_offer, 1) WHEN 1 THEN v_left ELSE ceil(2.0 * v_left / array_length(v_offer, 1)) + 8 END);
-        SELECT array_agg(ctid), array_agg(route), array_agg(rank), array_agg(seq) INTO v_places, v_seen, v_ranks, v_order FROM (
-          SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (${head}) h ORDER BY rank, seq) c;
+        v_batch := coalesce(v_batch, CASE array_length(v_offer, 1) WHEN 1 THEN v_left
+            ELSE ceil(2.0 * v_left / array_length(v_offer, 1)) + 8 END);
+        SELECT array_agg(ctid), array_agg(route), array_agg(rank), array_agg(seq)
+          INTO v_places, v_seen, v_ranks, v_order FROM (
+          SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (${head}) h
+            ORDER BY rank, seq) c;
         IF array_length(v_offer, 1) > 1 THEN
           SELECT least(v_left, min(at)) INTO v_got FROM (
-            SELECT at, row_number() OVER (PARTITION BY route ORDER BY at) AS number FROM unnest(v_seen) WITH ORDINALITY s(route, at)) s WHERE number = v_batch;
+            SELECT at, row_number() OVER (PARTITION BY route ORDER BY at) AS number
+              FROM unnest(v_seen) WITH ORDINALITY s(route, at)) s WHERE number = v_batch;
           v_places := v_places[:v_got]; v_seen := v_seen[:v_got]; v_order := v_order[:v_got];
         END IF;
         v_lowest[v_i] := least(v_lowest[v_i], v_ranks[1]);`;
@@ -103,9 +108,10 @@ const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "ho
 );
 
 /** The rows at v_places as lists, and how many of them have their input elsewhere. */
-const listRows = (rows: string, input: string): string => `
+const listRows = (rows: string, input: string): string => sql`
         SELECT count(*) FILTER (WHERE input IS NULL), ${listedFields.map((name) => listOf(name, input)).join(", ")},
-          array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}), array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
+          array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}),
+            array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
         INTO v_away, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (SELECT ${wanted} FROM ${rows}) h;`;
 
@@ -116,32 +122,37 @@ const lists = (input: string): string =>
 const listsAsTheyLie = (input: string): string => listRows("@waiting WHERE ctid = ANY (v_places)", input);
 
 /** The input where it lies in the row. */
-const smallInput = `coalesce(input, ${nullItem})`;
+const smallInput = sql`coalesce(input, ${nullItem})`;
 
 /**
  * Of the picked rows those before which less than v_bytes were taken. Only if inputs are large or many: sizes are told
  * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside
  * before anything is leased, and the look is taken again.
  */
-const bound = `
-        SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (
-          SELECT place, id, bytes, coalesce(sum(bytes) OVER (ORDER BY o ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (
-            SELECT p.place, p.o, w.id, octet_length(${wholeInput("w")}) AS bytes FROM unnest(v_places) WITH ORDINALITY p(place, o) JOIN @waiting w ON w.ctid = p.place) w) b;
+const bound = sql`
+        SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL)
+          INTO v_places, v_bad FROM (
+          SELECT place, id, bytes, coalesce(sum(bytes) OVER (ORDER BY o ROWS BETWEEN UNBOUNDED PRECEDING
+                AND 1 PRECEDING), 0) AS before FROM (
+            SELECT p.place, p.o, w.id, octet_length(${wholeInput("w")}) AS bytes
+              FROM unnest(v_places) WITH ORDINALITY p(place, o) JOIN @waiting w ON w.ctid = p.place) w) b;
         IF v_bad IS NOT NULL THEN
-          PERFORM @set_aside_v1(now, NULL, v_bad);
+          PERFORM @keep_unreadable_v1(now, NULL, v_bad);
           CONTINUE;
-        END IF;${lists(wholeInput("h"))}`;
+        END IF;
+        ${lists(wholeInput("h"))}`;
 
 /** Tells what was leased, and frees keys that were held until the start. */
 const tell = `
-      v_ids := replace(l_id, ${itemEnd}, ${fieldEnd});${tellSet({
+      v_ids := replace(l_id, ${itemEnd}, ${fieldEnd});
+      ${emitSet({
         kind: `${eventCodes.claimed}`,
         from: `${ready}`,
         to: `${running}`,
         extra: "''",
         differs: { first: "v_begun", extra: "'n1'" },
       })}
-      v_all := @and_v1(v_all, v_events);
+      v_all := @append_events_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
         DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
       END IF;`;
@@ -155,10 +166,10 @@ const batch = ["now", "v_i", "v_told", ...listedFields.map(listName)]
   .join(", ");
 
 /** Of the routes that a gate has shut, what comes after the last job that was taken: nobody has refused it yet. */
-const leftBehind = ` OR (v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_whole)
+const leftBehind = sql` OR (v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_whole)
         AND ${isClaimable} AND ARRAY[rank, seq] > ARRAY[v_ranks[v_count], l_seq[v_count]]))`;
 
-export const claimSql = `
+export const claimSql = sql`
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
 -- crash, a failover and a restore empty its table, and acknowledged writes or claims may be gone then.
 CREATE FUNCTION @epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
@@ -181,25 +192,33 @@ END $$;
 -- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
 -- when the first gate that refused a job opens, of each offer the lowest rank that was seen, then of each batch its
 -- time, the number of its offer, gates of keys and its lists.
-CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
+CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[],
+    p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
   p_bytes int8)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   now int8 := ${timeNow}; ${listDeclared.join(" ")}
-  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
-  v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
+  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[];
+  v_count int4;
+  v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz;
+  v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
-  v_starts int4; v_begun int4; v_away int4; v_ranks int8[]; v_seen int8[]; v_order int8[]; v_moved int8;${declareGates}${declareLanes}
+  v_starts int4; v_begun int4; v_away int4; v_ranks int8[]; v_seen int8[]; v_order int8[]; v_moved int8;
+  ${declareGates}
+  ${declareLanes}
 BEGIN
-  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
+  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
+  ${shareAllGates}
   SELECT epoch * ${fencesPerEpoch}, ${hasGates}, ${hasLanes} INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
   IF NOT FOUND THEN
     v_fence := @epoch_v1() * ${fencesPerEpoch};
     v_has_gates := ${hasGates};
     v_has_lanes := ${hasLanes};
-  END IF;${lockLanes}${lockGates}
+  END IF;
+  ${lockLanes}
+  ${lockGates}
   -- Whole from the start: a list whose first items nobody sets is told as one that begins behind them.
   v_lowest := array_fill(NULL::int8, ARRAY[coalesce(array_length(p_ends, 1), 0)]);
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
@@ -207,34 +226,43 @@ BEGIN
     v_from := p_ends[v_i] + 1;
     v_left := p_maxes[v_i];
     v_starts := p_starts[v_i];
-    v_floor := coalesce(p_floors[v_i], -9223372036854775808);${leaveUnknown}
+    v_floor := coalesce(p_floors[v_i], -9223372036854775808);
+    ${leaveUnknown}
     v_batch := NULL;
     IF v_laned IS NOT NULL THEN
       v_is_laned := ${byLanes.takes.inStore};
       v_told := NULL;
       v_look := 0;
       v_deep := NULL;
-      CONTINUE WHEN v_is_laned AND v_ajar IS NULL;
+      CONTINUE WHEN v_is_laned AND v_open_gates IS NULL;
     END IF;
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
-      IF v_is_laned THEN${pickLanes}
+      IF v_is_laned THEN
+        ${pickLanes}
         IF v_pick_lanes.bad IS NOT NULL THEN
-          PERFORM @set_aside_v1(now, NULL, v_pick_lanes.bad);
+          PERFORM @keep_unreadable_v1(now, NULL, v_pick_lanes.bad);
           CONTINUE;
         END IF;
       ELSE
-        IF v_gates IS NOT NULL THEN${lookAtGates}
-        END IF;${pick}${cutByGates}
+        IF v_gates IS NOT NULL THEN
+          ${lookAtGates}
+        END IF;
+        ${pick}
+        ${cutByGates}
       END IF;
-      IF NOT v_is_laned THEN${listsAsTheyLie(smallInput)}
+      IF NOT v_is_laned THEN
+        ${listsAsTheyLie(smallInput)}
       END IF;
-      IF v_is_laned OR l_seq <> v_order THEN${lists(smallInput)}
+      IF v_is_laned OR l_seq <> v_order THEN
+        ${lists(smallInput)}
       END IF;
       IF v_is_laned THEN
-        IF v_away > 0 THEN${lists(wholeInput("h"))}
+        IF v_away > 0 THEN
+          ${lists(wholeInput("h"))}
         END IF;
-      ELSIF v_away > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
+      ELSIF v_away > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN
+        ${bound}
       END IF;
       v_count := array_length(v_places, 1);
       IF NOT v_is_laned THEN v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000; END IF;
@@ -245,12 +273,15 @@ BEGIN
         now := greatest(now, ${timeNow});
         v_ends := now + p_lease;
         v_begun := least(v_starts, v_count);
-        v_starts := v_starts - v_begun;${lease}
+        v_starts := v_starts - v_begun;
+        ${lease}
         DELETE FROM @waiting WHERE ctid = ANY (v_places);
         GET DIAGNOSTICS v_moved = ROW_COUNT;
         IF v_moved <> v_count THEN
           RAISE EXCEPTION 'millrace: a claim took % jobs and removed %', v_count, v_moved USING ERRCODE = 'MR004';
-        END IF;${tell}${takeTokens}
+        END IF;
+        ${tell}
+        ${takeTokens}
         v_answer := concat(v_answer, ${batch});
         v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
         EXIT WHEN v_bytes <= 0;
@@ -258,11 +289,14 @@ BEGIN
       IF v_cut IS NULL THEN
         v_left := v_left - greatest(v_got, 1);
       ELSE
-        v_left := v_left - coalesce(v_count, 0);${shutGates}
+        v_left := v_left - coalesce(v_count, 0);
+        ${shutGates}
       END IF;
     END LOOP;
     IF v_bytes <= 0 THEN
-      v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})${leftBehind}
+      v_more := EXISTS (SELECT 1 FROM @waiting
+          WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})
+        ${leftBehind}
         OR v_more OR (v_has_lanes AND EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])));
       EXIT;
     END IF;
@@ -273,6 +307,7 @@ ${leaveLanes}
     IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;
   END IF;
   IF p_clock THEN SELECT ${nextClock} INTO v_clock; END IF;
-  RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, ${fieldEnd}, v_opens, ${fieldEnd}, v_lowest, v_answer);
+  RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, ${fieldEnd}, v_opens,
+      ${fieldEnd}, v_lowest, v_answer);
 END $$;
 `;

@@ -9,41 +9,51 @@ import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { selectSql } from "../functions/columns.ts";
 import { itemEnd } from "../functions/packed-values.ts";
 import { byKeys } from "../functions/call.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 export const leaveEnd = -1;
 const linesMax = storeLimits.logLinesPerJobMax;
 
-export const extendSql = `
+export const extendSql = sql`
 -- Why a lease could not be written to. That the row is there after all (unknown) means that somebody holds it.
 CREATE FUNCTION @lost_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN EXISTS (SELECT 1 FROM @leased WHERE id = p_id AND seq = p_seq AND fence = p_fence) THEN 'unknown'
     WHEN @refusal_v1(p_id, p_seq, p_fence) = 'gone' THEN 'gone' ELSE 'stale' END
 $$;
 
--- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row answers
--- for all leases (ok, cancel-asked, unknown, stale, gone), the others are leases of the owner that were not named.
--- timer_at: the earliest attempt end that was set. told: starts were reported that nobody had told. A row that somebody holds is passed over: the leases of strangers
--- must not end because one job is being settled in a caller's long transaction.
-CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],
+-- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row
+-- answers for all leases (ok, cancel-asked, unknown, stale, gone), the others are leases of the owner that were not
+-- named. timer_at: the earliest attempt end that was set. told: starts were reported that nobody had told. A row that
+-- somebody holds is passed over: the leases of strangers must not end because one job is being settled in a caller's
+-- long transaction.
+CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
+    p_fences int8[], p_started int8[], p_ends int8[],
   p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT told bool) LANGUAGE plpgsql
   ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE v_events text;
 BEGIN
   now := @begin_v1(p_now, p_commit);
-  WITH asked AS (SELECT * FROM unnest(p_ids, p_seqs, p_fences, p_started, p_ends) WITH ORDINALITY a(id, seq, fence, started, ends, o)),
-  free AS MATERIALIZED (SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE SKIP LOCKED),
+  WITH asked AS (SELECT * FROM unnest(p_ids, p_seqs, p_fences, p_started, p_ends) WITH ORDINALITY a(id, seq, fence,
+        started, ends, o)),
+  free AS MATERIALIZED (SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids)
+      ORDER BY l.id FOR UPDATE SKIP LOCKED),
   extended AS (
-    UPDATE @leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease), started_at = coalesce(now - a.started, l.started_at),
+    UPDATE @leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease),
+      started_at = coalesce(now - a.started, l.started_at),
       attempt_ends_at = CASE WHEN a.ends = ${leaveEnd} THEN l.attempt_ends_at ELSE now + a.ends END,
-      timer_at = least(greatest(l.lease_ends_at, now + p_lease), CASE WHEN a.ends = ${leaveEnd} THEN l.attempt_ends_at ELSE now + a.ends END, l.deadline_at)
-    FROM asked a JOIN free f ON f.id = a.id WHERE l.id = ANY (p_ids) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
+      timer_at = least(greatest(l.lease_ends_at, now + p_lease),
+          CASE WHEN a.ends = ${leaveEnd} THEN l.attempt_ends_at ELSE now + a.ends END, l.deadline_at)
+    FROM asked a JOIN free f ON f.id = a.id WHERE l.id = ANY (p_ids) AND l.id = a.id AND l.seq = a.seq
+      AND l.fence = a.fence
     RETURNING a.o, l.cancel_asked, CASE WHEN a.ends >= 0 THEN l.attempt_ends_at END AS ends_at,
-      CASE WHEN f.is_unstarted AND a.started IS NOT NULL THEN @event_v1(${eventCodes.started}, ROW(l.*)::@waiting) END AS event)
-  SELECT array_agg(CASE WHEN e.o IS NULL THEN NULL WHEN e.cancel_asked = 1 THEN 'cancel-asked' ELSE 'ok' END ORDER BY a.o), min(e.ends_at),
+      CASE WHEN f.is_unstarted AND a.started IS NOT NULL THEN @event_v1(${eventCodes.started}, ROW(l.*)::@waiting)
+        END AS event)
+  SELECT array_agg(CASE WHEN e.o IS NULL THEN NULL WHEN e.cancel_asked = 1 THEN 'cancel-asked' ELSE 'ok' END
+      ORDER BY a.o), min(e.ends_at),
       string_agg(e.event, ${itemEnd} ORDER BY a.o)
     INTO answers, timer_at, v_events FROM asked a LEFT JOIN extended e ON e.o = a.o;
-  PERFORM @tell_v1(now, v_events, false);
+  PERFORM @emit_v1(now, v_events, false);
   told := v_events IS NOT NULL;
   FOR v_i IN 1..coalesce(array_length(answers, 1), 0) LOOP
     IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
@@ -53,13 +63,15 @@ BEGIN
     -- under one fence.
     SELECT jsonb_agg(jsonb_build_array(${selectSql("l", leasedFields)}) ORDER BY l.seq) INTO others
       FROM @leased l JOIN @alive e ON l.fence > e.epoch * ${fencesPerEpoch}
-      WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);
+      WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence)
+          WHERE a.id = l.id AND a.fence = l.fence);
   END IF;
 END $$;
 
 -- p_write: {id, seq, fence, progress?, logs?, overflow?, isLate}.
 CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8; v_last int4; v_line text; j @waiting; v_event text;
+DECLARE v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
+v_last int4; v_line text; j @waiting; v_event text;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id AND seq = v_seq AND fence = v_fence FOR UPDATE;
   IF NOT FOUND THEN RETURN jsonb_build_object('kind', @lost_v1(v_id, v_seq, v_fence)); END IF;
@@ -69,14 +81,15 @@ BEGIN
     v_event := @event_v1(${eventCodes.progress}, j);
   END IF;
   IF p_write ? 'logs' THEN
-    SELECT coalesce(max(number), 0) INTO v_last FROM @trail WHERE seq = v_seq;
+    SELECT coalesce(max(number), 0) INTO v_last FROM @journal WHERE seq = v_seq;
     FOR v_line IN SELECT * FROM jsonb_array_elements_text(p_write->'logs') LOOP
       IF v_last = ${linesMax} THEN
-        UPDATE @trail SET at = p_now, body = p_write->>'overflow' WHERE seq = v_seq AND number = ${linesMax} AND p_write ? 'overflow';
+        UPDATE @journal SET at = p_now, body = p_write->>'overflow'
+          WHERE seq = v_seq AND number = ${linesMax} AND p_write ? 'overflow';
         EXIT;
       END IF;
       v_last := v_last + 1;
-      INSERT INTO @trail VALUES (v_seq, v_last, p_now, v_line);
+      INSERT INTO @journal VALUES (v_seq, v_last, p_now, v_line);
     END LOOP;
   END IF;
   RETURN jsonb_build_object('kind', 'ok', 'events', v_event);

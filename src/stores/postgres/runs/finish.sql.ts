@@ -6,8 +6,9 @@
 import { keptForeverAt } from "../../../store/rules/finish.ts";
 import { clearSql } from "../functions/columns.ts";
 import { isMember } from "../flows/member.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
-export const finishSql = `
+export const finishSql = sql`
 -- p_next: a Finish, its state as a code.
 CREATE FUNCTION @finish_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -7,6 +7,7 @@ import { stateCodes } from "../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../functions/columns.ts";
 import type { Expressions } from "../functions/columns.ts";
+import { sql } from "../../../store/sql.ts";
 
 export const leasedValues = {
   state: `${stateCodes.running}`,
@@ -18,11 +19,12 @@ export const leasedValues = {
   startedAt: "begun_at",
   leaseEndsAt: "v_ends",
   timerAt: "least(v_ends, deadline_at)",
-  holds: `CASE holds WHEN ${uniqueHolds.started} THEN ${uniqueHolds.none} ELSE holds END`,
+  holds: sql`CASE holds WHEN ${uniqueHolds.started} THEN ${uniqueHolds.none} ELSE holds END`,
 } as const satisfies Expressions;
 
 /** Copies the waiting rows at v_places, which are locked. begun_at: of those that start with their claim. */
-export const lease = `
+export const lease = sql`
       INSERT INTO @leased (${columnList})
       SELECT ${movedBy("lease", leasedValues)}
-      FROM (SELECT now AS begun_at, * FROM @waiting WHERE ctid = ANY (v_places[:v_begun]) UNION ALL SELECT NULL, * FROM @waiting WHERE ctid = ANY (v_places[v_begun + 1:])) w;`;
+      FROM (SELECT now AS begun_at, * FROM @waiting WHERE ctid = ANY (v_places[:v_begun]) UNION ALL SELECT NULL, *
+          FROM @waiting WHERE ctid = ANY (v_places[v_begun + 1:])) w;`;

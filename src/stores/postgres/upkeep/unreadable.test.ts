@@ -14,13 +14,13 @@ let store: Store;
 let schemas = 0;
 
 beforeEach(async () => {
-  const schema = `aside_${++schemas}`;
+  const schema = `unreadable_${++schemas}`;
   store = await openPostgresStore({ url: database.url, platform, schema, clock: "platform", poolMax: 2 });
 });
 afterEach(() => store.close());
 
-const damage = (text: string) => database.query(text.replaceAll("@", `aside_${schemas}.`));
-const asides = async () =>
+const damage = (text: string) => database.query(text.replaceAll("@", `unreadable_${schemas}.`));
+const unreadables = async () =>
   (await store.readAside({ after: null, max: 10 })).records.map(({ ref, id, why }) => ({ ref, id, why }));
 const large = `"${"x".repeat(3000)}"`;
 const ids = (jobs: readonly { readonly id: string }[]) => jobs.map(({ id }) => id).sort();
@@ -138,7 +138,7 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
     expect(rest.cursor).toBeNull();
     const refs = records.map(({ ref }) => ref);
     expect([await store.removeAside(refs), await store.removeAside(refs)]).toEqual([4, 0]);
-    expect(await asides()).toEqual([]);
+    expect(await unreadables()).toEqual([]);
     // Its id is free again.
     expect(await store.submit([{ jobs: [aJob({ id: "ready2", digest: "d" })] }])).toMatchObject([
       { hows: ["created"] },
@@ -178,7 +178,7 @@ describe("a bad record", () => {
     await damage("UPDATE @waiting SET lane_gates = '[broken' WHERE id = 'a'");
     const { jobs } = await store.claim(aClaim({ offers: [{ routes: [aRoute(lane("a"))], max: 5 }] }));
     expect(ids(jobs)).toEqual(["b"]);
-    expect((await asides()).map(({ id }) => id)).toEqual(["a"]);
+    expect((await unreadables()).map(({ id }) => id)).toEqual(["a"]);
     await expectSound();
   });
 
@@ -190,7 +190,7 @@ describe("a bad record", () => {
     expect(await store.submit([{ jobs: [aJob({ id: "b", unique })] }])).toMatchObject([
       { hows: ["created"] },
     ]);
-    expect(await asides()).toEqual([{ ref: "waiting:1", id: "a", why: "state 44 in waiting" }]);
+    expect(await unreadables()).toEqual([{ ref: "waiting:1", id: "a", why: "state 44 in waiting" }]);
     await expectSound();
   });
 
@@ -202,7 +202,7 @@ describe("a bad record", () => {
       aSettle(job, finish(), { effects: { jobs: [aJob({ id: `${job.id}2` })] } }),
     );
     expect(await store.settleIfLeased(settles)).toEqual([{ kind: "gone" }, { kind: "ok" }]);
-    expect((await asides()).map(({ id }) => id)).toEqual(["a"]);
+    expect((await unreadables()).map(({ id }) => id)).toEqual(["a"]);
     await expectSound();
   });
 
@@ -211,7 +211,7 @@ describe("a bad record", () => {
     await store.claim(aClaim());
     await damage("UPDATE @leased SET lease_ends_at = NULL, timer_at = NULL WHERE id = 'a'");
     expect(await audit()).toEqual({ "set-aside": 1 });
-    expect(await asides()).toEqual([{ ref: "leased:1", id: "a", why: "no leaseEndsAt" }]);
+    expect(await unreadables()).toEqual([{ ref: "leased:1", id: "a", why: "no leaseEndsAt" }]);
     await expectSound();
   });
 
@@ -226,7 +226,7 @@ describe("a bad record", () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
     await damage("UPDATE @route SET caps = '[broken'");
     expect(await store.readRoutes()).toEqual([]);
-    expect(await asides()).toMatchObject([{ id: null }]);
+    expect(await unreadables()).toMatchObject([{ id: null }]);
     expect(await store.readJobs(["a"])).toMatchObject([{ id: "a", queue: "?" }]);
     expect(await store.countJobs()).toMatchObject([{ state: "ready", count: 1 }]);
     await store.submit([{ jobs: [aJob({ id: "b" })] }]);
@@ -235,7 +235,7 @@ describe("a bad record", () => {
 });
 
 test("a record of a member of a flow that cannot be read lets the flow come to its end", async () => {
-  const schema = "aside_flow";
+  const schema = "unreadable_flow";
   const own = await openPostgresStore({ url: database.url, platform: nodePlatform, schema, poolMax: 4 });
   await expectEndWithout(own, async (id) => {
     for (const table of ["waiting", "leased", "history"])

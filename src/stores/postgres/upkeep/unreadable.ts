@@ -12,8 +12,10 @@ import { readFields } from "../functions/columns.ts";
 import { sqlState } from "../connection/errors.ts";
 import { packText, unpackText } from "../functions/packed-values.ts";
 
-export async function setAside(calls: Calls, ids: readonly string[] | null): Promise<number> {
-  const [count] = onlyRow(await callWrite(calls, "set_aside_v1", [ids === null ? null : ids.map(packText)]));
+export async function keepUnreadable(calls: Calls, ids: readonly string[] | null): Promise<number> {
+  const [count] = onlyRow(
+    await callWrite(calls, "keep_unreadable_v1", [ids === null ? null : ids.map(packText)]),
+  );
   return Number(count);
 }
 
@@ -30,7 +32,7 @@ export function mending(calls: Calls, platform: Platform): Calls["write"] {
       return await calls.write(text, values, timeoutMs);
     } catch (error) {
       if (sqlState(error)?.startsWith("22") !== true || platform.monotonicUs() < restsUntilUs) throw error;
-      if ((await setAside(calls, null)) > 0) return calls.write(text, values, timeoutMs);
+      if ((await keepUnreadable(calls, null)) > 0) return calls.write(text, values, timeoutMs);
       restsUntilUs = platform.monotonicUs() + restUs;
       throw error;
     }
@@ -56,7 +58,7 @@ export async function readRows<Name extends JobFieldName, Read>(
       bad.push(unpackText(row[names.indexOf("id" as Name)] as string));
     }
   }
-  if (bad.length > 0) await setAside(calls, bad).catch(passOverDenied);
+  if (bad.length > 0) await keepUnreadable(calls, bad).catch(passOverDenied);
   return found;
 }
 
@@ -68,7 +70,7 @@ export async function readAside(
   calls: Calls,
   { after, max }: { readonly after: string | null; readonly max: number },
 ): Promise<AsideAnswer> {
-  const rows = await callRead(calls, "read_aside_v1", [after, max + 1]);
+  const rows = await callRead(calls, "read_unreadable_v1", [after, max + 1]);
   const records = rows.slice(0, max).map(([ref, id, why, at, text]) => ({
     ref: ref as string,
     id: typeof id === "string" ? unpackText(id) : null,
@@ -80,5 +82,5 @@ export async function readAside(
 }
 
 export async function removeAside(calls: Calls, refs: readonly string[]): Promise<number> {
-  return Number(onlyRow(await callWrite(calls, "remove_aside_v1", [refs]))[0]);
+  return Number(onlyRow(await callWrite(calls, "delete_unreadable_v1", [refs]))[0]);
 }

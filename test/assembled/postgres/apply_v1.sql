@@ -1,0 +1,59 @@
+-- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
+-- after, and instead of both the holder of the key that a replay would need; owes: owed work was left. What the end of
+-- a member passes on is the caller's, behind everything else of its unit.
+CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
+    OUT state int2, OUT owes bool) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_next @waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true;
+  v_frees bool := false; v_block record;
+BEGIN
+  owes := false;
+  IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
+  IF v_to = 'same' THEN
+    v_next := @update_v1(v_next, p_next);
+  ELSIF v_to = 'removed' THEN
+    IF j.state = 3 THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002';
+    END IF;
+    v_kept := false;
+    v_frees := true;
+  ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= 5 THEN
+    -- A replay takes its key from nobody but a hold that has run out.
+    IF j.unique_hold = -2 THEN
+      INSERT INTO @uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
+        ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL
+          WHERE u.held_until <= p_now OR u.seq = j.seq;
+      IF NOT FOUND THEN SELECT u.id INTO held_by FROM @uniq u WHERE u.key = j.unique_key; END IF;
+    END IF;
+    IF held_by IS NOT NULL THEN RETURN; END IF;
+    IF v_to = 'scheduled' THEN
+      v_next := @replay_v1(p_now, v_next, p_next);
+    ELSE
+      SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
+      v_next := v_block.j;
+      owes := v_block.owes;
+      v_next.holds := CASE WHEN j.unique_hold = -2 THEN -2 ELSE 0 END;
+    END IF;
+    IF (j.flow IS NOT NULL AND j.waits IS NOT NULL) THEN PERFORM @depart_v1(p_now, j); END IF;
+  ELSIF j.state >= 5 THEN
+    RAISE EXCEPTION 'millrace: a finished job comes back only by a schedule, and ends only once'
+      USING ERRCODE = 'MR002';
+  ELSIF v_to = 'blocked' THEN
+    SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
+      v_next := v_block.j;
+      owes := v_block.owes;
+  ELSIF v_to IN ('scheduled', 'ready') THEN
+    v_next := @place_v1(p_now, v_next, p_next);
+  ELSE
+    v_next := @finish_v1(p_now, v_next, p_next);
+    v_kept := (p_next->>'keepMs')::int8 IS DISTINCT FROM 0 OR (j.flow IS NOT NULL AND j.waits IS NOT NULL);
+    v_frees := j.holds <> 0;
+  END IF;
+  v_next := @advance_v1(j.state, v_next);
+  IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
+  events := @write_v1(j, v_next, v_kind, v_kept);
+  -- A flow that goes leaves its members to a duty.
+  owes := owes OR (NOT v_kept AND coalesce(split_part(j.waits, ',', 5), '') <> '');
+  IF owes THEN PERFORM @owe_v1(p_now, ARRAY[j.id]); END IF;
+  state := CASE WHEN v_kind = 21 THEN NULL ELSE v_next.state END;
+END $$;

@@ -1,0 +1,7 @@
+-- What hangs on a job that is kept nowhere any more.
+CREATE FUNCTION @delete_attached_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_tags IS NOT NULL THEN PERFORM @drop_tags_v1(p_seq, p_tags); END IF;
+  DELETE FROM @journal WHERE seq = p_seq;
+  DELETE FROM @payload WHERE seq = p_seq;
+END $$;

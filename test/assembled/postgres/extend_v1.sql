@@ -1,0 +1,49 @@
+-- p_started: null leaves the start. p_ends: -1 leaves the attempt's end, null clears it. The first row
+-- answers for all leases (ok, cancel-asked, unknown, stale, gone), the others are leases of the owner that were not
+-- named. timer_at: the earliest attempt end that was set. told: starts were reported that nobody had told. A row that
+-- somebody holds is passed over: the leases of strangers must not end because one job is being settled in a caller's
+-- long transaction.
+CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
+    p_fences int8[], p_started int8[], p_ends int8[],
+  p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT told bool) LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+  SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE v_events text;
+BEGIN
+  now := @begin_v1(p_now, p_commit);
+  WITH asked AS (SELECT * FROM unnest(p_ids, p_seqs, p_fences, p_started, p_ends) WITH ORDINALITY a(id, seq, fence,
+        started, ends, o)),
+  free AS MATERIALIZED (SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids)
+      ORDER BY l.id FOR UPDATE SKIP LOCKED),
+  extended AS (
+    UPDATE @leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease),
+      started_at = coalesce(now - a.started, l.started_at),
+      attempt_ends_at = CASE WHEN a.ends = -1 THEN l.attempt_ends_at ELSE now + a.ends END,
+      timer_at = least(greatest(l.lease_ends_at, now + p_lease),
+          CASE WHEN a.ends = -1 THEN l.attempt_ends_at ELSE now + a.ends END, l.deadline_at)
+    FROM asked a JOIN free f ON f.id = a.id WHERE l.id = ANY (p_ids) AND l.id = a.id AND l.seq = a.seq
+      AND l.fence = a.fence
+    RETURNING a.o, l.cancel_asked, CASE WHEN a.ends >= 0 THEN l.attempt_ends_at END AS ends_at,
+      CASE WHEN f.is_unstarted AND a.started IS NOT NULL THEN @event_v1(23, ROW(l.*)::@waiting)
+        END AS event)
+  SELECT array_agg(CASE WHEN e.o IS NULL THEN NULL WHEN e.cancel_asked = 1 THEN 'cancel-asked' ELSE 'ok' END
+      ORDER BY a.o), min(e.ends_at),
+      string_agg(e.event, E'\x1e' ORDER BY a.o)
+    INTO answers, timer_at, v_events FROM asked a LEFT JOIN extended e ON e.o = a.o;
+  PERFORM @emit_v1(now, v_events, false);
+  told := v_events IS NOT NULL;
+  FOR v_i IN 1..coalesce(array_length(answers, 1), 0) LOOP
+    IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
+  END LOOP;
+  IF p_others THEN
+    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice
+    -- under one fence.
+    SELECT jsonb_agg(jsonb_build_array(l.id, l.seq, l.fence, l.route, l.rev, l.attempt,
+    coalesce(l.input, (SELECT p.input FROM @payload p WHERE p.seq = l.seq)), l.policy, l.meta, l.attempts,
+    l.created_at, l.due_at, l.claimed_at, l.deadline_at) ORDER BY l.seq) INTO others
+      FROM @leased l JOIN @alive e ON l.fence > e.epoch * 4294967296
+      WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence)
+          WHERE a.id = l.id AND a.fence = l.fence);
+  END IF;
+END $$;

@@ -1,0 +1,22 @@
+-- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
+CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
+-- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+DECLARE v_keeps bool := j.lane_key IS NOT NULL
+  AND ((p_next->>'keepsLane')::bool OR (j.state >= 5 AND j.keeps_lane = 1));
+BEGIN
+  j.keeps_lane := 0; j.lease_ends_at := NULL; j.attempt_ends_at := NULL;
+  j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);
+  IF p_next->>'to' = 'ready' THEN j.state := 2; RETURN j; END IF;
+  j.due_at := @due_v1(p_now, p_next->'due');
+  j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
+  j.state := CASE WHEN j.due_at <= p_now THEN 2 ELSE 1 END;
+  -- A retry that keeps its lane keeps its place there, too.
+  IF v_keeps THEN
+    j.keeps_lane := CASE WHEN j.state = 1 THEN 1 ELSE 0 END;
+  ELSE
+    j.rank := (p_next->>'rankBase')::int8 + (p_next->>'rankSlope')::int8 * j.due_at;
+  END IF;
+  j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
+  IF (p_next->>'clearsPassedDeadline')::bool AND j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
+  RETURN @edit_v1(j, p_next->'edit');
+END $$;

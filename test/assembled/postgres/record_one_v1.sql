@@ -1,0 +1,26 @@
+-- p_write: {id, seq, fence, progress?, logs?, overflow?, isLate}.
+CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
+v_last int4; v_line text; j @waiting; v_event text;
+BEGIN
+  SELECT * INTO j FROM @leased WHERE id = v_id AND seq = v_seq AND fence = v_fence FOR UPDATE;
+  IF NOT FOUND THEN RETURN jsonb_build_object('kind', @lost_v1(v_id, v_seq, v_fence)); END IF;
+  IF p_write ? 'progress' THEN
+    UPDATE @leased SET progress = p_write->>'progress' WHERE id = v_id;
+    j.progress := p_write->>'progress';
+    v_event := @event_v1(24, j);
+  END IF;
+  IF p_write ? 'logs' THEN
+    SELECT coalesce(max(number), 0) INTO v_last FROM @journal WHERE seq = v_seq;
+    FOR v_line IN SELECT * FROM jsonb_array_elements_text(p_write->'logs') LOOP
+      IF v_last = 1000 THEN
+        UPDATE @journal SET at = p_now, body = p_write->>'overflow'
+          WHERE seq = v_seq AND number = 1000 AND p_write ? 'overflow';
+        EXIT;
+      END IF;
+      v_last := v_last + 1;
+      INSERT INTO @journal VALUES (v_seq, v_last, p_now, v_line);
+    END LOOP;
+  END IF;
+  RETURN jsonb_build_object('kind', 'ok', 'events', v_event);
+END $$;
