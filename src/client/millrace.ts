@@ -20,7 +20,8 @@ import type { StoreRetention } from "../engine/policies/store-retention.ts";
 import type { PublishOptions } from "../engine/topics/publishing.ts";
 import { subscribeAll } from "../engine/topics/subscribe.ts";
 import type { TopicDefinition } from "../engine/topics/topic-definition.ts";
-import { LoneUnit, planJob, refusalError, unitOf } from "../engine/submit/plan-job.ts";
+import { refusalError } from "../engine/submit/refusal-error.ts";
+import { LoneUnit, unitOf } from "../engine/submit/submitter.ts";
 import { Supervisor } from "../engine/duties/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
 import type { EventName, MillraceEvent } from "../model/events/event.ts";
@@ -40,7 +41,7 @@ import { Calls } from "./jobs/calls.ts";
 import type { CallJobOptions } from "./jobs/calls.ts";
 import { readDutyViews } from "./workers/duty-views.ts";
 import type { DutyView } from "./workers/duty-views.ts";
-import { enqueuerIn, planAll, publishBy } from "./jobs/enqueuer.ts";
+import { checkSubmissions, enqueuerIn, publishBy } from "./jobs/enqueuer.ts";
 import type { Enqueuer, HandlesOf, PublishedJob, ToHandles } from "./jobs/enqueuer.ts";
 import { listen, openEvents } from "./open-events.ts";
 import type { EventsOptions, EventStream } from "./open-events.ts";
@@ -145,13 +146,12 @@ export class Millrace implements Enqueuer {
     call?: CallOptions,
   ): Promise<JobHandle<Result>> {
     this.#checkOpen();
-    checkCallOptions(call, "enqueue");
-    const submission = anySubmission(job, input, options);
-    const planning = planJob(this.#engine, submission);
+    if (call !== undefined) checkCallOptions(call, "enqueue");
+    const planning = this.#engine.planner.plan({ job, input, options });
     const planned = planning instanceof Promise ? await planning : planning;
     const unit =
       options?.repeatOf === undefined ? new LoneUnit(planned) : { jobs: [planned], isRepeat: true };
-    const answer = await this.#engine.submit(unit, call);
+    const answer = await this.#engine.submitter.submit(unit, call);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     const [id, how] = [answer.ids[0] as string, answer.hows[0] as SubmitHow];
     return new JobHandle(this.#handles, id, planned.name, how);
@@ -173,9 +173,12 @@ export class Millrace implements Enqueuer {
   ): Promise<HandlesOf<Many>> {
     this.#checkOpen();
     checkCallOptions(call, "enqueueMany");
-    const unit = unitOf(await planAll(this.#engine, submissions), submissions);
+    checkSubmissions(submissions);
+    const unit = unitOf(await this.#engine.planner.planAll(submissions), submissions);
     const isEmpty = unit.jobs.length === 0;
-    const handles = isEmpty ? [] : this.#toHandles(unit, await this.#engine.submit(unit, call), false);
+    const handles = isEmpty
+      ? []
+      : this.#toHandles(unit, await this.#engine.submitter.submit(unit, call), false);
     return handles as HandlesOf<Many>;
   }
 
@@ -188,7 +191,7 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     checkCallOptions(call, "publish");
     const [engine, toHandles] = [this.#engine, this.#toHandles];
-    const submit = (unit: SubmitUnit): Promise<SubmitAnswer> => engine.submit(unit, call);
+    const submit = (unit: SubmitUnit): Promise<SubmitAnswer> => engine.submitter.submit(unit, call);
     const submitting = { engine, toHandles, isInTransaction: false, submit };
     return publishBy(submitting, topic as TopicDefinition, input, options);
   }
@@ -197,7 +200,7 @@ export class Millrace implements Enqueuer {
   async submit(flow: Flow, options: SubmitFlowOptions = {}, call?: CallOptions): Promise<FlowRun> {
     this.#checkOpen();
     checkCallOptions(call, "submit");
-    return this.flows.submit(flow, options, (unit) => this.#engine.submit(unit, call));
+    return this.flows.submit(flow, options, (unit) => this.#engine.submitter.submit(unit, call));
   }
 
   /**

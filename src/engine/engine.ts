@@ -18,13 +18,10 @@ import type {
   SubmitUnit,
 } from "../store/operations.ts";
 import type { JobRecord, NewJob } from "../store/records.ts";
-import { isBornBlocked } from "../store/rules/flow/member.ts";
 import type { Store } from "../store/store.ts";
 import type { AttemptObserver } from "./attempts/attempt-observer.ts";
 import { observerOfSink } from "./attempts/attempt-sink.ts";
 import type { OnAttempt } from "./attempts/attempt-sink.ts";
-import { withinLimit } from "./calls/call-limit.ts";
-import type { CallOptions } from "./calls/call-limit.ts";
 import { Batcher } from "./calls/batcher.ts";
 import type { BatcherOptions } from "./calls/batcher.ts";
 import type { EnqueueMiddleware } from "./submit/enqueue-middleware.ts";
@@ -41,10 +38,12 @@ import type { Batching } from "./calls/partition-batcher.ts";
 import { RepeatedLines } from "./log/repeated-line.ts";
 import { Policies } from "./policies/policies.ts";
 import { QueuePolicies } from "./policies/queue-policies.ts";
-import { Listeners } from "./listeners.ts";
 import { Reports } from "./attempts/reports.ts";
 import type { Router } from "./submit/router.ts";
 import { DefinedSchedules } from "./schedules/defined-schedules.ts";
+import { HandledNames } from "./submit/handled-names.ts";
+import { JobPlanner } from "./submit/job-planner.ts";
+import { Submitter } from "./submit/submitter.ts";
 import { JobIds } from "./submit/job-ids.ts";
 import { StoreRetention } from "./policies/store-retention.ts";
 import type { KeptTimes } from "./policies/store-retention.ts";
@@ -105,11 +104,9 @@ export class Engine {
   readonly changes: Batching<Change, ChangeAnswer>;
   readonly reads: Batching<string, JobRecord | null>;
 
-  /**
-   * The first job of every unit that this process submits, or the first node of a flow that waits for no other, so that
-   * its workers may claim in the same lap.
-   */
-  readonly submitted = new Listeners<NewJob>();
+  readonly handled = new HandledNames();
+  readonly planner: JobPlanner;
+  readonly submitter: Submitter;
   readonly clocks = new JobClocks();
 
   /** What this process counts; null where it counts nothing. */
@@ -130,7 +127,6 @@ export class Engine {
   readonly heartbeat: Heartbeat;
 
   readonly #policies: Policies;
-  readonly #handled = new Map<string, number>();
 
   constructor(given: Store, platform: Platform, settings: EngineSettings, log: Logger) {
     this.platform = platform;
@@ -201,6 +197,9 @@ export class Engine {
     };
     const byId = ({ id }: { readonly id: string }): string => id;
     this.submits = batching(submitting, ({ jobs }) => jobs[0]?.id ?? "");
+    const { ids, limits, handled, submits } = this;
+    this.planner = new JobPlanner({ ...settings, ids, limits, handled });
+    this.submitter = new Submitter({ platform, ids, limits, submits, telemetry: settings.telemetry });
     this.settles = batching(settling, byId);
     this.records = new Reports({ ...shared, call: (writes) => store.recordIfLeased(writes) }, (options) =>
       batching(options, byId),
@@ -212,69 +211,9 @@ export class Engine {
     this.reads = batching({ ...shared, call: (ids) => store.readJobs(ids) }, (id) => id);
   }
 
-  /**
-   * Submits a unit, and tells the workers of this process that it is on its way: a worker with a free slot claims in
-   * the same lap, behind the submit, so that both share one commit and the job starts as soon as it is durable.
-   */
-  submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
-    const placed = this.ids.placed(unit);
-    return this.settings.telemetry === null
-      ? this.#submitWithin(placed, limit)
-      : this.traced(placed, (traced) => this.#submitWithin(traced, limit));
-  }
-
-  /** Sends a unit, past the telemetry where there is one. */
-  traced(unit: SubmitUnit, send: (unit: SubmitUnit) => Promise<SubmitAnswer>): Promise<SubmitAnswer> {
-    const { telemetry } = this.settings;
-    return telemetry === null ? send(unit) : telemetry.submit(unit, send);
-  }
-
-  #submitWithin(placed: SubmitUnit, limit: CallOptions | undefined): Promise<SubmitAnswer> {
-    if (limit === undefined) return this.#submitOnceMade(placed);
-    const { platform } = this;
-    const ids = placed.jobs.map(({ id }) => id);
-    return withinLimit(limit, {
-      platform,
-      what: "enqueue",
-      isWrite: true,
-      ids,
-      run: () => this.#submitOnceMade(placed),
-    });
-  }
-
-  /** A job must not run before the store knows the limits that it uses. */
-  #submitOnceMade(unit: SubmitUnit): Promise<SubmitAnswer> {
-    const limits = this.limits.whenMade(unit.jobs);
-    return limits === null ? this.#submit(unit) : limits.then(() => this.#submit(unit));
-  }
-
-  #submit(unit: SubmitUnit): Promise<SubmitAnswer> {
-    const answer = this.submits.add(unit);
-    const first = this.submitted.isEmpty ? undefined : unit.jobs.find((job) => !isBornBlocked(job));
-    if (first !== undefined) this.submitted.emit(first);
-    return answer;
-  }
-
-  /** Says that a worker of this process has handlers for these names. @returns a function that takes it back. */
-  addHandled(names: readonly string[]): () => void {
-    const count = (name: string, by: number): void =>
-      void this.#handled.set(name, (this.#handled.get(name) ?? 0) + by);
-    for (const name of names) count(name, 1);
-    return () => names.forEach((name) => count(name, -1));
-  }
-
-  isHandledHere(name: string): boolean {
-    return (this.#handled.get(name) ?? 0) > 0;
-  }
-
   /** @param queue where what an operator has set of it is to count, as far as it is known here. */
   readPolicy(text: string | null, queue?: string): DecidedPolicy {
     return this.#policies.read(text, queue);
-  }
-
-  /** The priority level of a job, by the code's defaults where its policy has none. */
-  levelOf(policy: JobPolicy): number {
-    return policy.level ?? this.settings.codeDefaults.level ?? 0;
   }
 }
 

@@ -174,7 +174,7 @@ export class JobWorker implements Worker {
     const { platform, store } = this.#engine;
     this.#leave.push(
       this.#shared.leaseBook.addHolder((lease) => this.#leases.holds(lease)),
-      this.#engine.addHandled(this.#names),
+      this.#engine.handled.add(this.#names),
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     if (this.#settings.isAnnounced) {

@@ -23,7 +23,7 @@ import { readEnqueueOptions } from "../../engine/submit/job-options.ts";
 import type { RetentionOptions } from "../../engine/submit/job-options.ts";
 import { readFlowResult } from "../../engine/flows/part-results.ts";
 import type { Results } from "../../engine/calls/results.ts";
-import { refusalError } from "../../engine/submit/plan-job.ts";
+import { refusalError } from "../../engine/submit/refusal-error.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { readCursor } from "../jobs/job-filter.ts";

@@ -13,7 +13,8 @@ import { enqueueKeys, readPositive } from "../../engine/submit/job-options.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
 import type { Results, Submitted } from "../../engine/calls/results.ts";
 import { defaultTimes } from "../../engine/policies/store-retention.ts";
-import { planJob, refusalError, unitOf } from "../../engine/submit/plan-job.ts";
+import { refusalError } from "../../engine/submit/refusal-error.ts";
+import { unitOf } from "../../engine/submit/submitter.ts";
 import { durationText } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
@@ -76,13 +77,13 @@ export class Calls {
     const { timeoutMs, signal } = given;
     const engine = this.#engine;
     const submission = { job, input, options: given.enqueue };
-    const planned = await planJob(engine, submission);
+    const planned = await engine.planner.plan(submission);
     checkAnswerable(engine, planned, timeoutMs);
     if (signal?.aborted === true)
       throw new MillraceError("aborted", "The call was aborted before it began.", { cause: signal.reason });
     const unit = engine.ids.placed(unitOf([planned], [submission]));
     const { id } = unit.jobs[0] as NewJob;
-    const submitted = engine.submit(unit).then((answer): Submitted => {
+    const submitted = engine.submitter.submit(unit).then((answer): Submitted => {
       if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
       return { id: answer.ids[0] as string, isNew: answer.hows[0] === "created" };
     });

@@ -7,13 +7,12 @@ import type { AnySubmission, JobDefinition, Submission } from "../../engine/subm
 import type { Engine } from "../../engine/engine.ts";
 import type { Flow } from "../../engine/flows/flow.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
-import { planJob, unitOf } from "../../engine/submit/plan-job.ts";
+import { unitOf } from "../../engine/submit/submitter.ts";
 import type { PublishOptions } from "../../engine/topics/publishing.ts";
 import type { TopicDefinition } from "../../engine/topics/topic-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
-import type { NewJob } from "../../store/records.ts";
 import type { FlowRun, Flows, SubmitFlowOptions } from "../flows/flows.ts";
 import type { JobHandle } from "./job-handle.ts";
 
@@ -78,10 +77,8 @@ export async function publishBy(
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
-export async function planAll(
-  engine: Engine,
-  submissions: readonly AnySubmission[],
-): Promise<readonly NewJob[]> {
+/** For callers without types: what `enqueueMany` takes. */
+export function checkSubmissions(submissions: readonly AnySubmission[]): void {
   if (!Array.isArray(submissions) || !submissions.every(isObject))
     throw new MillraceError("invalid-option", "enqueueMany: give a list of job.with(input, options).");
   if (submissions.length > storeLimits.unitJobsMax) {
@@ -90,16 +87,6 @@ export async function planAll(
       `enqueueMany takes at most ${storeLimits.unitJobsMax} jobs; split the list.`,
     );
   }
-  const planned: (NewJob | Promise<NewJob>)[] = [];
-  let isPlanned = true;
-  for (const submission of submissions) {
-    const job = planJob(engine, submission);
-    isPlanned &&= !(job instanceof Promise);
-    planned.push(job);
-  }
-  // Most jobs are planned without a promise, and awaiting thousands of values that are none costs more than planning
-  // them.
-  return isPlanned ? (planned as NewJob[]) : Promise.all(planned.map(async (each) => each));
 }
 
 /** Enqueueing on the caller's own connection. */
@@ -114,24 +101,20 @@ export function enqueuerIn(
     engine,
     toHandles,
     isInTransaction: true,
-    submit: async (unit) => {
-      await engine.limits.mustBeThere(unit.jobs);
-      return engine.traced(unit, async (traced) => {
-        const [answer] = await store.submit([traced]);
-        return answer as SubmitAnswer;
-      });
-    },
+    submit: (unit) => engine.submitter.submitIn(store, unit),
   };
   const make = async (unit: SubmitUnit): Promise<readonly JobHandle[]> =>
     toHandles(unit, await submitting.submit(unit), true);
   return {
     enqueue: async (job, input, options) => {
       const submission = anySubmission(job, input, options);
-      const planned = await planJob(engine, submission);
+      const planned = await engine.planner.plan(submission);
       return (await make(unitOf([planned], [submission])))[0] as JobHandle<never>;
     },
-    enqueueMany: async (submissions) =>
-      (await make(unitOf(await planAll(engine, submissions), submissions))) as never,
+    enqueueMany: async (submissions) => {
+      checkSubmissions(submissions);
+      return (await make(unitOf(await engine.planner.planAll(submissions), submissions))) as never;
+    },
     publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
     submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),
   };

@@ -20,7 +20,7 @@ import {
   schedulePut,
 } from "../../engine/schedules/schedule-docs.ts";
 import type { ReadableSchedule } from "../../engine/schedules/schedule-docs.ts";
-import { refusalError } from "../../engine/submit/plan-job.ts";
+import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { checkName } from "../../model/name.ts";
 import { checkWhole } from "../../model/option.ts";
 import { readScheduleEdit } from "../../model/schedule/schedule-settings.ts";
@@ -108,7 +108,7 @@ export class Schedules {
       const id = engine.ids.mint(partitionOfDoc(engine, doc.id));
       const { now } = await engine.store.describe();
       const jobs = [jobOfTemplate(template, { id, schedule: name, tick: null })];
-      const answer = await engine.submit({
+      const answer = await engine.submitter.submit({
         jobs,
         docs: [schedulePut(doc, afterRunNow(state, id), now)],
       });

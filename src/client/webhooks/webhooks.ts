@@ -1,6 +1,6 @@
 /** Webhooks at run time, for all processes of the store: who is told of which events by HTTP. */
 import type { Engine } from "../../engine/engine.ts";
-import { refusalError } from "../../engine/submit/plan-job.ts";
+import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { readEnd } from "../../engine/events/feed-pages.ts";
 import { deliveriesTo } from "../../engine/webhooks/delivery.ts";
 import type { Delivery } from "../../engine/webhooks/delivery.ts";
@@ -117,7 +117,7 @@ export class Webhooks {
     if (hook === undefined) throw unknownWebhook(name);
     const { now } = await engine.store.describe();
     const jobs = [deliveriesTo(engine, hook)({ kind: "test", at: new Date(now) })];
-    const answer = await engine.submit({
+    const answer = await engine.submitter.submit({
       jobs,
       checks: [{ kind: webhookKind, id: webhooksId, version }],
     });

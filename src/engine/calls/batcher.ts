@@ -47,7 +47,7 @@ export interface BatcherOptions<Item, Answer> {
 
 /**
  * An item on its way. It and a `Waiter` are classes, because V8 gives literals of which a thousand wait at once to its
- * old generation (engine/submit/plan-job.ts, `BuiltJob`).
+ * old generation (engine/submit/job-planner.ts, `BuiltJob`).
  */
 class Entry<Item, Answer> {
   item: Item;

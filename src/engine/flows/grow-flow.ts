@@ -117,7 +117,7 @@ async function assemble(
   const plan = planGraph(nodes, { path, part, isThere });
   checkRefs(nodes, plan.nodes);
   // The plan is in the order of what was built.
-  const jobs = await planNodeJobs(engine, nodes);
+  const jobs = await planNodeJobs(engine.planner, nodes);
   for (const node of plan.nodes) if (first?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
   const memberOf = membersOf(root, plan.nodes);
   const members = plan.nodes.map((node, at) => memberOf(node, nodes[at] as BuiltNode, jobs[at] as NewJob));

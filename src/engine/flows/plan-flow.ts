@@ -18,7 +18,7 @@ import type { NewJob } from "../../store/records.ts";
 import type { Submission } from "../submit/job-definition.ts";
 import type { Engine } from "../engine.ts";
 import type { ReadOptions } from "../submit/job-options.ts";
-import { planExpander, planIncomplete, planJob } from "../submit/plan-job.ts";
+import type { JobPlanner } from "../submit/job-planner.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
 import { checkMemberTags } from "./flow-options.ts";
 import { withUnknown } from "./result-refs.ts";
@@ -38,7 +38,7 @@ export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptio
   // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);
-  const jobs = await planNodeJobs(engine, flow.nodes);
+  const jobs = await planNodeJobs(engine.planner, flow.nodes);
   const { ids } = engine;
   const { placement } = ids;
   const partition = placement === null ? null : askedPartition(placement, { jobs });
@@ -57,8 +57,11 @@ export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptio
 }
 
 /** Most jobs are planned without a promise. */
-export async function planNodeJobs(engine: Engine, nodes: readonly BuiltNode[]): Promise<readonly NewJob[]> {
-  const planned = nodes.map((node) => planNode(engine, node));
+export async function planNodeJobs(
+  planner: JobPlanner,
+  nodes: readonly BuiltNode[],
+): Promise<readonly NewJob[]> {
+  const planned = nodes.map((node) => planNode(planner, node));
   return planned.some((each) => each instanceof Promise)
     ? Promise.all(planned.map(async (each) => each))
     : (planned as NewJob[]);
@@ -68,17 +71,20 @@ export async function planNodeJobs(engine: Engine, nodes: readonly BuiltNode[]):
 const noId = (): string => "";
 
 /** The job of a node, before it knows its place in the flow. */
-function planNode(engine: Engine, { path, submission, refs, expands }: BuiltNode): NewJob | Promise<NewJob> {
+function planNode(
+  planner: JobPlanner,
+  { path, submission, refs, expands }: BuiltNode,
+): NewJob | Promise<NewJob> {
   if (submission === null) return partJob("", path);
   const given = submission as Submission;
-  if (expands !== undefined) return planExpander(engine, given);
-  if (refs.length === 0) return planJob(engine, given, noId);
+  if (expands !== undefined) return planner.planExpander(given);
+  if (refs.length === 0) return planner.plan(given, noId);
   const refuse = (of: string): Error =>
     invalidFlow(
       `${JSON.stringify(path)}: its group, its unique key or the key of a limit is computed from the result of ` +
         `${JSON.stringify(of)}, which nobody knows yet; give it as an option of the node.`,
     );
-  return planIncomplete(engine, given, (input) => withUnknown(input, refs, refuse));
+  return planner.planIncomplete(given, (input) => withUnknown(input, refs, refuse));
 }
 
 /** A flow or a part of one: a job that nobody claims. */

@@ -116,7 +116,7 @@ async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<L
     const [answer] = await engine.store.putDocs([put]);
     return { ...look, outcome: answer?.kind === "ok" ? "waited" : "raced" };
   }
-  const answer = await engine.submit({ jobs, docs: [put] });
+  const answer = await engine.submitter.submit({ jobs, docs: [put] });
   if (answer.kind === "ok") return { ...look, outcome: "fired" };
   if (answer.reason === "doc-changed") return { ...look, jobs: 0, outcome: "raced" };
   // The queue takes no new jobs for now: unlike a tick of the present, a tick of the past can wait.

@@ -10,7 +10,6 @@ import type { ScheduleSettings } from "../../model/schedule/schedule-settings.ts
 import { afterDefinition, newSchedule } from "../../model/schedule/schedule-state.ts";
 import type { Doc } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { planJob } from "../submit/plan-job.ts";
 import { isSameTemplate, writeTemplate } from "../submit/job-template.ts";
 import type { ScheduleDefinition } from "./schedule-definition.ts";
 import {
@@ -58,7 +57,7 @@ export class DefinedSchedules {
   async define({ name, rule, submission }: ScheduleDefinition): Promise<FoundSchedule> {
     const engine = this.#engine;
     const what = `schedule ${JSON.stringify(name)}`;
-    const job = await planJob(engine, submission);
+    const job = await engine.planner.plan(submission);
     const settings = readScheduleSettings(rule, writeTemplate(job), what);
     this.#enter(name, settings);
     await engine.limits.whenMade([job]);

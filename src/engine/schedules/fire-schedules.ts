@@ -95,7 +95,9 @@ async function submitTogether(
 ): Promise<readonly PromiseSettledResult<Look>[]> {
   if (firings.length > 1) {
     const jobs = firings.flatMap((firing) => firing.jobs);
-    const answer = await engine.submit({ jobs, docs: firings.map(({ put }) => put) }).catch(() => null);
+    const answer = await engine.submitter
+      .submit({ jobs, docs: firings.map(({ put }) => put) })
+      .catch(() => null);
     if (answer?.kind === "ok")
       return firings.map((firing) => ({ status: "fulfilled", value: fired(firing, now) }));
   }
@@ -138,7 +140,7 @@ function stateOf(
 async function submitOne(engine: Engine, firing: Firing, now: number): Promise<Look> {
   const { schedule, decision, jobs, put: doc } = firing;
   const { name, state } = schedule;
-  const answer = await engine.submit({ jobs, docs: [doc] });
+  const answer = await engine.submitter.submit({ jobs, docs: [doc] });
   if (answer.kind === "ok") return fired(firing, now);
   if (answer.reason === "doc-changed") return { outcome: "raced", jobs: 0, dueAt: null };
   // The queue takes no new jobs: these ticks pass without one, and the schedule goes on.

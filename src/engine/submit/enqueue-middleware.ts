@@ -1,4 +1,5 @@
 /** Code of the application around every enqueue: it may look at, change or refuse what is enqueued. */
+import { MillraceError } from "../../model/error.ts";
 import type { Submission } from "./job-definition.ts";
 
 export type EnqueueMiddleware = (
@@ -7,13 +8,13 @@ export type EnqueueMiddleware = (
 ) => Promise<void>;
 
 /**
- * Runs a submission through all middleware and gives back what came out; null when one of them did not call next, which
- * refuses the enqueue.
+ * Runs a submission through all middleware and returns what came out. One of them that does not call next refuses the
+ * enqueue.
  */
 export async function passThrough(
   middleware: readonly EnqueueMiddleware[],
   submission: Submission,
-): Promise<Submission | null> {
+): Promise<Submission> {
   let passed: Submission | null = null;
   const run = async (index: number, current: Submission): Promise<void> => {
     const layer = middleware[index];
@@ -24,5 +25,7 @@ export async function passThrough(
     await layer(current, (changed) => run(index + 1, changed));
   };
   await run(0, submission);
-  return passed;
+  if (passed !== null) return passed;
+  const name = JSON.stringify(submission.job.name);
+  throw new MillraceError("aborted", `An enqueue middleware did not pass ${name} on.`);
 }

@@ -10,7 +10,6 @@
  */
 import { canonicalText, digestText } from "../../codec/digest.ts";
 import { BoundedMap } from "../../model/bounded-map.ts";
-import { MillraceError } from "../../model/error.ts";
 import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
@@ -27,7 +26,7 @@ import type { EnqueueOptions, ReadOptions } from "../submit/job-options.ts";
 import { readTemplate } from "../submit/job-template.ts";
 import type { JobTemplate } from "../submit/job-template.ts";
 import { checkSchema } from "../submit/standard-schema.ts";
-import { refusalError } from "../submit/plan-job.ts";
+import { refusalError } from "../submit/refusal-error.ts";
 import { checkTopic } from "./topic-definition.ts";
 import type { TopicDefinition } from "./topic-definition.ts";
 import { activeOf, contendedTopic, findTopic, stateOf, topicKind } from "./topic-docs.ts";
@@ -136,11 +135,6 @@ export class Publishing {
       let [text, options] = [encoded, own];
       if (enqueueMiddleware.length > 0) {
         const passed = await passThrough(enqueueMiddleware, { job: definition, input, options: given });
-        if (passed === null)
-          throw new MillraceError(
-            "aborted",
-            `An enqueue middleware did not pass ${JSON.stringify(definition.name)} on.`,
-          );
         if (passed.job !== definition)
           throw invalidOption(`${what}: an enqueue middleware may not change the job of a subscription.`);
         checkOptions(passed.options ?? {}, `${what}, behind its enqueue middleware`, perJobKeys);

@@ -10,7 +10,6 @@ import { afterSubscribe, subscriptionsMax } from "../../model/events/topic.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { writeTemplate } from "../submit/job-template.ts";
-import { planTemplate } from "../submit/plan-job.ts";
 import type { SubscriptionDefinition } from "./topic-definition.ts";
 import { changeTopic } from "./topic-docs.ts";
 import type { FoundTopic } from "./topic-docs.ts";
@@ -33,7 +32,7 @@ export async function subscribeAll(
 export async function subscribe(engine: Engine, definition: SubscriptionDefinition): Promise<FoundTopic> {
   const { topic, name, submission } = definition;
   const what = `subscription ${JSON.stringify(name)} to ${JSON.stringify(topic)}`;
-  const job = planTemplate(engine, submission, what);
+  const job = engine.planner.planTemplate(submission, what);
   mustLieWith(engine, topic, job);
   await engine.limits.whenMade([job]);
   const template = writeTemplate(job);

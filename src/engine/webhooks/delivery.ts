@@ -8,7 +8,6 @@ import type { NewJob } from "../../store/records.ts";
 import { anySubmission, job } from "../submit/job-definition.ts";
 import type { Engine } from "../engine.ts";
 import type { EnqueueOptions } from "../submit/job-options.ts";
-import { planTemplate } from "../submit/plan-job.ts";
 
 export interface Delivery {
   readonly hook: string;
@@ -37,7 +36,8 @@ export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => 
     group: { key: hookId(name), concurrency: isOrdered ? 1 : atOncePerHook },
   };
   const what = `webhook ${JSON.stringify(name)}`;
-  const template = planTemplate(engine, anySubmission(deliverWebhook, undefined as never, options), what);
+  const submission = anySubmission(deliverWebhook, undefined as never, options);
+  const template = engine.planner.planTemplate(submission, what);
   const { coder } = engine.settings;
   return (event) => {
     const delivery: Delivery = { hook: name, event: JSON.parse(JSON.stringify(event)) as Delivery["event"] };

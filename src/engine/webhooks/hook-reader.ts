@@ -22,7 +22,7 @@ import type { EventJobs } from "../events/event-jobs.ts";
 import type { RouteNames } from "../events/route-names.ts";
 import { Positions, showEvents } from "../events/show-events.ts";
 import type { EventFilter } from "../events/show-events.ts";
-import { refusalError } from "../submit/plan-job.ts";
+import { refusalError } from "../submit/refusal-error.ts";
 import { deliveriesTo } from "./delivery.ts";
 import { positionPut } from "./webhook-docs.ts";
 
@@ -137,7 +137,7 @@ export class HookReader {
     const { positions, gaps, version } = reading;
     const { cursor } = positions;
     const jobs = events.map(this.#toDelivery);
-    const answer = await this.#engine.submit({
+    const answer = await this.#engine.submitter.submit({
       jobs,
       docs: [positionPut(this.hook.name, { cursor, gaps }, guardOf(version))],
       checks,

@@ -109,9 +109,9 @@ export class Claimer {
   start(): void {
     this.#isStopped = false;
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
-    const { submitted, clocks, heartbeat } = this.#engine;
+    const { submitter, clocks, heartbeat } = this.#engine;
     this.#leave.push(
-      submitted.add(this.#arrives),
+      submitter.whenSubmitted(this.#arrives),
       clocks.promoted.add(this.#promoted),
       heartbeat.addClaimer(this.#heard),
     );

@@ -15,7 +15,7 @@ import { planLane } from "../../engine/submit/lane-plan.ts";
 import { limit as limitOf, gatesOf } from "../../engine/limits/limit-definition.ts";
 import type { AnyLimitUse } from "../../engine/limits/limit-definition.ts";
 import { settlesWithin } from "../../engine/calls/settles-within.ts";
-import { refusalError } from "../../engine/submit/plan-job.ts";
+import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { writePolicy } from "../../model/job/job-policy.ts";
@@ -290,7 +290,7 @@ export class PermitDesk {
     };
     const unit = this.#engine.ids.placed({ jobs: [permitJob] });
     if (key !== null) for (const { id } of unit.jobs) this.#enterOwn(id);
-    const answer = await this.#engine.submit(unit);
+    const answer = await this.#engine.submitter.submit(unit);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     return answer.ids[0] as string;
   }

@@ -10,7 +10,6 @@ import type { Engine } from "../../engine/engine.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
 import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/docs/kv.ts";
 import type { KvPutOptions } from "../../engine/docs/kv.ts";
-import { planJob } from "../../engine/submit/plan-job.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
@@ -63,7 +62,7 @@ export function effectsScope(
         traced(
           engine,
           attempt,
-          planJob(engine, anySubmission(job, input, options), () => id),
+          engine.planner.plan(anySubmission(job, input, options), () => id),
         ),
       );
       return id;
