@@ -70,7 +70,8 @@ interface Server {
 /** The measuring processes find it by the environment. */
 async function startServer(kind: ObjectsKind): Promise<Server | null> {
   if (kind === "azurite") {
-    const { azuriteAccount, azuriteKey, startAzurite } = await import("../../test/support/azurite.ts");
+    const { azuriteAccount, azuriteKey, startAzurite } =
+      await import("../../test/support/servers/azurite.ts");
     const azurite = await startAzurite();
     await azurite.makeContainer(benchContainer);
     process.env["AZURE_STORAGE_ACCOUNT"] = azuriteAccount;
@@ -79,7 +80,7 @@ async function startServer(kind: ObjectsKind): Promise<Server | null> {
     return azurite;
   }
   if (kind === "s3") {
-    const { openS3Server } = await import("../../test/support/s3-server.ts");
+    const { openS3Server } = await import("../../test/support/servers/s3-server.ts");
     const server = await openS3Server({ bucket: benchContainer, now: wallMs });
     process.env["AWS_ACCESS_KEY_ID"] = server.accessKeyId;
     process.env["AWS_SECRET_ACCESS_KEY"] = server.secretAccessKey;

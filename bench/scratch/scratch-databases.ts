@@ -5,8 +5,8 @@
  */
 import { existsSync, rmSync } from "node:fs";
 import pg from "pg";
-import { startPostgres } from "../../test/support/postgres-server.ts";
-import type { PostgresServer } from "../../test/support/postgres-server.ts";
+import { startPostgres } from "../../test/support/servers/postgres-server.ts";
+import type { PostgresServer } from "../../test/support/servers/postgres-server.ts";
 import type { Scratch } from "./scratch.ts";
 
 /** What differs from the server's defaults, and what durability rests on. Said with the figures. */

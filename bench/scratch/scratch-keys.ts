@@ -7,8 +7,8 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
-import { startRedis } from "../../test/support/redis-server.ts";
-import type { RedisServer } from "../../test/support/redis-server.ts";
+import { startRedis } from "../../test/support/servers/redis-server.ts";
+import type { RedisServer } from "../../test/support/servers/redis-server.ts";
 import { waitMs } from "../measure/clock.ts";
 import type { Scratch } from "./scratch.ts";
 

@@ -1,7 +1,7 @@
 // Limits and queue settings on a store of four partitions: the same promises as on one.
 import { expect, test } from "vitest";
-import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../test/support/virtual/virtual-mill.ts";
 import { job } from "../engine/submit/job-definition.ts";
 import { limit } from "../engine/limits/limit-definition.ts";
 import { Throttled } from "../worker/control.ts";

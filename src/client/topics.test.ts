@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { aDoc } from "../../test/support/builders.ts";
 import { millOn } from "../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../engine/submit/job-definition.ts";
 import { limit } from "../engine/limits/limit-definition.ts";
 import { subscription, topic } from "../engine/topics/topic-definition.ts";

@@ -1,7 +1,7 @@
 // Whatever is given to a call, its refusal is a MillraceError with a code, and always a rejection where a promise is
 // due.
 import { describe, expect, test } from "vitest";
-import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import { flow, handler, isMillraceError, job, Millrace, routeByPrefix, topic } from "../index.ts";
 import { testMillrace } from "../testing/index.ts";
 

@@ -2,7 +2,13 @@
 import { SpanKind, SpanStatusCode, context, propagation } from "@opentelemetry/api";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { after, greet, spanIdOf, traceIdOf, useTracedMill } from "../../test/support/use-traced-mill.ts";
+import {
+  after,
+  greet,
+  spanIdOf,
+  traceIdOf,
+  useTracedMill,
+} from "../../test/support/virtual/use-traced-mill.ts";
 import { job } from "../engine/submit/job-definition.ts";
 import { Cancel, Snooze, Unrecoverable } from "../worker/control.ts";
 import { batchHandler, handler } from "../worker/handler.ts";

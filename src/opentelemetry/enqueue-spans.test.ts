@@ -5,7 +5,13 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { after, greet, spanIdOf, traceIdOf, useTracedMill } from "../../test/support/use-traced-mill.ts";
+import {
+  after,
+  greet,
+  spanIdOf,
+  traceIdOf,
+  useTracedMill,
+} from "../../test/support/virtual/use-traced-mill.ts";
 import { openMillrace } from "../open.ts";
 import { handler } from "../worker/handler.ts";
 import { openTelemetry } from "./open-telemetry.ts";

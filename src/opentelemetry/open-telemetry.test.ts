@@ -2,8 +2,8 @@
 import { propagation, trace } from "@opentelemetry/api";
 import type { Span } from "@opentelemetry/api";
 import { describe, expect, test } from "vitest";
-import { after, greet, useTracedMill } from "../../test/support/use-traced-mill.ts";
-import { openVirtualMill } from "../../test/support/virtual-mill.ts";
+import { after, greet, useTracedMill } from "../../test/support/virtual/use-traced-mill.ts";
+import { openVirtualMill } from "../../test/support/virtual/virtual-mill.ts";
 import { batchHandler, handler } from "../worker/handler.ts";
 import { openTelemetry } from "./open-telemetry.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import * as api from "../index.ts";
 import { job } from "../engine/submit/job-definition.ts";
 import { isMillraceError, MillraceError } from "../model/error.ts";

@@ -1,10 +1,10 @@
 // Keeps the shape of src/: reads every source file and holds it against the rules of source-rules.ts, and proves on
 // planted violations that each rule bites.
 import { readFileSync, readdirSync } from "node:fs";
-import { join, sep } from "node:path";
+import { join, relative, sep } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseSource } from "./parsed-source.ts";
-import { timeViolationsOf, violationsOf } from "./source-rules.ts";
+import { folderViolationsOf, timeViolationsOf, violationsOf } from "./source-rules.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -32,6 +32,30 @@ describe("the sources", () => {
 
   test("are found at all", () => {
     expect(sourcePaths()).toContain("src/model/error.ts");
+  });
+});
+
+describe("the folders", () => {
+  test("hold neither one file nor too many", () => {
+    const paths = ["src", "bench", "examples", "scripts", "test"].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => `${relative(root, entry.parentPath).split(sep).join("/")}/${entry.name}`),
+    );
+    expect(folderViolationsOf(paths).join("\n")).toBe("");
+  });
+
+  test("are refused with one file, and with 26 besides tests", () => {
+    const files = (count: number, end: string): string[] =>
+      Array.from({ length: count }, (_, at) => `src/model/job/${at}${end}`);
+    expect(folderViolationsOf(["src/model/a.ts", "src/model/b.ts", "src/model/job/a.ts"])).toEqual([
+      "src/model/job holds one file only: move the file to the folder above.",
+    ]);
+    expect(folderViolationsOf(files(26, ".ts"))).toEqual([
+      "src/model/job holds 26 files: split it by feature, so that none holds more than 25.",
+    ]);
+    expect(folderViolationsOf([...files(25, ".ts"), ...files(9, ".test.ts")])).toEqual([]);
+    expect(folderViolationsOf(["src/store/store.ts", "src/store/a/b.ts", "src/store/a/c.ts"])).toEqual([]);
   });
 });
 

@@ -101,6 +101,27 @@ export function timeViolationsOf({ path, source }: SourceFile): string[] {
   );
 }
 
+const folderFilesMax = 25;
+
+/**
+ * Of all paths of the repository: no folder holds more files than a reader takes in at once, tests not counted, and
+ * none holds a single file.
+ */
+export function folderViolationsOf(paths: readonly string[]): string[] {
+  const folders = Map.groupBy(paths, (path) => path.slice(0, path.lastIndexOf("/")));
+  const parents = new Set([...folders.keys()].map((folder) => folder.slice(0, folder.lastIndexOf("/"))));
+  return [...folders].flatMap(([folder, files]) => {
+    const counted = files.filter((path) => !path.endsWith(".test.ts")).length;
+    if (counted > folderFilesMax)
+      return [
+        `${folder} holds ${counted} files: split it by feature, so that none holds more than ${folderFilesMax}.`,
+      ];
+    return files.length === 1 && !parents.has(folder)
+      ? [`${folder} holds one file only: move the file to the folder above.`]
+      : [];
+  });
+}
+
 /** One sentence per violation; no sentence, no violation. */
 export function violationsOf(file: SourceFile): string[] {
   if (file.path.endsWith(".test.ts")) return [];

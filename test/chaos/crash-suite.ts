@@ -4,11 +4,11 @@
  * server runs this.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Violation } from "../history/check-history.ts";
+import type { Violation } from "../history/checks/check-history.ts";
 import type { Evidence } from "../history/history.ts";
 import { judgeBy } from "../history/judge-by.ts";
 import type { Promises } from "../history/judge-by.ts";
-import type { TestServer } from "../support/test-server.ts";
+import type { TestServer } from "../support/servers/test-server.ts";
 import { ChaosRun } from "./chaos-run.ts";
 import type { ChaosPlace } from "./chaos-run.ts";
 import { until } from "../support/until.ts";

@@ -11,8 +11,8 @@ import { Millrace } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { killAfterEach, startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { fifo, keyed } from "./group-process.ts";
 import type { GroupLine } from "./group-process.ts";
 

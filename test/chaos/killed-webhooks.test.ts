@@ -10,10 +10,10 @@ import { afterAll, describe, expect, test } from "vitest";
 import { job, Millrace } from "../../src/index.ts";
 import { startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
-import { openReceiver } from "../support/webhook-receiver.ts";
-import type { Received, Receiver } from "../support/webhook-receiver.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
+import { openReceiver } from "../support/servers/webhook-receiver.ts";
+import type { Received, Receiver } from "../support/servers/webhook-receiver.ts";
 
 const script = fileURLToPath(new URL("webhook-process.ts", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "millrace-webhooks-"));

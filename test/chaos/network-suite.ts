@@ -10,7 +10,7 @@ import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import type { TcpProxy } from "../support/tcp-proxy.ts";
+import type { TcpProxy } from "../support/servers/tcp-proxy.ts";
 import { answers, until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
 import { hangMs } from "../support/hang-ms.ts";

@@ -4,7 +4,7 @@
  */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { startPostgres } from "../support/postgres-server.ts";
+import { startPostgres } from "../support/servers/postgres-server.ts";
 import { describeCrashes } from "./crash-suite.ts";
 
 let cases = 0;

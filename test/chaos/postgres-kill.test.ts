@@ -1,8 +1,8 @@
 /** Processes killed and frozen on one Postgres database. */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
-import type { PostgresSource } from "../support/postgres-shared.ts";
+import { createTestDatabase, postgresSources } from "../support/servers/postgres-shared.ts";
+import type { PostgresSource } from "../support/servers/postgres-shared.ts";
 import { describeKills } from "./kill-suite.ts";
 
 describeKills({

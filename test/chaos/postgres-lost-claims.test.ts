@@ -9,8 +9,8 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
-import { startPostgres } from "../support/postgres-server.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import { startPostgres } from "../support/servers/postgres-server.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { answers, until } from "../support/until.ts";
 
 let server: PostgresServer;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aJob } from "../support/builders.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { Supervisor } from "./supervisor.ts";
 import type { ChaosProcess } from "./supervisor.ts";
 import { until } from "../support/until.ts";

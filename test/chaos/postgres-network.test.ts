@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aJob } from "../support/builders.ts";
-import { SchemaPool } from "../support/postgres-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { openTcpProxy } from "../support/tcp-proxy.ts";
+import { SchemaPool } from "../support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { openTcpProxy } from "../support/servers/tcp-proxy.ts";
 import { callTimeoutMs, countJobs, describeNetwork, unknown, usePlace } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 

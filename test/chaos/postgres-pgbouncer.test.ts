@@ -10,9 +10,9 @@ import { examinePostgres } from "../../src/stores/postgres/connection/examine.ts
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { startPgbouncer } from "../support/pgbouncer.ts";
-import type { Pgbouncer } from "../support/pgbouncer.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { startPgbouncer } from "../support/servers/pgbouncer.ts";
+import type { Pgbouncer } from "../support/servers/pgbouncer.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
 import { hangMs } from "../support/hang-ms.ts";

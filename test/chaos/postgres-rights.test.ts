@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import { openMillrace } from "../../src/open.ts";
 import { handler } from "../../src/worker/handler.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { hangMs } from "../support/hang-ms.ts";
 
 const role = `app_${randomBytes(4).toString("hex")}`;

@@ -8,8 +8,8 @@ import pg from "pg";
 import { afterAll, beforeAll, expect } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { startPostgres } from "../support/postgres-server.ts";
-import type { PostgresServer } from "../support/postgres-server.ts";
+import { startPostgres } from "../support/servers/postgres-server.ts";
+import type { PostgresServer } from "../support/servers/postgres-server.ts";
 import { runStallSuite, stallMs, stopWorkers } from "./stall-suite.ts";
 import type { StallSubject } from "./stall-suite.ts";
 

@@ -13,7 +13,7 @@ import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aChange, aClaim, aJob, aSettle, finish, remove } from "../support/builders.ts";
 import { millOn } from "../support/mill-on.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { hangMs } from "../support/hang-ms.ts";
 
 const database = useTestDatabase();

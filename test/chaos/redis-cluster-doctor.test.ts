@@ -1,8 +1,8 @@
 /** `millrace doctor` on a real cluster: every primary is looked at, and the jobs of all partitions are counted. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { say, sayJson } from "../cli/run-millrace.ts";
-import { startRedisCluster } from "../support/redis-cluster.ts";
-import type { RedisCluster } from "../support/redis-cluster.ts";
+import { startRedisCluster } from "../support/servers/redis-cluster.ts";
+import type { RedisCluster } from "../support/servers/redis-cluster.ts";
 
 let cluster: RedisCluster;
 beforeAll(async () => {

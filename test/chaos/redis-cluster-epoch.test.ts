@@ -9,8 +9,8 @@ import type { Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { aChange, aClaim, aJob, schedule } from "../support/builders.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { startRedis } from "../support/redis-server.ts";
-import type { RedisServer } from "../support/redis-server.ts";
+import { startRedis } from "../support/servers/redis-server.ts";
+import type { RedisServer } from "../support/servers/redis-server.ts";
 import { until } from "../support/until.ts";
 
 let primary: RedisServer;

@@ -13,8 +13,8 @@ import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { sayJson } from "../cli/run-millrace.ts";
 import { millOn } from "../support/mill-on.ts";
-import { startRedisCluster } from "../support/redis-cluster.ts";
-import type { RedisCluster } from "../support/redis-cluster.ts";
+import { startRedisCluster } from "../support/servers/redis-cluster.ts";
+import type { RedisCluster } from "../support/servers/redis-cluster.ts";
 import { hangMs } from "../support/hang-ms.ts";
 import { until } from "../support/until.ts";
 

@@ -5,7 +5,7 @@
 import { expect, test } from "vitest";
 import { openMillrace } from "../../src/open.ts";
 import { say, sayJson } from "../cli/run-millrace.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 
 const redis = useOwnRedis();
 

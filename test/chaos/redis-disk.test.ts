@@ -13,9 +13,9 @@ import type { Store } from "../../src/store/store.ts";
 import { libraryText } from "../../src/stores/redis/library/library.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { aJob } from "../support/builders.ts";
-import { redisBinary, startRedis } from "../support/redis-server.ts";
-import type { RedisServer } from "../support/redis-server.ts";
-import { connectAdmin } from "../support/use-redis.ts";
+import { redisBinary, startRedis } from "../support/servers/redis-server.ts";
+import type { RedisServer } from "../support/servers/redis-server.ts";
+import { connectAdmin } from "../support/servers/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { answers, until } from "../support/until.ts";
 

@@ -6,7 +6,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { routeText } from "../../src/stores/redis/packing/route-text.ts";
 import { say, sayJson } from "../cli/run-millrace.ts";
 import { aRoute } from "../support/builders.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 
 const redis = useOwnRedis();
 let url: string;

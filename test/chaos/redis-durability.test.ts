@@ -4,9 +4,9 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
-import { redisBinaries } from "../support/redis-server.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
-import type { OwnRedis } from "../support/use-redis.ts";
+import { redisBinaries } from "../support/servers/redis-server.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
+import type { OwnRedis } from "../support/servers/use-redis.ts";
 import { until } from "../support/until.ts";
 
 const kinds = redisBinaries();

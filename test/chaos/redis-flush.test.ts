@@ -8,7 +8,7 @@ import { job } from "../../src/engine/submit/job-definition.ts";
 import type { JobDefinition } from "../../src/engine/submit/job-definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob, aRoute } from "../support/builders.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { millOn } from "../support/mill-on.ts";
 import { hangMs } from "../support/hang-ms.ts";

@@ -1,7 +1,7 @@
 /** A place for processes to be killed and frozen on: one Redis server, in so many partitions. */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { RedisPrefixes, redisUrl } from "../support/redis-shared.ts";
+import { RedisPrefixes, redisUrl } from "../support/servers/redis-shared.ts";
 import type { KillSubject } from "./kill-suite.ts";
 
 export const openOnRedis =

@@ -8,8 +8,8 @@ import type { Hint } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
-import { openTcpProxy } from "../support/tcp-proxy.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { openTcpProxy } from "../support/servers/tcp-proxy.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 import {
   away,
   callTimeoutMs,

@@ -12,7 +12,7 @@ import { job } from "../../src/engine/submit/job-definition.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";

@@ -11,7 +11,7 @@ import { afterAll } from "vitest";
 import { nodePlatform as platform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 import { runStallSuite, stallMs, stopWorkers } from "./stall-suite.ts";
 import type { StallSubject } from "./stall-suite.ts";
 

@@ -2,11 +2,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { azuriteAccount, azuriteKey, startAzurite } from "../support/azurite.ts";
-import { openGcsServer } from "../support/gcs-server.ts";
-import { clientPlatform } from "../support/http-server.ts";
-import { openS3Server } from "../support/s3-server.ts";
-import type { S3Server } from "../support/s3-server.ts";
+import { azuriteAccount, azuriteKey, startAzurite } from "../support/servers/azurite.ts";
+import { openGcsServer } from "../support/servers/gcs-server.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
+import { openS3Server } from "../support/servers/s3-server.ts";
+import type { S3Server } from "../support/servers/s3-server.ts";
 import { aFolder, say } from "./run-millrace.ts";
 import type { Ended } from "./run-millrace.ts";
 

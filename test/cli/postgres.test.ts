@@ -9,8 +9,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { postgresFindings } from "../../src/cli/doctor/postgres-findings.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/connection/examine.ts";
-import { startOldPostgres } from "../support/old-postgres.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { startOldPostgres } from "../support/servers/old-postgres.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { aStoreUrl, lookingCommands, millraceJson, root, say, sayJson } from "./run-millrace.ts";
 import { until } from "../support/until.ts";
 

@@ -1,7 +1,7 @@
 /** The command line on Redis: a place without a store, migrate, and doctor. */
 import { afterAll, describe, expect, test } from "vitest";
 import { createPlacement } from "../../src/model/routing/placement.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { lookingCommands, say, sayJson } from "./run-millrace.ts";
 
 const shared = useSharedRedis();

@@ -10,7 +10,7 @@ import type { Store } from "../../src/store/store.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();

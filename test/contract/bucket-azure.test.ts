@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { openAzure } from "../../src/stores/bucket/objects/azure.ts";
-import { azuriteAccount, azuriteKey, startAzurite } from "../support/azurite.ts";
-import type { Azurite } from "../support/azurite.ts";
+import { azuriteAccount, azuriteKey, startAzurite } from "../support/servers/azurite.ts";
+import type { Azurite } from "../support/servers/azurite.ts";
 import { openCompared } from "../support/compared-bucket.ts";
-import { clientPlatform } from "../support/http-server.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-azure-"));

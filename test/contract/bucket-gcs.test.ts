@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { openGcs } from "../../src/stores/bucket/objects/gcs.ts";
 import { openCompared } from "../support/compared-bucket.ts";
-import { openGcsServer } from "../support/gcs-server.ts";
-import type { GcsServer } from "../support/gcs-server.ts";
-import { clientPlatform } from "../support/http-server.ts";
+import { openGcsServer } from "../support/servers/gcs-server.ts";
+import type { GcsServer } from "../support/servers/gcs-server.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-gcs-"));

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { openS3 } from "../../src/stores/bucket/objects/s3.ts";
 import { openCompared } from "../support/compared-bucket.ts";
-import { clientPlatform } from "../support/http-server.ts";
-import { openS3Server } from "../support/s3-server.ts";
-import type { S3Server } from "../support/s3-server.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
+import { openS3Server } from "../support/servers/s3-server.ts";
+import type { S3Server } from "../support/servers/s3-server.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-contract-s3-"));

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { handler, job } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();

@@ -10,7 +10,7 @@ import { describe, expect, test } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { withoutGates } from "../../src/store/state-counts.ts";
-import { createHeldPlatform } from "../support/held-platform.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import { auditAll, findAll, recount, sortStateCounts } from "../support/walk.ts";
 import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";

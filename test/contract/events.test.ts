@@ -4,7 +4,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import { handler, job } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 
 const places = usePlaces();
 const mail = job<number>("mail");

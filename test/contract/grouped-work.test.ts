@@ -11,7 +11,7 @@ import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();

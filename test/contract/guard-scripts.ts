@@ -12,7 +12,7 @@ import {
   schedule,
 } from "../support/builders.ts";
 import type { DocCheck } from "../../src/store/records.ts";
-import { startAt } from "../support/held-platform.ts";
+import { startAt } from "../support/virtual/held-platform.ts";
 import {
   submit,
   claim,

@@ -8,7 +8,7 @@ import { batchHandler, handler, job, limit, Throttled } from "../../src/index.ts
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 import { hangMs } from "../support/hang-ms.ts";
 
 const places = usePlaces();

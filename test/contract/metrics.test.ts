@@ -8,7 +8,7 @@ import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { parsePrometheus } from "../support/parse-prometheus.ts";
 import { until } from "../support/until.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 
 const places = usePlaces();
 

@@ -1,7 +1,7 @@
 /** The store on Postgres keeps the contract, on every version that is at hand: an empty schema for each case. */
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { postgresSources, SchemaPool } from "../support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const skips = {

@@ -11,9 +11,9 @@ import type { ScheduleOptions } from "../../src/index.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { createHeldPlatform } from "../support/held-platform.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import { millOn } from "../support/mill-on.ts";
-import { usePlaces } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
 import { findAll } from "../support/walk.ts";
 
 const platform = createHeldPlatform();

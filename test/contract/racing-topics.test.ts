@@ -15,8 +15,8 @@ import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
-import { usePlaces } from "../support/use-places.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { findAll } from "../support/walk.ts";
 
 const places = usePlaces();

@@ -5,7 +5,7 @@
  */
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { onePartition } from "../support/one-partition.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const partitions = 4;

@@ -16,8 +16,8 @@ import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { millOn } from "../support/mill-on.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

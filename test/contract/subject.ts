@@ -5,7 +5,7 @@ import type { ClaimRequest, SubmitAnswer } from "../../src/store/operations.ts";
 import type { FeedEvent, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aClaim, aRoute } from "../support/builders.ts";
-import type { HeldPlatform } from "../support/held-platform.ts";
+import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import { readWholeFeed } from "../support/walk.ts";
 
 export interface Subject {

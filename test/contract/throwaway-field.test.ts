@@ -9,10 +9,10 @@ import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { aChange, aClaim, aJob, aSettle, finish, handBack, replay } from "../support/builders.ts";
-import { createHeldPlatform } from "../support/held-platform.ts";
-import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
+import { postgresSources, SchemaPool } from "../support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
 
 vi.mock("../../src/store/job-fields.ts", async (importOriginal) => {
   const original = await importOriginal<{ jobFields: object; dueFields: string[] }>();

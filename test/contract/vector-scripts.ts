@@ -14,7 +14,7 @@ import {
   remove,
   schedule,
 } from "../support/builders.ts";
-import { startAt } from "../support/held-platform.ts";
+import { startAt } from "../support/virtual/held-platform.ts";
 import { finishScripts, guardScripts } from "./guard-scripts.ts";
 import {
   submit,

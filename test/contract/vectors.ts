@@ -12,8 +12,8 @@ import type { FeedAnswer, FindAnswer, ReadDueAnswer } from "../../src/store/oper
 import type { PruneAnswer } from "../../src/store/upkeep.ts";
 import type { StateCount } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createHeldPlatform, startAt } from "../support/held-platform.ts";
-import type { HeldPlatform } from "../support/held-platform.ts";
+import { createHeldPlatform, startAt } from "../support/virtual/held-platform.ts";
+import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import { sortEvents, sortStateCounts } from "../support/walk.ts";
 import { ruleNames } from "./vector-scripts.ts";
 import type { Operation, Script } from "./vector-calls.ts";

@@ -9,8 +9,8 @@ import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
-import { usePlaces } from "../support/use-places.ts";
-import { openReceiver } from "../support/webhook-receiver.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
+import { openReceiver } from "../support/servers/webhook-receiver.ts";
 
 const places = usePlaces();
 const receiver = await openReceiver();

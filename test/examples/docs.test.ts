@@ -8,8 +8,8 @@ import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { redisUrl, RedisPrefixes } from "../support/redis-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { redisUrl, RedisPrefixes } from "../support/servers/redis-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { runScript } from "./run-script.ts";
 
 const root = join(import.meta.dirname, "..", "..");

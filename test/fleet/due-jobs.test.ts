@@ -20,8 +20,8 @@ import { hangMs } from "../support/hang-ms.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 
 const platform = nodePlatform;
 const processes = 8;

@@ -13,9 +13,9 @@ import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { until } from "../support/until.ts";
-import { usePlaces } from "../support/use-places.ts";
-import { useOwnRedis } from "../support/use-redis.ts";
-import type { Place } from "../support/use-places.ts";
+import { usePlaces } from "../support/servers/use-places.ts";
+import { useOwnRedis } from "../support/servers/use-redis.ts";
+import type { Place } from "../support/servers/use-places.ts";
 
 const closeLater = closeAfterEach();
 // Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0038.

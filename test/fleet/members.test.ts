@@ -17,8 +17,8 @@ import { closeAfterEach } from "../support/close-after-each.ts";
 import { startScript } from "../support/start-script.ts";
 import type { StartedScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import type { MemberLine } from "./member-process.ts";
 
 const script = fileURLToPath(new URL("member-process.ts", import.meta.url));

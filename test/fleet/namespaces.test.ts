@@ -14,8 +14,8 @@ import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { say, sayJson } from "../cli/run-millrace.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { findAll, readWholeFeed } from "../support/walk.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-namespaces-"));

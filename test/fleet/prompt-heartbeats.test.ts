@@ -15,7 +15,7 @@ import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { millOn } from "../support/mill-on.ts";
-import { runUntil } from "../support/virtual-mill.ts";
+import { runUntil } from "../support/virtual/virtual-mill.ts";
 
 const hook = { url: "http://127.0.0.1:9/", secret: "a secret of enough length", kinds: "failed" } as const;
 const shared = job<null>("shared", { queue: "shared" });

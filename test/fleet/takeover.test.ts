@@ -16,8 +16,8 @@ import { testMaxMs } from "../support/hang-ms.ts";
 import { startScript } from "../support/start-script.ts";
 import type { StartedScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 
 const script = fileURLToPath(new URL("upkeep-process.ts", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "millrace-takeover-"));

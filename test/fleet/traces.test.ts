@@ -10,11 +10,11 @@ import { afterAll, describe, expect, test } from "vitest";
 import { Millrace } from "../../src/index.ts";
 import { openTelemetry } from "../../src/opentelemetry/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { recordTelemetry, useOpenTelemetry } from "../support/recorded-telemetry.ts";
+import { recordTelemetry, useOpenTelemetry } from "../support/virtual/recorded-telemetry.ts";
 import { killAfterEach, startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { lineOf, order } from "./traced-process.ts";
 import type { TracedLine } from "./traced-process.ts";
 

@@ -2,8 +2,8 @@
  * The history checker for stores that promise less than one order of everything: what such a store does not promise is
  * left out.
  */
-import { checkHistory } from "./check-history.ts";
-import type { Violation } from "./check-history.ts";
+import { checkHistory } from "./checks/check-history.ts";
+import type { Violation } from "./checks/check-history.ts";
 import type { Evidence } from "./history.ts";
 
 export interface Promises {

@@ -1,8 +1,8 @@
 /** Random flows on Postgres, compared with the reference model answer by answer; replay as in histories.test.ts. */
 import { test } from "vitest";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { SchemaPool } from "../support/postgres-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { SchemaPool } from "../support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { expectSameFlows } from "./flow-histories.ts";
 
 const database = useTestDatabase();

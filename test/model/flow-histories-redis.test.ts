@@ -1,7 +1,7 @@
 /** Random flows on Redis, compared with the reference model answer by answer; replay as in histories.test.ts. */
 import { test } from "vitest";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { expectSameFlows } from "./flow-histories.ts";
 
 const shared = useSharedRedis();

@@ -27,8 +27,8 @@ import {
   replay,
   schedule,
 } from "../support/builders.ts";
-import { createHeldPlatform } from "../support/held-platform.ts";
-import type { HeldPlatform } from "../support/held-platform.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
+import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import { note } from "./history-world.ts";
 import type { Sightings } from "./history-world.ts";
 import { openReference } from "../support/reference-as-store.ts";

@@ -6,8 +6,8 @@
  */
 import { describe, test } from "vitest";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { postgresSources, SchemaPool } from "../support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 40;

@@ -6,7 +6,7 @@
  */
 import { describe, test } from "vitest";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 60;

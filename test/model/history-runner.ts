@@ -1,8 +1,8 @@
 /** Runs random histories on fresh stores and on the reference model: what each store's test of histories calls. */
 import fc from "fast-check";
 import type { Store } from "../../src/store/store.ts";
-import { createHeldPlatform } from "../support/held-platform.ts";
-import type { HeldPlatform } from "../support/held-platform.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
+import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import { histories } from "./history-commands.ts";
 import { HistoryWorld } from "./history-world.ts";
 import type { Sightings } from "./history-world.ts";

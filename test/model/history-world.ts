@@ -29,7 +29,7 @@ import type { DocPut, DueJob, GatePut, LeasedJob, NewJob } from "../../src/store
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
 import { openReference } from "../support/reference-as-store.ts";
-import type { HeldPlatform } from "../support/held-platform.ts";
+import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import {
   auditAll,
   findAll,

@@ -9,7 +9,7 @@ import type { TerminalState } from "../../src/model/job/job-state.ts";
 import type * as Lane from "../../src/store/rules/gates/lane.ts";
 import type * as Lanes from "../../src/store/rules/gates/lanes.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
-import { createHeldPlatform } from "../support/held-platform.ts";
+import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import type { ChangeKind, Command, JobShape } from "./history-commands.ts";
 import { HistoryWorld } from "./history-world.ts";
 

@@ -5,10 +5,10 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { AzureCredentials } from "../../src/store/objects.ts";
 import { readBucketUrl } from "../../src/stores/bucket/bucket-url.ts";
 import { openAzure } from "../../src/stores/bucket/objects/azure.ts";
-import { azuriteAccount, azuriteKey, startAzurite } from "../support/azurite.ts";
-import type { Azurite } from "../support/azurite.ts";
-import { openFaultProxy } from "../support/fault-proxy.ts";
-import { clientPlatform } from "../support/http-server.ts";
+import { azuriteAccount, azuriteKey, startAzurite } from "../support/servers/azurite.ts";
+import type { Azurite } from "../support/servers/azurite.ts";
+import { openFaultProxy } from "../support/servers/fault-proxy.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
 import { describeObjects } from "./objects-suite.ts";
 import { describeRemote } from "./remote-suite.ts";
 

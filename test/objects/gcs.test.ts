@@ -11,9 +11,9 @@ import type { Platform } from "../../src/platform/platform.ts";
 import { readBucketUrl } from "../../src/stores/bucket/bucket-url.ts";
 import { openGcs } from "../../src/stores/bucket/objects/gcs.ts";
 import type { GcsOptions } from "../../src/stores/bucket/objects/gcs.ts";
-import { openGcsServer } from "../support/gcs-server.ts";
-import type { GcsServer } from "../support/gcs-server.ts";
-import { clientPlatform, serverAt } from "../support/http-server.ts";
+import { openGcsServer } from "../support/servers/gcs-server.ts";
+import type { GcsServer } from "../support/servers/gcs-server.ts";
+import { clientPlatform, serverAt } from "../support/servers/http-server.ts";
 import { describeObjects } from "./objects-suite.ts";
 import { describeRemote } from "./remote-suite.ts";
 

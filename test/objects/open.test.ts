@@ -12,11 +12,11 @@ import type { Platform } from "../../src/platform/platform.ts";
 import type { Objects } from "../../src/store/objects.ts";
 import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";
 import { ObjectsError } from "../../src/stores/bucket/objects/objects.ts";
-import { azuriteAccount, azuriteKey, startAzurite } from "../support/azurite.ts";
-import { openGcsServer } from "../support/gcs-server.ts";
-import { clientPlatform } from "../support/http-server.ts";
-import { openS3Server } from "../support/s3-server.ts";
-import type { S3Server } from "../support/s3-server.ts";
+import { azuriteAccount, azuriteKey, startAzurite } from "../support/servers/azurite.ts";
+import { openGcsServer } from "../support/servers/gcs-server.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
+import { openS3Server } from "../support/servers/s3-server.ts";
+import type { S3Server } from "../support/servers/s3-server.ts";
 
 const send = job("send");
 const folder = mkdtempSync(join(tmpdir(), "millrace-open-bucket-"));

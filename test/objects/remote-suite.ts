@@ -7,9 +7,9 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Objects } from "../../src/store/objects.ts";
 import { retrying } from "../../src/stores/bucket/objects/retrying.ts";
-import { clientPlatform } from "../support/http-server.ts";
-import { openFaultProxy } from "../support/fault-proxy.ts";
-import type { Fault, FaultProxy } from "../support/fault-proxy.ts";
+import { clientPlatform } from "../support/servers/http-server.ts";
+import { openFaultProxy } from "../support/servers/fault-proxy.ts";
+import type { Fault, FaultProxy } from "../support/servers/fault-proxy.ts";
 
 export interface RemoteService {
   readonly port: () => number;

@@ -6,9 +6,9 @@ import type { S3Credentials } from "../../src/store/objects.ts";
 import { readBucketUrl } from "../../src/stores/bucket/bucket-url.ts";
 import { openS3 } from "../../src/stores/bucket/objects/s3.ts";
 import type { S3Options } from "../../src/stores/bucket/objects/s3.ts";
-import { clientPlatform, serverAt } from "../support/http-server.ts";
-import { openS3Server } from "../support/s3-server.ts";
-import type { S3Server, S3ServerOptions } from "../support/s3-server.ts";
+import { clientPlatform, serverAt } from "../support/servers/http-server.ts";
+import { openS3Server } from "../support/servers/s3-server.ts";
+import type { S3Server, S3ServerOptions } from "../support/servers/s3-server.ts";
 import { describeObjects } from "./objects-suite.ts";
 import { describeRemote } from "./remote-suite.ts";
 

@@ -1,10 +1,10 @@
 /** The strict servers of the tests: each rule of conditional writes, and what they must not let pass. */
 import { createHash, createHmac } from "node:crypto";
 import { expect, test } from "vitest";
-import { openGcsServer } from "../support/gcs-server.ts";
-import { serverAt } from "../support/http-server.ts";
-import { openS3Server } from "../support/s3-server.ts";
-import type { S3Server, S3ServerOptions } from "../support/s3-server.ts";
+import { openGcsServer } from "../support/servers/gcs-server.ts";
+import { serverAt } from "../support/servers/http-server.ts";
+import { openS3Server } from "../support/servers/s3-server.ts";
+import type { S3Server, S3ServerOptions } from "../support/servers/s3-server.ts";
 
 interface Sent {
   readonly method?: string;

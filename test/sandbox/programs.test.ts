@@ -6,7 +6,7 @@ import type { ErrorCode, Handler, ProgramHandlerOptions } from "millrace";
 import { everything } from "./handlers/jobs.ts";
 import { useWorkedMill } from "./open-mill.ts";
 
-const hostile = fileURLToPath(new URL("./programs/hostile.mjs", import.meta.url));
+const hostile = fileURLToPath(new URL("./handlers/hostile.mjs", import.meta.url));
 
 function program(mode: string, options: Partial<ProgramHandlerOptions> = {}): Handler {
   const argv = [process.execPath, hostile, mode];

@@ -21,7 +21,7 @@ import { settleLap, VirtualTime } from "../../src/testing/virtual-time.ts";
 import { aChange, aClaim, aDoc, aGate, aJob, aSettle, finish, schedule } from "../support/builders.ts";
 import { openCompared } from "../support/compared-bucket.ts";
 import { auditAll } from "../support/walk.ts";
-import { SimProcess } from "./sim-process.ts";
+import { SimProcess } from "./actors/sim-process.ts";
 
 const { MILLRACE_CRASHES: wanted } = process.env;
 const sampled = 40;

@@ -33,7 +33,7 @@ import type { Network } from "./faulty-store.ts";
 import type { FaultClass, Plan } from "./plan.ts";
 import { handedOutEarly } from "./handed-out.ts";
 import type { Taken } from "./handed-out.ts";
-import { SimProcess } from "./sim-process.ts";
+import { SimProcess } from "./actors/sim-process.ts";
 
 /** One call at a writer. */
 interface Committed {

@@ -22,7 +22,7 @@ import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
 import type { RealStore } from "./open-network.ts";
 import { drawPlan } from "./plan.ts";
-import { SimProcess } from "./sim-process.ts";
+import { SimProcess } from "./actors/sim-process.ts";
 
 export interface Scenario {
   readonly name: string;

@@ -7,7 +7,7 @@ import { ObjectsError } from "../../src/stores/bucket/objects/objects.ts";
 import type { NamePage, Objects } from "../../src/stores/bucket/objects/objects.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
-import type { SimProcess } from "./sim-process.ts";
+import type { SimProcess } from "./actors/sim-process.ts";
 
 export type ObjectsFault = "busy" | "lost-request" | "lost-reply" | "late" | "twice" | "slow" | "hang";
 

@@ -11,7 +11,7 @@ import { recordedCalls } from "../history/history.ts";
 import type { Evidence, Operation, Seen, StoreCall } from "../history/history.ts";
 import type { InFlight } from "./in-flight.ts";
 import type { FaultClass, Plan } from "./plan.ts";
-import type { SimProcess } from "./sim-process.ts";
+import type { SimProcess } from "./actors/sim-process.ts";
 
 type Fate = "commit" | "refuse" | "lose-request" | "lose-reply";
 type Reply = { readonly seen: Seen; readonly answer?: unknown; readonly error?: unknown };

@@ -1,6 +1,6 @@
 /** Flows whose process dies at a commit: every commit on a store in memory, some of each scenario on a real server. */
 import { describe, expect, test } from "vitest";
-import { judgeFlows } from "../history/check-flows.ts";
+import { judgeFlows } from "../history/checks/check-flows.ts";
 import { liveThrough } from "./crash-world.ts";
 import type { CrashPoint, Life } from "./crash-world.ts";
 import { scenarios, statesOf } from "./flow-scenarios.ts";

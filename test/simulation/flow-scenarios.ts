@@ -13,7 +13,7 @@ import { handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/run/job-context.ts";
 import type { Scenario } from "./crash-world.ts";
-import type { SimProcess } from "./sim-process.ts";
+import type { SimProcess } from "./actors/sim-process.ts";
 
 interface StepInput {
   readonly ms?: number;

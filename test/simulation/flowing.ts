@@ -13,8 +13,8 @@ import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
 import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { JobContext } from "../../src/worker/run/job-context.ts";
-import type { SimInput } from "./sim-jobs.ts";
-import type { SimNode } from "./sim-node.ts";
+import type { SimInput } from "./actors/sim-jobs.ts";
+import type { SimNode } from "./actors/sim-node.ts";
 
 export interface Flowing {
   /** How many of the clients' actions are about flows; 0 for none. */

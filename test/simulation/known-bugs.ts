@@ -3,7 +3,7 @@
  * so that those can still find something new. simulation.test.ts expects each to be found at its seed; once it is fixed
  * that test fails, and its line goes.
  */
-import type { Violation } from "../history/check-history.ts";
+import type { Violation } from "../history/checks/check-history.ts";
 import type { Evidence } from "../history/history.ts";
 
 export interface KnownBug {

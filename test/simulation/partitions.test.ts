@@ -3,7 +3,7 @@
  * of order (31 and 32) hold: ranks order jobs inside a partition. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
  */
 import { expect, test } from "vitest";
-import { checkHistory } from "../history/check-history.ts";
+import { checkHistory } from "../history/checks/check-history.ts";
 import type { Judge } from "../history/judge-by.ts";
 import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastPartitionSeeds } from "./seeds.ts";

@@ -5,8 +5,8 @@
  */
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { SchemaPool } from "../support/postgres-shared.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
+import { SchemaPool } from "../support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { describeFlowCrashes } from "./flow-crash-suite.ts";
 import { describeRealSimulation } from "./real-suite.ts";
 import type { RealSubject } from "./real-suite.ts";

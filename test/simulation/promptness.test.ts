@@ -12,7 +12,7 @@ import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
 import { drawPlan } from "./plan.ts";
 import type { Plan } from "./plan.ts";
-import { SimNode } from "./sim-node.ts";
+import { SimNode } from "./actors/sim-node.ts";
 
 /** A control run: no faults, and hints arrive. */
 const plan: Plan = { ...drawPlan(5), isDeaf: false };

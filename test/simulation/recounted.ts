@@ -6,7 +6,7 @@
 import { rootOf } from "../../src/model/flow/flow-meta.ts";
 import type { JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
-import { countsAreTrue } from "../history/check-flows.ts";
+import { countsAreTrue } from "../history/checks/check-flows.ts";
 
 export interface Recounted {
   readonly store: Store;

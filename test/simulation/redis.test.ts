@@ -3,7 +3,7 @@
  * a time, half with calls that meet at the server. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
  */
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useSharedRedis } from "../support/servers/use-redis.ts";
 import { describeFlowCrashes } from "./flow-crash-suite.ts";
 import { describeRealSimulation } from "./real-suite.ts";
 import type { RealSubject } from "./real-suite.ts";

@@ -2,7 +2,7 @@
  * One seed and the verdict on it, for every store that the simulation runs on; with the seeds that were asked for by
  * the environment.
  */
-import { checkHistory, tellStory } from "../history/check-history.ts";
+import { checkHistory, tellStory } from "../history/checks/check-history.ts";
 import type { Judge } from "../history/judge-by.ts";
 import { isKnown } from "./known-bugs.ts";
 import { describePlan, drawPlan } from "./plan.ts";

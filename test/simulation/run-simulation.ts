@@ -15,15 +15,15 @@ import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
 import type { RealStore } from "./open-network.ts";
 import type { Plan } from "./plan.ts";
-import { actOnce } from "./sim-client.ts";
-import type { ClientHost } from "./sim-client.ts";
-import { defineJobs } from "./sim-jobs.ts";
-import { openAllGates } from "./sim-gate-operator.ts";
-import { releaseGroups } from "./sim-group-operator.ts";
-import { resetAllKeys } from "./sim-key-operator.ts";
-import { resumeSchedules } from "./sim-schedule-operator.ts";
+import { actOnce } from "./actors/sim-client.ts";
+import type { ClientHost } from "./actors/sim-client.ts";
+import { defineJobs } from "./actors/sim-jobs.ts";
+import { openAllGates } from "./actors/sim-gate-operator.ts";
+import { releaseGroups } from "./actors/sim-group-operator.ts";
+import { resetAllKeys } from "./actors/sim-key-operator.ts";
+import { resumeSchedules } from "./actors/sim-schedule-operator.ts";
 import { readAllDocs } from "../support/walk.ts";
-import { SimNode } from "./sim-node.ts";
+import { SimNode } from "./actors/sim-node.ts";
 
 export interface Run {
   readonly evidence: Evidence;

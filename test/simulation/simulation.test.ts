@@ -4,7 +4,7 @@
  * and tells the story of the first job that broke a rule.
  */
 import { expect, test } from "vitest";
-import { checkHistory } from "../history/check-history.ts";
+import { checkHistory } from "../history/checks/check-history.ts";
 import { knownBugs } from "./known-bugs.ts";
 import { isSeedChosen, runSeed, seedsToRun } from "./run-seed.ts";
 import { pastSeeds } from "./seeds.ts";

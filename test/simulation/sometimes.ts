@@ -5,7 +5,7 @@
 import { isQueueGate } from "../../src/model/limits/gate.ts";
 import { isGroupGate, isKeyedGate } from "../../src/model/routing/lane.ts";
 import type { GatePut } from "../../src/store/records.ts";
-import { sweepHolds } from "../history/check-limits.ts";
+import { sweepHolds } from "../history/checks/check-limits.ts";
 import type { Evidence, GateAct } from "../history/history.ts";
 import { firingOf } from "../history/firing-of.ts";
 import { holdsFailed, keepsGroup } from "../history/lane-of.ts";

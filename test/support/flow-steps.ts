@@ -6,7 +6,7 @@ import type { Flow } from "../../src/engine/flows/flow.ts";
 import { handler } from "../../src/worker/handler.ts";
 import type { Worker } from "../../src/worker/worker.ts";
 import type { WorkerOptions } from "../../src/worker/worker-settings.ts";
-import type { VirtualMill } from "./virtual-mill.ts";
+import type { VirtualMill } from "./virtual/virtual-mill.ts";
 
 /** Returns its input. One called "fail" fails, one called "hold" waits until it is let go or aborted. */
 export const step = job<string, string>("step", { retry: { attempts: 1 } });

@@ -6,10 +6,10 @@ import { beforeAll, expect } from "vitest";
 import type { GatePut } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { buildLibrary, libraryOf } from "../../src/stores/redis/library/library.ts";
-import { createHeldPlatform } from "./held-platform.ts";
+import { createHeldPlatform } from "./virtual/held-platform.ts";
 import { readKeys } from "./redis-keys.ts";
-import { useOwnRedis } from "./use-redis.ts";
-import type { OwnRedis } from "./use-redis.ts";
+import { useOwnRedis } from "./servers/use-redis.ts";
+import type { OwnRedis } from "./servers/use-redis.ts";
 
 export interface Both {
   /** Runs the same calls on both stores, compares what they answer and what they leave, and gives the answer. */

@@ -1,6 +1,6 @@
 // What holds a ready job back, as explain, lists and counts tell it; and when the no-handler duty ends it.
 import { describe, expect, test } from "vitest";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../../worker/handler.ts";
 import type { WorkerOptions } from "../../worker/worker-settings.ts";

@@ -1,7 +1,7 @@
 // Flows that cannot work are refused with a stable code, before anything is written.
 import { describe, expect, test } from "vitest";
 import { join, step } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { flow } from "../../engine/flows/flow.ts";

@@ -1,7 +1,7 @@
 // Flows and their members beside plain jobs: what is shown of them, and what the verbs of jobs do to them.
 import { describe, expect, test } from "vitest";
 import { Steps, statesOf, step } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../../worker/handler.ts";
 import { flow } from "../../engine/flows/flow.ts";

@@ -1,7 +1,7 @@
 // Parts of flows from end to end: maps with their caps and tolerances, races, chords, chains and flows inside of flows.
 import { describe, expect, test } from "vitest";
 import { flowsOn, join, statesOf, step } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { flow } from "../../engine/flows/flow.ts";

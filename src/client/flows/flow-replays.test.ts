@@ -1,7 +1,7 @@
 // Replays of what has failed in a flow, without naming a node: what comes back with it, and what does not.
 import { expect, test } from "vitest";
 import { flowsOn, statesOf, step } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { flow } from "../../engine/flows/flow.ts";
 
 const v = useVirtualMill();

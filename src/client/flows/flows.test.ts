@@ -1,7 +1,7 @@
 // Flows from end to end: edges and joins, failure policies, results, parts, cancel and replay.
 import { describe, expect, test } from "vitest";
 import { flowsOn, join, statesOf, step, Steps } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { flow } from "../../engine/flows/flow.ts";
 import type { Flow } from "../../engine/flows/flow.ts";

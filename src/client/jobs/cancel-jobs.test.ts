@@ -1,8 +1,8 @@
 // Cancels by filter and across processes that hear no hints, on virtual time.
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { handler } from "../../worker/handler.ts";

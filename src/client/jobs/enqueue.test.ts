@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { routeAllTo, routeByPrefix } from "../../engine/submit/router.ts";
 import type { Router } from "../../engine/submit/router.ts";

@@ -1,7 +1,7 @@
 // Groups at the user's end, on one partition and on four.
 import { describe, expect, test } from "vitest";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { Snooze } from "../../worker/control.ts";

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { Store } from "../../store/store.ts";

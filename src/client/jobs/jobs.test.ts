@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { deferred, openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { deferred, openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../../worker/handler.ts";
 

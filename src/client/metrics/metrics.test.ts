@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { parsePrometheus } from "../../../test/support/parse-prometheus.ts";
 import type { ParsedFamily } from "../../../test/support/parse-prometheus.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { MetricTotals } from "../../model/metrics/metric-totals.ts";

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { aDoc } from "../../../test/support/builders.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { schedule } from "../../engine/schedules/schedule-definition.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parsePrometheus } from "../../../test/support/parse-prometheus.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { partitionedStore } from "../../store/partitioned/partitioned-store.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,6 +1,6 @@
 // What the registrations of workers tell: handlers that were told to stop and hold their slots.
 import { expect, test } from "vitest";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../../worker/handler.ts";
 import { readLiveProcesses, workersOf } from "./live-workers.ts";

@@ -1,8 +1,8 @@
 // The registry of workers on virtual time: what it lists, orders from outside, shares of totals as workers come and go.
 import { describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../../worker/handler.ts";
 import { createSeededRandom } from "../../testing/seeded-random.ts";

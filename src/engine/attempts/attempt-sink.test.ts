@@ -1,6 +1,6 @@
 // onAttempt: every attempt that ran is told once, when it is over, and nothing that the sink does touches a job.
 import { expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { Snooze } from "../../worker/control.ts";
 import { handler } from "../../worker/handler.ts";
 import { sinkPendingMax } from "./attempt-sink.ts";

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { deferred } from "../../../test/support/virtual-mill.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import type { LeasedWrite } from "../../store/operations.ts";
 import { handler } from "../../worker/handler.ts";
 import { job } from "../submit/job-definition.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { MillraceError } from "../../model/error.ts";
 import { Batcher } from "./batcher.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { Store } from "../../store/store.ts";
 import { job } from "../submit/job-definition.ts";

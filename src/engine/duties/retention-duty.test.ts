@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { deferred, openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { deferred, openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { createPayloadCoder } from "../../codec/payload.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,8 +1,8 @@
 /** The one call per second of a process: what it writes and reads, and when. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { HeartbeatRequest } from "../../store/operations.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { flowsOn, step } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { storeLimits } from "../../store/limits.ts";
 import { owedKind } from "../../store/rules/flow/arrive.ts";
 import { flow } from "./flow.ts";

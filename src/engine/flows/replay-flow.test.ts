@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { flowsOn, statesOf, step } from "../../../test/support/flow-steps.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { readMillraceOptions } from "../../client/millrace-options.ts";
 import type { Doc } from "../../store/records.ts";
 import { Engine } from "../engine.ts";

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { failingPart } from "../../../test/support/failing-part.ts";
 import type { FailingPart } from "../../../test/support/failing-part.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { createPlacement } from "../../model/routing/placement.ts";
 import { partitionedStore } from "../../store/partitioned/partitioned-store.ts";

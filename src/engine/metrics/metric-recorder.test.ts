@@ -1,7 +1,7 @@
 // What a process counts is written as parts, which anybody can read, and nothing is written by who counted nothing.
 import { expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
+import type { VirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
 import { MillraceError } from "../../model/error.ts";
 import { handler } from "../../worker/handler.ts";

@@ -1,7 +1,7 @@
 // The roll-up counts every part exactly once, wherever its process is killed and whoever goes on.
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
+import type { VirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { MetricTable } from "../../model/metrics/metric-table.ts";
 import type { Store } from "../../store/store.ts";
 import { addUpTotals, readAllTotals } from "./add-up-totals.ts";

@@ -1,7 +1,7 @@
 /** Several processes on one store that were told to keep jobs for different times. */
 import { afterEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
 import { handler } from "../../worker/handler.ts";

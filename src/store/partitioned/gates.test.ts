@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { foreverMs, limitGateKey, queueGateKey } from "../../model/limits/gate.ts";
 import { keyedGate, writeKeyUse } from "../../model/routing/lane.ts";
 import { aClaim, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../test/support/virtual/held-platform.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
 import type { NewJob } from "../records.ts";
 import type { Store } from "../store.ts";

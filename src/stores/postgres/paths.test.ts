@@ -14,8 +14,8 @@ import {
   onSuccess,
   tolerated,
 } from "../../../test/contract/cases/flow-jobs.ts";
-import { createHeldPlatform } from "../../../test/support/held-platform.ts";
-import { useTestDatabase } from "../../../test/support/use-postgres.ts";
+import { createHeldPlatform } from "../../../test/support/virtual/held-platform.ts";
+import { useTestDatabase } from "../../../test/support/servers/use-postgres.ts";
 import { sortEvents } from "../../../test/support/walk.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
 import { laneOrderOf } from "../../model/routing/lane.ts";

@@ -21,7 +21,7 @@ import {
   remove,
   schedule,
 } from "../../../test/support/builders.ts";
-import { createHeldPlatform, startAt } from "../../../test/support/held-platform.ts";
+import { createHeldPlatform, startAt } from "../../../test/support/virtual/held-platform.ts";
 import { readKeys } from "../../../test/support/redis-keys.ts";
 import { useBothRoads } from "../../../test/support/redis-paths.ts";
 import type { Both } from "../../../test/support/redis-paths.ts";

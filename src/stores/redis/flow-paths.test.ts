@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { aFlow, aMember, always, block, edgeTo } from "../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aDoc, aJob, aRoute, aSettle } from "../../../test/support/builders.ts";
 import { finish, handBack, remove, replay, schedule } from "../../../test/support/builders.ts";
-import { startAt } from "../../../test/support/held-platform.ts";
+import { startAt } from "../../../test/support/virtual/held-platform.ts";
 import { useBothRoads } from "../../../test/support/redis-paths.ts";
 import { everyEnd, writeEdge } from "../../model/flow/edge.ts";
 import { writeFreed } from "../../model/flow/freed.ts";

@@ -5,10 +5,10 @@ import { nodePlatform } from "../../platform/node-platform.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../test/support/builders.ts";
-import { startRedis } from "../../../test/support/redis-server.ts";
+import { startRedis } from "../../../test/support/servers/redis-server.ts";
 import { answers, until } from "../../../test/support/until.ts";
 import { auditAll } from "../../../test/support/walk.ts";
-import { useOwnRedis } from "../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../test/support/servers/use-redis.ts";
 import { openRedisStore } from "./redis-store.ts";
 
 const redis = useOwnRedis();

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { aClaim, aJob, aSettle, schedule } from "../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../test/support/virtual/held-platform.ts";
 import { readAllDue } from "../../../test/support/walk.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 import { openStoreClock } from "../../store/store-clock.ts";

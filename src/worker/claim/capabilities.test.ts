@@ -1,7 +1,7 @@
 /** Workers with capabilities: who runs what, how routes are learned, and that everybody else claims as before. */
 import { afterEach, describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { routeNumber } from "../../model/routing/route.ts";

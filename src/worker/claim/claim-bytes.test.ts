@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { storeLimits } from "../../store/limits.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import type { Hint, Store } from "../../store/store.ts";

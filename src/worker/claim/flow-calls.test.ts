@@ -1,6 +1,6 @@
 /** What a chain of a flow asks of the store: a call must not be made where another one can carry what it would tell. */
 import { expect, test } from "vitest";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { flow } from "../../engine/flows/flow.ts";

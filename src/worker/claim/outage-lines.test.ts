@@ -1,6 +1,6 @@
 // What a worker says while its store is away: each trouble once and then counted, not at every try.
 import { expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { silentLogger } from "../../engine/log/logger.ts";
 import { MillraceError } from "../../model/error.ts";

@@ -1,7 +1,7 @@
 /** What jobs under a limit ask of the store: the claim behind the settle takes the permits that it gives back. */
 import { describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import type { Store } from "../../store/store.ts";

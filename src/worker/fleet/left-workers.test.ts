@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { aRegistration } from "../../../test/support/builders.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { runUntil } from "../../../test/support/virtual-mill.ts";
+import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { registrationPut } from "../../engine/fleet/registration.ts";
 

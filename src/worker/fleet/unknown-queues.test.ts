@@ -1,6 +1,6 @@
 // A worker that is told to serve a queue whose name is probably misspelt says so.
 import { expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { handler } from "../handler.ts";
 

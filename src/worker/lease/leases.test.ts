@@ -1,7 +1,7 @@
 import { routeNumber } from "../../model/routing/route.ts";
 import { describe, expect, test } from "vitest";
-import { deferred } from "../../../test/support/virtual-mill.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { AttemptAborted } from "../control.ts";

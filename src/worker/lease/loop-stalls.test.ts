@@ -1,9 +1,9 @@
 /** A process whose event loop stands still for longer than its leases, beside one that goes on. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { SimProcess } from "../../../test/simulation/sim-process.ts";
-import { deferred, openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
+import { SimProcess } from "../../../test/simulation/actors/sim-process.ts";
+import { deferred, openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
+import type { VirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import type { LogFields } from "../../engine/log/logger.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { deferred } from "../../../test/support/virtual-mill.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { handler } from "../handler.ts";

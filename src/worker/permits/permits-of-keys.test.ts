@@ -1,8 +1,8 @@
 // Permits of keys of limits that code takes by itself, on one partition and on four.
 import { describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
-import { deferred } from "../../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
+import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import { silentLogger } from "../../engine/log/logger.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../control.ts";

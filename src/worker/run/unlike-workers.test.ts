@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { millOn } from "../../../test/support/mill-on.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";
 import { job } from "../../engine/submit/job-definition.ts";

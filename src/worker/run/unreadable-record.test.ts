@@ -1,7 +1,7 @@
 /** Jobs whose own record a store hands back whole, but whose policy, meta or attempt log cannot be read. */
 import { describe, expect, test } from "vitest";
 import { aClaim, aJob, aRoute, schedule } from "../../../test/support/builders.ts";
-import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
+import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
 import type { NewJob } from "../../store/records.ts";
 import { handler } from "../handler.ts";

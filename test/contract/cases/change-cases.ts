@@ -13,7 +13,7 @@ import {
   replay,
   schedule,
 } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 export const changeCases: ContractGroup = {

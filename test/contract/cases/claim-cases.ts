@@ -11,7 +11,7 @@ import {
   handBack,
   schedule,
 } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 import { byRank, groupGate, grouped } from "./laned-jobs.ts";
 

@@ -1,7 +1,7 @@
 /** putDocs and readDocs: versions, guards, expiry, and the order of ids. */
 import { expect } from "vitest";
 import { aDoc, aJob } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import { readAllDocs, readAllDueDocs } from "../../support/walk.ts";
 import type { SubmitUnit } from "../../../src/store/operations.ts";
 import type { DocCheck } from "../../../src/store/records.ts";

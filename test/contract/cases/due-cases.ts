@@ -1,7 +1,7 @@
 /** promoteDue (R5) and readDue: the clocks of jobs, and who hears them. */
 import { expect } from "vitest";
 import { aChange, aJob, aRoute, aSettle, askCancel, finish } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import { readAllDue } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 

@@ -3,7 +3,7 @@
  */
 import { expect } from "vitest";
 import { aDoc, aJob, aRoute } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 import { byRank, grouped } from "./laned-jobs.ts";
 

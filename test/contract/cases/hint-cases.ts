@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { Hint, Store } from "../../../src/store/store.ts";
 import { aChange, aJob, aRoute, aSettle, askCancel, finish, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 import { aFlow, aMember } from "./flow-jobs.ts";
 

@@ -4,7 +4,7 @@ import { storeLimits } from "../../../src/store/limits.ts";
 import type { ExtendRequest } from "../../../src/store/operations.ts";
 import type { LeaseRef } from "../../../src/store/records.ts";
 import { aChange, aJob, aSettle, askCancel, finish, remove, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const extend = (leases: ExtendRequest["leases"], given: Partial<ExtendRequest> = {}): ExtendRequest => ({

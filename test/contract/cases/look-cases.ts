@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { JobFilter } from "../../../src/store/operations.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import { findAll, readWholeFeed, sortStateCounts } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 

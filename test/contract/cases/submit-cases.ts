@@ -1,7 +1,7 @@
 /** submit: what becomes of a new job, what a unit is, and what repeating one means. */
 import { expect } from "vitest";
 import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 export const submitCases: ContractGroup = {

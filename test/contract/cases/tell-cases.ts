@@ -6,7 +6,7 @@ import { storeLimits } from "../../../src/store/limits.ts";
 import { BundleWalk } from "../../../src/store/packing/packed-events.ts";
 import type { FeedBundle, FeedEvent, LeaseRef } from "../../../src/store/records.ts";
 import { aClaim, aDoc, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const hardTexts = ["10", "", "\0\x1e\x1f\x01", '{"done": "é🙂"}', "\ud800"];

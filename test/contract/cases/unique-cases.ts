@@ -14,7 +14,7 @@ import {
   replay,
   schedule,
 } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const keyed = (id: string, unique: Partial<Unique> = {}, given: Partial<NewJob> = {}): NewJob =>

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { TerminalState } from "../../../src/model/job/job-state.ts";
 import type { PruneRequest } from "../../../src/store/upkeep.ts";
 import { aChange, aDoc, aJob, aRoute, aSettle, finish, remove, replay } from "../../support/builders.ts";
-import { startAt } from "../../support/held-platform.ts";
+import { startAt } from "../../support/virtual/held-platform.ts";
 import { auditAll, findAll, pruneAll, readWholeFeed } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { aClaim, aJob } from "../../../../test/support/builders.ts";
 import { faultyObjects } from "../../../../test/support/faulty-objects.ts";
-import { passUntil, virtualProcess, waitUntil } from "../../../../test/support/virtual-process.ts";
-import type { VirtualProcess } from "../../../../test/support/virtual-process.ts";
+import { passUntil, virtualProcess, waitUntil } from "../../../../test/support/virtual/virtual-process.ts";
+import type { VirtualProcess } from "../../../../test/support/virtual/virtual-process.ts";
 import type { Store } from "../../../store/store.ts";
 import { VirtualTime } from "../../../testing/virtual-time.ts";
 import { openBucketStore } from "../bucket-store.ts";

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { nodePlatform } from "../../../platform/node-platform.ts";
-import { createTestDatabase, postgresSources } from "../../../../test/support/postgres-shared.ts";
+import { createTestDatabase, postgresSources } from "../../../../test/support/servers/postgres-shared.ts";
 import { openDatabase } from "./database.ts";
 import type { PgDriver } from "./driver.ts";
 import { openPostgresStore } from "../postgres-store.ts";

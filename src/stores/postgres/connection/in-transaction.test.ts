@@ -1,7 +1,7 @@
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createTestDatabase, postgresSources } from "../../../../test/support/postgres-shared.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { createTestDatabase, postgresSources } from "../../../../test/support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../../test/support/builders.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import type { Hint, Store } from "../../../store/store.ts";

@@ -4,9 +4,9 @@
  */
 import pg from "pg";
 import { afterEach, describe, expect, test } from "vitest";
-import { startPgbouncer } from "../../../../test/support/pgbouncer.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
-import { openTcpProxy } from "../../../../test/support/tcp-proxy.ts";
+import { startPgbouncer } from "../../../../test/support/servers/pgbouncer.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
+import { openTcpProxy } from "../../../../test/support/servers/tcp-proxy.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import type { Platform } from "../../../platform/platform.ts";
 import type { Listener } from "../../../store/watch/watch.ts";

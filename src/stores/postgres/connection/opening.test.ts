@@ -1,6 +1,6 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { aClaim, aJob } from "../../../../test/support/builders.ts";
 import type { MillraceError } from "../../../model/error.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";

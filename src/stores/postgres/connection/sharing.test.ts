@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import {
   aChange,
   aClaim,
@@ -14,7 +14,7 @@ import {
 } from "../../../../test/support/builders.ts";
 import { until } from "../../../../test/support/until.ts";
 import { recount, sortStateCounts, findAll, readWholeFeed } from "../../../../test/support/walk.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { isLocked } from "../../../store/operations.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../../store/operations.ts";

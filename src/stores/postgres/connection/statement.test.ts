@@ -1,8 +1,8 @@
 /** Statements have names where one server process is behind a connection, and a call never fails for a name. */
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { createTestDatabase, postgresSources } from "../../../../test/support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../../../../test/support/postgres-shared.ts";
+import { createTestDatabase, postgresSources } from "../../../../test/support/servers/postgres-shared.ts";
+import type { PostgresSource, TestDatabase } from "../../../../test/support/servers/postgres-shared.ts";
 import { aClaim, aJob } from "../../../../test/support/builders.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import type { PgClient } from "./driver.ts";

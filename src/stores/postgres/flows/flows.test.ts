@@ -15,7 +15,7 @@ import {
   tolerated,
 } from "../../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aJob, aSettle, finish } from "../../../../test/support/builders.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { findAll, readWholeFeed, recount, sortStateCounts } from "../../../../test/support/walk.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { isLocked } from "../../../store/operations.ts";

@@ -1,9 +1,9 @@
 /** The audit mends what a hand in the database has made wrong of lanes, and finds nothing more to do behind it. */
 import { expect, test } from "vitest";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
-import { SchemaPool } from "../../../../test/support/postgres-shared.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { groupGateKey, keyedGate, writeKeyUse } from "../../../model/routing/lane.ts";
 import type { NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";

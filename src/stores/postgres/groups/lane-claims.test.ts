@@ -5,11 +5,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { aClaim, aGate, aJob, aRoute, aSettle, finish, schedule } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
-import { SchemaPool } from "../../../../test/support/postgres-shared.ts";
+import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
 import { openReference } from "../../../../test/support/reference-as-store.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { foreverMs, limitGateKey } from "../../../model/limits/gate.ts";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../model/routing/lane.ts";
 import type { LaneFields } from "../../../model/routing/lane.ts";

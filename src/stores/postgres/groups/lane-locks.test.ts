@@ -16,7 +16,7 @@ import {
   schedule,
 } from "../../../../test/support/builders.ts";
 import { until } from "../../../../test/support/until.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { findAll, readWholeFeed } from "../../../../test/support/walk.ts";
 import { limitGateKey } from "../../../model/limits/gate.ts";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../model/routing/lane.ts";

@@ -14,10 +14,10 @@ import {
   finish,
   schedule,
 } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
-import { SchemaPool } from "../../../../test/support/postgres-shared.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
 import { openReference } from "../../../../test/support/reference-as-store.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { foreverMs, queueGateKey } from "../../../model/limits/gate.ts";
 import { laneStepOf } from "../../../model/routing/lane.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";

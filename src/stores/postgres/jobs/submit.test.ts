@@ -1,7 +1,7 @@
 /** Each job of a submit keeps its own fields, and those that it shares with the other jobs of its plan. */
 import { expect, test } from "vitest";
 import { aJob } from "../../../../test/support/builders.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { openPostgresStore } from "../postgres-store.ts";
 

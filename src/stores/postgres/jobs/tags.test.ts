@@ -1,7 +1,7 @@
 /** Tags go in with the set of their jobs, where nothing looks for a tag that is there already. */
 import { expect, test } from "vitest";
 import { aJob } from "../../../../test/support/builders.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { openPostgresStore } from "../postgres-store.ts";
 

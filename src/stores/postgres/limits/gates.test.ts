@@ -6,7 +6,7 @@ import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aGate, aJob, aRoute, aSettle, finish, handBack } from "../../../../test/support/builders.ts";
 import { until } from "../../../../test/support/until.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { findAll, readWholeFeed } from "../../../../test/support/walk.ts";
 import { foreverMs, limitGateKey, queueGateKey } from "../../../model/limits/gate.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";

@@ -1,7 +1,7 @@
 /** A claim removes exactly the rows that it leases, or nothing of it happens. */
 import { expect, test } from "vitest";
 import { aClaim, aJob, aRoute } from "../../../../test/support/builders.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { openPostgresStore } from "../postgres-store.ts";
 

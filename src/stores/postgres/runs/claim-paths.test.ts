@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { aClaim, aGate, aJob, aRoute } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
-import { SchemaPool } from "../../../../test/support/postgres-shared.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import { SchemaPool } from "../../../../test/support/servers/postgres-shared.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { limitGateKey } from "../../../model/limits/gate.ts";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../model/routing/lane.ts";
 import type { NewJob } from "../../../store/records.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { openFloors } from "./floors.ts";
 
 const offers = [{ routes: [1] }, { routes: [2, 3] }];

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { expectEndWithout } from "../../../../test/support/lost-members.ts";
-import { useTestDatabase } from "../../../../test/support/use-postgres.ts";
+import { useTestDatabase } from "../../../../test/support/servers/use-postgres.ts";
 import { recount, sortStateCounts, findAll } from "../../../../test/support/walk.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import type { Store } from "../../../store/store.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../../test/support/builders.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { until } from "../../../../test/support/until.ts";
 import { auditAll } from "../../../../test/support/walk.ts";
 import type { Connection } from "./connection.ts";

@@ -4,7 +4,7 @@ import { createPlacement } from "../../../model/routing/placement.ts";
 import type { Store } from "../../../store/store.ts";
 import { aClaim, aJob } from "../../../../test/support/builders.ts";
 import { until } from "../../../../test/support/until.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 
 const redis = useOwnRedis();
 const { open } = redis;

@@ -17,9 +17,9 @@ import {
   handBack,
   schedule,
 } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
-import type { HeldPlatform } from "../../../../test/support/held-platform.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import type { HeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { auditAll } from "../../../../test/support/walk.ts";
 import { routeText } from "../packing/route-text.ts";
 

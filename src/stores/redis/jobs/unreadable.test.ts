@@ -5,10 +5,10 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../../store/store.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { expectEndWithout } from "../../../../test/support/lost-members.ts";
-import type { HeldPlatform } from "../../../../test/support/held-platform.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import type { HeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { auditAll, findAll } from "../../../../test/support/walk.ts";
 import { specFields, stateFields } from "../packing/packed-fields.ts";
 import type { PackedName } from "../packing/packed-fields.ts";

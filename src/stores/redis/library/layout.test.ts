@@ -15,7 +15,7 @@ import {
   remove,
   replay,
 } from "../../../../test/support/builders.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { auditAll } from "../../../../test/support/walk.ts";
 import { routeText } from "../packing/route-text.ts";
 import { handleOf } from "../packing/value-text.ts";

@@ -3,7 +3,7 @@
  * captures. A real server loads it with as much more of each as should be left, and works with it.
  */
 import { describe, expect, test } from "vitest";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { buildLibrary, libraryModules, libraryOf } from "./library.ts";
 import type { LuaModule } from "./lua.ts";
 

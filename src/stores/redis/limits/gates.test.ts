@@ -8,10 +8,10 @@ import type { ClaimAnswer } from "../../../store/operations.ts";
 import type { NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
 import { aClaim, aGate, aJob, aRoute, aSettle, finish } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
-import type { HeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
+import type { HeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { until } from "../../../../test/support/until.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 
 const redis = useOwnRedis();
 const slack = "l:slack";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { aFlow, aMember, edgeTo } from "../../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute } from "../../../../test/support/builders.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { readKeyUse, writeKeyUse } from "../../../model/routing/lane.ts";
 import type { NewJob } from "../../../store/records.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { aClaim, aGate, aJob } from "../../../../test/support/builders.ts";
-import { useOwnRedis } from "../../../../test/support/use-redis.ts";
+import { useOwnRedis } from "../../../../test/support/servers/use-redis.ts";
 import { examineRedis, readRedisVersion } from "./examine.ts";
 
 const redis = useOwnRedis();

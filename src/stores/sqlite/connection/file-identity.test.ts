@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import { aClaim, aJob } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { openSqliteStore } from "../sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-identity-"));

@@ -12,7 +12,7 @@ import {
   remove,
   schedule,
 } from "../../../../test/support/builders.ts";
-import { createHeldPlatform } from "../../../../test/support/held-platform.ts";
+import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { expectEndWithout } from "../../../../test/support/lost-members.ts";
 import {
   auditAll,
