@@ -1,7 +1,6 @@
 /**
- * A map that never grows beyond its maximum: one entry too many pushes the oldest out. It is for what a process
- * remembers only to save work, so that losing an entry costs time and nothing else. Setting a key again makes its entry
- * the newest; reading it does not.
+ * A map that never grows beyond its maximum: a new entry evicts the oldest. For caches only: losing an entry must cost
+ * time and nothing else. Setting a key again makes its entry the newest; reading it does not.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #entriesMax: number;

@@ -1,12 +1,12 @@
 /**
- * Durations as people write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". They are checked before
- * any write. The other way, `durationText` is how every sentence names a duration.
+ * Durations as users write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". They are checked before
+ * any write. `durationText` is the other way: a duration in a sentence.
  */
 import { MillraceError } from "./error.ts";
 
 export type Duration = number | string;
 
-/** Ten years. A longer duration is taken for a mistake, such as a timestamp given as a delay. */
+/** Ten years. A longer duration is probably a mistake, such as a timestamp given as a delay. */
 export const durationMaxMs = 10 * 366 * 24 * 60 * 60 * 1000;
 
 const unitMs: Readonly<Record<string, number>> = {
@@ -45,7 +45,7 @@ const shownUnits = [
   ["s", 1000],
 ] as const;
 
-/** For people: "250ms", "3.2s", "4m 5s", "2h 3m"; the two largest units. */
+/** For messages: "250ms", "3.2s", "4m 5s", "2h 3m"; the two largest units. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)}ms`;
   if (ms < 60_000) return `${(Math.floor(ms / 100) / 10).toString()}s`;

@@ -1,13 +1,13 @@
 /**
  * The one error class of Millrace and the catalogue of its codes.
  *
- * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: people
- * match on them, the docs page and the HTTP statuses are made from them. A wrong program is an assertion, an expected
- * refusal is a returned union; neither belongs here.
+ * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: users match
+ * on them, and the docs page and the HTTP statuses are made from them. A bug in the program is an assertion and an
+ * expected refusal is a returned union. Neither belongs here.
  */
 
 interface ErrorEntry {
-  /** The HTTP status the server answers with. */
+  /** The HTTP status that the server answers. */
   readonly status: number;
   /** True when the same call may succeed later without a change by the caller. */
   readonly retryable: boolean;
@@ -226,7 +226,7 @@ export const errorCatalogue = {
 
 export type ErrorCode = keyof typeof errorCatalogue;
 
-/** Whether the failed call had an effect. Most errors come before any write; a lost reply does not tell. */
+/** Whether the failed call had an effect. Most errors come before any write. After a lost reply it is unknown. */
 export type ErrorOutcome = "did-not-happen" | "unknown";
 
 const brand: unique symbol = Symbol.for("millrace.error");
@@ -237,7 +237,7 @@ export class MillraceError extends Error {
   readonly retryable: boolean;
   readonly outcome: ErrorOutcome;
   /**
-   * Of an enqueue with an unknown outcome: the ids it was to make, in order. Repeat it with `repeatOf`. Of a call that
+   * For an enqueue with an unknown outcome: the ids of its jobs, in order; repeat it with `repeatOf`. For a call that
    * was given up: the id of its job.
    */
   readonly ids?: readonly string[];
@@ -256,20 +256,23 @@ export class MillraceError extends Error {
   }
 }
 
-/** By the brand and not by the class: two copies of the package in one process understand each other. */
+/**
+ * Checks the brand instead of the class, so that two copies of the package in one process recognise each other's
+ * errors.
+ */
 export function isMillraceError(value: unknown, code?: ErrorCode): value is MillraceError {
   if (typeof value !== "object" || value === null || !(brand in value)) return false;
   return code === undefined || (value as MillraceError).code === code;
 }
 
-/** The same error with the ids that its call was to make, where nobody knows whether it did. */
+/** The same error with the ids of the jobs that its call may have made. */
 export function withMintedIds(error: unknown, ids: readonly string[]): unknown {
   if (!isMillraceError(error) || error.outcome !== "unknown" || error.ids !== undefined) return error;
   const { code, message, cause, outcome } = error;
   return new MillraceError(code, message, { ...(cause === undefined ? {} : { cause }), outcome, ids });
 }
 
-/** An option that a later version will honour: refused by name, so that nobody believes it acts. */
+/** Refuses an option of a later version by name, so that no caller believes it has an effect. */
 export function notYetSupported(what: string): MillraceError {
   return new MillraceError("not-yet-supported", `${what} is not supported yet; leave it out.`);
 }

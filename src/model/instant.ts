@@ -1,7 +1,7 @@
-/** Instants as people give them: a Date or epoch milliseconds. */
+/** Instants as users give them: a Date or epoch milliseconds. */
 import { MillraceError } from "./error.ts";
 
-/** The year 2100: a later instant is taken for a mistake, such as microseconds given as milliseconds. */
+/** The year 2100: a later instant is probably a mistake, such as microseconds given as milliseconds. */
 const instantMax = 4_102_444_800_000;
 
 export function readInstant(value: unknown, what: string): number {

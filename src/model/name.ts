@@ -1,6 +1,6 @@
 /**
- * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Every such text works
- * like any other (quotes, braces, colons, spaces, `__proto__`); every other text is refused before any write.
+ * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Every such text is
+ * valid (quotes, braces, colons, spaces, `__proto__`). Any other text is refused before a write.
  */
 import { MillraceError } from "./error.ts";
 
@@ -26,7 +26,7 @@ export function checkName(value: unknown, what: string): string {
   return value;
 }
 
-/** Several names in a sentence for people. */
+/** Several names, quoted, for a sentence. */
 export function quoteNames(names: readonly string[]): string {
   return names.map((name) => JSON.stringify(name)).join(" and ");
 }

@@ -1,10 +1,10 @@
 /**
- * A namespace: the name under which a system lives apart from others on the same server or beside the same file. It is
- * the one name for what each store has its own word for, and this file says what it becomes there.
+ * A namespace: the name under which a system lives apart from others on the same server or beside the same file. Each
+ * store has its own word for it; this file says what it becomes there.
  */
 import { MillraceError } from "./error.ts";
 
-/** Also a part of a file's name, on file systems that do not tell capitals from small letters. */
+/** Lower case, because it is a part of a file's name and some file systems ignore case. */
 const pattern = /^[a-z][a-z0-9_]{0,39}$/;
 
 export function checkNamespace(namespace: unknown, what: string): string {

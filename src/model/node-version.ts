@@ -1,6 +1,6 @@
 /**
- * Which Node.js Millrace runs on: older versions lack the embedded database and parts of the language, and would fail
- * with an error nobody understands.
+ * Checks the version of Node.js. Older versions lack the embedded database and parts of the language, and would fail
+ * with a confusing error.
  */
 import { MillraceError } from "./error.ts";
 

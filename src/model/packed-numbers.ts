@@ -1,6 +1,6 @@
 /**
- * Whole numbers as short text: each is written in digits of five bits, the smallest first, one letter per digit; every
- * letter but the last of a number has the sixth bit set. Numbers below 32 take one letter, those below 1024 two.
+ * Whole numbers as short text. A number is written in digits of five bits, the lowest first, one letter per digit.
+ * Every letter but the last of a number has the sixth bit set. Numbers below 32 take one letter, those below 1024 two.
  */
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const values = new Map(Array.from(letters).map((letter, value) => [letter.charCodeAt(0), value]));
@@ -20,7 +20,7 @@ export function packNumbers(numbers: Iterable<number>): string {
   return text;
 }
 
-/** @returns a function that gives one number after the other; beyond the end, and for other text, it throws. */
+/** @returns a function that returns the next number with each call; it throws after the end and for invalid text. */
 export function unpackNumbers(text: string): () => number {
   let at = 0;
   return () => {

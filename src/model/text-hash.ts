@@ -1,6 +1,6 @@
 /**
- * Two independent 32-bit hashes of a text, equal on every machine and in every version: route numbers and the ids of
- * firings are made of them and are stored. They spread well and keep no secret.
+ * Two independent 32-bit hashes of a text, equal on every machine and in every version: stored route numbers and ids of
+ * firings are made of them. They spread well and are not cryptographic.
  */
 
 /** Two multiplicative hashes over the UTF-16 code units. */
@@ -15,7 +15,7 @@ export function hashPair(text: string): { readonly low: number; readonly high: n
   return { low: mix(low), high: mix(high ^ text.length) };
 }
 
-/** Spreads every bit over the others. */
+/** Makes every bit of the result depend on every bit of the input. */
 function mix(hash: number): number {
   let mixed = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);

@@ -1,6 +1,6 @@
 /**
  * What follows when an attempt has ended: the one place where Millrace decides between completed, failed, cancelled,
- * expired and another try. The worker asks after a handler ended, the reclaim duty after a lease did.
+ * expired and another try. The worker calls it after a handler has ended, the reclaim duty after a lease has.
  *
  *  the attempt            and then                                     the attempt number
  *  returned               completed                                    stays
@@ -17,7 +17,8 @@
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
  *
- * A permit job (permit.ts) that comes back has a time-to-live again: whoever waited for it may be gone.
+ * A permit job (permit.ts) that comes back has a time-to-live again, because the process that waited for it may be
+ * gone.
  */
 import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./attempt-log.ts";
@@ -32,11 +33,11 @@ import { rankingOf } from "../routing/rank.ts";
 import { backoffDelayMs, isRetryable } from "./retry-policy.ts";
 import type { BackoffSources } from "./retry-policy.ts";
 
-/** Of a lost lease nobody but its worker can tell why, and a worker that has crashed does not. */
+/** Only the worker knows why a lease was lost, and a crashed worker does not report it. */
 export const lostLeases =
   "its lease was lost too often: its worker crashed, was stopped or cut off, or its event loop stood still";
 
-/** The reason of an end for people, who would take a crash loop for crashes alone. */
+/** The reason of an end as a sentence, which names a crash loop as such. */
 export function reasonText({
   state,
   reason,
@@ -49,7 +50,8 @@ export function reasonText({
 
 /**
  * How often a job may be reclaimed without having reported a start before each such crash counts as an attempt. Jobs
- * prefetched beside a poison pill are innocent; the pill itself may die too fast to report, so the grace must end.
+ * that were prefetched with a poison job are innocent. The poison job itself may crash before it can report, so the
+ * number is bounded.
  */
 export const unstartedCrashesMax = 5;
 
@@ -62,23 +64,20 @@ export interface EndedAttempt {
 }
 
 export interface Sources extends BackoffSources {
-  /** What one level is worth, for the rank of the next try. */
+  /** How much waiting time one step of priority is worth, for the rank of the next try. */
   readonly strideMs: number;
-  /** Store time, as well as the asker knows it: only written into the log, never compared. */
+  /** Store time as the caller knows it. It is only written into the log, never compared. */
   readonly now: number;
   readonly worker: string;
 }
 
 export interface Decision {
   readonly next: SettleNext;
-  /** The packed log from now on; null leaves it as it is. */
+  /** The new packed log; null keeps the old one. */
   readonly attempts: string | null;
 }
 
-/**
- * The end without a result that was made last: most jobs of a process have one policy, and what is shared is never
- * changed.
- */
+/** The last end without a result, kept for reuse: most jobs of a process have one policy. It is never modified. */
 let lastReturn: { readonly policy: DecidedPolicy; readonly end: Finish } | null = null;
 
 export function afterReturn(policy: DecidedPolicy, result: string | null): Finish {
@@ -107,7 +106,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
   const { policy, attempt } = ended;
   const attempts = appendAttempt(ended.attempts, {
     attempt,
-    // What a handler throws once it was told to stop is no failure of its own.
+    // An error after a requested cancel is the effect of the cancel, not a failure.
     outcome: ended.cancelAsked && failure.outcome === "failed" ? "cancelled" : failure.outcome,
     at: sources.now,
     worker: sources.worker,
@@ -124,7 +123,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
 }
 
 function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure): EndReason<"failed"> | null {
-  // A handler that names the time of its next try has said that there is to be one, whatever its error is called.
+  // A handler that names the time of its next try wants one, whatever its error is called.
   if (failure.retryInMs === undefined && !isRetryable(policy.retryIf, failure.error)) return "not-retryable";
   return attempt >= policy.attempts ? "retries-exhausted" : null;
 }
@@ -134,7 +133,7 @@ export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: nu
   return schedule(policy, delayMs, 0, "snoozed", strideMs);
 }
 
-/** A fleet without the key must not spin; a rolling change of keys should hardly be felt. */
+/** Slow enough that a fleet without the key does not spin, fast enough for a rolling change of keys. */
 const keyMissingBackoff = {
   kind: "exponential",
   fromMs: 1000,
@@ -144,8 +143,8 @@ const keyMissingBackoff = {
 } as const;
 
 /**
- * The worker lacks the key that the input is encrypted with. Another one may have it, or this one after its next
- * start, so the job comes again and the attempt is given back.
+ * The worker lacks the key that the input is encrypted with. Another worker may have it, or this one after a restart,
+ * so the job comes again and the attempt is given back.
  */
 export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources: Sources): Decision {
   const { now: at, worker, strideMs } = sources;
@@ -164,16 +163,16 @@ export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources
 export interface ThrottledEnd {
   readonly limit: string;
   readonly cooldownMs: number;
-  /** The limit, or the key, lets nobody pass before the cooldown is over. */
+  /** The limit, or the key, lets no job pass until the cooldown is over. */
   readonly isClosed: boolean;
-  /** One key of the limit cools down, and whether it is the job's own; left out for the whole limit. */
+  /** Set if one key of the limit cools down: whether it is the job's own key. Absent for the whole limit. */
   readonly isOwnKey?: boolean;
   readonly error: ErrorRecord;
 }
 
 /**
- * Upstream said "too many", and the limit cools down. A job that uses the closed limit waits at it with the rank it
- * had; any other would be claimed again at once, so it waits by its own clock.
+ * Upstream said "too many", and the limit cools down. A job that uses the closed limit waits at it with its old rank.
+ * Any other job would be claimed again at once, so it is scheduled.
  */
 export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sources: Sources): Decision {
   const { limit, cooldownMs, isClosed, isOwnKey, error } = throttled;
@@ -194,8 +193,8 @@ export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sou
 }
 
 /**
- * A part of the job's own record cannot be read: how often it may run, what it has done. It is not run by guesses, and
- * it ends where operators see it.
+ * A part of the job's own record is unreadable: how often it may run, or what it has done. The job does not run on
+ * guesses. It fails, so that operators see it.
  */
 export function afterUnreadable(ended: EndedAttempt, parts: readonly string[], sources: Sources): Decision {
   const error = {
@@ -205,7 +204,7 @@ export function afterUnreadable(ended: EndedAttempt, parts: readonly string[], s
   return afterFailure(ended, { outcome: "failed", error, final: "record-unreadable" }, sources);
 }
 
-/** What a worker that stops does with a job it has not finished: claimable again at once, with its old rank. */
+/** What a stopping worker does with an unfinished job: it is claimable again at once, with its old rank. */
 export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
 
 export function afterHandBack(policy: DecidedPolicy, strideMs: number): SettleNext {
@@ -219,8 +218,8 @@ export function afterCancel(policy: DecidedPolicy, reason: string): Finish {
 }
 
 /**
- * The end of a running job whose cancel was asked for. The reason is in the attempt log, unless whoever ends the
- * attempt read an older log.
+ * The end of a running job whose cancel was requested. The reason is in the attempt log, unless the caller has read an
+ * older log.
  */
 export function afterCancelAsked(ended: Pick<EndedAttempt, "policy" | "attempts">): Finish {
   return afterCancel(ended.policy, readAttemptLog(ended.attempts).cancelReason ?? defaultCancelReason);
@@ -237,7 +236,7 @@ export function afterNoHandler(policy: DecidedPolicy): Finish {
 }
 
 /**
- * The lease ran out: its worker is gone, paused or cut off. Counts as an attempt once the handler is known to have
+ * The lease expired: its worker is gone, paused or cut off. It counts as an attempt if the handler is known to have
  * started.
  */
 export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sources): Decision {
@@ -259,7 +258,8 @@ export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sourc
 }
 
 /**
- * The worker went on renewing but the attempt ran past its end: the duty ends it, the worker's later settle is refused.
+ * The worker renewed the lease, but the attempt ran longer than its timeout. The duty ends it, and the worker's later
+ * settle is refused.
  */
 export function afterTimeout(ended: EndedAttempt, sources: Sources): Decision {
   const timeoutMs = ended.policy.timeoutMs ?? 0;
@@ -279,7 +279,10 @@ function finish(
   return { to, event: to, reason, result, keepMs: keepMsOf(policy, to) };
 }
 
-/** The end of a job that failed while it ran. One that holds its group on stays until somebody decides about it. */
+/**
+ * The end of a job that failed while it ran. A job that goes on holding its group is kept until it is replayed or
+ * deleted.
+ */
 function failed(policy: DecidedPolicy, reason: EndReason<"failed">): Finish {
   const end = finish("failed", policy, reason, null);
   return policy.holdsGroupFailed ? { ...end, keepMs: null, keepsLane: true } : end;

@@ -1,13 +1,12 @@
 /**
- * What is remembered of a job's attempts: one entry each, in order, kept as one text with the job and later with its
- * history. Whoever ends the attempt writes it, and people read it.
+ * The attempt log of a job: one entry per attempt, in order, kept as one text with the job and later with its history.
+ * The step that ends an attempt writes it; users read it.
  *
- * Most jobs complete at their first attempt. Such a log is not JSON but three numbers, because every job of a drain
- * carries it: `attempt waitedUs ranUs`. What it leaves out is in the job's own record (the worker, the time of the
- * end).
+ * Most jobs complete at their first attempt. Every job of a drain carries such a log, so it is not JSON but three
+ * numbers: `attempt waitedUs ranUs`. The worker and the time of the end are in the job's own record.
  *
- * The log is bounded in every part: a job that fails a thousand times with megabytes of stack must not grow its record
- * without end.
+ * The log is bounded in every part: the record of a job that fails a thousand times with megabytes of stack must stay
+ * small.
  */
 
 export interface ErrorRecord {
@@ -19,7 +18,8 @@ export interface ErrorRecord {
 }
 
 /**
- * `lease-expired`: its worker died, was stopped or cut off, or its event loop stood still; nobody else can tell which.
+ * `lease-expired`: its worker died, was stopped or cut off, or its event loop was blocked. Only the worker could tell
+ * which.
  */
 export type AttemptOutcome =
   | "completed"
@@ -31,7 +31,7 @@ export type AttemptOutcome =
   | "expired";
 
 /**
- * What a handler that ran in a thread, a child process or as a command has left: the end of each stream, and how it
+ * The output of a handler that ran in a thread, a child process or as a command: the end of each stream, and how it
  * exited.
  */
 export interface AttemptOutput {
@@ -46,33 +46,33 @@ export interface AttemptRecord {
   readonly outcome: AttemptOutcome;
   /** Store time at which the attempt ended; absent for a completed one, whose end is the job's. */
   readonly at?: number;
-  /** From the time the job was due to the start of its handler, in microseconds; absent after its lease ran out. */
+  /** From the time the job was due to the start of its handler, in microseconds; absent after its lease expired. */
   readonly waitedUs?: number;
-  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (its lease ran out). */
+  /** Handler time, monotonic, in microseconds; absent if it could not be measured because the lease expired. */
   readonly ranUs?: number;
   readonly worker?: string;
-  /** True for a lease that ran out before anybody reported that the handler had started. */
+  /** True for a lease that expired before the start of the handler was reported. */
   readonly unstarted?: boolean;
   readonly error?: ErrorRecord;
   readonly output?: AttemptOutput;
 }
 
-/** Of a job that completed at its first attempt. */
+/** The entry of a job that completed at its first attempt. */
 type CompletedAlone = Required<Pick<AttemptRecord, "attempt" | "waitedUs" | "ranUs">> & {
   readonly outcome: "completed";
 };
 
-/** Why workers handed the job back, the last of them; the attempts that were given back have no entry. */
+/** Why a worker handed the job back last. Attempts that were given back have no entry. */
 export interface HandBackNote {
   readonly reason: "key-missing";
-  /** How often in a row. */
+  /** How often the job was handed back in a row. */
   readonly count: number;
   readonly at: number;
   readonly worker: string;
   readonly message: string;
 }
 
-/** How often the job was told "too many" in this round, and by which limit last; such attempts are given back. */
+/** How often the job was throttled in this round, and by which limit last. Such attempts are given back. */
 export interface ThrottleNote {
   readonly count: number;
   readonly limit: string;
@@ -82,13 +82,13 @@ export interface ThrottleNote {
 
 interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
-  /** How many entries in the middle were dropped to stay inside the bound. */
+  /** How many entries in the middle were dropped because of the bound. */
   readonly dropped: number;
   /** How many replays have opened a new round of attempts; absent for none. */
   readonly replays?: number;
-  /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
+  /** Why the cancel of a running job was requested. The job ends with this reason when its attempt ends. */
   readonly cancelReason?: string;
-  /** Until an attempt ends in another way. */
+  /** Kept until an attempt ends in another way. */
   readonly handedBack?: HandBackNote;
   readonly throttled?: ThrottleNote;
 }
@@ -100,19 +100,16 @@ const keptFirst = 10;
 const messageCharsMax = 2000;
 const stackCharsMax = 4000;
 const causeDepthMax = 5;
-/** Of each stream. */
+/** The maximum of each stream. */
 export const attemptOutputCharsMax = 4000;
 const cancelReasonCharsMax = 200;
 
-/**
- * What can be read of the text: entries that cannot are left out, because a damaged log must not take a list, a duty or
- * a worker down with it.
- */
+/** Reads the text and leaves out unreadable entries: a damaged log must not break a list, a duty or a worker. */
 export function readAttemptLog(text: string | null): AttemptLog {
   return text === null ? emptyLog : parseLog(text).log;
 }
 
-/** Whether nothing of the text is lost by reading it. */
+/** Whether every part of the text is readable. */
 export function isLogReadable(text: string | null): boolean {
   return text === null || parseLog(text).isWhole;
 }
@@ -124,7 +121,7 @@ const numberDigitsMax = 16;
 
 /**
  * The entry of a job that completed at its first attempt, whose log begins here in the text; null for any other log.
- * Listeners read one per job of a drain: digit by digit it takes a fifth of what a regular expression does.
+ * Listeners read one per job of a drain. Reading digit by digit takes a fifth of the time of a regular expression.
  */
 export function readCompletedAlone(text: string, from = 0): CompletedAlone | null {
   let [attempt, waitedUs, value] = [0, 0, 0];
@@ -206,13 +203,13 @@ export function noteCompletion(text: string | null, completion: Completion): str
   return appendAttempt(text, { attempt, outcome: "completed", waitedUs, ranUs, ...printed });
 }
 
-/** The log of a running job whose cancel is asked for. A later reason replaces an earlier one. */
+/** The log of a running job whose cancel is requested. A later reason replaces an earlier one. */
 export function noteCancelReason(text: string | null, reason: string): string {
   const cancelReason = shortReason(reason);
   return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
 }
 
-/** The log of a job that a worker hands back: the newest note takes the place of the one before. */
+/** The log of a job that a worker hands back. The new note replaces the one before. */
 export function noteHandBack(text: string | null, note: Omit<HandBackNote, "count">): string {
   const log = readAttemptLog(text);
   const handedBack = {
@@ -245,7 +242,7 @@ export function shortReason(reason: string): string {
   return reason.slice(0, cancelReasonCharsMax);
 }
 
-/** Describes any thrown value, also one that is no Error or whose getters throw. */
+/** Describes any thrown value, even one that is not an Error or whose getters throw. */
 export function describeError(thrown: unknown, depth = 0): ErrorRecord {
   if (typeof thrown !== "object" || thrown === null) {
     return { name: typeof thrown, message: cut(safeText(thrown), messageCharsMax) };

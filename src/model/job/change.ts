@@ -1,6 +1,6 @@
 /**
- * What becomes of a job next, computed by the model and applied by a store under a guard. Times are relative: the store
- * adds its own now (R1). A store reads only the numbers, flags and keys in here, never a name, an error or a setting.
+ * The next state of a job, computed by the model and applied by a store under a guard. Times are relative: the store
+ * adds its own time (R1). A store reads only numbers, flags and keys here, never a name, an error or a setting.
  */
 import type { EventKind } from "../events/event-kind.ts";
 import type { TerminalState } from "./job-state.ts";
@@ -17,18 +17,18 @@ export interface Finish {
   readonly result: string | null;
   /** How long the finished job is kept; null leaves it to the queue's retention, 0 keeps nothing. */
   readonly keepMs: number | null;
-  /** How long its result is kept, where that is shorter; left out for as long as the job. */
+  /** How long its result is kept if that is shorter; absent for as long as the job. */
   readonly keepResultMs?: number;
   /**
-   * A job with a lane goes on holding the gate of its group, and is kept until it is replayed or removed: no retention
-   * takes it. Comes with `keepMs: null`.
+   * A job with a lane goes on holding the gate of its group, and is kept until it is replayed or deleted: retention
+   * passes over it. Comes with `keepMs: null`.
    */
   readonly keepsLane?: true;
 }
 
 /**
  * The job waits again (R1): claimable once due, at once if `due` has passed already. From a terminal state this is a
- * replay: what the end wrote (reason, result, the mark of a cancel) is cleared.
+ * replay: reason, result and a requested cancel are cleared.
  */
 export interface Schedule {
   readonly to: "scheduled";
@@ -38,29 +38,28 @@ export interface Schedule {
   readonly rankSlope: number;
   /** 0 gives the attempt back: the next claim goes on with the same attempt number. */
   readonly countsAttempt: 0 | 1;
-  /** The time-to-live, counted from the new due time; null for none, or when the job has started before. */
+  /** The time-to-live, counted from the new due time; null for none, or if the job has started before. */
   readonly ttlMs: number | null;
-  /** Sets the attempt number (a replay starts a new round at 0); left alone when undefined. */
+  /** Sets the attempt number (a replay starts a new round at 0); unchanged if undefined. */
   readonly attempt?: number;
-  /** A deadline that has passed by the store's clock is cleared: the job would expire at once. */
+  /** A deadline that has passed by the store's clock is cleared, because the job would expire at once. */
   readonly clearsPassedDeadline?: true;
   /**
-   * A job with a lane keeps its rank and the gate of its group while it is scheduled: nobody of the group overtakes it.
+   * A job with a lane keeps its rank and the gate of its group while it is scheduled, so no other job of the group
+   * overtakes it.
    */
   readonly keepsLane?: true;
   readonly edit?: Edit;
 }
 
-/**
- * The job is claimable again right away, with the rank and due time it had: it neither jumps ahead nor falls behind.
- */
+/** The job is claimable again at once, with its old rank and due time: it keeps its place. */
 export interface HandBack {
   readonly to: "ready";
   readonly event: EventKind;
   readonly countsAttempt: 0 | 1;
 }
 
-/** The job stays in its state: an edit of its payload or priority, or the mark that its cancel was asked for. */
+/** The job stays in its state: an edit of its payload or priority, or a requested cancel. */
 export interface Mark {
   readonly to: "same";
   readonly event: EventKind;
@@ -69,27 +68,27 @@ export interface Mark {
   /** A new rank, for a changed priority; the due time stays. */
   readonly rankBase?: number;
   readonly rankSlope?: number;
-  /** Of a finished member of a flow: its end goes along so many more edges (`edgesOfStep` in flow/edge.ts). */
+  /** Of a finished member of a flow: its end goes along up to this many more edges (`edgesOfStep` in flow/edge.ts). */
   readonly passesOn?: number;
 }
 
 /**
  * A member of a flow waits for others (R4): a finished one that is replayed, or a blocked one whose parents are counted
- * anew. Those of `parents` that have ended arrive at once, so the job may be freed in the same step, or leave owed
- * work. A finished one comes back without a deadline that has passed.
+ * again. Parents that have ended arrive at once, so the job may be freed in the same step, or leave deferred work. A
+ * finished member comes back without a deadline that has passed.
  */
 export interface Block {
   readonly to: "blocked";
   readonly event: EventKind;
-  /** Edges (flow/edge.ts) that lead here; in place of a target each has the id of the member that it comes from. */
+  /** Edges (flow/edge.ts) that lead here. Instead of a target each has the id of the member that it comes from. */
   readonly parents: readonly string[];
-  /** Before any parent has arrived; null goes on from where it stands, and then there are no parents. */
+  /** The counts before any parent has arrived. Null keeps the present counts; then there are no parents. */
   readonly waits: { readonly need: number; readonly slack: number } | null;
   /** As in a schedule. */
   readonly attempt?: number;
 }
 
-/** The job is removed from the store: no history, only the event. */
+/** The job is deleted from the store: no history, only the event. */
 export interface Remove {
   readonly to: "removed";
   readonly event: "removed";
@@ -101,7 +100,7 @@ export interface Edit {
   readonly meta?: string | null;
 }
 
-/** What a running attempt may write with its fence. Suspending joins here, with signals and steps. */
+/** What a running attempt may write with its fence. */
 export type SettleNext = Finish | Schedule | HandBack;
 /** What an operator or a duty may write with its guard. */
 export type ChangeNext = Finish | Schedule | HandBack | Mark | Block | Remove;

@@ -1,6 +1,6 @@
 /**
- * Why a job ended without success: every reason that Millrace itself gives. They are stable, because people filter dead
- * letters by them. A cancelled job has the words of the person who cancelled it, if there were any.
+ * Why a job ended without success: every reason that Millrace itself gives. They are stable, because users filter
+ * failed jobs by them. The reason of a cancelled job is the text of the cancel, if it had one.
  *
  * The page docs/reference/end-reasons.md is made from this catalogue.
  */
@@ -52,7 +52,7 @@ export const endReasons = {
   "flow-closed": entry("cancelled", "It was to add nodes to a flow that had ended or was being cancelled."),
 } as const satisfies Record<string, Entry<TerminalState>>;
 
-/** Of a job that ended in one of these states. */
+/** The reason of a job that ended in one of these states. */
 export type EndReason<State extends TerminalState = TerminalState> = {
   [Reason in keyof typeof endReasons]: (typeof endReasons)[Reason]["state"] extends State ? Reason : never;
 }[keyof typeof endReasons];

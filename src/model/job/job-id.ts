@@ -1,6 +1,6 @@
 /**
  * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted. All
- * letters are safe in a URL, and an id never starts with a dash, which a command line would take for an option.
+ * characters are safe in a URL. An id never starts with a dash, which a command line would read as an option.
  *
  *   8 characters  48 bits  milliseconds since 1970
  *   3 characters  18 bits  8 bits shard, 10 bits partition
@@ -13,7 +13,7 @@ import { hashPair } from "../text-hash.ts";
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 
 interface IdSources {
-  /** Wall clock; it only orders ids roughly and decides nothing. */
+  /** The wall clock. It only orders ids roughly and decides nothing. */
   readonly now: () => number;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -30,8 +30,8 @@ export const mintedChars = 21;
 const mintedForm = /^[0-9A-Z_a-z~]{21}$/;
 
 /**
- * Where the caller names no partition, one is drawn for each millisecond: jobs spread evenly, and jobs that are
- * enqueued together still travel in one call.
+ * If the caller names no partition, one is drawn for each millisecond: jobs spread evenly, and jobs that are enqueued
+ * together still share one call.
  */
 export function createIdMinter(
   sources: IdSources,
@@ -43,8 +43,7 @@ export function createIdMinter(
   let high = 0;
   let counter = 0;
   /**
-   * Everything of an id but its last two digits, which 4096 ids of a millisecond share, and its part behind the
-   * partition.
+   * An id without its last two digits, which 4096 ids of a millisecond share; and the part of it after the partition.
    */
   let [head, tail] = ["", ""];
   const partitionDigits = (partition: number): string => digits(shard * partitionCodes + partition, 3);
@@ -76,9 +75,8 @@ export function createIdMinter(
 }
 
 /**
- * An id of the same form that is not drawn but follows from what its job stands for: all who derive it get the same
- * one, so that at most one of them makes the job. Of two texts of one millisecond and partition it is the same with a
- * probability of one in 2^60.
+ * An id of the same form that is derived from a text instead of drawn. Every process derives the same id, so at most
+ * one of them makes the job. Two texts of one millisecond and partition collide with a probability of one in 2^60.
  */
 export function deriveId({
   of,

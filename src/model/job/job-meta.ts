@@ -1,13 +1,13 @@
 /**
- * What travels with a job beside its input: headers, trace context, the schedule or topic that made it and its place in
- * a flow, one text that stores keep and hand back unread. Written at submit and by an edit before the start, read by
- * handlers and lists.
+ * The meta of a job: headers, trace context, the schedule or topic that made it, and its place in a flow. Stores keep
+ * it as one text and never read it. It is written at submit and by an edit before the start, and read by handlers and
+ * lists.
  */
 import type { FlowMeta } from "../flow/flow-meta.ts";
 
 interface JobMeta {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Trace context, handed on unread. */
+  /** Trace context, passed on unread. */
   readonly trace?: Readonly<Record<string, string>>;
   readonly schedule?: MadeBy;
   readonly topic?: PublishedTo;
@@ -24,11 +24,11 @@ export interface PublishedTo {
 /** The schedule that made the job. */
 export interface MadeBy {
   readonly name: string;
-  /** The instant that the job stands for, in epoch milliseconds; null for a run by hand. */
+  /** The tick of the job, in epoch milliseconds; null for a manual run. */
   readonly tick: number | null;
 }
 
-/** Null when there is nothing of it: the common case costs a store nothing. */
+/** Null for an empty meta, the common case, which costs a store nothing. */
 export function writeMeta({ headers, trace, schedule, topic, flow }: JobMeta): string | null {
   const made = schedule ?? topic ?? flow;
   const isEmpty = headers === undefined && trace === undefined && made === undefined;
@@ -41,12 +41,12 @@ export function viewMadeBy(
   return by === undefined ? null : { name: by.name, tick: by.tick === null ? null : new Date(by.tick) };
 }
 
-/** A text that cannot be read counts as saying nothing: damaged headers must not keep a job from being shown. */
+/** An unreadable text counts as empty: a job with damaged headers must still be shown. */
 export function readMeta(text: string | null): JobMeta {
   return parseMeta(text) ?? {};
 }
 
-/** Null for a text that cannot be read. */
+/** Null for an unreadable text. */
 export function parseMeta(text: string | null): JobMeta | null {
   if (text === null) return {};
   try {
@@ -59,10 +59,13 @@ export function parseMeta(text: string | null): JobMeta | null {
   }
 }
 
-/** The text that was read last, and what it says: members of a flow that stand side by side have the same. */
+/** The text that was read last, with its meta: neighbouring members of a flow have the same. */
 let last: { readonly text: string | null; readonly meta: JobMeta | null } = { text: null, meta: {} };
 
-/** For those who only look: a handler, which may change what it is given, gets an object of its own by `readMeta`. */
+/**
+ * A shared object, for readers that do not change it. A handler may change its meta, so it gets an object of its own
+ * from `readMeta`.
+ */
 function lookAt(text: string | null): JobMeta | null {
   if (last.text !== text) last = { text, meta: parseMeta(text) };
   return last.meta;

@@ -1,9 +1,8 @@
 /**
- * What a job carries with it about how it is to be run, frozen at submit: only what the enqueue or the definition said.
- * The rest comes from the code's defaults, then the engine's, at the time it is needed. Stores keep the policy as one
- * text and never read it.
+ * How a job is to be run, frozen at submit: the options of the enqueue and the definition. Other values come from the
+ * code's defaults, then the engine's, when they are needed. Stores keep the policy as one text and never read it.
  *
- * Most jobs of one definition carry the same text, so reading it is a look-up.
+ * Most jobs of one definition have the same text, so reading it is a lookup.
  */
 import { BoundedMap } from "../bounded-map.ts";
 import type { TerminalState } from "./job-state.ts";
@@ -21,7 +20,7 @@ export interface Retention {
 export interface KeptCounts {
   readonly completedCount?: number | null;
   readonly failedCount?: number | null;
-  /** Of each of the other outcomes. */
+  /** For each of the other outcomes. */
   readonly otherCount?: number | null;
 }
 
@@ -38,29 +37,27 @@ export interface JobPolicy {
   readonly timeoutMs?: number | null;
   readonly ttlMs?: number;
   readonly retention?: Retention;
-  /** False: the result is not kept, only that the job completed. A number: for so many milliseconds. */
+  /** False: the result is not kept, only that the job completed. A number: the milliseconds for which it is kept. */
   readonly keepsResult?: boolean | number;
-  /** True: an input that a worker refuses is a failed attempt like any other, and not the end. */
+  /** True: an input that a worker refuses is a failed attempt like any other, and does not end the job. */
   readonly retriesInvalidInput?: boolean;
   /** How often the job may be throttled. */
   readonly throttlesMax?: number;
-  /**
-   * The limits on the job's route and its weights, by name. There nobody reads them; keys of limits are in its lane.
-   */
+  /** The limits on the job's route and its weights, by name. Keys of limits are in its lane. */
   readonly limits?: readonly (readonly [name: string, weight: number])[];
-  /** While it waits to be tried again, nobody of its group overtakes it. */
+  /** While it waits for a retry, no job of its group overtakes it. */
   readonly holdsGroup?: boolean;
-  /** Once it has failed for good, nobody of its group runs until it is replayed or removed. */
+  /** After it has failed for good, no job of its group runs until it is replayed or deleted. */
   readonly holdsGroupFailed?: boolean;
-  /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
+  /** Paths into input and result that are never shown. Kept with the job, so that every reader redacts them. */
   readonly redact?: readonly string[];
   /** True for a permit job (model/limits/permit.ts). */
   readonly isPermit?: boolean;
 }
 
-/** A policy with every field decided, from the job, the code's defaults and the engine's. */
+/** A policy with every field set, from the job, the code's defaults and the engine's. */
 export interface DecidedPolicy {
-  /** False: the job's own text could not be read, so that these are only the defaults. */
+  /** False: the job's own text is unreadable, and these are only the defaults. */
   readonly isReadable: boolean;
   readonly level: number;
   readonly order: Order;
@@ -102,14 +99,14 @@ const enginePolicy: DecidedPolicy = {
 };
 
 const dayMs = 86_400_000;
-/** How long finished jobs are kept when nobody said otherwise. */
+/** How long finished jobs are kept by default. */
 export const defaultRetention = {
   completedMs: 7 * dayMs,
   failedMs: 30 * dayMs,
   otherMs: 7 * dayMs,
 } as const satisfies Retention;
 
-/** Null for the empty policy: the common case costs a store nothing. */
+/** Null for an empty policy, the common case, which costs a store nothing. */
 export function writePolicy(policy: JobPolicy): string | null {
   const text = JSON.stringify(policy);
   return text === "{}" ? null : text;
@@ -117,9 +114,9 @@ export function writePolicy(policy: JobPolicy): string | null {
 
 const decodedMax = 1000;
 
-/** Makes the reader of policies for a process: from a stored text to the decided policy, remembered by the text. */
+/** Makes the reader of policies for a process: from a stored text to the decided policy, cached by the text. */
 export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string | null) => DecidedPolicy {
-  // A default that is present but undefined must not hide the engine's.
+  // A default that is present but undefined must not hide the engine's default.
   const said: JobPolicy = Object.fromEntries(
     Object.entries(codeDefaults).filter(([, value]) => value !== undefined),
   );
@@ -127,8 +124,8 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
     ...enginePolicy,
     ...said,
     ...policy,
-    // The outcomes are merged one by one: a job that says how long its failures are kept says nothing about its
-    // completion.
+    // The outcomes are merged one by one: a job may set how long it is kept after a failure and leave the other
+    // outcomes.
     retention: { ...said.retention, ...policy.retention },
   });
   const empty = decide({});
@@ -144,12 +141,12 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
   };
 }
 
-/** A text that cannot be read counts as saying nothing: the job is then shown and operated on by the defaults. */
+/** An unreadable text counts as empty: the job is then shown and changed by the defaults. */
 export function parsePolicy(text: string | null): JobPolicy {
   return readPolicyText(text) ?? {};
 }
 
-/** Null for a text that cannot be read. What only a newer version knows is let pass. */
+/** Null for an unreadable text. Fields of a newer version are ignored. */
 function readPolicyText(text: string | null): JobPolicy | null {
   if (text === null) return {};
   try {
@@ -198,32 +195,32 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
 
 /**
  * The outcomes that are not kept at all, as defaults for every job: its end then writes no history that would only be
- * pruned. How long the others are kept is left to the retention duty, where it can be changed later.
+ * pruned. The retention duty decides about the other outcomes, so that their times can change later.
  */
 export function outcomesNotKept(retention: Retention): Retention {
   return Object.fromEntries(Object.entries(retention).filter(([, keptMs]) => keptMs === 0));
 }
 
-/** How long a job that ends so is kept, if the job itself says so; null leaves it to the queue's retention. */
+/** How long a job with this outcome is kept by its own policy; null leaves it to the queue's retention. */
 export function keepMsOf(policy: DecidedPolicy, outcome: TerminalState): number | null {
   const { completedMs, failedMs, otherMs } = policy.retention;
   return (outcome === "completed" ? completedMs : outcome === "failed" ? failedMs : otherMs) ?? null;
 }
 
-/** How long the result of a completed job is kept, where that is shorter than the job itself is known to be kept. */
+/** How long the result of a completed job is kept, if that is shorter than the job itself is kept. */
 export function keepResultMsOf(policy: DecidedPolicy): number | undefined {
   const { keepsResult } = policy;
   if (typeof keepsResult !== "number") return undefined;
   return keepsResult < (keepMsOf(policy, "completed") ?? Infinity) ? keepsResult : undefined;
 }
 
-/** Something of an ended job, and for how long it is kept. */
+/** A part of an ended job, and for how long it is kept. */
 export interface Kept {
   readonly what: "the result" | "the completion" | "the failure" | "the cancel or expiry";
   readonly ms: number;
 }
 
-/** What of an ended job goes first. @param store for the outcomes about which the job says nothing. */
+/** Which part of an ended job is deleted first. @param store for the outcomes that the job's policy does not set. */
 export function shortestKept({ keepsResult, retention }: DecidedPolicy, store: Required<Retention>): Kept {
   const { completedMs, failedMs, otherMs } = { ...store, ...retention };
   const kept: readonly Kept[] = [

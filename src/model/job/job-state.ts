@@ -1,5 +1,5 @@
 /**
- * The states of a job and the arrows between them. Nothing else in Millrace decides which change is allowed.
+ * The states of a job and the transitions between them. No other code decides which transition is allowed.
  *
  *              ┌─► scheduled ──due──┐
  *  submit ─────┼─► blocked ─freed───┼─► ready ──claim──► running ─┬─► completed
@@ -16,10 +16,10 @@
  *  suspended   ready, scheduled (resumed with a delay), failed, cancelled, expired
  *  terminal    ready, scheduled, blocked: only by a replay
  *
- * A change that keeps the state (reschedule a scheduled job, edit a payload, ask for a cancel) is not an arrow.
+ * A change that keeps the state (reschedule a scheduled job, edit a payload, request a cancel) is no transition.
  */
 
-/** The codes are what stores keep: they never change and are never used again for another state. */
+/** Stores keep these codes: they never change and are never reused for another state. */
 export const stateCodes = {
   blocked: 0,
   scheduled: 1,
@@ -52,7 +52,7 @@ export const liveStates = [
   "running",
   "suspended",
 ] as const satisfies readonly LiveState[];
-/** The live states in which no handler runs: a cancel, an edit or a removal may end or change such a job at once. */
+/** The live states in which no handler runs: a cancel, an edit or a delete may end or change such a job at once. */
 export const waitingStates = [
   "blocked",
   "scheduled",
@@ -76,7 +76,7 @@ export function isJobState(value: unknown): value is JobState {
   return typeof value === "string" && Object.hasOwn(stateCodes, value);
 }
 
-/** Where a change comes from: a live state, the submit itself, or a finished job that an operator replays. */
+/** Where a transition begins: the submit, a live state, or a finished job that an operator replays. */
 export type Origin = "submit" | JobState;
 
 const replayTargets: readonly JobState[] = ["ready", "scheduled", "blocked"];

@@ -1,6 +1,6 @@
 /**
  * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit,
- * replay, revoke and remove. Each says in which states it applies; a store refuses the rest.
+ * replay, revoke and delete. Each says in which states it applies; a store refuses all other states.
  */
 import { afterCancel, afterCancelAsked, defaultCancelReason, handBack } from "./after-run.ts";
 import { noteCancelReason, noteNewRound } from "./attempt-log.ts";
@@ -14,7 +14,7 @@ import type { Ranking } from "../routing/rank.ts";
 export interface OperatorChange {
   readonly states: readonly JobState[];
   readonly next: ChangeNext;
-  /** The packed attempt log from now on; left alone when absent. */
+  /** The new packed attempt log; unchanged if absent. */
   readonly attempts?: string;
 }
 
@@ -29,9 +29,9 @@ interface CancellableJob {
 }
 
 /**
- * A cancel ends a queued job at once. A running job is told, and how it ends depends on its handler; until then the
- * reason waits in the attempt log, so the change is guarded by the log that was read. Asking again without a reason
- * leaves the reason that was given.
+ * A cancel ends a queued job at once. The handler of a running job is notified and decides how the job ends. Until then
+ * the reason is in the attempt log, so the change is guarded by the log that was read. A second cancel without a reason
+ * keeps the first reason.
  */
 export function cancelChanges(job: CancellableJob, reason: string | undefined): readonly OperatorChange[] {
   const isRepeat = job.cancelAsked && reason === undefined;
@@ -47,7 +47,7 @@ export function cancelChanges(job: CancellableJob, reason: string | undefined): 
 
 interface WaitingJob {
   readonly policy: DecidedPolicy;
-  /** Carried over as it is: an attempt that was given back stays given back. */
+  /** Unchanged: an attempt that was given back stays given back. */
   readonly countsAttempt: 0 | 1;
   readonly hasStarted: boolean;
 }
@@ -68,7 +68,7 @@ export function rescheduleChange(job: WaitingJob, due: Due, strideMs: number, ed
   };
 }
 
-/** Changes payload or priority of a job that has not started. @param ranking null where its rank stays. */
+/** Changes payload or priority of a job that has not started. @param ranking null to keep its rank. */
 export function editChange(edit: Edit, ranking: Ranking | null): OperatorChange {
   return {
     states: ["blocked", "scheduled", "ready"],
@@ -83,15 +83,15 @@ export function editChange(edit: Edit, ranking: Ranking | null): OperatorChange 
 
 interface ReplayOptions {
   readonly due: Due;
-  /** True opens a new round of attempts; else the job goes on counting and gets one more attempt. */
+  /** True opens a new round of attempts. Otherwise the job goes on counting and gets one more attempt. */
   readonly resetsAttempts: boolean;
   readonly edit?: Edit;
   readonly strideMs: number;
 }
 
 /**
- * Brings a finished job back: the only way out of a terminal state. A new round is noted in the attempt log, so such a
- * change is guarded by the log that was read.
+ * Brings a finished job back: the only way out of a terminal state. A new round is written into the attempt log, so
+ * such a change is guarded by the log that was read.
  */
 export function replayChange(
   { policy, attempts }: Pick<CancellableJob, "policy" | "attempts">,
@@ -116,8 +116,8 @@ export function replayChange(
 }
 
 /**
- * Takes a running job from its worker, whose later settle is refused. The attempt is given back: it was no fault of the
- * job.
+ * Takes a running job from its worker, whose later settle is refused. The attempt is given back, because the job did
+ * not fail.
  */
 export const revokeChange: OperatorChange = {
   states: ["running"],
@@ -125,8 +125,8 @@ export const revokeChange: OperatorChange = {
 };
 
 /**
- * Of a job whose cancel was asked for the revoke is its end: nobody is left to hear of the cancel, and the job must not
- * run again. Guarded by the record that was read.
+ * If the cancel of the job was requested, the revoke ends the job: no worker is left to act on the cancel, and the job
+ * must not run again. Guarded by the record that was read.
  */
 export function revokeChanges(job: CancellableJob): readonly OperatorChange[] {
   return [job.cancelAsked ? { states: ["running"], next: afterCancelAsked(job) } : revokeChange];

@@ -1,10 +1,10 @@
 /**
  * When a failed attempt is tried again: how often, after how long, and for which errors.
  *
- * All arithmetic is pure; the random source for jitter is passed in. The delay always lies inside the policy's bounds:
- * [d / 2, d] with half jitter (the default), [0, d] with full jitter, exactly d without jitter. Half is the default
- * because its sum is bounded from below: the default policy outlives an outage of four minutes whatever the dice say,
- * where full jitter may burn ten attempts in seconds.
+ * All arithmetic is pure; the random source for jitter is passed in. The delay is always inside the policy's bounds: [d
+ * / 2, d] with half jitter (the default), [0, d] with full jitter, exactly d without jitter. Half is the default
+ * because its sum is bounded from below: the default policy always outlives an outage of four minutes. Full jitter may
+ * use up ten attempts within seconds.
  */
 import { durationMs } from "../duration.ts";
 import type { Duration } from "../duration.ts";
@@ -12,10 +12,10 @@ import { MillraceError } from "../error.ts";
 import { checkName } from "../name.ts";
 import { checkOptions, checkWhole } from "../option.ts";
 
-/** Which share of the planned delay is drawn: all of it, its second half, or nothing. */
+/** Which part of the planned delay is random: all of it, its second half, or nothing. */
 type Jitter = "full" | "half" | "none";
 
-/** A backoff as it is stored with a job: checked, times in milliseconds. */
+/** A backoff as it is stored with a job: validated, times in milliseconds. */
 export type Backoff =
   | { readonly kind: "fixed"; readonly delayMs: number; readonly jitter: Jitter }
   | { readonly kind: "linear"; readonly fromMs: number; readonly toMs: number; readonly jitter: Jitter }
@@ -29,7 +29,7 @@ export type Backoff =
   | { readonly kind: "list"; readonly delaysMs: readonly number[]; readonly jitter: Jitter }
   | { readonly kind: "custom"; readonly name: string };
 
-/** A backoff as people write it. */
+/** A backoff as users write it. */
 export type BackoffOptions =
   | Duration
   | { kind: "fixed"; delay: Duration; jitter?: Jitter }
@@ -68,7 +68,7 @@ export type CustomBackoff = (
 export interface BackoffSources {
   readonly random: () => number;
   readonly custom?: Readonly<Record<string, CustomBackoff>>;
-  /** Called with a sentence when the policy could not be followed and the default backoff was taken instead. */
+  /** Called with a sentence if the policy could not be followed and the default backoff was used. */
   readonly warn?: (problem: string) => void;
 }
 
@@ -82,7 +82,7 @@ export function backoffDelayMs(
   if (backoff.kind === "custom") return customDelayMs(backoff.name, failures, error, sources);
   let delayMs = plannedDelayMs(backoff, failures);
   if (!Number.isFinite(delayMs)) {
-    // A kind that only a newer version knows gives no number: the default is better than none.
+    // A kind of a newer version is unknown here. The default is better than no delay.
     sources.warn?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
     delayMs = plannedDelayMs(defaultPlanned, failures);
   }
@@ -112,9 +112,7 @@ export function plannedDelayMs(backoff: Exclude<Backoff, { kind: "custom" }>, fa
   }
 }
 
-/**
- * A missing or misbehaving function must not lose the job: the default is taken, with a warning, and the job goes on.
- */
+/** A missing or failing function must not lose the job: the default is used, with a warning. */
 function customDelayMs(
   name: string,
   failures: number,
@@ -133,7 +131,7 @@ function customDelayMs(
   return backoffDelayMs(defaultBackoff, failures, error, { random });
 }
 
-/** Only own names count: what every object inherits, such as "toString", is nobody's backoff. */
+/** Only own properties count: inherited ones, such as "toString", are no backoffs. */
 export function isKnownBackoff(custom: Readonly<Record<string, CustomBackoff>>, name: string): boolean {
   return Object.hasOwn(custom, name);
 }

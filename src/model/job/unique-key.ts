@@ -14,8 +14,8 @@
  *  debounce     as replace, with a due time that each enqueue moves on           replace
  *  throttle     skip, with a duration as the window                              keep
  *
- * The scope is part of the key, behind its length: keys of different scopes never meet, whatever they contain. The key
- * itself comes first, so that the text in braces that places it in a partition is the key's own (placement.ts).
+ * The stored key is the key, its length, and the scope, so keys of different scopes never collide. The key comes first,
+ * so that a text in braces inside it chooses the partition (placement.ts).
  */
 import { durationMs } from "../duration.ts";
 import type { Duration } from "../duration.ts";
@@ -25,8 +25,8 @@ import { checkName } from "../name.ts";
 import { checkOptions } from "../option.ts";
 
 /**
- * A holder that no worker has ever taken, in one of these states, can still be replaced. What is blocked is a member of
- * a flow, and no member is replaced: its tags, its meta and where it goes once freed are its flow's.
+ * A holder in one of these states that was never claimed can still be replaced. Blocked jobs are members of flows, and
+ * no member is replaced: its tags, its meta and its place once freed belong to its flow.
  */
 export const unstartedStates = ["scheduled", "ready"] as const satisfies readonly LiveState[];
 
@@ -34,7 +34,7 @@ export type UniqueHold = "started" | "end" | number;
 export type OnHeld = "keep" | "replace";
 export type UniqueScope = "job" | "queue" | "global";
 
-/** The unique key of a job as a store gets it. The scope is part of the key. */
+/** The unique key of a job as a store gets it, with its scope. */
 export interface Unique {
   readonly key: string;
   readonly hold: UniqueHold;
@@ -47,28 +47,28 @@ export interface UniqueOptions<Field extends string = string> {
   key?: string;
   fields?: readonly Field[];
   /**
-   * Among which jobs the key is unique: those of the same name (default), those of the same queue, or all of the store.
-   * With the wider two a key may be held by another kind of job, whose result the handle then refuses to give.
+   * Among which jobs the key is unique: jobs of the same name (default), of the same queue, or all jobs of the store.
+   * With the wider two, another kind of job may hold the key; the handle then refuses to return its result.
    */
   scope?: UniqueScope;
   /** How long the job holds the key: until it ends (default), only while it is queued, or for a duration. */
   window?: "unfinished" | "queued" | Duration;
   /**
-   * What an enqueue does that finds the key held: `skip` (default) answers the holder; `replace` gives it the new
-   * input, options and time while it has not started; `debounce` is the same with a delay, so that the last of a burst
-   * runs once, that long after it; `throttle` skips for the duration of the window.
+   * What an enqueue does if the key is held: `skip` (default) answers the holder; `replace` gives it the new input,
+   * options and time while it has not started; `debounce` is the same with a delay, so that the last of a burst runs
+   * once, that long after it; `throttle` skips for the duration of the window.
    */
   policy?: "skip" | "replace" | "debounce" | "throttle";
 }
 
-/** The parts that do not depend on the job's input; the caller digests what `fields` pick from the input. */
+/** The parts that do not depend on the job's input. The caller digests the `fields` of the input. */
 export interface UniquePlan {
   readonly key: string | null;
   readonly fields: readonly string[] | null;
   readonly scope: UniqueScope;
   readonly hold: UniqueHold;
   readonly onHeld: OnHeld;
-  /** A debounce without a due time to move on would be a mistake. */
+  /** A debounce needs a due time that it can move. */
   readonly needsDelay: boolean;
 }
 
@@ -141,7 +141,7 @@ function readOnHeld(policy: unknown): OnHeld {
 
 const scopeLetters = { job: "j", queue: "q", global: "g" } as const;
 
-/** Behind the key's length nothing in key or name can be mistaken for the other. */
+/** The length of the key separates key and scope, whatever they contain. */
 export function scopedKey(
   { scope, key }: { readonly scope: UniqueScope; readonly key: string },
   { queue, name }: { readonly queue: string; readonly name: string },
@@ -150,7 +150,7 @@ export function scopedKey(
   return `${scopeLetters[scope]}${key.length}:${key}:${within}`;
 }
 
-/** The key as it was given; a text of another form is shown as it is. */
+/** The key as it was given; a text of another form is returned unchanged. */
 export function keyOfScoped(scoped: string): string {
   const [head, length] = /^[jqg](\d{1,4}):/.exec(scoped) ?? [];
   return head === undefined ? scoped : scoped.slice(head.length, head.length + Number(length));
