@@ -1,11 +1,11 @@
 /**
  * A worker: pools of slots with handlers, in one process. This file puts its parts together, starts and stops them:
  *
- *   Claimer ──jobs──► Slots ──attempt──► AttemptRunner ──end──► Settling
- *      ▲                │                                          │
- *      │              Leases ◄── Renewals extend them              │
- *      │                │ ◄── Aborting tells those to stop that must
- *      └──more room─────┴──────────────answered────────────────────┘
+ *   ClaimTriggers ──now──► Claimer ──jobs──► Slots ──attempt──► AttemptRunner ──end──► Settling
+ *      ▲                                       │                                          │
+ *      │                                     Leases ◄── Renewals extend them              │
+ *      │                                       │    ◄── Aborting stops attempts           │
+ *      └────────────────a slot is free─────────┴─────────────answered─────────────────────┘
  *
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
@@ -22,16 +22,15 @@ import type { LeasedJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import { Aborting } from "./run/aborting.ts";
 import { AttemptRunner } from "./run/attempt-runner.ts";
+import { ClaimTriggers } from "./claim/claim-triggers.ts";
 import { Claimer } from "./claim/claimer.ts";
 import { EmptyQueues } from "./fleet/empty-queues.ts";
-import { ClosedGates } from "./claim/closed-gates.ts";
 import { FleetMember } from "./fleet/fleet-member.ts";
 import type { Handler } from "./handler.ts";
 import { Leases } from "./lease/leases.ts";
 import { makePools } from "./claim/make-pools.ts";
 import type { MadePools } from "./claim/make-pools.ts";
 import type { Renewals, RenewalSeat } from "./lease/renewal.ts";
-import { RouteLearning } from "./claim/route-learning.ts";
 import { RouteMap } from "./claim/route-map.ts";
 import { Settling } from "./settle/settling.ts";
 import { Slots } from "./run/slots.ts";
@@ -77,15 +76,13 @@ export class JobWorker implements Worker {
   readonly #aborting: Aborting;
   readonly #slots: Slots;
   readonly #renewal: RenewalSeat;
-  readonly #learning: RouteLearning;
+  readonly #triggers: ClaimTriggers;
   readonly #claimer: Claimer;
   readonly #emptyQueues: EmptyQueues;
-  readonly #closedGates: ClosedGates;
   readonly #member: FleetMember;
   readonly #whenStopped = Promise.withResolvers<StopReport>();
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
-  #unwatch: (() => void) | null = null;
   #closeSandboxes: () => Promise<void> = async () => {};
   #leaveFleet: (() => Promise<void>) | null = null;
   #mode: WorkerMode = "working";
@@ -103,8 +100,7 @@ export class JobWorker implements Worker {
     const { owner, leaseMs, abortGraceMs, middleware, observers, capabilities } = settings;
     const routes = new RouteMap(pools, handlers, capabilities);
     const { stalls } = shared.renewals;
-    const hasRoom = (): void => this.#claimer.consider();
-    const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
+    const leases = new Leases(() => (this.#triggers.request(), this.#checkQuiet()));
     const settling = new Settling(engine, { leases, routes, stalls, observers });
     const abandonedChanged = (): void => engine.heartbeat.changed();
     const aborting = new Aborting(engine, {
@@ -117,6 +113,8 @@ export class JobWorker implements Worker {
     const runner = new AttemptRunner(engine, middleware);
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
+    const lost = (error: MillraceError): void => this.#storeLost(error);
+    const triggers = new ClaimTriggers(engine, { routes, settling, renewal, lost });
     const names = handlers.map(({ definition }) => definition.name);
     this.#member = new FleetMember(engine, {
       ...{ settings, served, names, leases, routes, aborting, renewal },
@@ -128,10 +126,8 @@ export class JobWorker implements Worker {
       },
     });
     const slots = new Slots(engine, {
-      ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
+      ...{ owner, leaseMs, leases, routes, runner, settling, aborting, triggers },
       shares: this.#member.shares,
-      memberEnded: () => this.#claimer.behind.memberEnded(),
-      permitsEnded: (pool, job) => this.#claimer.behind.permitsEnded(pool, job),
     });
     this.id = owner;
     this.#engine = engine;
@@ -142,16 +138,12 @@ export class JobWorker implements Worker {
     this.#aborting = aborting;
     this.#slots = slots;
     this.#renewal = renewal;
-    this.#learning = new RouteLearning(engine, routes, hasRoom);
-    this.#closedGates = new ClosedGates(engine, routes, (attempt) => settling.handBack(attempt));
+    this.#triggers = triggers;
     this.#claimer = new Claimer(engine, {
-      ...{ owner, leaseMs, routes, settling, renewal, slots },
-      learning: this.#learning,
-      closedGates: this.#closedGates,
+      ...{ owner, leaseMs, routes, renewal, slots },
       claimed: (queue, at) => {
         if (settings.isAnnounced) this.#emptyQueues.claimed(queue, at);
       },
-      lost: (error) => this.#storeLost(error),
     });
     this.#emptyQueues = new EmptyQueues(
       engine,
@@ -183,14 +175,13 @@ export class JobWorker implements Worker {
       this.#leaveFleet = this.#engine.heartbeat.join(this.#member);
     }
     this.#slots.queuesChanged();
-    this.#unwatch = store.watch((hint) => this.#hinted(hint));
-    this.#learning.start();
-    this.#claimer.start();
+    this.#leave.push(store.watch((hint) => this.#hinted(hint)));
+    this.#triggers.start(this.#claimer);
   }
 
   /** Asks the store for work now, also where the last claim brought less than was wanted. */
   look(): void {
-    this.#claimer.wakeAll();
+    this.#triggers.requestAll();
   }
 
   stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
@@ -209,9 +200,7 @@ export class JobWorker implements Worker {
   }
 
   #hinted(hint: Hint): void {
-    if (hint.kind === "ready") this.#claimer.hinted(hint);
-    else if (hint.kind === "taken") this.#claimer.taken(hint.routes);
-    else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
+    if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
   }
 
   #desired(desired: DesiredState): void {
@@ -228,7 +217,7 @@ export class JobWorker implements Worker {
   /** A quiet worker claims nothing and finishes what runs; its shares of totals go to others. */
   #setQuiet(isQuiet: boolean): void {
     this.#mode = isQuiet ? "quiet" : "working";
-    this.#claimer.setQuiet(isQuiet);
+    this.#triggers.setQuiet(isQuiet);
     if (isQuiet) this.#slots.handBackWaiting();
     this.#engine.heartbeat.changed(true);
   }
@@ -247,7 +236,7 @@ export class JobWorker implements Worker {
       jobs.filter((job) => !this.#leases.wasLost(job)),
       leasedUs,
     );
-    this.#claimer.consider();
+    this.#triggers.request();
     this.#checkQuiet();
   }
 
@@ -269,12 +258,9 @@ export class JobWorker implements Worker {
     this.#mode = "stopping";
     if (this.#settings.isAnnounced) this.#engine.heartbeat.changed(true);
     this.#slots.close();
-    this.#unwatch?.();
-    this.#learning.stop();
-    this.#closedGates.stop();
     this.#emptyQueues.stop();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
-    await settlesWithin(platform, this.#claimer.stop(), Math.max(graceMs, abortGraceMs));
+    await settlesWithin(platform, this.#triggers.stop(), Math.max(graceMs, abortGraceMs));
     this.#slots.handBackWaiting();
     if (!(await this.#quiet(graceMs))) {
       for (const attempt of this.#leases.values()) this.#aborting.abort(attempt, "shutdown");

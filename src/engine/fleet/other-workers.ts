@@ -1,6 +1,6 @@
 /**
  * The workers of other processes, as far as this one knows. If there are some, claims wait for them a little
- * (fallback-delay.ts) and leave permits to them (claims-after-settles.ts).
+ * (fallback-delay.ts) and leave permits to them (claim-triggers.ts).
  */
 import type { DocPut } from "../../store/records.ts";
 import { leftPut } from "./registration.ts";

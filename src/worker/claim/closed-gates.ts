@@ -3,8 +3,7 @@
  * they go back, without burning an attempt, so that a pause holds for them too. In the store no claim passes a closed
  * gate; what was claimed before the gate was closed is found out here:
  *
- *   a hint names a route of a pool in which jobs wait (putting a gate hints its routes) ─┐
- *   a claim for such a pool brought less than was asked for                             ─┼─► read the gates, hand back
+ *   a hint names a route of a pool in which jobs wait (putting a gate hints its routes) ─┬─► read the gates, hand back
  *   a heartbeat, if the hint was lost                                                   ─┘
  *   a throttle of this process has closed one  ──► hand back at once
  *

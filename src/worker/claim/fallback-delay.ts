@@ -1,33 +1,34 @@
 /**
  * Which of the processes that serve a route claims when a hint says that jobs became ready there. A process that keeps
- * coming too late stands by: it claims only if nobody tells within a moment that the jobs are taken. So one ready job
- * costs a fleet of fifty idle processes a claim or two, and not fifty.
+ * coming too late waits: it claims only if no hint says within the fallback delay that the jobs are taken. So one ready
+ * job costs a fleet of fifty idle processes a claim or two, and not fifty.
  *
  *              a hinted claim brought jobs
  *           ┌───────────────────────────────┐
  *           ▼                               │
- *   at once ──── came too late twice ───► stands by ──the moment is over──► claims
- *                                           └────── "taken" ──────────────► nothing to do
+ *   at once ──── came too late twice ───► waits ──the delay is over──► claims
+ *                                           └────── "taken" ─────────► nothing to do
  *
- * Where the one that claims at once has no free slot, is busy or was killed, the others are late by the moment and no
- * more, and the first of them claims at once from then on. On a store that cannot tell "taken" nobody stands by. A
- * claim that brought nothing came too late only where "taken" is heard: what waits at a gate nobody has taken, and
- * whoever stands by would start it late when the gate opens.
+ * If the process that claims at once has no free slot, is busy or was killed, the others are late by the delay and no
+ * more, and the first of them claims at once from then on. On a store that cannot announce "taken" no process waits. A
+ * claim that brought nothing came too late only if "taken" is heard: a job that waits at a gate was taken by nobody,
+ * and a process that waits would start it late when the gate opens.
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { Timer } from "../../platform/platform.ts";
+import type { LeasedJob } from "../../store/records.ts";
 import type { Pool } from "./pool.ts";
 
-/** The spread lets the first that stands by tell the others before they claim, too. */
-const standBy = { leastMs: 15, spreadMs: 100 };
+/** The spread lets the first process that waits announce its claim before the others claim, too. */
+const delayMs = { least: 15, spread: 100 };
 const lateMax = 2;
-/** Jobs that trickle in fast are told of together. */
-const tellGapMs = 4;
+/** Jobs that trickle in fast are announced together. */
+const announceGapMs = 4;
 
 interface Standing {
-  /** How often in a row a claim that a hint asked for brought nothing, because another had taken it. */
+  /** How often in a row a claim that a hint asked for brought nothing, because another process had taken the jobs. */
   late: number;
-  /** Of the last hint: another process has taken what it told; or a claim has brought nothing. */
+  /** Of the last hint: another process has taken its jobs; or a claim has brought nothing. */
   isTaken: boolean;
   isEmpty: boolean;
   /** The next claim answers a hint. */
@@ -35,16 +36,16 @@ interface Standing {
   timer: Timer | null;
 }
 
-export class ClaimStandBy {
-  readonly #engine: Engine;
+export class FallbackDelay {
+  readonly #engine: Pick<Engine, "store" | "platform" | "otherWorkers">;
   readonly #standings = new Map<Pool, Standing>();
-  readonly #claim: (pool: Pool) => void;
-  #toldUs = Number.NEGATIVE_INFINITY;
+  readonly #over: (pool: Pool) => void;
+  #announcedUs = Number.NEGATIVE_INFINITY;
 
-  /** @param claim wakes the pool. */
-  constructor(engine: Engine, claim: (pool: Pool) => void) {
+  /** @param over called for a pool when its delay is over. */
+  constructor(engine: Pick<Engine, "store" | "platform" | "otherWorkers">, over: (pool: Pool) => void) {
     this.#engine = engine;
-    this.#claim = claim;
+    this.#over = over;
   }
 
   stop(): void {
@@ -52,8 +53,8 @@ export class ClaimStandBy {
     this.#standings.clear();
   }
 
-  /** @returns whether the pool claims at once. */
-  hinted(pool: Pool): boolean {
+  /** A hint has come. @returns whether the pool claims at once; if not, its delay runs. */
+  claimsAtOnce(pool: Pool): boolean {
     const { store, platform } = this.#engine;
     if (store.tellTaken === undefined) return true;
     const standing = this.#standingOf(pool);
@@ -62,11 +63,10 @@ export class ClaimStandBy {
       standing.isAnswer = true;
       return true;
     }
-    const waitMs = standBy.leastMs + platform.random() * standBy.spreadMs;
-    standing.timer ??= platform.setTimer(waitMs, () => {
+    standing.timer ??= platform.setTimer(delayMs.least + platform.random() * delayMs.spread, () => {
       standing.timer = null;
       standing.isAnswer = true;
-      this.#claim(pool);
+      this.#over(pool);
     });
     return false;
   }
@@ -75,9 +75,9 @@ export class ClaimStandBy {
   taken(pool: Pool): void {
     const standing = this.#standings.get(pool);
     if (standing === undefined) return;
-    this.#forget(standing);
+    endDelay(standing);
     standing.isTaken = true;
-    this.#count(standing);
+    countLate(standing);
   }
 
   /** A claim of the pool was answered. */
@@ -87,25 +87,21 @@ export class ClaimStandBy {
     if (gotJobs) standing.late = 0;
     else if (standing.isAnswer) standing.isEmpty = true;
     standing.isAnswer = false;
-    this.#forget(standing);
-    this.#count(standing);
+    endDelay(standing);
+    countLate(standing);
   }
 
-  /** "Taken" and the empty answer come in any order. */
-  #count(standing: Standing): void {
-    if (!standing.isTaken || !standing.isEmpty) return;
-    standing.late += 1;
-    standing.isTaken = standing.isEmpty = false;
-  }
-
-  /** All that was ready on these routes was claimed here by a claim sent then: told only where others may stand by. */
-  tell(routes: readonly number[], sentUs: number): void {
+  /**
+   * All that was ready on the routes of these jobs was claimed here, by a claim that was sent then (monotonic). It is
+   * announced only if other processes may wait for it.
+   */
+  announceTaken(jobs: readonly Pick<LeasedJob, "route">[], sentUs: number): void {
     const { store, platform, otherWorkers } = this.#engine;
-    if (store.tellTaken === undefined || otherWorkers.count === 0 || routes.length === 0) return;
+    if (store.tellTaken === undefined || otherWorkers.count === 0) return;
     const nowUs = platform.monotonicUs();
-    if (nowUs - this.#toldUs < tellGapMs * 1000) return;
-    this.#toldUs = nowUs;
-    store.tellTaken(routes, sentUs);
+    if (nowUs - this.#announcedUs < announceGapMs * 1000) return;
+    this.#announcedUs = nowUs;
+    store.tellTaken([...new Set(jobs.map(({ route }) => route))], sentUs);
   }
 
   #standingOf(pool: Pool): Standing {
@@ -116,9 +112,16 @@ export class ClaimStandBy {
     }
     return standing;
   }
+}
 
-  #forget(standing: Standing): void {
-    standing.timer?.cancel();
-    standing.timer = null;
-  }
+/** "Taken" and the empty answer come in any order. */
+function countLate(standing: Standing): void {
+  if (!standing.isTaken || !standing.isEmpty) return;
+  standing.late += 1;
+  standing.isTaken = standing.isEmpty = false;
+}
+
+function endDelay(standing: Standing): void {
+  standing.timer?.cancel();
+  standing.timer = null;
 }

@@ -2,23 +2,31 @@
  * The routes that one pool serves. An offer of a claim has routes of one lane order (rule R6), so a pool whose jobs are
  * of several kinds (plain, lanes by rank, lanes by turn) makes several offers that share its slots:
  *
- *   sated ──a hint, a submit, the slow poll──► hungry ──offered, and got less than it asked for──► sated
+ *   idle ──a trigger (claim-triggers.ts)──► has demand ──all its routes were offered, and brought less──► idle
  *
- * Only hungry kinds are offered, so a kind without work takes no slots from the others. Where several are hungry each
- * has a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
+ * Only kinds with demand are offered, so a kind without work takes no slots from the others. If several have demand,
+ * each has a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
  */
 import type { LaneOrder } from "../../model/routing/lane.ts";
-import { RouteRotation } from "./route-rotation.ts";
+import { storeLimits } from "../../store/limits.ts";
 
-/** The routes of one lane order; null for plain jobs. */
+const learnedMax = storeLimits.learnedRoutesPerOfferMax;
+
+/**
+ * The routes of one lane order; null for plain jobs. There may be a learned route for each combination of capabilities
+ * and limits that anybody ever asked for, and a claim must not grow with them: each claim offers the next few.
+ */
 export class RouteKind {
   readonly order: LaneOrder | null;
   /** There may be jobs on these routes. */
-  isHungry = true;
+  hasDemand = true;
   /** Those that follow from the definitions. */
   #computed: readonly number[] = [];
   /** The others, as far as they are known. */
-  #learned: RouteRotation | null = null;
+  #learned: readonly number[] = [];
+  #next = 0;
+  /** How many learned routes are to be offered before the kind is idle. */
+  #left = 0;
 
   constructor(order: LaneOrder | null) {
     this.order = order;
@@ -29,24 +37,30 @@ export class RouteKind {
   }
 
   learn(route: number): void {
-    this.#learned ??= new RouteRotation();
-    this.#learned.add(route);
+    this.#learned = [...this.#learned, route];
   }
 
-  wake(): void {
-    this.isHungry = true;
-    this.#learned?.begin();
+  /** Each route is to be offered again. */
+  addDemand(): void {
+    this.hasDemand = true;
+    this.#left = this.#learned.length;
   }
 
-  /** What the next claim offers; of many learned routes only the next few. */
+  /** What the next claim offers. */
   next(): readonly number[] {
-    this.isHungry = false;
-    return this.#learned === null ? this.#computed : [...this.#computed, ...this.#learned.next()];
+    this.#left -= learnedMax;
+    this.hasDemand = this.#left > 0;
+    if (this.#learned.length === 0) return this.#computed;
+    return [...this.#computed, ...this.#nextLearned()];
   }
 
-  /** Whether every route has been offered since the kind was woken. */
-  get hasOfferedAll(): boolean {
-    return this.#learned?.isOver ?? true;
+  #nextLearned(): readonly number[] {
+    const all = this.#learned;
+    if (all.length <= learnedMax) return all;
+    const from = this.#next;
+    this.#next = (from + learnedMax) % all.length;
+    const offered = all.slice(from, from + learnedMax);
+    return this.#next < from ? [...offered, ...all.slice(0, this.#next)] : offered;
   }
 }
 
@@ -67,17 +81,20 @@ export class PoolRoutes {
     return kind;
   }
 
-  wake(): void {
-    for (const kind of this.#kinds) kind.wake();
+  get hasDemand(): boolean {
+    for (const { hasDemand } of this.#kinds) if (hasDemand) return true;
+    return false;
   }
 
-  get isHungry(): boolean {
-    return this.#kinds.some(({ isHungry }) => isHungry);
+  /** There may be jobs on any route, or on those of this lane order. */
+  addDemand(order?: LaneOrder | null): void {
+    if (order === undefined) for (const kind of this.#kinds) kind.addDemand();
+    else this.kindOf(order).addDemand();
   }
 
-  /** How many jobs of each kind the next claim asks for, of so many together. */
+  /** How many jobs of each kind the next claim asks for, of `max` together. */
   share(max: number): readonly KindShare[] {
-    const kinds = this.#kinds.filter(({ isHungry }) => isHungry);
+    const kinds = this.#kinds.filter(({ hasDemand }) => hasDemand);
     if (kinds.length < 2) return kinds.map((kind) => ({ kind, max }));
     const first = this.#first++ % kinds.length;
     return [...kinds.slice(first), ...kinds.slice(0, first)].flatMap((kind, at) => {

@@ -2,9 +2,19 @@
  * The slots of one queue (or of one handler with slots of its own) in this worker, the claimed jobs that wait for a
  * slot, and how many more to claim. Prefetch follows handler time: as many as will finish while the next claims are on
  * their way, none for slow handlers.
+ *
+ * Half-batches: if permits are short, one claim would take all jobs that they let through, and the next claim could
+ * bring nothing before those have run and are settled. A store that works beside this process would wait for the
+ * process, and the process for the store. So each claim asks for half of the jobs: one half is settled and the next one
+ * claimed while the other half runs.
+ *
+ *   this process  ──run A──────run B──────run A──────run B──────►
+ *   the store     ──settle, claim B──settle, claim A──settle, claim B──►
  */
+import type { LaneOrder } from "../../model/routing/lane.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { Attempt } from "../run/attempt.ts";
+import { PoolRoutes } from "./pool-routes.ts";
 
 export interface PoolOptions {
   readonly queue: string;
@@ -21,13 +31,13 @@ export interface PoolOptions {
 
 /** How much of a new measurement goes into the average. */
 const smoothing = 0.3;
-/** Enough for the claims on their way and the lap they wait for. */
+/** Enough for the claims on their way and the flush they wait for. */
 const roundTripsAhead = 2;
-/** No more is claimed ahead than so many times what finished last: whoever comes between waits behind all of it. */
+/** At most this many times what finished last is claimed ahead: a job that comes later waits for all of it. */
 const growth = 2;
 
-/** So many jobs are worth a claim of their own. */
-export const worthAClaim = 50;
+/** Fewer jobs than this are not worth a claim of their own. */
+const worthAClaim = 50;
 
 const compactAt = 1024;
 
@@ -42,9 +52,12 @@ export class Pool {
   readonly jobsPerSlot: number;
   /** Its jobs have the limits and the group of their definition: none is from before it had them. */
   readonly isOfDefinition: boolean = false;
+  readonly routes = new PoolRoutes();
   busySlots = 0;
-  /** More may be waiting in the store than the last claim brought. */
-  isHungry = true;
+  /** Jobs that a claim has brought and that are not handed out yet, because the next claim goes out first. */
+  arriving = 0;
+  /** Its jobs give permits back as they end, and the store settles and claims while they run. */
+  givesPermits = false;
   readonly #attemptsPerSlot: (() => number) | null;
   #backlog: Attempt[] = [];
   #head = 0;
@@ -53,10 +66,11 @@ export class Pool {
   #busyUs = 0;
   #busyFromUs = -1;
   #finishedPerUs = 0;
+  #roundTripUs = 0;
   /** Between the last two claims, or half of what it was before. */
   #finishedLast = 0;
   #isTimed = false;
-  /** Permits are short: they let so many of its jobs through at once, as far as is known. */
+  /** Permits are short: they let this many of its jobs through at once, as far as is known. */
   #letThrough = Number.POSITIVE_INFINITY;
 
   constructor(options: PoolOptions) {
@@ -138,44 +152,70 @@ export class Pool {
     this.#busyFromUs = -1;
   }
 
-  /** Permits let no more than so many of its jobs through at once; Infinity where nothing says that they are short. */
-  permitsLet(jobs: number): void {
-    this.#letThrough = jobs;
+  /** There may be jobs that no claim has seen on its routes, or on those of one lane order, or permits that are new. */
+  addDemand(order?: LaneOrder | null): void {
+    this.#letThrough = Number.POSITIVE_INFINITY;
+    this.keepDemand(order);
   }
 
-  /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
-  wanted(roundTripUs: number, arriving: number): number {
-    if (this.slots === 0) return 0;
+  /** There may be more of the jobs and permits that are known. */
+  keepDemand(order?: LaneOrder | null): void {
+    this.routes.addDemand(order);
+  }
+
+  /**
+   * A claim has brought less than it asked for. If the jobs of the pool give permits back, permits are short: they let
+   * through the jobs that are here and those that are being settled, or fewer, if the store has answered settles that
+   * this process has not received yet. How many jobs the slots of a batch handler have is not known, so it makes no
+   * half-batches.
+   *
+   * @param settling how many jobs of this worker are being settled.
+   */
+  cameShort(got: number, settling: number): void {
+    const held = got + this.waiting + this.busySlots + settling;
+    if (held === 0) this.givesPermits = false;
+    if (!this.givesPermits || this.jobsPerSlot > 1) return;
+    this.#letThrough = held;
+    // The other half is being settled: it can be claimed again before this one is run.
+    if (got > 0 && settling >= worthAClaim) this.keepDemand();
+  }
+
+  /** How many jobs the next claim should bring; 0 without demand, and while enough are waiting here. */
+  wanted(): number {
+    if (this.slots === 0 || !this.routes.hasDemand) return 0;
     const free = (this.room - this.busySlots) * this.jobsPerSlot;
-    const lasting = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
+    const lasting = Math.floor(this.#finishedPerUs * this.#roundTripUs * roundTripsAhead);
     const ahead = this.#isTimed ? Math.min(lasting, Math.ceil(this.#finishedLast * growth)) : lasting;
     // A claim that goes out ahead may bring as much as the one that is coming in.
     const target = Math.min(
       free + ahead,
-      storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1),
+      storeLimits.claimJobsMax * (this.arriving > 0 ? 2 : 1),
       this.#letThrough - this.busySlots,
     );
-    const held = this.waiting + arriving;
+    const held = this.waiting + this.arriving;
     const missing = target - held;
     // Small claims cost as much as large ones: with jobs in hand, wait until half of the target is missing.
     if (held > 0 && missing * 2 < target) return 0;
-    const lot = Math.max(worthAClaim, Math.ceil(this.#letThrough / 2));
-    return Math.max(0, Math.min(missing, lot));
+    const half = Math.max(worthAClaim, Math.ceil(this.#letThrough / 2));
+    return Math.max(0, Math.min(missing, half));
   }
 
   /** How many of the jobs that the next claim brings find a free slot. */
-  starts(arriving: number): number {
-    return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
+  starts(): number {
+    return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - this.arriving);
   }
 
   /** What a claim has brought is in its slots, or waits for them. */
-  handedOver(): void {}
+  handedOut(): void {}
 
   /**
-   * How fast jobs finish is measured while there are any: were the waits for claims a part of it, a pool that once
-   * waited would claim too little to stop waiting.
+   * A claim was answered. How fast jobs finish is measured while there are any: if the waits for claims counted, a pool
+   * that once waited would claim too little to stop waiting.
+   *
+   * @param elapsedUs since the answer before. @param roundTripUs what a claim takes on average.
    */
-  claimed(elapsedUs: number, nowUs: number): void {
+  claimed(elapsedUs: number, nowUs: number, roundTripUs: number): void {
+    this.#roundTripUs = roundTripUs;
     if (elapsedUs <= 0) return;
     if (this.#busyFromUs >= 0) {
       this.#busyUs += nowUs - this.#busyFromUs;

@@ -12,12 +12,15 @@ import { RouteMap } from "./route-map.ts";
 
 const mail = handler(job("mail"), () => {});
 const rows = batchHandler(job("rows"), { size: 10 }, async () => {});
-const singles = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+const newPool = (): Pool => new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+const singles = newPool();
 const batches = new BatchPool("main", rows);
 
 /** What the next claims offer for a pool, over all kinds of its routes. */
-const offered = (map: RouteMap, pool: Pool): readonly number[] =>
-  map.share(pool, 10).flatMap(({ kind }) => kind.next());
+const offered = (pool: Pool): readonly number[] => {
+  pool.addDemand();
+  return pool.routes.share(10).flatMap(({ kind }) => kind.next());
+};
 
 const routes = new RouteMap([singles, batches], [mail, rows]);
 const [mailRoute, rowsRoute] = [routeNumber("main", "mail"), routeNumber("main", "rows")];
@@ -29,7 +32,7 @@ describe("a route map", () => {
     expect(routes.poolOf({ route: rowsRoute })).toBe(batches);
     expect(routes.handlerOf({ route: rowsRoute })).toBe(rows);
     expect(routes.titleOf({ route: rowsRoute })).toMatchObject({ queue: "main", name: "rows" });
-    expect([offered(routes, singles), offered(routes, batches)]).toEqual([[mailRoute], [rowsRoute]]);
+    expect([offered(singles), offered(batches)]).toEqual([[mailRoute], [rowsRoute]]);
   });
 
   test("gives no pool to another queue, to a name without a handler and to capabilities", () => {
@@ -51,14 +54,16 @@ describe("a route map of a worker whose jobs have limits", () => {
 
   test("knows the route of a definition with limits, and keeps the one without for jobs from before", () => {
     const limited = handler(job("mail", { limits: [slack.use({ weight: 2 })] }), () => {});
-    const map = new RouteMap([singles], [limited]);
-    expect(offered(map, singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
-    expect(map.gateKeysOf(singles)).toEqual(["q:main", "l:slack"]);
+    const pool = newPool();
+    const map = new RouteMap([pool], [limited]);
+    expect(offered(pool)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+    expect(map.gateKeysOf(pool)).toEqual(["q:main", "l:slack"]);
     expect(map.gateKeysAt({ route: mailRoute })).toEqual(["q:main"]);
   });
 
   test("learns routes with other limits of the names that it serves", () => {
-    const map = new RouteMap([singles], [mail]);
+    const pool = newPool();
+    const map = new RouteMap([pool], [mail]);
     const learned = routeOf({ queue: "main", name: "mail", gates });
     const others = [
       routeOf({ queue: "other", name: "mail", gates }),
@@ -67,29 +72,32 @@ describe("a route map of a worker whose jobs have limits", () => {
       { ...learned, number: learned.number + 1 },
     ];
     expect(map.learn([learned, ...others])).toBe(true);
-    expect(map.poolOf({ route: learned.number })).toBe(singles);
+    expect(map.poolOf({ route: learned.number })).toBe(pool);
     for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
     expect(map.learn([learned, ...others])).toBe(false);
-    expect(offered(map, singles)).toEqual([mailRoute, learned.number]);
+    expect(offered(pool)).toEqual([mailRoute, learned.number]);
   });
 
   test("knows the route of a job that is submitted here with limits of its own", () => {
-    const map = new RouteMap([singles], [mail]);
-    expect(map.poolFor({ queue: "main", name: "mail", gates })).toBe(singles);
-    expect(offered(map, singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+    const pool = newPool();
+    const map = new RouteMap([pool], [mail]);
+    expect(map.poolFor({ queue: "main", name: "mail", gates })).toBe(pool);
+    expect(offered(pool)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
   });
 });
 
 describe("a route map of a worker with capabilities", () => {
   const withCaps = (capabilities: readonly string[]) => {
-    const pool = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
-    pool.isHungry = false;
-    return { pool, routes: new RouteMap([pool], [mail], capabilities) };
+    const pool = newPool();
+    const map = new RouteMap([pool], [mail], capabilities);
+    // All that is known is offered.
+    offered(pool);
+    return { pool, routes: map };
   };
   const route = (caps: readonly string[], content: { queue?: string; name?: string } = {}) =>
     routeOf({ queue: "main", name: "mail", caps, ...content });
 
-  test("serves every route whose capabilities are all among its own, and wakes its pool", () => {
+  test("serves every route whose capabilities are all among its own, and gives its pool demand", () => {
     const { pool, routes: map } = withCaps(["eu", "gpu"]);
     const served = [route(["eu"]), route(["gpu"]), route(["eu", "gpu"])];
     const others = [
@@ -99,10 +107,10 @@ describe("a route map of a worker with capabilities", () => {
       route(["gpu"], { name: "rows" }),
     ];
     expect(map.learn(others)).toBe(false);
-    expect(pool.isHungry).toBe(false);
+    expect(pool.routes.hasDemand).toBe(false);
     expect(map.learn([...others, ...served, route([])])).toBe(true);
-    expect(pool.isHungry).toBe(true);
-    expect(offered(map, pool)).toEqual([mailRoute, ...served.map(({ number }) => number)]);
+    expect(pool.routes.hasDemand).toBe(true);
+    expect(offered(pool)).toEqual([mailRoute, ...served.map(({ number }) => number)]);
     expect(map.handlerOf({ route: route(["eu"]).number })).toBe(mail);
     for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
     expect(map.learn([...others, ...served])).toBe(false);
@@ -115,7 +123,7 @@ describe("a route map of a worker with capabilities", () => {
       { ...route(["gpu"]), caps: ["eu"] },
     ];
     expect(map.learn(damaged)).toBe(false);
-    expect(offered(map, pool)).toEqual([mailRoute]);
+    expect(offered(pool)).toEqual([mailRoute]);
   });
 
   test("knows the route of a job that is submitted here without being told", () => {
@@ -123,26 +131,26 @@ describe("a route map of a worker with capabilities", () => {
     expect(map.poolFor({ queue: "main", name: "mail", caps: ["gpu"] })).toBe(pool);
     expect(map.poolFor({ queue: "main", name: "mail", caps: ["eu"] })).toBeUndefined();
     expect(map.poolFor({ queue: "main", name: "mail" })).toBe(pool);
-    expect(offered(map, pool)).toEqual([mailRoute, route(["gpu"]).number]);
+    expect(offered(pool)).toEqual([mailRoute, route(["gpu"]).number]);
   });
 
-  test("offers many routes in rotation, each once before the pool may rest, the plain ones always", () => {
+  test("offers many routes in rotation, each once before the pool is idle, the plain ones always", () => {
     const names = Array.from({ length: 150 }, (_, at) => `c${at}`);
     const { pool, routes: map } = withCaps(names);
     const served = names.map((name) => route([name]));
     map.learn(served);
     const all = new Set<number>();
-    const [{ kind }] = map.share(pool, 10) as [KindShare];
+    const [{ kind }] = pool.routes.share(10) as [KindShare];
     for (const isLast of [false, false, true]) {
       const [plain, ...next] = kind.next();
       expect(plain).toBe(mailRoute);
       expect(next).toHaveLength(storeLimits.learnedRoutesPerOfferMax);
       for (const number of next) all.add(number);
-      expect(kind.hasOfferedAll).toBe(isLast);
+      expect(kind.hasDemand).toBe(!isLast);
     }
     expect(all).toEqual(new Set(served.map(({ number }) => number)));
-    map.wake(pool);
-    expect(kind.hasOfferedAll).toBe(false);
+    pool.addDemand();
+    expect(kind.hasDemand).toBe(true);
   });
 });
 
@@ -153,51 +161,45 @@ describe("a route map of a worker whose jobs have groups", () => {
     job("ordered", { group: { key: "a", concurrency: 1 } }),
     job("keyed", { limits: [limit("api", { perKey: { concurrency: 1 } }).use({ key: "k" })] }),
   ];
-  const grouped = () => {
-    const pool = new Pool({
-      queue: "main",
-      slots: 9,
-      names: new Set(definitions.map(({ name }) => name)),
-      jobsPerSlot: 1,
-    });
-    return {
-      pool,
-      map: new RouteMap(
-        [pool],
-        definitions.map((each) => handler(each, () => {})),
-      ),
-    };
+  const grouped = (): Pool => {
+    const names = new Set(definitions.map(({ name }) => name));
+    const pool = new Pool({ queue: "main", slots: 9, names, jobsPerSlot: 1 });
+    new RouteMap(
+      [pool],
+      definitions.map((each) => handler(each, () => {})),
+    );
+    return pool;
   };
   const numbers = (order: "rank" | "turn" | null, names: readonly string[]) =>
     names.map((name) => routeNumber("main", name, [], [], order));
 
   test("offers the routes of each lane order apart, and the plain ones of all names for jobs from before", () => {
-    const { pool, map } = grouped();
-    const offers = map.share(pool, 9).map(({ kind, max }) => [kind.order, max, kind.next()]);
+    const pool = grouped();
+    const offers = pool.routes.share(9).map(({ kind, max }) => [kind.order, max, kind.next()]);
     expect(offers).toEqual([
       [null, 3, numbers(null, ["plain", "fair", "ordered", "keyed"])],
       ["turn", 3, numbers("turn", ["fair"])],
       ["rank", 3, numbers("rank", ["ordered", "keyed"])],
     ]);
-    expect(map.hasMore(pool)).toBe(false);
-    map.wake(pool, "rank");
-    expect(map.share(pool, 9).map(({ kind, max }) => [kind.order, max])).toEqual([["rank", 9]]);
+    expect(pool.routes.hasDemand).toBe(false);
+    pool.addDemand("rank");
+    expect(pool.routes.share(9).map(({ kind, max }) => [kind.order, max])).toEqual([["rank", 9]]);
   });
 
-  test("with fewer slots than kinds lets the hungry kinds alternate, and knows that there is more", () => {
-    const { pool, map } = grouped();
+  test("with fewer slots than kinds lets the kinds with demand alternate, and knows that there is more", () => {
+    const pool = grouped();
     const orders = Array.from({ length: 3 }, () => {
-      map.wake(pool);
-      const shares = map.share(pool, 1);
+      pool.addDemand();
+      const shares = pool.routes.share(1);
       for (const { kind } of shares) kind.next();
-      expect(map.hasMore(pool)).toBe(true);
+      expect(pool.routes.hasDemand).toBe(true);
       return shares.map(({ kind, max }) => [kind.order, max]);
     });
     expect(orders).toEqual([[[null, 1]], [["turn", 1]], [["rank", 1]]]);
   });
 
   test("learns routes with lanes, and does not believe one whose order is not that of its number", () => {
-    const pool = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+    const pool = newPool();
     const map = new RouteMap([pool], [mail]);
     const learned = routeOf({ queue: "main", name: "mail", laneKey: "x", laneStep: 1 });
     expect(map.learn([{ ...learned, lanes: "rank" }])).toBe(false);

@@ -14,12 +14,12 @@ import type { Route } from "../../model/routing/route.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Handler } from "../handler.ts";
 import type { Pool } from "./pool.ts";
-import { PoolRoutes } from "./pool-routes.ts";
-import type { KindShare, RouteKind } from "./pool-routes.ts";
+import type { RouteKind } from "./pool-routes.ts";
 
 interface ServedRoute {
   readonly route: Route;
   readonly pool: Pool;
+  readonly kind: RouteKind;
   readonly handler: Handler | undefined;
 }
 
@@ -33,7 +33,6 @@ export class RouteMap {
   readonly #byNumber = new Map<number, ServedRoute>();
   /** Most jobs are of the same route as the one before them, and each is asked about four times. */
   #last: ServedRoute | undefined;
-  readonly #ofPools: ReadonlyMap<Pool, PoolRoutes>;
   readonly #handlers: ReadonlyMap<string, Handler>;
   readonly #capabilities: ReadonlySet<string>;
 
@@ -41,7 +40,6 @@ export class RouteMap {
     this.pools = pools;
     this.#capabilities = new Set(capabilities);
     this.#handlers = new Map(handlers.map((handler) => [handler.definition.name, handler]));
-    this.#ofPools = new Map(pools.map((pool) => [pool, new PoolRoutes()]));
     for (const pool of pools)
       for (const name of pool.names)
         for (const route of this.#routesOf(pool, name)) this.#serve(route, pool).compute(route.number);
@@ -56,20 +54,17 @@ export class RouteMap {
   }
 
   #serve(route: Route, pool: Pool): RouteKind {
-    this.#byNumber.set(route.number, { route, pool, handler: this.#handlers.get(route.name) });
+    const kind = pool.routes.kindOf(route.lanes ?? null);
+    this.#byNumber.set(route.number, { route, pool, kind, handler: this.#handlers.get(route.name) });
     this.#last = undefined;
-    return this.#of(pool).kindOf(route.lanes ?? null);
+    return kind;
   }
 
   #served(route: number): ServedRoute | undefined {
     return this.#last?.route.number === route ? this.#last : (this.#last = this.#byNumber.get(route));
   }
 
-  #of(pool: Pool): PoolRoutes {
-    return this.#ofPools.get(pool) as PoolRoutes;
-  }
-
-  /** Takes in those of a store's routes that this worker serves. @returns whether any is new; its pool is woken. */
+  /** Takes in those of a store's routes that this worker serves. @returns whether any is new; its pool gets demand. */
   learn(routes: readonly Route[]): boolean {
     let isNew = false;
     for (const route of routes) isNew = this.#learnOne(route) || isNew;
@@ -83,7 +78,7 @@ export class RouteMap {
     // A record that was damaged may ask for less than its jobs do: the number tells.
     if (pool === undefined || routeNumber(queue, name, caps, gates, lanes) !== number) return false;
     this.#serve(route, pool).learn(number);
-    this.wake(pool, lanes);
+    pool.addDemand(lanes);
     return true;
   }
 
@@ -100,39 +95,13 @@ export class RouteMap {
     return this.#served(route)?.route ?? untitled;
   }
 
-  kindOf(pool: Pool, job: Routed): RouteKind {
-    return this.#of(pool).kindOf(this.lanesOf(job));
+  kindOf({ route }: Routed): RouteKind | undefined {
+    return this.#served(route)?.kind;
   }
 
   /** How the lanes of the job's route share a claim; null for a route without lanes. */
   lanesOf({ route }: Routed): LaneOrder | null {
     return this.#served(route)?.route.lanes ?? null;
-  }
-
-  /**
-   * There may be jobs that no claim has seen on any route of this pool, or on those with this lane order, or permits
-   * for them that are new.
-   */
-  wake(pool: Pool, lanes?: LaneOrder | null): void {
-    pool.permitsLet(Number.POSITIVE_INFINITY);
-    this.keepHungry(pool, lanes);
-  }
-
-  /** The same of jobs that wait as they did, of which the next can be claimed. */
-  keepHungry(pool: Pool, lanes?: LaneOrder | null): void {
-    pool.isHungry = true;
-    if (lanes === undefined) this.#of(pool).wake();
-    else this.#of(pool).kindOf(lanes).wake();
-  }
-
-  /** What the next claim asks for, of so many jobs of this pool: one offer for each kind of routes. */
-  share(pool: Pool, max: number): readonly KindShare[] {
-    return this.#of(pool).share(max);
-  }
-
-  /** Whether there may be jobs on routes of this pool that were not offered yet. */
-  hasMore(pool: Pool): boolean {
-    return this.#of(pool).isHungry;
   }
 
   /** Where a job that is submitted in this process runs: its route is known from now on. */

@@ -1,5 +1,5 @@
 /**
- * The pool of a permit desk: it claims as many permit jobs as somebody waits for, and none ahead. Any number may be
+ * The pool of a permit acquirer: it claims one permit job for each waiter, and none ahead. Any number may be
  * held. It also tells when a claim has come back, for who tries once and does not wait.
  */
 import { permitQueue } from "../../model/limits/permit.ts";
@@ -20,8 +20,9 @@ export class PermitPool extends Pool {
     this.#waiters = waiters;
   }
 
-  override wanted(_roundTripUs: number, arriving: number): number {
-    const missing = this.#waiters() - this.waiting - arriving;
+  override wanted(): number {
+    if (!this.routes.hasDemand) return 0;
+    const missing = this.#waiters() - this.waiting - this.arriving;
     return Math.max(0, Math.min(missing, storeLimits.claimJobsMax));
   }
 
@@ -34,7 +35,7 @@ export class PermitPool extends Pool {
   override claimed(): void {}
 
   /** Told once for each claim that was answered, in the order in which they were sent, once its jobs are here. */
-  override handedOver(): void {
+  override handedOut(): void {
     this.#answered += 1;
     const over = this.#looks.filter(({ behind }) => this.#answered > behind);
     this.#looks = this.#looks.filter(({ behind }) => this.#answered <= behind);

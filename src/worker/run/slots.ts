@@ -13,6 +13,7 @@ import { Attempt } from "./attempt.ts";
 import { endUnreadable } from "../settle/attempt-end.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import { BatchPool } from "../claim/batch-pool.ts";
+import type { ClaimTriggers } from "../claim/claim-triggers.ts";
 import type { SingleHandler } from "../handler.ts";
 import type { Leases } from "../lease/leases.ts";
 import type { Pool } from "../claim/pool.ts";
@@ -29,12 +30,7 @@ export interface SlotsOptions {
   readonly runner: AttemptRunner;
   readonly settling: Settling;
   readonly aborting: Aborting;
-  /** Told when a member of a flow has ended, behind its settle: that may free other members. */
-  readonly memberEnded: () => void;
-  /** Told when a job has ended that held permits of limits or groups, behind its settle: others may have them now. */
-  readonly permitsEnded: (pool: Pool, job: LeasedJob) => void;
-  /** Told whenever a pool may want more jobs. */
-  readonly hasRoom: () => void;
+  readonly triggers: ClaimTriggers;
 }
 
 export class Slots {
@@ -118,7 +114,7 @@ export class Slots {
       pool.slots = slots;
       isChanged = true;
       if (slots === 0) for (const attempt of pool.takeAll()) settling.handBack(attempt);
-      routes.wake(pool);
+      pool.addDemand();
       this.#fill(pool);
     }
     return isChanged;
@@ -153,7 +149,7 @@ export class Slots {
         this.#start(pool, attempt);
       }
     }
-    this.#options.hasRoom();
+    this.#options.triggers.request();
   }
 
   #start(pool: Pool, attempt: Attempt): void {
@@ -193,8 +189,9 @@ export class Slots {
     pool.busySlots -= 1;
     pool.finished(count);
     if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
-    if (hasMember) this.#options.memberEnded();
-    if (holder !== undefined) this.#options.permitsEnded(pool, holder.job);
+    const { triggers } = this.#options;
+    if (hasMember) triggers.memberEnded();
+    if (holder !== undefined) triggers.permitsEnded(pool, holder.job);
     this.#fill(pool);
   }
 }
