@@ -4,8 +4,9 @@
  *   placed in one partition ─► traced ─► waited for so long ─► its limits made ─► the next call to the store
  *                                                                                  └─► workers here are notified
  *
- * A worker with a free slot claims in the same flush, after the submit, so that both share one commit and the job starts
- * as soon as it is durable. Most units have no trace and no limits: they are placed and go straight to the last step.
+ * A worker with a free slot claims in the same flush, after the submit, so that both share one commit and the job
+ * starts as soon as it is durable. Most units have no trace and no limits: they are placed and go straight to the last
+ * step.
  */
 import type { Platform } from "../../platform/platform.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
@@ -84,9 +85,9 @@ export class Submitter {
 }
 
 /**
- * A job that is submitted alone, often as one of a thousand that are under way at once. A class with a copied list, for
- * the reason given at `BuiltJob` (job-planner.ts): a list that V8 gave to its old generation would keep the job of every
- * enqueue from the cheap collections, which cost 1,000 callers a fifth of their CPU (0018).
+ * A job that is submitted alone, often as one of a thousand that are under way at once. A class with a copied list,
+ * for the reason given at `BuiltJob` (job-planner.ts): a list that V8 gave to its old generation would keep the job of
+ * every enqueue from the cheap collections, which cost 1,000 callers a fifth of their CPU (0018).
  */
 export class LoneUnit implements SubmitUnit {
   readonly jobs: readonly NewJob[];
