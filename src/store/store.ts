@@ -13,17 +13,18 @@
  *              held by time. A member of a flow is kept with its result, until foreverMs, whatever the finish says
  *  R4 arrive   a job whose `waits` has a need, or that has no `freed`, is born blocked, without a time-to-live. The end
  *              of a member, however it came about, goes along its edges in order, behind everything else of its unit:
- *              at once along edgesAtOnceMax, the rest is owed; a mark with passesOn goes along so many more,
- *              edgesPerStepMax at most, and owes what is left. An edge arrives at a blocked target: an end that meets
+ *              at once along edgesAtOnceMax, the rest is deferred; a mark with passesOn goes along so many more,
+ *              edgesPerStepMax at most, and defers what is left. An edge arrives at a blocked target: an end that meets
  *              it counts its need down, one that misses it its slack. With no need left and a slack not below 0 the
- *              target is placed as `freed` says (event freed); with no need left, whatever its slack, owed work is left
- *              where `owes` says so. A slack that falls below 0 leaves owed work once and frees nobody.
+ *              target is placed as `freed` says (event freed); with no need left, whatever its slack, deferred work is
+ *              left if `defers` says so. A slack that falls below 0 leaves deferred work once and frees nobody.
  *              The edge to its flow counts a member's end there too, blocked or finished. A target that is gone, or not
  *              blocked, is passed over. None of this changes a rev, but for what is freed.
  *              A finished member that comes back (a schedule or a block) counts its flow up again, and has passed
  *              nothing on; before it has gone along all its edges it cannot come back (answer `changed`).
- *              Owed work is a due document { kind: "owed", id: the job's id, body: "" }, put whatever is there. A flow
- *              that is pruned or removed leaves it too. Inside the caller's transaction a store may owe all edges.
+ *              Deferred work is a due document { kind: "deferred", id: the job's id, body: "" }, put whatever is there.
+ *              A flow that is pruned or deleted leaves it too. Inside the caller's transaction a store may defer all
+ *              edges.
  *  R5 promote  scheduled and due becomes ready; the routes that have due jobs share the call, so that a flood on one
  *              keeps no other waiting
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,

@@ -40,7 +40,9 @@ describe("the folders", () => {
     const paths = ["src", "bench", "examples", "scripts", "test"].flatMap((folder) =>
       readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
-        .map((entry) => `${relative(root, entry.parentPath).split(sep).join("/")}/${entry.name}`),
+        .map((entry) => `${relative(root, entry.parentPath).split(sep).join("/")}/${entry.name}`)
+        // Printed by a command, one file for each function of a server: nobody looks for a place there.
+        .filter((path) => !path.startsWith("test/assembled/")),
     );
     expect(folderViolationsOf(paths).join("\n")).toBe("");
   });

@@ -7,6 +7,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import type { AnySubmission } from "../../src/engine/submit/job-definition.ts";
 import { flow, handler, isMillraceError, job, limit, Snooze } from "../../src/index.ts";
 import type { Handler, JobContext } from "../../src/index.ts";
+import { storeLimits } from "../../src/store/limits.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
@@ -191,7 +192,7 @@ describe.each(places)("on %s", (_title, place) => {
     const producer = await mill();
     await enqueueAll(
       producer,
-      Array.from({ length: 1000 }, (_, n) => fair.with({ key: "{t}flood", n })),
+      Array.from({ length: 3000 }, (_, n) => fair.with({ key: "{t}flood", n })),
     );
     await startWorkers(mill, [handler(fair, ({ input }) => sweep.run(input, () => {}))], {
       concurrency: 2,
@@ -202,9 +203,10 @@ describe.each(places)("on %s", (_title, place) => {
     const before = sweep.starts.length;
     await handle.result({ timeout });
     const after = sweep.starts.findIndex(({ key }) => key === "{t}small");
-    expect(after).toBeLessThan(before + 200);
+    // Before it only jobs start that were claimed already: on a busy machine a whole claim of each worker.
+    expect(after).toBeLessThan(before + 3 * storeLimits.claimJobsMax);
     await allEnded(producer);
-    expect(sweep.starts).toHaveLength(1001);
+    expect(sweep.starts).toHaveLength(3001);
   });
 
   test("each key has its own tokens, and a full one lets the others pass", async () => {

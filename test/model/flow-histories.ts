@@ -58,7 +58,7 @@ const node = fc.record({
   /** Earlier nodes, by number, with the kind of the edge. */
   parents: fc.array(fc.record({ from: fc.nat(5), mask: fc.nat(3) }), { maxLength: 3 }),
   isAny: fc.boolean(),
-  owes: fc.constantFrom<0 | 1>(0, 0, 1),
+  defers: fc.constantFrom<0 | 1>(0, 0, 1),
   toFlow: fc.constantFrom(2, 2, 3),
   dueInMs: fc.constantFrom(0, 0, 0, 20),
   ttlMs: fc.constantFrom(null, null, 15),
@@ -154,7 +154,7 @@ class FlowWorld {
     }
     await this.#both("all stateCounts", async (store) => sortStateCounts(await store.countJobs()));
     await this.#both("the feed", (store) => readWholeFeed(store));
-    await this.#both("what is owed", (store) => readAllDocs(store, "owed", ""));
+    await this.#both("what is deferred", (store) => readAllDocs(store, "deferred", ""));
     await this.#both("all due documents", (store) => readAllDueDocs(store));
     expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});
   }
@@ -227,9 +227,9 @@ class FlowWorld {
         return;
       case "forgive":
         await this.#both(what, async (store) => {
-          const docs = await readAllDocs(store, "owed", "");
+          const docs = await readAllDocs(store, "deferred", "");
           return store.putDocs(
-            docs.map(({ id }) => ({ kind: "owed", id, body: null, guard: "any" as const })),
+            docs.map(({ id }) => ({ kind: "deferred", id, body: null, guard: "any" as const })),
           );
         });
     }
@@ -243,7 +243,7 @@ class FlowWorld {
   /** A flow "F1" of members "F1.0", "F1.1" and so on. */
   #flow(nodes: readonly NodeShape[]): NewJob[] {
     const id = `F${++this.#made}`;
-    const waits = newWaits({ need: nodes.length, owes: 1, total: nodes.length });
+    const waits = newWaits({ need: nodes.length, defers: 1, total: nodes.length });
     const members = nodes.map((shape, at) => {
       const to = nodes.flatMap(({ parents }, child) =>
         parents
@@ -261,7 +261,7 @@ class FlowWorld {
     shape: NodeShape,
     { to, count }: { to: readonly string[]; count: number },
   ): NewJob {
-    const { isAny, owes, toFlow, dueInMs, ttlMs, deadlineInMs, key, lane, tag, job } = shape;
+    const { isAny, defers, toFlow, dueInMs, ttlMs, deadlineInMs, key, lane, tag, job } = shape;
     const place = { due: { inMs: dueInMs }, rankBase: 0, rankSlope: 1, ttlMs };
     const counts = isAny && count > 0 ? { need: 1, slack: count - 1 } : { need: count, slack: 0 };
     return aJob({
@@ -270,7 +270,7 @@ class FlowWorld {
       flow,
       edges: [writeEdge({ ...masks[toFlow]!, target: "" }), ...to],
       freed: writeFreed(place),
-      waits: newWaits({ ...counts, owes }),
+      waits: newWaits({ ...counts, defers }),
       deadline: deadlineInMs === null ? null : { inMs: deadlineInMs },
       unique: key === null ? null : { key: `k${key}`, hold: "end", onHeld: "keep" },
       tags: tag ? ["t"] : null,

@@ -11,9 +11,9 @@ import { storeLimits } from "../../src/store/limits.ts";
 import type { Growth, NewJob } from "../../src/store/records.ts";
 import type { Job, ReferenceRules } from "./reference-rules.ts";
 
-/** need, slack, passed, owes, total, then one count for each terminal state. */
+/** need, slack, passed, defers, total, then one count for each terminal state. */
 type Counts = number[];
-const [need, slack, passed, owes, total, firstEnd] = [0, 1, 2, 3, 4, 5] as const;
+const [need, slack, passed, defers, total, firstEnd] = [0, 1, 2, 3, 4, 5] as const;
 const foreverMs = 8_640_000_000_000_000;
 
 const countsOf = (job: Job): Counts => (job.waits ?? "").split(",").map(Number);
@@ -64,7 +64,7 @@ export class ReferenceFlows {
     const from = countsOf(job)[passed]!;
     this.#set(job, passed, Math.min(edges.length, from + max));
     for (const text of edges.slice(from, from + max)) this.#go(job, text);
-    if (from + max < edges.length) this.owe(job.id);
+    if (from + max < edges.length) this.deferWork(job.id);
   }
 
   #go(job: Job, text: string): void {
@@ -76,9 +76,9 @@ export class ReferenceFlows {
     this.#count(target, text, job.state, 1);
     const after = countsOf(target);
     if (target.state !== "blocked") return;
-    if (before[slack]! >= 0 && after[slack]! < 0) this.owe(target.id);
+    if (before[slack]! >= 0 && after[slack]! < 0) this.deferWork(target.id);
     if (before[need]! <= 0 || after[need]! > 0) return;
-    if (after[owes] === 1) this.owe(target.id);
+    if (after[defers] === 1) this.deferWork(target.id);
     if (after[slack]! < 0) return;
     if (target.freed !== null) this.#rules.move(target, this.#place(target), "freed");
   }
@@ -130,9 +130,9 @@ export class ReferenceFlows {
       if (end !== null) this.#count(job, text, end, 1);
     }
     const counts = countsOf(job);
-    if (counts[slack]! < 0 || (job.freed === null && counts[need]! <= 0)) this.owe(job.id);
+    if (counts[slack]! < 0 || (job.freed === null && counts[need]! <= 0)) this.deferWork(job.id);
     if (job.freed === null || counts[need]! > 0 || counts[slack]! < 0) return "blocked";
-    if (counts[owes] === 1) this.owe(job.id);
+    if (counts[defers] === 1) this.deferWork(job.id);
     return this.#place(job);
   }
 
@@ -165,10 +165,10 @@ export class ReferenceFlows {
 
   /** A flow that goes leaves its members to a duty. */
   leave(job: Job): void {
-    if (job.waits !== null && countsOf(job).length > firstEnd) this.owe(job.id);
+    if (job.waits !== null && countsOf(job).length > firstEnd) this.deferWork(job.id);
   }
 
-  owe(id: string): void {
-    this.#rules.putDoc({ kind: "owed", id, body: "", due: { inMs: 0 }, guard: "any" });
+  deferWork(id: string): void {
+    this.#rules.putDoc({ kind: "deferred", id, body: "", due: { inMs: 0 }, guard: "any" });
   }
 }

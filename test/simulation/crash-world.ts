@@ -56,7 +56,7 @@ export interface Life {
 const patienceUs = 30 * 60_000_000;
 const lookUs = 1_000_000;
 const latencyUs = 100;
-const docKinds = ["owed", "flow-cancel", "flow-replay"];
+const docKinds = ["deferred", "flow-cancel", "flow-replay"];
 
 export async function liveThrough(
   scenario: Scenario,

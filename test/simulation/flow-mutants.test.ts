@@ -41,15 +41,17 @@ const mutants: readonly Mutant[] = [
     ),
   ],
   [
-    "an owed document is dropped before its deed",
+    "an deferred document is dropped before its deed",
     "a flow that fails fast",
     (store) => ({
       ...store,
       readDueDocs: async (request) => {
         const page = await store.readDueDocs(request);
-        const owed = page.docs.filter(({ kind }) => kind === "owed");
-        await store.putDocs(owed.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
-        return { ...page, docs: page.docs.filter(({ kind }) => kind !== "owed") };
+        const deferred = page.docs.filter(({ kind }) => kind === "deferred");
+        await store.putDocs(
+          deferred.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })),
+        );
+        return { ...page, docs: page.docs.filter(({ kind }) => kind !== "deferred") };
       },
     }),
   ],

@@ -80,7 +80,7 @@ export const scenarios: readonly Told[] = [
     nodes: { a: "failed", b: "skipped", c: "skipped", d: "skipped", clean: "completed", last: "completed" },
   },
   {
-    name: "a fan of 80, which is owed in part",
+    name: "a fan of 80, which is deferred in part",
     flow: built("fan", (f) => {
       f.add("first", step, {});
       const names = range(80).map((at) => `n${at}`);

@@ -1,14 +1,15 @@
 /**
  * Due documents: what has to be done by the store's clock and is kept as a document until it is done. Schedules fire
- * and backfills take their steps (engine/schedules/); owed work of flows is paid, and orders about them are carried out
- * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
- * the others from trying at once. What is not due is never looked at. One document that fails is quarantined alone.
+ * and backfills take their steps (engine/schedules/); deferred work of flows is paid, and orders about them are carried
+ * out (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm
+ * keeps the others from trying at once. What is not due is never looked at. One document that fails is quarantined
+ * alone.
  */
 import type { Doc } from "../../store/records.ts";
-import { owedKind } from "../../store/rules/flow/arrive.ts";
+import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Engine } from "../engine.ts";
 import { cancelKind, carryOutAll } from "../flows/orders.ts";
-import { payOwed } from "../flows/owed.ts";
+import { doDeferredWork } from "../flows/deferred-work.ts";
 import { replayKind } from "../flows/replay-flow.ts";
 import { stepBackfills } from "../schedules/backfills.ts";
 import { fireSchedules } from "../schedules/fire-schedules.ts";
@@ -29,7 +30,7 @@ const steps: readonly (readonly [
 ])[] = [
   [scheduleKind, fireSchedules],
   [backfillKind, stepBackfills],
-  [owedKind, payOwed],
+  [deferredKind, doDeferredWork],
   [cancelKind, carryOutAll],
   [replayKind, carryOutAll],
 ];

@@ -18,7 +18,7 @@ import { newWaits, readWaits } from "../../model/flow/flow-waits.ts";
 import { mintedPartition } from "../../model/job/job-id.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
-import { owedPut } from "../../store/rules/flow/arrive.ts";
+import { deferredPut } from "../../store/rules/flow/arrive.ts";
 import { allAside } from "../docs/all-aside.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
@@ -52,7 +52,7 @@ async function endLost(engine: Engine, id: string): Promise<boolean> {
 async function forgetFlow(engine: Engine, id: string): Promise<void> {
   if ((await engine.reads.add(id)) !== null) return;
   if ((await membersPage(engine, id, { cursor: null })).jobs.length > 0)
-    await engine.store.putDocs([owedPut(id)]);
+    await engine.store.putDocs([deferredPut(id)]);
 }
 
 async function standIn(engine: Engine, id: string): Promise<JobRecord | null> {

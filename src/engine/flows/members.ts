@@ -75,20 +75,20 @@ export function changeAsRead(
 
 /**
  * A finished member goes along the edges that are left: bounded steps, each with its place kept by the job itself.
- * @returns how many of the steps had more behind them, and so left owed work for the member anew.
+ * @returns how many of the steps had more behind them, and so left deferred work for the member anew.
  */
 export async function goAlong(engine: Engine, { id, edges, waits }: JobRecord): Promise<number> {
   const { length } = edges ?? [];
-  let owes = 0;
+  let defers = 0;
   for (let at = readWaits(waits ?? "").passed; at < length;) {
     const passesOn = edgesOfStep(at, storeLimits);
     const next = { to: "same", event: "passed-on", passesOn } as const;
     const answer = await engine.changes.add({ id, cases: [{ guard: { states: terminalStates }, next }] });
     if (answer.kind !== "ok") break;
     at += passesOn;
-    if (at < length) owes += 1;
+    if (at < length) defers += 1;
   }
-  return owes;
+  return defers;
 }
 
 export interface CancelHow {

@@ -13,7 +13,7 @@ import type { Doc, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { cancelBelow, close } from "./members.ts";
 import type { CancelHow } from "./members.ts";
-import type { OwedEnd } from "./owed.ts";
+import type { DeferredWorkEnd } from "./deferred-work.ts";
 import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay-flow.ts";
 
 export const cancelKind = "flow-cancel";
@@ -67,12 +67,15 @@ const orders: Readonly<Record<string, (engine: Engine, doc: Doc) => Promise<stri
 };
 
 /** What the duty does with orders that are due: those whose giver has died. */
-export function carryOutAll(engine: Engine, docs: readonly Doc[]): Promise<PromiseSettledResult<OwedEnd>[]> {
+export function carryOutAll(
+  engine: Engine,
+  docs: readonly Doc[],
+): Promise<PromiseSettledResult<DeferredWorkEnd>[]> {
   return Promise.allSettled(docs.map((doc) => carryOut(engine, doc)));
 }
 
 /** Carries an order out and takes its document away. */
-async function carryOut(engine: Engine, given: Doc): Promise<OwedEnd> {
+async function carryOut(engine: Engine, given: Doc): Promise<DeferredWorkEnd> {
   const doc = given.kind === replayKind ? await plannedReplay(engine, given) : given;
   if (doc === null) return { outcome: "settled" };
   const outcome = (await orders[doc.kind]?.(engine, doc)) ?? "unknown";

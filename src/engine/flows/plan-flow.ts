@@ -51,7 +51,7 @@ export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptio
     policy: writePolicy(options.policy),
     meta: writeMeta({ flow: { part, ends: lastNodes(nodes, "") } }),
     tags: options.tags ?? null,
-    waits: newWaits({ ...needOfPart(part, total), owes: 1, total }),
+    waits: newWaits({ ...needOfPart(part, total), defers: 1, total }),
   };
   return { id, jobs: [whole, ...members] };
 }
@@ -172,7 +172,7 @@ function memberOf(root: string, id: string, { node, built, job }: Place, endsOf:
     ...(built.expands === undefined ? {} : { expands: built.expands }),
   };
   const { due, rankBase, rankSlope, ttlMs } = job;
-  const owes = part !== null || node.cancelsRest ? 1 : 0;
+  const defers = part !== null || node.cancelsRest ? 1 : 0;
   return {
     ...job,
     id,
@@ -182,7 +182,7 @@ function memberOf(root: string, id: string, { node, built, job }: Place, endsOf:
     flow: idOfPath(root, node.within),
     edges,
     freed: part === null ? writeFreed({ due, rankBase, rankSlope, ttlMs }) : null,
-    waits: newWaits({ need, slack, owes, ...(part === null ? {} : { total: members }) }),
+    waits: newWaits({ need, slack, defers, ...(part === null ? {} : { total: members }) }),
   };
 }
 

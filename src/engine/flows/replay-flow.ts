@@ -17,7 +17,7 @@ import { isTerminal, terminalStates } from "../../model/job/job-state.ts";
 import { replayChange } from "../../model/job/operate.ts";
 import type { OperatorChange, ReplayChange } from "../../model/job/operate.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
-import { owedPut } from "../../store/rules/flow/arrive.ts";
+import { deferredPut } from "../../store/rules/flow/arrive.ts";
 import { hasPassedOn } from "../../store/rules/flow/member.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, changeAsRead, flowMetaOf, goAlong, isStandIn } from "./members.ts";
@@ -137,7 +137,7 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
   // The hold has made one rev more.
   await Promise.all(runs.map(([path, rev]) => take(engine, root, [path, rev + 1], go)));
   // Which items may be free, or whether all of it is over by now, is decided by a look at the map as by any other.
-  if (capped.length > 0) await engine.store.putDocs(capped.map((path) => owedPut(idOfPath(root, path))));
+  if (capped.length > 0) await engine.store.putDocs(capped.map((path) => deferredPut(idOfPath(root, path))));
   return "replayed";
 }
 

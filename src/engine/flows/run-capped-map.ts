@@ -2,9 +2,9 @@
  * A map with a cap: the next of its items are freed as others end. Which of them may be free says the model
  * (model/flow/capped-map.ts); here the items are looked at and freed.
  *
- *   an item ends ──► the map's need falls from 1 to 0 ──► owed work ──► rearm: need 1 again ──► freeNext
+ *   an item ends ──► the map's need falls from 1 to 0 ──► deferred work ──► rearm: need 1 again ──► freeNext
  *
- * The need is set back before the items are looked at, so an end that the look does not see leaves owed work again.
+ * The need is set back before the items are looked at, so an end that the look does not see leaves deferred work again.
  *
  * Nobody holds a lock and nothing is kept beside the jobs: a process with an old look frees a part of what another one
  * frees, and each item is freed under the rev that was read. A replay brings back items that had ended. It makes a new
@@ -39,7 +39,7 @@ interface Known extends KnownItems {
 const known = new WeakMap<Engine, Map<string, Known>>();
 const knownMax = 1000;
 
-/** The next end of an item leaves owed work again. @returns false where the map has to be looked at again. */
+/** The next end of an item leaves deferred work again. @returns false where the map has to be looked at again. */
 export async function rearm(engine: Engine, map: JobRecord): Promise<boolean> {
   if (isArmed(readWaits(map.waits ?? ""))) return true;
   await changeAsRead(engine, map, [{ states: ["blocked"], next: rearmMap }]);

@@ -31,7 +31,7 @@ export interface FirstItems {
 
 /**
  * As many of the new items as the cap says are born free, and the next end of an item is what the map needs. Behind a
- * replay others may be free already: all are born held, and the end of the member that adds them is owed anyway.
+ * replay others may be free already: all are born held, and the end of the member that adds them is deferred anyway.
  */
 export function firstItems(cap: number, count: number, isAgain: boolean): FirstItems {
   if (isAgain) return { isHeld: () => true, need: 0 };
@@ -61,12 +61,12 @@ export function waitBehindCap(event: "replayed" | "passed-on"): Block {
 /** An item no longer waits behind the cap. */
 export const freeItem: Block = { to: "blocked", event: "freed", parents: [], waits: { need: 0, slack: 0 } };
 
-/** Whether the next end of an item leaves owed work for its map. */
+/** Whether the next end of an item leaves deferred work for its map. */
 export function isArmed({ need }: Waits): boolean {
   return need === armed.need;
 }
 
-/** The next end of an item leaves owed work for its map again. */
+/** The next end of an item leaves deferred work for its map again. */
 export const rearmMap: Block = { to: "blocked", event: "passed-on", parents: [], waits: armed };
 
 /** What somebody knows of the items of a map; another process may know more. */

@@ -17,7 +17,7 @@ function standing(
 ): FlowStanding {
   const { cancelAsked = false, hasNoList = false, need = 0, slack = 0 } = given;
   const members = { total, ended: terminalStates.map((state) => ends[state] ?? 0) };
-  const waits: Waits = { need, slack, passed: 0, owes: 1, members };
+  const waits: Waits = { need, slack, passed: 0, defers: 1, members };
   return { part, waits, policy, cancelAsked, cancelReason: null, hasNoList };
 }
 const whole = (onFailure: OnFailure): Part => ({ kind: "flow", onFailure });

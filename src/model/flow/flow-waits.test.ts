@@ -12,7 +12,7 @@ describe("what a member waits for", () => {
       need: count,
       slack: count,
       passed: fc.nat(),
-      owes: fc.constantFrom<0 | 1>(0, 1),
+      defers: fc.constantFrom<0 | 1>(0, 1),
       members: fc.option(fc.record({ total: fc.nat(), ended }), { nil: null }),
     });
     fc.assert(
@@ -24,7 +24,7 @@ describe("what a member waits for", () => {
 
   test("begins with nothing arrived and nothing passed on", () => {
     expect(newWaits({ need: 2 })).toBe("2,0,0,0");
-    expect(newWaits({ need: 3, slack: 1, owes: 1, total: 3 })).toBe("3,1,0,1,3,0,0,0,0,0");
+    expect(newWaits({ need: 3, slack: 1, defers: 1, total: 3 })).toBe("3,1,0,1,3,0,0,0,0,0");
   });
 
   test("counts each end of a flow's members under its own state, there and back", () => {

@@ -2,13 +2,13 @@
  * What a member of a flow waits for, and what of its own end it has passed on; of a flow also how its members ended.
  * One text of whole numbers, joined by commas, that rule R4 reads and writes:
  *
- *   need,slack,passed,owes                                                        of every member
- *   need,slack,passed,owes,total,completed,failed,cancelled,expired,skipped       of a flow
+ *   need,slack,passed,defers                                                        of every member
+ *   need,slack,passed,defers,total,completed,failed,cancelled,expired,skipped       of a flow
  *
  * need     how many more ends must meet it before it is freed
  * slack    how many more ends may miss it; below 0 it can never be freed
  * passed   how many of its edges its own end has gone along
- * owes     1: that it was freed leaves owed work (a flow is decided, the siblings of a race are cancelled)
+ * defers     1: that it was freed leaves deferred work (a flow is decided, the siblings of a race are cancelled)
  * total    how many members the flow has had; the five counts behind it say how many of them have ended in which state
  */
 import { stateCodes } from "../job/job-state.ts";
@@ -17,20 +17,20 @@ export interface Waits {
   readonly need: number;
   readonly slack: number;
   readonly passed: number;
-  readonly owes: 0 | 1;
+  readonly defers: 0 | 1;
   /** Of a flow: how many members it has had, and how they ended, in the order of the codes of terminal states. */
   readonly members: { readonly total: number; readonly ended: readonly number[] } | null;
 }
 
-export function writeWaits({ need, slack, passed, owes, members }: Waits): string {
-  const own = [need, slack, passed, owes];
+export function writeWaits({ need, slack, passed, defers, members }: Waits): string {
+  const own = [need, slack, passed, defers];
   return (members === null ? own : [...own, members.total, ...members.ended]).join(",");
 }
 
 export function readWaits(text: string): Waits {
-  const [need = 0, slack = 0, passed = 0, owes = 0, total, ...ended] = text.split(",").map(Number);
+  const [need = 0, slack = 0, passed = 0, defers = 0, total, ...ended] = text.split(",").map(Number);
   const members = total === undefined ? null : { total, ended };
-  return { need, slack, passed, owes: owes === 1 ? 1 : 0, members };
+  return { need, slack, passed, defers: defers === 1 ? 1 : 0, members };
 }
 
 /** The need alone, which is asked of every member that is submitted. */
@@ -40,11 +40,11 @@ export function readNeed(text: string): number {
 
 /** Of a new job: nothing has arrived and nothing is passed on. */
 export function newWaits(
-  given: Pick<Waits, "need"> & Partial<Pick<Waits, "slack" | "owes">> & { readonly total?: number },
+  given: Pick<Waits, "need"> & Partial<Pick<Waits, "slack" | "defers">> & { readonly total?: number },
 ): string {
-  const { need, slack = 0, owes = 0, total } = given;
+  const { need, slack = 0, defers = 0, total } = given;
   const members = total === undefined ? null : { total, ended: [0, 0, 0, 0, 0] };
-  return writeWaits({ need, slack, passed: 0, owes, members });
+  return writeWaits({ need, slack, passed: 0, defers, members });
 }
 
 /** With one member more (or less) that has ended in this state. */

@@ -69,11 +69,11 @@ function live(nodes: readonly PlannedNode[], pick: (max: number) => number): Rea
     }),
   );
   const byPath = new Map(nodes.map((each) => [each.path, each]));
-  const isOwed = new Set<string>();
+  const isDeferred = new Set<string>();
   for (;;) {
     const free = nodes.filter(({ path, part }) => {
       const { end, freed, lost } = all.get(path) as Standing;
-      return end === null && (freed > 0 || (part === null && lost > 0) || isOwed.has(path));
+      return end === null && (freed > 0 || (part === null && lost > 0) || isDeferred.has(path));
     });
     if (free.length === 0) return all;
     const next = free[pick(free.length)] as PlannedNode;
@@ -94,7 +94,7 @@ function live(nodes: readonly PlannedNode[], pick: (max: number) => number): Rea
       if (hasBit(meets, stateCodes[own.end])) to.need -= 1;
       if (hasBit(misses, stateCodes[own.end])) to.slack -= 1;
       if (byPath.get(path)?.part !== null) {
-        if (to.need <= 0) isOwed.add(path);
+        if (to.need <= 0) isDeferred.add(path);
         continue;
       }
       if (before.slack >= 0 && to.slack < 0) to.lost += 1;

@@ -141,7 +141,7 @@ function onePartition(
 
 /**
  * The partition that a minted id carries, also as the beginning of a longer name: the members of a flow and what is
- * owed for them lie with the flow, whose id is in front of theirs.
+ * deferred for them lie with the flow, whose id is in front of theirs.
  */
 function partitionInId(name: string): number | null {
   const dot = name.indexOf(".");

@@ -30,8 +30,8 @@ export interface Outcome {
   readonly isKept: boolean;
   /** What becomes of the entry of its unique key, where it has one. */
   readonly key: "stays" | "taken" | "freed";
-  /** Of a member of a flow that was counted anew: owed work is left for it. */
-  readonly owes?: boolean;
+  /** Of a member of a flow that was counted anew: deferred work is left for it. */
+  readonly defers?: boolean;
 }
 
 /** The row one step on: its arrow is checked, its rev grows, its timer follows from its clocks. */

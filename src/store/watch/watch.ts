@@ -95,41 +95,42 @@ export function openWatch(options: WatchOptions): Watch {
   let seen: number | null = null;
   let isLooking = false;
   /**
-   * Whether a look is owed: something called for one, and the look that is on its way may have read too early or may
-   * fail.
+   * Whether another read is needed: something called for one, and the look that is on its way may have read too early
+   * or may fail.
    */
-  let isOwed = false;
+  let mustReadAgain = false;
   let isClosed = false;
 
   const look = async (): Promise<void> => {
     if (isLooking || watchers.size === 0 || isClosed) return;
     isLooking = true;
     slow?.cancel();
-    const isNote = !isOwed && isListening();
-    isOwed = false;
+    const isNote = !mustReadAgain && isListening();
+    mustReadAgain = false;
     let isFailed = false;
     try {
       const next = isNote ? await end() : await readOthers(seen ?? (await firstSeen()));
-      // A note during which a look became owed is thrown away: it may count records whose hints were not heard.
-      if (watchers.size > 0 && !(isNote && isOwed)) seen = next;
+      // A note during which another read became necessary is thrown away: it may count records whose hints were not
+      // heard.
+      if (watchers.size > 0 && !(isNote && mustReadAgain)) seen = next;
     } catch {
       // The store is away: the look is made again after the slow interval.
       isFailed = true;
-      isOwed ||= !isNote;
+      mustReadAgain ||= !isNote;
     }
     isLooking = false;
     if (watchers.size === 0 || isClosed) return;
-    if (isOwed && !isFailed) void look();
+    if (mustReadAgain && !isFailed) void look();
     else
       slow = timers.setTimer(
-        isListening() && !isOwed ? slowMs.note * watches() : deafLookMs,
+        isListening() && !mustReadAgain ? slowMs.note * watches() : deafLookMs,
         () => void look(),
         false,
       );
   };
 
   const lookNow = (): void => {
-    isOwed = true;
+    mustReadAgain = true;
     void look();
   };
 

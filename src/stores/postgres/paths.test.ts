@@ -173,7 +173,7 @@ const someMembers = fc.array(
     }),
     need: fc.nat(2),
     slack: fc.nat(1),
-    owes: fc.constantFrom(undefined, 1 as const),
+    defers: fc.constantFrom(undefined, 1 as const),
     failsFast: fc.constantFrom(undefined, true as const),
     given: shape.map(({ lane, queue: _queue, name: _name, deadline: _deadline, ...rest }) => ({
       ...{ ...rest, ...lane },
@@ -185,7 +185,7 @@ const someMembers = fc.array(
 type Members = Parameters<Parameters<typeof someMembers.map>[0]>[0];
 
 function flowOf(members: Members): NewJob[] {
-  const nodes = members.map(({ to, need, slack, owes, failsFast, given }, at) => {
+  const nodes = members.map(({ to, need, slack, defers, failsFast, given }, at) => {
     const behind = to.filter(([target]) => target > at && target < members.length);
     return aMember(`m${at}`, {
       ...given,
@@ -194,7 +194,7 @@ function flowOf(members: Members): NewJob[] {
         slack,
         to: behind.map(([target, masks]) => edgeTo(`m${target}`, masks)),
       },
-      ...(owes === undefined ? {} : { owes }),
+      ...(defers === undefined ? {} : { defers }),
       ...(failsFast === undefined ? {} : { failsFast }),
     });
   });

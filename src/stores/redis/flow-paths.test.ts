@@ -56,7 +56,7 @@ const someMember = fc.record({
   toFlow: fc.oneof(fc.constant(always), fc.constant(always), masks),
   need: fc.constantFrom(0, 0, 1, 1, 1, 2, 3),
   slack: fc.constantFrom(0, 0, 1, 2, -1),
-  owes: fc.constantFrom(0 as const, 0 as const, 1 as const),
+  defers: fc.constantFrom(0 as const, 0 as const, 1 as const),
   freed: fc.oneof(fc.constant("+0,0,1,"), fc.constant("+0,0,1,"), someFreed),
   options: someOptions,
   hasKey: fc.integer({ max: 5, min: 0 }).map((n) => n === 0),
@@ -74,7 +74,7 @@ type Graph = typeof someGraph extends fc.Arbitrary<infer Value> ? Value : never;
 function jobsOf(flow: string, { isUsual, need, members }: Graph): NewJob[] {
   const nodes = members.map((given, at) => {
     const name = names[at]!;
-    const { slack, owes } = given;
+    const { slack, defers } = given;
     const { laneKey: _lane, laneGates: _gates, digest: _digest, ...usual } = given.options;
     const isPart = name === "p";
     const within = name.startsWith("p.") ? `${flow}.p` : flow;
@@ -86,7 +86,7 @@ function jobsOf(flow: string, { isUsual, need, members }: Graph): NewJob[] {
     return aJob({
       ...{ id: `${flow}.${name}`, ...(isPart ? { queue: "flows" } : isUsual ? usual : given.options) },
       ...{ flow: within, edges: [edgeTo("", given.toFlow), ...edges], freed: isPart ? null : given.freed },
-      waits: newWaits({ need: given.need, slack, owes, ...(isPart ? { total: 2 } : {}) }),
+      waits: newWaits({ need: given.need, slack, defers, ...(isPart ? { total: 2 } : {}) }),
       ...(given.hasKey && !isPart && !isUsual ? { unique } : {}),
     });
   });

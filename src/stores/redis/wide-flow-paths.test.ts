@@ -21,7 +21,7 @@ const someMasks = fc.constantFrom(onSuccess, onSuccess, onSuccess, always, toler
 const someLeaf = fc.record({
   need: fc.constantFrom(1, 1, 1, 1, 1, 2),
   slack: fc.constantFrom(0, 0, 0, 0, 1, -1),
-  owes: fc.constantFrom(0, 0, 0, 0, 1),
+  defers: fc.constantFrom(0, 0, 0, 0, 1),
   freed: fc.constantFrom("+0,0,1,", "+0,0,1,", "+0,0,1,", "+20,0,1,", "+0,3,1,", "+0,0,1,30"),
   options: fc.constantFrom<Partial<NewJob>>(
     ...[{}, {}, {}, {}, {}, { tags: ["t"] }, { name: "print" }, { deadline: { inMs: 500 } }, { meta: "m" }],
@@ -40,25 +40,25 @@ const someFan = fc.record({
   isUniform: fc.boolean(),
   joinNeed: fc.integer({ min: 1, max: widthMax }),
   joinSlack: fc.integer({ min: -1, max: widthMax }),
-  owes: fc.constantFrom(0, 1),
+  defers: fc.constantFrom(0, 1),
 });
 type Fan = typeof someFan extends fc.Arbitrary<infer Value> ? Value : never;
 
 function jobsOf(flow: string, fan: Fan): NewJob[] {
-  const { leaves, again, isBackward, isUniform, joinNeed, joinSlack, owes } = fan;
+  const { leaves, again, isBackward, isUniform, joinNeed, joinSlack, defers } = fan;
   const own = (given: NewJob): NewJob => ({ ...given, id: given.id.replace(/^F\./, `${flow}.`) });
-  const owing = (each: number): { readonly owes?: 1 } => (each === 1 ? { owes: 1 } : {});
+  const deferring = (each: number): { readonly defers?: 1 } => (each === 1 ? { defers: 1 } : {});
   const inOrder = leaves.map(({ fromRoot }, at) => edgeTo(`n${at}`, fromRoot));
   const toLeaves = isBackward ? inOrder.toReversed() : inOrder;
   const twice = again.map(({ leaf, masks }) => edgeTo(`n${leaf}`, masks));
   return [
     aFlow(leaves.length + 2, { id: flow }),
     aMember("root", { flow, to: [...twice.slice(1), ...toLeaves, ...twice.slice(0, 1)] }),
-    ...leaves.map(({ need, slack, owes: each, freed, options, toJoin }, at) => {
+    ...leaves.map(({ need, slack, defers: each, freed, options, toJoin }, at) => {
       const edge = edgeTo("join", isUniform ? leaves[0]!.toJoin : toJoin);
-      return aMember(`n${at}`, { flow, need, slack, ...owing(each), freed, ...options, to: [edge] });
+      return aMember(`n${at}`, { flow, need, slack, ...deferring(each), freed, ...options, to: [edge] });
     }),
-    aMember("join", { flow, need: joinNeed, slack: joinSlack, ...owing(owes) }),
+    aMember("join", { flow, need: joinNeed, slack: joinSlack, ...deferring(defers) }),
   ].map(own);
 }
 

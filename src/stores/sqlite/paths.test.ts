@@ -129,7 +129,7 @@ const newNodes = fc.array(
     by: fc.constantFrom(...edgeKinds),
     need: fc.integer({ min: 1, max: 2 }),
     slack: fc.nat({ max: 1 }),
-    owes: fc.boolean(),
+    defers: fc.boolean(),
   }),
   { minLength: 1, maxLength: 6 },
 );
@@ -144,7 +144,7 @@ const fanNodes = fc
     slack: fc.nat({ max: 1 }),
   })
   .map(({ job, width, by, slack }): Nodes => {
-    const node = { by, need: 1, slack, owes: false };
+    const node = { by, need: 1, slack, defers: false };
     const tagsOfOwn = (): Partial<NewJob> => (job.tags ? { ...job, tags: [...job.tags] } : job);
     const middle = Array.from({ length: width }, () => ({ ...node, job: tagsOfOwn(), parents: [0] }));
     const all = middle.map((_, at) => at + 1);
@@ -153,12 +153,12 @@ const fanNodes = fc
 
 function flowJobs(id: string, nodes: Nodes): NewJob[] {
   const parentsOf = nodes.map(({ parents }, at) => parents.filter((parent) => parent < at));
-  const members = nodes.map(({ job: { unique: _unique, ...job }, need, slack, owes }, at) => {
+  const members = nodes.map(({ job: { unique: _unique, ...job }, need, slack, defers }, at) => {
     const to = nodes.flatMap(({ by }, child) =>
       parentsOf[child]?.includes(at) === true ? [edgeTo(`n${child}`, by)] : [],
     );
     const wanted = Math.min(need, parentsOf[at]?.length ?? 0);
-    const placed = { flow: id, to, need: wanted, slack, ...(owes ? { owes: 1 as const } : {}) };
+    const placed = { flow: id, to, need: wanted, slack, ...(defers ? { defers: 1 as const } : {}) };
     return aMember("", { ...job, ...placed, id: `${id}.n${at}` });
   });
   return [aFlow(nodes.length, { id }), ...members];

@@ -1,9 +1,9 @@
 -- g_id to g_misses: what arrives, in order; t_place to t_state: targets, which are locked, of which those in p_ids
--- count. events: of what was freed. owed: ids under which owed work is to be left, once for each arrival that owes
+-- count. events: of what was freed. deferred: ids under which deferred work is to be left, once for each arrival that defers
 -- something.
 CREATE FUNCTION @arrive_in_order_v1(p_now int8, p_ids text[], g_id text[], g_ended int2[], g_meets int4[],
     g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
-  OUT events text, OUT owed text[]) LANGUAGE plpgsql AS $$
+  OUT events text, OUT deferred text[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE h_id text[]; h_waits text[]; v_lanes text[]; v_lane_routes int8[];
 BEGIN
@@ -48,7 +48,7 @@ BEGIN
     FROM summed t LEFT JOIN stepped s ON s.id = t.id WHERE NOT t.is_ordered OR s.id IS NOT NULL),
   judged AS (SELECT *, state = 0 AND freed IS NOT NULL AND slack_freed IS NOT NULL AS is_freed FROM counted),
   written AS MATERIALIZED (
-    SELECT id, place, state, is_freed, is_met AND w[4] = 1 AS owes, is_lost_with_it, slack_before,
+    SELECT id, place, state, is_freed, is_met AND w[4] = 1 AS defers, is_lost_with_it, slack_before,
       CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
       CASE WHEN is_freed THEN string_to_array(freed, ',') END AS p,
       concat_ws(',', CASE WHEN is_freed THEN 0 ELSE need END, CASE WHEN is_freed THEN slack_freed ELSE slack END,
@@ -80,13 +80,13 @@ BEGIN
       UNION ALL SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state),
   laned AS MATERIALIZED (SELECT l.lane, g.route FROM grouped g, unnest(g.lanes) l(lane) WHERE g.state = 2)
   SELECT array_agg(id) FILTER (WHERE state <> 0), array_agg(waits) FILTER (WHERE state <> 0),
-      array_agg(id) FILTER (WHERE state = 0 AND owes)
+      array_agg(id) FILTER (WHERE state = 0 AND defers)
         || array_agg(id) FILTER (WHERE state = 0 AND slack_before >= 0 AND slack < 0
-            AND NOT (owes AND is_lost_with_it)),
+            AND NOT (defers AND is_lost_with_it)),
       (SELECT string_agg(concat_ws(E'\x1f', 16, rev, route, state, attempt, coalesce('n' || due_at, ''), ids), E'\x1e')
           FROM grouped),
       (SELECT array_agg(lane) FROM laned), (SELECT array_agg(route) FROM laned)
-    INTO h_id, h_waits, owed, events, v_lanes, v_lane_routes FROM written;
+    INTO h_id, h_waits, deferred, events, v_lanes, v_lane_routes FROM written;
   IF v_lanes IS NOT NULL THEN PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL); END IF;
   IF h_id IS NOT NULL THEN
     UPDATE @history h SET waits = n.waits FROM unnest(h_id, h_waits) n(id, waits)

@@ -1,20 +1,20 @@
 -- The ends of these members go along p_max edges each behind p_passed (null: from the first one on), in order of
--- p_places. events: of what was freed. owes: owed work was left.
+-- p_places. events: of what was freed. defers: deferred work was left.
 CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows text[], p_edges text[], p_states int2[],
     p_passed int4[], p_max int4,
-  OUT events text, OUT owes bool) LANGUAGE plpgsql SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+  OUT events text, OUT defers bool) LANGUAGE plpgsql SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; g_times int8[]; v_asked text[];
-  v_flows text[] := p_flows; v_left text[]; v_owed text[]; v_has_rest bool;
+  v_flows text[] := p_flows; v_left text[]; v_deferred text[]; v_has_rest bool;
   t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; v_target record; w int8[];
   v_is_met bool; v_ordered text[]; v_judged record;
   v_is_one bool := cardinality(p_ids) = 1; v_are_met bool; v_own int4; v_many record;
    v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[];
   l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_events text;
 BEGIN
-  -- Of a member with more edges the first one of the rest is seen, too: it tells that they are owed.
+  -- Of a member with more edges the first one of the rest is seen, too: it tells that they are deferred.
   IF v_is_one THEN
     SELECT array_agg(id) FILTER (WHERE NOT is_rest), array_agg(ended) FILTER (WHERE NOT is_rest), array_agg(meets) FILTER (WHERE NOT is_rest), array_agg(misses) FILTER (WHERE NOT is_rest), bool_or(is_rest), bool_and(meets = 1 AND misses = 0) FILTER (WHERE ended IS NULL)
       INTO g_id, g_ended, g_meets, g_misses, v_has_rest, v_are_met FROM (SELECT m.place, e.o, e.o > coalesce(m.passed, 0) + p_max AS is_rest, CASE WHEN length(e.edge) = 2 THEN m.flow ELSE m.flow || '.' || substr(e.edge, 3) END AS id,
@@ -31,7 +31,7 @@ BEGIN
       FROM unnest(p_flows, p_edges, p_states, p_passed) m(flow, edges, state, passed) GROUP BY 1, 2, 3, 4) m CROSS JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) WITH ORDINALITY e(edge, o)
       WHERE e.o > coalesce(m.passed, 0) AND e.o <= coalesce(m.passed, 0) + p_max + 1) g;
   END IF;
-  IF v_has_rest THEN v_owed := ARRAY(SELECT m.id FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed)
+  IF v_has_rest THEN v_deferred := ARRAY(SELECT m.id FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed)
       WHERE coalesce(jsonb_array_length(m.edges::jsonb), 0) > coalesce(m.passed, 0) + p_max); END IF;
   IF v_are_met AND cardinality(g_id) >= 16 THEN
     -- The flow comes before its members in the order of ids, and so it is locked before them. It stands first among
@@ -94,7 +94,7 @@ BEGIN
       CONTINUE;
     END IF;
     v_is_met := w[1] > 0 AND w[1] = v_target.met;
-    IF v_is_met AND w[4] = 1 THEN v_owed := v_owed || v_target.ids; END IF;
+    IF v_is_met AND w[4] = 1 THEN v_deferred := v_deferred || v_target.ids; END IF;
     w[1] := w[1] - v_target.met;
     IF v_target.ends IS NOT NULL AND cardinality(w) > 4 THEN
       FOR i IN 1..5 LOOP w[5 + i] := w[5 + i] + v_target.ends[i]; END LOOP;
@@ -146,8 +146,8 @@ BEGIN
     SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, v_ordered, g_id, g_ended, g_meets, g_misses, t_place, t_id,
         t_waits, t_freed, t_state);
     events := @append_events_v1(events, v_judged.events);
-    v_owed := v_owed || v_judged.owed;
+    v_deferred := v_deferred || v_judged.deferred;
   END IF;
-  owes := cardinality(v_owed) > 0;
-  IF owes THEN PERFORM @owe_v1(p_now, v_owed); ELSE owes := false; END IF;
+  defers := cardinality(v_deferred) > 0;
+  IF defers THEN PERFORM @defer_work_v1(p_now, v_deferred); ELSE defers := false; END IF;
 END $$;

@@ -28,10 +28,10 @@ BEGIN
         CASE WHEN j.state < 5 THEN 64
         ELSE least((v_case->'next'->>'passesOn')::int4, 500) END);
     v_applied.events := @append_events_v1(v_applied.events, v_passed.events);
-    v_applied.owes := v_applied.owes OR v_passed.owes;
+    v_applied.defers := v_applied.defers OR v_passed.defers;
   END IF;
   RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev',
-      j.rev + 1, 'events', v_applied.events, 'owes', v_applied.owes,
+      j.rev + 1, 'events', v_applied.events, 'defers', v_applied.defers,
     'left', CASE WHEN j.state = 3 AND v_applied.state IS DISTINCT FROM 3 THEN j.route END,
     'lane', CASE WHEN j.lane_key IS NOT NULL THEN @leaves_v1(j) END);
 END $$;

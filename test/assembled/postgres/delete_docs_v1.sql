@@ -1,4 +1,4 @@
--- Deletes documents of given versions as one set, under the guards of put_doc_v1: owed work that is done goes so,
+-- Deletes documents of given versions as one set, under the guards of put_doc_v1: deferred work that is done goes so,
 -- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
 -- locked in turn.
 CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text) RETURNS TABLE (kind text, version int8)

@@ -22,7 +22,7 @@ BEGIN
     END;
     EXECUTE format('INSERT INTO @history SELECT h.* FROM @%I h WHERE NOT (h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0
     AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2)))', v_name) USING p_state, p_except;
-    EXECUTE format('SELECT @owe_v1($3, array_agg(h.id)) FROM @%I h WHERE h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0
+    EXECUTE format('SELECT @defer_work_v1($3, array_agg(h.id)) FROM @%I h WHERE h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0
     AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2)) AND coalesce(split_part(h.waits, '','', 5), '''') <> '''' HAVING count(*) > 0', v_name) USING p_state, p_except, p_now;
     EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM @%I h WHERE h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0
     AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))),

@@ -1,7 +1,7 @@
 -- One settle with all it carries; the answer has its events and the route that its job has left. p_settle: {id, seq,
 -- fence, next, attempts, effects?, isLate}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb; v_note text; v_passed record; v_owes bool;
+DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb; v_note text; v_passed record; v_defers bool;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id FOR UPDATE;
@@ -18,22 +18,22 @@ BEGIN
   IF j.lane_key IS NOT NULL THEN v_lane := @leaves_v1(j); END IF;
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, p_settle->'next', p_settle->>'attempts');
   v_applied.events := @noted_v1(v_applied.events, v_note);
-  v_owes := v_applied.owes;
+  v_defers := v_applied.defers;
   IF p_settle->'effects' IS NOT NULL THEN
     v_unit := @submit_unit_v1(p_now, p_settle->'effects');
     IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
     v_applied.events := @append_events_v1(v_applied.events, v_unit->>'events');
-    v_owes := v_owes OR (v_unit->>'owes')::bool;
+    v_defers := v_defers OR (v_unit->>'defers')::bool;
   END IF;
   IF v_applied.state >= 5 AND (j.flow IS NOT NULL AND j.waits IS NOT NULL) THEN
     IF (p_settle->>'isInside')::bool THEN
-      PERFORM @owe_v1(p_now, ARRAY[j.id]);
-      v_owes := true;
+      PERFORM @defer_work_v1(p_now, ARRAY[j.id]);
+      v_defers := true;
     ELSE
       SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id, 64);
       v_applied.events := @append_events_v1(v_applied.events, v_passed.events);
-      v_owes := v_owes OR v_passed.owes;
+      v_defers := v_defers OR v_passed.defers;
     END IF;
   END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane, 'owes', v_owes);
+  RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane, 'defers', v_defers);
 END $$;

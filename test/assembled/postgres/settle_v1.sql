@@ -1,7 +1,7 @@
 -- p_routes to p_scopes: routes of all jobs in effects. p_places: of each plain settle, among them, in the order of
 -- the call; null where that is theirs. p_fences: one where all are the same. p_states, p_kinds, p_keeps, p_reasons:
 -- the ending of each run. Answers one text: time; {position of a plain settle: why it was not applied}; answers of
--- p_singles; routes for which there may be room at a gate; whether owed work was left; events of p_singles and of
+-- p_singles; routes for which there may be room at a gate; whether deferred work was left; events of p_singles and of
 -- what was freed.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text,
     p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
@@ -21,7 +21,7 @@ DECLARE
   v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes text[];
   v_limits text[]; v_lanes text[]; v_laned int8[];
   r_at int4[]; r_id text[]; r_flow text[]; r_edges text[]; r_route int8[]; m_place int4[]; m_id text[]; m_flow text[];
-  m_edges text[]; m_state int2[]; v_arrived record; v_owes bool := false;
+  m_edges text[]; m_state int2[]; v_arrived record; v_defers bool := false;
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF NOT p_inside THEN PERFORM set_config('lock_timeout', '30', true); END IF;
@@ -38,13 +38,13 @@ BEGIN
     IF v_step = 0 THEN
       IF m_id IS NOT NULL THEN
         IF p_inside THEN
-          PERFORM @owe_v1(now, m_id);
-          v_owes := true;
+          PERFORM @defer_work_v1(now, m_id);
+          v_defers := true;
         ELSE
           SELECT * INTO v_arrived FROM @arrive_v1(now, m_place, m_id, m_flow, m_edges, m_state, NULL, 64);
           v_told := @append_events_v1(v_told, v_arrived.events);
           v_all := @append_events_v1(v_all, v_arrived.events);
-          v_owes := v_owes OR v_arrived.owes;
+          v_defers := v_defers OR v_arrived.defers;
         END IF;
         m_place := NULL; m_id := NULL; m_flow := NULL; m_edges := NULL; m_state := NULL;
       END IF;
@@ -53,8 +53,8 @@ BEGIN
       v_told := @append_events_v1(v_told, v_answer->>'events');
       v_all := @append_events_v1(v_all, v_answer->>'events');
       v_left := v_left || (v_answer->>'left')::int8;
-      v_owes := v_owes OR coalesce((v_answer->>'owes')::bool, false);
-      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane,owes}'::text[]);
+      v_defers := v_defers OR coalesce((v_answer->>'defers')::bool, false);
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane,defers}'::text[]);
       IF v_answer->>'lane' IS NOT NULL THEN
         v_left_lanes := v_left_lanes || (v_answer->'lane'->>'lane');
         v_limits := v_limits || ARRAY(SELECT jsonb_array_elements_text(v_answer->'lane'->'limits'));
@@ -156,13 +156,13 @@ BEGIN
   END LOOP;
   IF m_id IS NOT NULL THEN
     IF p_inside THEN
-      PERFORM @owe_v1(now, m_id);
-      v_owes := true;
+      PERFORM @defer_work_v1(now, m_id);
+      v_defers := true;
     ELSE
       SELECT * INTO v_arrived FROM @arrive_v1(now, m_place, m_id, m_flow, m_edges, m_state, NULL, 64);
       v_told := @append_events_v1(v_told, v_arrived.events);
       v_all := @append_events_v1(v_all, v_arrived.events);
-      v_owes := v_owes OR v_arrived.owes;
+      v_defers := v_defers OR v_arrived.defers;
     END IF;
     m_place := NULL; m_id := NULL; m_flow := NULL; m_edges := NULL; m_state := NULL;
   END IF;
@@ -170,5 +170,5 @@ BEGIN
   IF EXISTS (SELECT 1 FROM @gate) THEN v_ready := @sharing_v1(v_left); END IF;
   IF v_left_lanes IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes, v_limits); END IF;
   RETURN concat_ws(E'\x1f', now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''),
-      coalesce(v_ready::text, ''), v_owes::int4, v_told);
+      coalesce(v_ready::text, ''), v_defers::int4, v_told);
 END $$;

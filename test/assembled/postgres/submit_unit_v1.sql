@@ -4,7 +4,7 @@ CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
   v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text;
-  v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_owes bool := false;
+  v_happened bool := false; v_failed text; v_part jsonb; v_linked record; v_defers bool := false;
 BEGIN
   IF p_unit ? 'checks' AND NOT v_repeat THEN
     v_failed := @failed_check_v1(p_now, p_unit->'checks');
@@ -39,7 +39,7 @@ BEGIN
       IF NOT v_linked.is_there THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'flow-closed', 'id',
           v_part->>'from'); END IF;
       v_events := @append_events_v1(v_events, v_linked.events);
-      v_owes := v_owes OR v_linked.owes;
+      v_defers := v_defers OR v_linked.defers;
     END LOOP;
     FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
       IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
@@ -48,5 +48,5 @@ BEGIN
       v_events := @append_events_v1(v_events, v_doc->>'tells');
     END LOOP;
   END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events, 'owes', v_owes);
+  RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events, 'defers', v_defers);
 END $$;

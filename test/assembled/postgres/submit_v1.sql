@@ -33,9 +33,9 @@ BEGIN
       v_answer := @item_v1('submit_unit_v1', now, p_units->v_unit);
       v_unit := v_unit + 1;
       v_events := @append_events_v1(v_events, v_answer->>'events');
-      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane,owes}'::text[]);
-      -- Owed work is due at once.
-      IF (v_answer->>'owes')::bool THEN v_timer_first := now; END IF;
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane,defers}'::text[]);
+      -- Deferred work is due at once.
+      IF (v_answer->>'defers')::bool THEN v_timer_first := now; END IF;
       CONTINUE;
     END IF;
     IF v_step < 0 THEN

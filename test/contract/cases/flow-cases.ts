@@ -23,7 +23,7 @@ import {
   forgive,
   nameOf,
   onFailure,
-  owed,
+  deferred,
   runReady,
   tolerated,
 } from "./flow-jobs.ts";
@@ -47,9 +47,9 @@ export const flowCases: ContractGroup = {
         expect(await read("F.c")).toMatchObject({ state: "blocked", rev: 1 });
         expect((await events("F.b")).map(({ kind }) => kind)).toEqual(["submitted", "freed"]);
         expect(await runReady(store)).toEqual(["b"]);
-        expect(await owed(store)).toEqual([]);
+        expect(await deferred(store)).toEqual([]);
         expect(await runReady(store)).toEqual(["c"]);
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
         expect(await read("F")).toMatchObject({ state: "blocked", rev: 1, waits: "0,0,0,1,3,3,0,0,0,0" });
       },
     ],
@@ -71,7 +71,7 @@ export const flowCases: ContractGroup = {
             expect(await read(id)).toMatchObject({ state: "running", name: names[at] });
           await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
         }
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
       },
     ],
     [
@@ -114,11 +114,11 @@ export const flowCases: ContractGroup = {
         await store.submit([{ jobs }]);
         await runReady(store, { a: "failed" });
         expect(await read("F.c")).toMatchObject({ state: "blocked", waits: "1,-1,0,0" });
-        expect(await owed(store)).toEqual(["F.c"]);
+        expect(await deferred(store)).toEqual(["F.c"]);
         await store.changeIf([aChange("F.c", ["blocked"], finish("skipped"))]);
         expect(await read("F.c")).toMatchObject({ state: "skipped", keepUntil: foreverMs });
         expect(await read("F")).toMatchObject({ waits: "0,0,0,1,3,1,1,0,0,1" });
-        expect(await owed(store)).toEqual(["F", "F.c"]);
+        expect(await deferred(store)).toEqual(["F", "F.c"]);
       },
     ],
     [
@@ -127,7 +127,7 @@ export const flowCases: ContractGroup = {
         const jobs = [
           aFlow(4),
           ...["a", "b", "c"].map((name) => aMember(name, { to: [edgeTo("j")] })),
-          aMember("j", { need: 1, slack: 2, owes: 1 }),
+          aMember("j", { need: 1, slack: 2, defers: 1 }),
         ];
         await store.submit([{ jobs }]);
         const [a, b, c] = await claim();
@@ -135,7 +135,7 @@ export const flowCases: ContractGroup = {
         expect(await read("F.j")).toMatchObject({ state: "blocked", waits: "1,1,0,1" });
         await store.settleIfLeased([aSettle(b!, finish()), aSettle(c!, finish())]);
         expect(await read("F.j")).toMatchObject({ state: "ready", rev: 2, waits: "0,1,0,1" });
-        expect(await owed(store)).toEqual(["F.j"]);
+        expect(await deferred(store)).toEqual(["F.j"]);
         expect((await events("F.j")).map(({ kind }) => kind)).toEqual(["submitted", "freed"]);
       },
     ],
@@ -157,11 +157,11 @@ export const flowCases: ContractGroup = {
         expect(await read("F.any")).toMatchObject({ state: "ready" });
         await runReady(store, { any: "failed" });
         expect(await read("F.all")).toMatchObject({ state: "blocked", waits: "1,0,0,0" });
-        expect(await owed(store)).toEqual(["F.good"]);
+        expect(await deferred(store)).toEqual(["F.good"]);
       },
     ],
     [
-      "a flow that fails fast owes work at the first failure, and again once all have ended",
+      "a flow that fails fast defers work at the first failure, and again once all have ended",
       async ({ store, read }) => {
         const jobs = [
           aFlow(2),
@@ -170,13 +170,13 @@ export const flowCases: ContractGroup = {
         ];
         await store.submit([{ jobs }]);
         await runReady(store, { a: "failed" });
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
         expect(await read("F")).toMatchObject({ waits: "1,-1,0,1,2,0,1,0,0,0" });
         await forgive(store);
         await store.changeIf([aChange("F.b", ["scheduled"], finish("cancelled"))]);
         expect(await read("F")).toMatchObject({ waits: "0,-1,0,1,2,0,1,1,0,0" });
         // Lost before, and decided now that nobody is left.
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
       },
     ],
     [
@@ -261,7 +261,7 @@ export const flowCases: ContractGroup = {
           aSettle(a!, finish("completed", { keepMs: 0, result: "1", keepResultMs: 5 })),
         ]);
         expect(await read("F.a")).toMatchObject({ state: "completed", result: "1", keepUntil: foreverMs });
-        await store.putDocs([{ kind: "owed", id: "F", body: null, guard: "any" }]);
+        await store.putDocs([{ kind: "deferred", id: "F", body: null, guard: "any" }]);
         await store.changeIf([aChange("F", ["blocked"], finish("completed", { keepMs: 10 }))]);
         platform.advance(100);
         expect(await pruneAll(store, { what: "kept", max: 10 })).toBe(1);
@@ -277,23 +277,23 @@ export const flowCases: ContractGroup = {
         }
         expect(await store.readJobs(["F"])).toEqual([null]);
         expect((await findAll(store, { tag: "of F" })).map(({ id }) => id)).toEqual(["F.a"]);
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
         expect(await store.changeIf([aChange("F.a", ["completed"], remove)])).toMatchObject([{ kind: "ok" }]);
         expect(await store.readJobs(["F.a"])).toEqual([null]);
       },
     ],
     [
-      "a flow that is removed, or ends without being kept, leaves owed work",
+      "a flow that is removed, or ends without being kept, leaves deferred work",
       async ({ store }) => {
         await store.submit([{ jobs: [aFlow(1), aMember("a")] }]);
         await store.changeIf([aChange("F", ["blocked"], finish("cancelled", { keepMs: 0 }))]);
-        expect(await owed(store)).toEqual(["F"]);
-        await store.putDocs([{ kind: "owed", id: "F", body: null, guard: "any" }]);
+        expect(await deferred(store)).toEqual(["F"]);
+        await store.putDocs([{ kind: "deferred", id: "F", body: null, guard: "any" }]);
         // Its members find nobody to arrive at.
         expect(await runReady(store)).toEqual(["a"]);
         await store.submit([{ jobs: [aFlow(1, { id: "G" })] }]);
         await store.changeIf([aChange("G", ["blocked"], remove)]);
-        expect(await owed(store)).toEqual(["G"]);
+        expect(await deferred(store)).toEqual(["G"]);
       },
     ],
     [

@@ -11,7 +11,7 @@ import {
   edgeTo,
   forgive,
   onSuccess,
-  owed,
+  deferred,
   runReady,
 } from "./flow-jobs.ts";
 
@@ -31,7 +31,7 @@ export const flowGrowthCases: ContractGroup = {
         expect(await read("F")).toMatchObject({ waits: "1,0,0,1,2,1,0,0,0,0" });
         expect(await runReady(store)).toEqual(["b"]);
         expect(await read("F")).toMatchObject({ waits: "0,0,0,1,2,2,0,0,0,0" });
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
       },
     ],
     [
@@ -163,11 +163,11 @@ export const flowGrowthCases: ContractGroup = {
         });
         expect(await runReady(store)).toEqual(["a"]);
         expect(await read("F")).toMatchObject({ waits: "0,0,0,1,1,1,0,0,0,0" });
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
       },
     ],
     [
-      "a flow that is reopened and already decided owes work at once",
+      "a flow that is reopened and already decided defers work at once",
       async ({ store, read }) => {
         await store.submit([{ jobs: [aFlow(1), aMember("a")] }]);
         await runReady(store);
@@ -175,7 +175,7 @@ export const flowGrowthCases: ContractGroup = {
         await store.changeIf([aChange("F", ["blocked"], finish("completed"))]);
         await store.changeIf([aChange("F", ["completed"], block())]);
         expect(await read("F")).toMatchObject({ state: "blocked", waits: "0,0,0,1,1,1,0,0,0,0" });
-        expect(await owed(store)).toEqual(["F"]);
+        expect(await deferred(store)).toEqual(["F"]);
       },
     ],
     [
@@ -218,23 +218,23 @@ export const flowGrowthCases: ContractGroup = {
       },
     ],
     [
-      "a member that is blocked anew is freed at once where all its parents have come, and owes where it never can be",
+      "a member that is blocked anew is freed at once where all its parents have come, and defers where it never can be",
       async ({ store, read }) => {
         await store.submit([{ jobs: chain }]);
         await runReady(store);
         await runReady(store, { b: "failed" });
-        expect(await owed(store)).toEqual(["F.c"]);
+        expect(await deferred(store)).toEqual(["F.c"]);
         await forgive(store);
         const anew = block({ parents: [parent("a")], waits: { need: 1, slack: 0 } });
         await store.changeIf([aChange("F.b", ["failed"], anew)]);
         expect(await read("F.b")).toMatchObject({ state: "ready", waits: "0,0,0,0" });
-        expect(await owed(store)).toEqual([]);
+        expect(await deferred(store)).toEqual([]);
         await runReady(store, { b: "failed" });
         await forgive(store);
         const lost = block({ parents: [parent("b")], waits: { need: 1, slack: 0 } });
         await store.changeIf([aChange("F.c", ["blocked"], lost)]);
         expect(await read("F.c")).toMatchObject({ state: "blocked", waits: "1,-1,0,0" });
-        expect(await owed(store)).toEqual(["F.c"]);
+        expect(await deferred(store)).toEqual(["F.c"]);
         const orphan = block({ parents: [parent("gone", always)], waits: { need: 1, slack: 0 } });
         await store.changeIf([aChange("F.c", ["blocked"], orphan)]);
         expect(await read("F.c")).toMatchObject({ state: "ready" });

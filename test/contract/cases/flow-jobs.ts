@@ -20,20 +20,20 @@ export const edgeTo = (target: string, masks = onSuccess): string => writeEdge({
 /** The flow itself: blocked until its members have ended. */
 export function aFlow(total: number, given: Partial<NewJob> & { readonly need?: number } = {}): NewJob {
   const { need = total, ...rest } = given;
-  return aJob({ id: "F", queue: "flows", waits: newWaits({ need, owes: 1, total }), ...rest });
+  return aJob({ id: "F", queue: "flows", waits: newWaits({ need, defers: 1, total }), ...rest });
 }
 
 interface Member extends Partial<NewJob> {
   readonly need?: number;
   readonly slack?: number;
-  readonly owes?: 1;
+  readonly defers?: 1;
   /** Behind the edge to its flow, which every member has. */
   readonly to?: readonly string[];
   readonly failsFast?: true;
 }
 
 export function aMember(name: string, given: Member = {}): NewJob {
-  const { need = 0, slack, owes, to = [], failsFast, ...rest } = given;
+  const { need = 0, slack, defers, to = [], failsFast, ...rest } = given;
   const job = aJob({ id: `F.${name}`, ...rest });
   const { due, rankBase, rankSlope, ttlMs } = job;
   const { flow = "F" } = rest;
@@ -45,7 +45,7 @@ export function aMember(name: string, given: Member = {}): NewJob {
     waits: newWaits({
       need,
       ...(slack === undefined ? {} : { slack }),
-      ...(owes === undefined ? {} : { owes }),
+      ...(defers === undefined ? {} : { defers }),
     }),
     ...rest,
   };
@@ -75,15 +75,15 @@ export async function runReady(
 
 export const nameOf = ({ id }: Pick<LeasedJob, "id">): string => id.slice(2);
 
-/** The ids of what is owed, in byte order. */
-export async function owed(store: Store): Promise<readonly string[]> {
-  const { docs } = await store.readDocs({ kind: "owed", prefix: "", after: null, max: 1000 });
+/** The ids of what is deferred, in byte order. */
+export async function deferred(store: Store): Promise<readonly string[]> {
+  const { docs } = await store.readDocs({ kind: "deferred", prefix: "", after: null, max: 1000 });
   return docs.map(({ id }) => id);
 }
 
-/** What is owed so far is done. */
+/** What is deferred so far is done. */
 export async function forgive(store: Store): Promise<void> {
   await store.putDocs(
-    (await owed(store)).map((id) => ({ kind: "owed", id, body: null, guard: "any" as const })),
+    (await deferred(store)).map((id) => ({ kind: "deferred", id, body: null, guard: "any" as const })),
   );
 }

@@ -9,7 +9,7 @@ import { aFlow, aMember } from "./flow-jobs.ts";
 export const hintTitle =
   "a listener hears what became ready, what is due, that it was promoted, what finished and whose cancel was asked for";
 
-export const owedHintTitle = "owed work of a call does not hide the clock that the same call sets";
+export const owedHintTitle = "deferred work of a call does not hide the clock that the same call sets";
 
 function listen(store: Store): { hints: Hint[]; unwatch: () => void } {
   const hints: Hint[] = [];

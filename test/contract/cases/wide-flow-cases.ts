@@ -9,7 +9,7 @@ import type { JobRecord, NewJob } from "../../../src/store/records.ts";
 import { aChange, aSettle, finish, schedule } from "../../support/builders.ts";
 import { findAll, recount, sortStateCounts } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
-import { aFlow, aMember, edgeTo, owed } from "./flow-jobs.ts";
+import { aFlow, aMember, edgeTo, deferred } from "./flow-jobs.ts";
 
 const { edgesAtOnceMax, edgesPerStepMax } = storeLimits;
 const letters = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `m${at}`);
@@ -56,7 +56,7 @@ export const wideFlowCases: ContractGroup = {
       async (subject) => {
         expect(await endWide(subject, {})).toMatchObject({ state: "ready", rev: 2, waits: "0,0,0,0" });
         expect(await subject.read("F")).toMatchObject({ waits: "40,0,0,1,41,1,0,0,0,0" });
-        expect(await owed(subject.store)).toEqual([]);
+        expect(await deferred(subject.store)).toEqual([]);
       },
     ],
     [
@@ -82,10 +82,10 @@ export const wideFlowCases: ContractGroup = {
       },
     ],
     [
-      "one of many targets that leaves owed work when freed leaves it",
+      "one of many targets that leaves deferred work when freed leaves it",
       async (subject) => {
-        expect(await endWide(subject, { given: { owes: 1 } })).toMatchObject({ state: "ready" });
-        expect(await owed(subject.store)).toEqual([`F.${odd}`]);
+        expect(await endWide(subject, { given: { defers: 1 } })).toMatchObject({ state: "ready" });
+        expect(await deferred(subject.store)).toEqual([`F.${odd}`]);
       },
     ],
     [
@@ -96,7 +96,7 @@ export const wideFlowCases: ContractGroup = {
       },
     ],
     [
-      "an end goes along so many edges at once, the rest is owed, and goes on in steps",
+      "an end goes along so many edges at once, the rest is deferred, and goes on in steps",
       async ({ store, claim, read, events }) => {
         const children = letters(edgesAtOnceMax + edgesPerStepMax + 10);
         const jobs = [
@@ -109,7 +109,7 @@ export const wideFlowCases: ContractGroup = {
         await store.settleIfLeased([aSettle(a!, finish())]);
         const freed = async (): Promise<number> => (await findAll(store, { states: ["ready"] })).length;
         expect(await freed()).toBe(edgesAtOnceMax - 1);
-        expect(await owed(store)).toEqual(["F.a"]);
+        expect(await deferred(store)).toEqual(["F.a"]);
         // It has not gone along all its edges, so it cannot come back.
         const replay = aChange("F.a", ["completed"], schedule(0, { event: "replayed" }));
         expect(await store.changeIf([replay])).toMatchObject([{ kind: "changed", state: "completed" }]);
@@ -121,7 +121,7 @@ export const wideFlowCases: ContractGroup = {
         const step = stepOf(edgesPerStepMax + 1);
         await store.changeIf([step]);
         expect(await freed()).toBe(edgesAtOnceMax - 1 + 5 + edgesPerStepMax);
-        const { docs } = await store.readDocs({ kind: "owed", ids: ["F.a"] });
+        const { docs } = await store.readDocs({ kind: "deferred", ids: ["F.a"] });
         expect(docs).toMatchObject([{ version: 3 }]);
         await store.changeIf([step]);
         expect(await freed()).toBe(children.length);
@@ -130,7 +130,9 @@ export const wideFlowCases: ContractGroup = {
           ...["passed-on", "passed-on", "passed-on"],
         ]);
         await store.changeIf([step]);
-        expect((await store.readDocs({ kind: "owed", ids: ["F.a"] })).docs).toMatchObject([{ version: 3 }]);
+        expect((await store.readDocs({ kind: "deferred", ids: ["F.a"] })).docs).toMatchObject([
+          { version: 3 },
+        ]);
       },
     ],
   ],

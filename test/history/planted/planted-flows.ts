@@ -20,7 +20,7 @@ function submitFlow(s: Scribe): void {
   const shared = { flow: "F", freed };
   const parents = [writeEdge({ ...onSuccess, target: "a" })];
   const jobs: readonly Spec[] = [
-    { id: "F", meta: writeMeta({ flow: { part } }), waits: newWaits({ need: 2, owes: 1, total: 2 }) },
+    { id: "F", meta: writeMeta({ flow: { part } }), waits: newWaits({ need: 2, defers: 1, total: 2 }) },
     {
       id: "F.a",
       ...shared,
@@ -40,7 +40,7 @@ function submitMap(s: Scribe): void {
   const map = { kind: "group", tolerate: 0, concurrency: 1 } as const;
   const item = { flow: "F", freed, edges: [toFlow] };
   s.submit(
-    { id: "F", meta: writeMeta({ flow: { part: map } }), waits: newWaits({ need: 1, owes: 1, total: 2 }) },
+    { id: "F", meta: writeMeta({ flow: { part: map } }), waits: newWaits({ need: 1, defers: 1, total: 2 }) },
     { id: "F.0", ...item, waits: newWaits({ need: 0 }) },
     { id: "F.1", ...item, waits: newWaits({ need: 1 }) },
   );

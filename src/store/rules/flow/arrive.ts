@@ -2,9 +2,9 @@
  * Rule R4: the end of a member of a flow goes along its edges and arrives at others, which it frees, or of which it
  * makes known that they never can be. Everything here is over one row; a store finds the rows by id.
  *
- *   finish(member) ──► passOn ──► for each edge: arrive(target) ──► freed: free(target) (and owed where it says so)
- *                        │                                      └─► slack below 0: owed
- *                        └─► more edges than one step takes: owed for the member itself
+ *   finish(member) ──► passOn ──► for each edge: arrive(target) ──► freed: free(target) (and deferred where it says so)
+ *                        │                                      └─► slack below 0: deferred
+ *                        └─► more edges than one step takes: deferred for the member itself
  *   replay(member) ──► depart(flow)
  */
 import { hasBit, idOfNode, readEdge } from "../../../model/flow/edge.ts";
@@ -20,10 +20,10 @@ import type { Outcome } from "../advance.ts";
 import { placeOf } from "../place.ts";
 
 /** What is left to be finished by a duty: one document for each job that has something of the kind. */
-export const owedKind = "owed";
+export const deferredKind = "deferred";
 
-export function owedPut(id: string): DocPut {
-  return { kind: owedKind, id, body: "", due: { inMs: 0 }, guard: "any" };
+export function deferredPut(id: string): DocPut {
+  return { kind: deferredKind, id, body: "", due: { inMs: 0 }, guard: "any" };
 }
 
 /** Edges in order, each with the id that it leads to, and how far the end of the member has gone behind them. */
@@ -31,7 +31,7 @@ export interface Passing {
   readonly edges: readonly (Edge & { readonly id: string })[];
   readonly waits: string;
   /** More edges are left. */
-  readonly owes: boolean;
+  readonly defers: boolean;
 }
 
 /** The next `max` edges of a finished member. */
@@ -48,7 +48,7 @@ export function passOn(
       return { meets, misses, target, id: idOfNode(flow as string, target) };
     }),
     waits: writeWaits({ ...own, passed }),
-    owes: passed < all.length,
+    defers: passed < all.length,
   };
 }
 
@@ -62,8 +62,8 @@ export interface Arrival {
   readonly waits: Waits;
   /** It has no need left: where it says how, it is placed (`free`). */
   readonly isFreed: boolean;
-  /** Owed work is left for the target. */
-  readonly owes: boolean;
+  /** Deferred work is left for the target. */
+  readonly defers: boolean;
 }
 
 /**
@@ -80,7 +80,7 @@ export function arrive({ state, waits: before }: ArrivalTarget, edge: Edge, ende
   return {
     waits: after,
     isFreed: isMet && after.slack >= 0,
-    owes: isLost || (isMet && after.owes === 1),
+    defers: isLost || (isMet && after.defers === 1),
   };
 }
 

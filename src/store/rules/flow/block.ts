@@ -38,7 +38,7 @@ export function block(row: JobRow, next: Block, jobById: JobById, now: number): 
     row.state === stateCodes.blocked
       ? { row: advance(row, fields), event: next.event, isKept: true, key: "stays" }
       : comeBack(row, next.event, fields);
-  return { ...outcome, owes: waits.slack < 0 || isDecided || (isFreed && waits.owes === 1) };
+  return { ...outcome, defers: waits.slack < 0 || isDecided || (isFreed && waits.defers === 1) };
 }
 
 /** A finished job whose deadline has passed would end at once where it came back with it. */

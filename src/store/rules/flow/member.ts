@@ -38,16 +38,16 @@ export interface Aftermath {
   readonly ends: boolean;
   /** A member has come back: its flow counts it among the living again. */
   readonly comesBack: boolean;
-  /** Owed work is left under the job's id. */
-  readonly owes: boolean;
+  /** Deferred work is left under the job's id. */
+  readonly defers: boolean;
 }
 
-export function aftermathOf(from: JobRow, { row, isKept, owes = false }: Outcome): Aftermath {
+export function aftermathOf(from: JobRow, { row, isKept, defers = false }: Outcome): Aftermath {
   const isOver = (job: JobRow): boolean => job.state >= stateCodes.completed;
   const isOfFlow = isKept && isMember(row);
   return {
     ends: isOfFlow && !isOver(from) && isOver(row),
     comesBack: isOfFlow && isOver(from) && !isOver(row),
-    owes: owes || (!isKept && isFlow(from)),
+    defers: defers || (!isKept && isFlow(from)),
   };
 }

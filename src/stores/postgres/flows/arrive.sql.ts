@@ -10,7 +10,7 @@
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes, terminalStates } from "../../../model/job/job-state.ts";
-import { owedKind } from "../../../store/rules/flow/arrive.ts";
+import { deferredKind } from "../../../store/rules/flow/arrive.ts";
 import { fieldEnd } from "../functions/packed-values.ts";
 import { byIndex, byKeys } from "../functions/call.sql.ts";
 import { edgeCount, isMember, passedOf, targetOf, withPassed } from "./member.sql.ts";
@@ -93,18 +93,18 @@ const freeRows = (which: string): string => `
 const manyTargets = 16;
 
 export const arriveSql = sql`
--- Owed work under these ids, each of them as often as it is named: put_doc_v1 without a guard, over a set.
-CREATE FUNCTION @owe_v1(p_now int8, p_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Deferred work under these ids, each of them as often as it is named: put_doc_v1 without a guard, over a set.
+CREATE FUNCTION @defer_work_v1(p_now int8, p_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_floor int8 := coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
 BEGIN
   INSERT INTO @doc AS d (kind, id, version, body, due_at)
-  SELECT '${owedKind}', o.id, v_floor + count(*), E'\\x01e', p_now FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
+  SELECT '${deferredKind}', o.id, v_floor + count(*), E'\\x01e', p_now FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
     ON CONFLICT (kind, id) DO UPDATE SET version = d.version + excluded.version - v_floor, body = excluded.body,
       due_at = excluded.due_at, expires_at = NULL;
   -- As in put_doc_v1: what was given to one that is gone since is below the floor by now.
   SELECT max(f.version) INTO v_floor FROM @doc_floor f WHERE f.version > v_floor;
   IF v_floor IS NOT NULL THEN
-    UPDATE @doc d SET version = v_floor + 1 WHERE d.kind = '${owedKind}' AND d.id = ANY (p_ids)
+    UPDATE @doc d SET version = v_floor + 1 WHERE d.kind = '${deferredKind}' AND d.id = ANY (p_ids)
       AND d.version <= v_floor;
   END IF;
 END $$;
@@ -133,20 +133,20 @@ BEGIN
 END $$;
 
 -- The ends of these members go along p_max edges each behind p_passed (null: from the first one on), in order of
--- p_places. events: of what was freed. owes: owed work was left.
+-- p_places. events: of what was freed. defers: deferred work was left.
 CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows text[], p_edges text[], p_states int2[],
     p_passed int4[], p_max int4,
-  OUT events text, OUT owes bool) LANGUAGE plpgsql ${byKeys} AS $$
+  OUT events text, OUT defers bool) LANGUAGE plpgsql ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE
   g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; g_times int8[]; v_asked text[];
-  v_flows text[] := p_flows; v_left text[]; v_owed text[]; v_has_rest bool;
+  v_flows text[] := p_flows; v_left text[]; v_deferred text[]; v_has_rest bool;
   t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; v_target record; w int8[];
   v_is_met bool; v_ordered text[]; v_judged record;
   v_is_one bool := cardinality(p_ids) = 1; v_are_met bool; v_own int4; v_many record;
   ${declareFreed}
 BEGIN
-  -- Of a member with more edges the first one of the rest is seen, too: it tells that they are owed.
+  -- Of a member with more edges the first one of the rest is seen, too: it tells that they are deferred.
   IF v_is_one THEN
     SELECT ${came}, bool_or(is_rest), bool_and(meets = 1 AND misses = 0) FILTER (WHERE ended IS NULL)
       INTO g_id, g_ended, g_meets, g_misses, v_has_rest, v_are_met FROM (${inOrder} ORDER BY m.place, e.o) g;
@@ -154,7 +154,7 @@ BEGIN
     SELECT ${came}, array_agg(times) FILTER (WHERE NOT is_rest), bool_or(is_rest)
       INTO g_id, g_ended, g_meets, g_misses, g_times, v_has_rest FROM (${inGroups}) g;
   END IF;
-  IF v_has_rest THEN v_owed := ARRAY(SELECT m.id FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed)
+  IF v_has_rest THEN v_deferred := ARRAY(SELECT m.id FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed)
       WHERE ${edgeCount("m.")} > coalesce(m.passed, 0) + p_max); END IF;
   IF v_are_met AND cardinality(g_id) >= ${manyTargets} THEN
     -- The flow comes before its members in the order of ids, and so it is locked before them. It stands first among
@@ -209,7 +209,7 @@ BEGIN
       CONTINUE;
     END IF;
     v_is_met := w[1] > 0 AND w[1] = v_target.met;
-    IF v_is_met AND w[4] = 1 THEN v_owed := v_owed || v_target.ids; END IF;
+    IF v_is_met AND w[4] = 1 THEN v_deferred := v_deferred || v_target.ids; END IF;
     w[1] := w[1] - v_target.met;
     IF v_target.ends IS NOT NULL AND cardinality(w) > 4 THEN
       FOR i IN 1..${terminalStates.length} LOOP w[5 + i] := w[5 + i] + v_target.ends[i]; END LOOP;
@@ -227,18 +227,18 @@ BEGIN
     SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, v_ordered, g_id, g_ended, g_meets, g_misses, t_place, t_id,
         t_waits, t_freed, t_state);
     events := @append_events_v1(events, v_judged.events);
-    v_owed := v_owed || v_judged.owed;
+    v_deferred := v_deferred || v_judged.deferred;
   END IF;
-  owes := cardinality(v_owed) > 0;
-  IF owes THEN PERFORM @owe_v1(p_now, v_owed); ELSE owes := false; END IF;
+  defers := cardinality(v_deferred) > 0;
+  IF defers THEN PERFORM @defer_work_v1(p_now, v_deferred); ELSE defers := false; END IF;
 END $$;
 
 -- The end of a finished member, whose row is the caller's, goes along its next p_max edges.
-CREATE FUNCTION @pass_on_v1(p_now int8, p_id text, p_max int4, OUT events text, OUT owes bool) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @pass_on_v1(p_now int8, p_id text, p_max int4, OUT events text, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE j @waiting; v_passed int4; v_edges int4;
 BEGIN
-  owes := false;
+  defers := false;
   SELECT * INTO j FROM @history WHERE id = p_id;
   IF NOT FOUND OR NOT ${isMember("j.")} THEN RETURN; END IF;
   v_passed := ${passedOf("j.")};
@@ -246,7 +246,7 @@ BEGIN
   IF v_passed >= v_edges THEN RETURN; END IF;
   UPDATE @history SET waits = ${withPassed("least(v_edges, v_passed + p_max)")}
     WHERE id = p_id AND ended_at = j.ended_at;
-  SELECT a.events, a.owes INTO events, owes FROM @arrive_v1(p_now, '{1}', ARRAY[j.id], ARRAY[j.flow], ARRAY[j.edges],
+  SELECT a.events, a.defers INTO events, defers FROM @arrive_v1(p_now, '{1}', ARRAY[j.id], ARRAY[j.flow], ARRAY[j.edges],
       ARRAY[j.state], ARRAY[v_passed], p_max) a;
 END $$;
 

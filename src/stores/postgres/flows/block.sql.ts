@@ -13,8 +13,8 @@ import { sql } from "../../../store/sql.ts";
 const { blocked, completed, skipped } = stateCodes;
 
 export const blockSql = sql`
--- p_next: a Block. Answers the row and whether owed work is left for it.
-CREATE FUNCTION @block_v1(p_now int8, INOUT j @waiting, p_next jsonb, OUT owes bool) LANGUAGE plpgsql AS $$
+-- p_next: a Block. Answers the row and whether deferred work is left for it.
+CREATE FUNCTION @block_v1(p_now int8, INOUT j @waiting, p_next jsonb, OUT defers bool) LANGUAGE plpgsql AS $$
 DECLARE
   w int8[] := string_to_array(j.waits, ',')::int8[]; v_edge text; v_ended int2; v_freed bool;
   p text[] := string_to_array(j.freed, ','); v_anew bool := p_next->'waits' <> 'null';
@@ -49,7 +49,7 @@ BEGIN
   j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
   j.counts_attempt := 1;
   -- A flow that goes on from where it stands may be decided already.
-  owes := w[2] < 0 OR (j.freed IS NULL AND w[1] <= 0) OR (v_freed AND w[4] = 1);
+  defers := w[2] < 0 OR (j.freed IS NULL AND w[1] <= 0) OR (v_freed AND w[4] = 1);
 END $$;
 
 -- The state in which a parent has ended and come along its edge to this job; null where it has yet to come. A parent

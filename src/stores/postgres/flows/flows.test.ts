@@ -11,7 +11,7 @@ import {
   block,
   chain,
   edgeTo,
-  owed,
+  deferred,
   tolerated,
 } from "../../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aJob, aSettle, finish } from "../../../../test/support/builders.ts";
@@ -127,14 +127,14 @@ test("parents that end at once on several connections free each join once and ar
 
   expect(ended).toBe(names.length + joins);
   const flow = (await store.readJobs(["F"]))[0]!;
-  const [need, slack, passed, owes, total, ...ends] = flow.waits!.split(",").map(Number) as number[];
-  expect([need, slack, passed, owes, total]).toEqual([0, 0, 0, 1, ended]);
+  const [need, slack, passed, defers, total, ...ends] = flow.waits!.split(",").map(Number) as number[];
+  expect([need, slack, passed, defers, total]).toEqual([0, 0, 0, 1, ended]);
   expect(ends.reduce((sum, count) => sum + count)).toBe(ended);
   const freed = (await readWholeFeed(store, 100)).flatMap(({ events }) =>
     events.filter(({ kind }) => kind === "freed").map(({ id }) => id),
   );
   expect(freed.toSorted()).toEqual([...needs.keys()].map((name) => `F.${name}`).toSorted());
-  expect(await owed(store)).toEqual(["F"]);
+  expect(await deferred(store)).toEqual(["F"]);
   expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
 });
 
@@ -249,7 +249,7 @@ test("ends of one call arrive in its order, although those that end alike are wr
   expect(flow?.waits).toBe("1,0,0,1,4,1,2,0,0,0");
 });
 
-test("the end of a member inside the caller's transaction is owed, and holds up no other end", async () => {
+test("the end of a member inside the caller's transaction is deferred, and holds up no other end", async () => {
   const [store] = stores as [Store];
   await store.submit([{ jobs: [...chain, aMember("d")] }]);
   const { jobs } = await store.claim(aClaim({ leaseMs: 60_000 }));
@@ -261,7 +261,7 @@ test("the end of a member inside the caller's transaction is owed, and holds up 
   expect(await store.settleIfLeased([aSettle(d!, finish())])).toEqual([{ kind: "ok" }]);
   await client.query("COMMIT");
   await client.end();
-  expect(await owed(store)).toEqual(["F.a"]);
+  expect(await deferred(store)).toEqual(["F.a"]);
   expect((await store.readJobs(["F.a", "F.b"])).map((job) => job?.waits)).toEqual(["0,0,0,0", "1,0,0,0"]);
   const step = aChange("F.a", ["completed"], { to: "same", event: "passed-on", passesOn: 500 });
   await store.changeIf([step]);

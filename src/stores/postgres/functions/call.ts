@@ -96,10 +96,10 @@ export async function callEach<Answer>(
 }
 
 /** Of a row as each_v1 answers it; its hints are told. */
-export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready, owes]: Row): Answer[] {
+export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready, defers]: Row): Answer[] {
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
-  if (owes === "t") hintDoc(hints, 0);
+  if (defers === "t") hintDoc(hints, 0);
   hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return JSON.parse(answers ?? "[]") as Answer[];

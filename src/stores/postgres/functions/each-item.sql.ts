@@ -13,7 +13,7 @@ const { lockWaitMs, lockWaitAgainMs } = storeLimits;
 /** At the beginning of a call. Inside the caller's own transaction the caller decides how long. */
 export const waitBriefly = sql`PERFORM set_config('lock_timeout', '${lockWaitMs}', true);`;
 
-/** The functions of one item, each with (p_now, p_item) and an answer {kind, events?, left?, lane?, owes?, ...}. */
+/** The functions of one item, each with (p_now, p_item) and an answer {kind, events?, left?, lane?, defers?, ...}. */
 type ItemFunction = "submit_unit_v1" | "settle_one_v1" | "change_one_v1" | "record_one_v1";
 
 const callOfItem = sql`
@@ -28,7 +28,7 @@ const callOfItem = sql`
 export const callItem = (name: ItemFunction, item: string): string => sql`@item_v1('${name}', now, ${item})`;
 
 /** What the answer of an item says for the call, not for the caller. */
-export const ofCall = "{events,left,lane,owes}";
+export const ofCall = "{events,left,lane,defers}";
 
 /** What an item's answer says of the lane that its job has left (leaves_v1), for lane_hints_v1. */
 export const leaveLane = sql`
@@ -59,7 +59,7 @@ END $$;
 
 -- Items of one kind in order; answers a list. ready: the routes for which there may be room at a gate.
 CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text,
-  OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT owes bool) LANGUAGE plpgsql
+  OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT defers bool) LANGUAGE plpgsql
   ${byIndex} AS $$
 DECLARE
   v_items jsonb := p_items::jsonb; v_item jsonb; v_answer jsonb;
@@ -68,7 +68,7 @@ BEGIN
   now := @begin_v1(p_now, p_commit);
   ${waitBriefly}
   answers := '[]';
-  owes := false;
+  defers := false;
   IF p_what = 'change_one_v1' THEN
     PERFORM @lock_targets_v1(
       ARRAY(SELECT c->>'id' FROM jsonb_array_elements(v_items) c WHERE NOT (c->>'isLate')::bool), v_items);
@@ -76,7 +76,7 @@ BEGIN
   FOR v_item IN SELECT * FROM jsonb_array_elements(v_items) LOOP
     v_answer := @item_v1(p_what, now, v_item);
     events := @append_events_v1(events, v_answer->>'events');
-    owes := owes OR coalesce((v_answer->>'owes')::bool, false);
+    defers := defers OR coalesce((v_answer->>'defers')::bool, false);
     v_left := v_left || (v_answer->>'left')::int8;
     IF v_answer->>'lane' IS NOT NULL THEN
       ${leaveLane}

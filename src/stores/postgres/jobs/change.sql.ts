@@ -95,17 +95,17 @@ BEGIN
         CASE WHEN j.state < ${completed} THEN ${edgesAtOnceMax}
         ELSE least((v_case->'next'->>'passesOn')::int4, ${edgesPerStepMax}) END);
     v_applied.events := @append_events_v1(v_applied.events, v_passed.events);
-    v_applied.owes := v_applied.owes OR v_passed.owes;
+    v_applied.defers := v_applied.defers OR v_passed.defers;
   END IF;
   RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev',
-      j.rev + 1, 'events', v_applied.events, 'owes', v_applied.owes,
+      j.rev + 1, 'events', v_applied.events, 'defers', v_applied.defers,
     'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END,
     'lane', CASE WHEN j.lane_key IS NOT NULL THEN @leaves_v1(j) END);
 END $$;
 
 -- p_from, p_end, p_log: where all changes may be made as a set (finish_set_v1); p_from is null where they may not.
 CREATE FUNCTION @change_v1(p_now int8, p_commit text, p_changes text, p_from int2, p_end jsonb, p_log text,
-    OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT owes bool)
+    OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT defers bool)
   LANGUAGE plpgsql ${byIndex} AS $$
 BEGIN
   IF p_from IS NOT NULL THEN
@@ -117,7 +117,7 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  SELECT e.now, e.answers, e.events, e.ready, e.owes INTO now, answers, events, ready, owes
+  SELECT e.now, e.answers, e.events, e.ready, e.defers INTO now, answers, events, ready, defers
     FROM @each_v1(coalesce(now, p_now), p_commit, 'change_one_v1', p_changes) e;
 END $$;
 `;

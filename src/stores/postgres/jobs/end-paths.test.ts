@@ -43,7 +43,7 @@ async function shown(store: Store): Promise<object> {
     jobs: await findAll(store),
     tallies: sortStateCounts(await store.countJobs()),
     feed: feed.map((record) => sortEvents(record)),
-    docs: await store.readDocs({ kind: "owed", prefix: "", after: null, max: 100 }),
+    docs: await store.readDocs({ kind: "deferred", prefix: "", after: null, max: 100 }),
   };
 }
 
@@ -118,7 +118,7 @@ test("documents that go at known versions leave the same, as a set or one by one
     runs += 1;
     const idOf = (at: number): string => `r${runs}d${9 - at}`;
     const puts = versions.map((_, at): DocPut => {
-      const put = { kind: "owed", id: idOf(at), guard: "any" as const, body: "x", due: { inMs: 0 } };
+      const put = { kind: "deferred", id: idOf(at), guard: "any" as const, body: "x", due: { inMs: 0 } };
       return at === 0 && expires ? { ...put, due: null, expiresInMs: 1 } : put;
     });
     for (const store of [one, other]) {
@@ -127,13 +127,13 @@ test("documents that go at known versions leave the same, as a set or one by one
     }
     platform.advance(2);
     const deletes = versions.map((version, at): DocPut => ({
-      ...{ kind: "owed", id: idOf(at), guard: { version }, body: null },
+      ...{ kind: "deferred", id: idOf(at), guard: { version }, body: null },
     }));
-    const nobody: DocPut = { kind: "owed", id: "nobody", guard: "any", body: null };
+    const nobody: DocPut = { kind: "deferred", id: "nobody", guard: "any", body: null };
     const [, ...singly] = await other.putDocs([nobody, ...deletes]);
     expect(await one.putDocs(deletes)).toEqual(singly);
     // What comes anew begins above all that is gone.
-    const anew: DocPut = { kind: "owed", id: `r${runs}anew`, guard: "absent", body: "y" };
+    const anew: DocPut = { kind: "deferred", id: `r${runs}anew`, guard: "absent", body: "y" };
     expect(await one.putDocs([anew])).toEqual(await other.putDocs([anew]));
     expect(await shown(one)).toEqual(await shown(other));
   });

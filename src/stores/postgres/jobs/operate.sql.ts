@@ -42,16 +42,16 @@ BEGIN
 END $$;
 
 -- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
--- after, and instead of both the holder of the key that a replay would need; owes: owed work was left. What the end of
+-- after, and instead of both the holder of the key that a replay would need; defers: deferred work was left. What the end of
 -- a member passes on is the caller's, behind everything else of its unit.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
-    OUT state int2, OUT owes bool) LANGUAGE plpgsql AS $$
+    OUT state int2, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   v_next @waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true;
   v_frees bool := false; v_block record;
 BEGIN
-  owes := false;
+  defers := false;
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
   IF v_to = 'same' THEN
     v_next := @update_v1(v_next, p_next);
@@ -74,7 +74,7 @@ BEGIN
     ELSE
       SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
       v_next := v_block.j;
-      owes := v_block.owes;
+      defers := v_block.defers;
       v_next.holds := ${replayHolds};
     END IF;
     IF ${isMember("j.")} THEN PERFORM @depart_v1(p_now, j); END IF;
@@ -84,7 +84,7 @@ BEGIN
   ELSIF v_to = 'blocked' THEN
     SELECT * INTO v_block FROM @block_v1(p_now, v_next, p_next);
       v_next := v_block.j;
-      owes := v_block.owes;
+      defers := v_block.defers;
   ELSIF v_to IN ('scheduled', 'ready') THEN
     v_next := @place_v1(p_now, v_next, p_next);
   ELSE
@@ -96,8 +96,8 @@ BEGIN
   IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
   events := @write_v1(j, v_next, v_kind, v_kept);
   -- A flow that goes leaves its members to a duty.
-  owes := owes OR (NOT v_kept AND ${isFlow("j.")});
-  IF owes THEN PERFORM @owe_v1(p_now, ARRAY[j.id]); END IF;
+  defers := defers OR (NOT v_kept AND ${isFlow("j.")});
+  IF defers THEN PERFORM @defer_work_v1(p_now, ARRAY[j.id]); END IF;
   state := CASE WHEN v_kind = ${eventCodes.removed} THEN NULL ELSE v_next.state END;
 END $$;
 `;

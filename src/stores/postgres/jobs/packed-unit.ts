@@ -26,7 +26,7 @@ export interface Unit {
   readonly isLate: boolean;
   readonly grows?: Growth["grows"] | undefined;
   readonly links?: Growth["links"] | undefined;
-  /** Inside the caller's transaction nothing goes along an edge: it is owed. */
+  /** Inside the caller's transaction nothing goes along an edge: it is deferred. */
   readonly isInside: boolean;
   /** Its jobs come from outside, and one of their queues is draining. */
   readonly asksGates?: boolean;

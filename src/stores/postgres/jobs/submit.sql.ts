@@ -156,8 +156,8 @@ BEGIN
       v_unit := v_unit + 1;
       v_events := @append_events_v1(v_events, v_answer->>'events');
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '${ofCall}'::text[]);
-      -- Owed work is due at once.
-      IF (v_answer->>'owes')::bool THEN v_timer_first := now; END IF;
+      -- Deferred work is due at once.
+      IF (v_answer->>'defers')::bool THEN v_timer_first := now; END IF;
       CONTINUE;
     END IF;
     IF v_step < 0 THEN

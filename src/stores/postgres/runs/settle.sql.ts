@@ -52,13 +52,13 @@ const isDropped = `v_keep = 0 AND NOT ${isMember()}`;
 const arriveAll = sql`
     IF m_id IS NOT NULL THEN
       IF p_inside THEN
-        PERFORM @owe_v1(now, m_id);
-        v_owes := true;
+        PERFORM @defer_work_v1(now, m_id);
+        v_defers := true;
       ELSE
         SELECT * INTO v_arrived FROM @arrive_v1(now, m_place, m_id, m_flow, m_edges, m_state, NULL, ${edgesAtOnceMax});
         v_told := @append_events_v1(v_told, v_arrived.events);
         v_all := @append_events_v1(v_all, v_arrived.events);
-        v_owes := v_owes OR v_arrived.owes;
+        v_defers := v_defers OR v_arrived.defers;
       END IF;
       m_place := NULL; m_id := NULL; m_flow := NULL; m_edges := NULL; m_state := NULL;
     END IF;`;
@@ -67,7 +67,7 @@ export const settleSql = sql`
 -- One settle with all it carries; the answer has its events and the route that its job has left. p_settle: {id, seq,
 -- fence, next, attempts, effects?, isLate}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb; v_note text; v_passed record; v_owes bool;
+DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb; v_note text; v_passed record; v_defers bool;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id FOR UPDATE;
@@ -82,30 +82,30 @@ BEGIN
   IF j.lane_key IS NOT NULL THEN v_lane := @leaves_v1(j); END IF;
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, p_settle->'next', p_settle->>'attempts');
   v_applied.events := @noted_v1(v_applied.events, v_note);
-  v_owes := v_applied.owes;
+  v_defers := v_applied.defers;
   IF p_settle->'effects' IS NOT NULL THEN
     v_unit := @submit_unit_v1(p_now, p_settle->'effects');
     IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
     v_applied.events := @append_events_v1(v_applied.events, v_unit->>'events');
-    v_owes := v_owes OR (v_unit->>'owes')::bool;
+    v_defers := v_defers OR (v_unit->>'defers')::bool;
   END IF;
   IF v_applied.state >= ${completed} AND ${isMember("j.")} THEN
     IF (p_settle->>'isInside')::bool THEN
-      PERFORM @owe_v1(p_now, ARRAY[j.id]);
-      v_owes := true;
+      PERFORM @defer_work_v1(p_now, ARRAY[j.id]);
+      v_defers := true;
     ELSE
       SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id, ${edgesAtOnceMax});
       v_applied.events := @append_events_v1(v_applied.events, v_passed.events);
-      v_owes := v_owes OR v_passed.owes;
+      v_defers := v_defers OR v_passed.defers;
     END IF;
   END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane, 'owes', v_owes);
+  RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane, 'defers', v_defers);
 END $$;
 
 -- p_routes to p_scopes: routes of all jobs in effects. p_places: of each plain settle, among them, in the order of
 -- the call; null where that is theirs. p_fences: one where all are the same. p_states, p_kinds, p_keeps, p_reasons:
 -- the ending of each run. Answers one text: time; {position of a plain settle: why it was not applied}; answers of
--- p_singles; routes for which there may be room at a gate; whether owed work was left; events of p_singles and of
+-- p_singles; routes for which there may be room at a gate; whether deferred work was left; events of p_singles and of
 -- what was freed.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text,
     p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
@@ -124,7 +124,7 @@ DECLARE
   v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes text[];
   v_limits text[]; v_lanes text[]; v_laned int8[];
   r_at int4[]; r_id text[]; r_flow text[]; r_edges text[]; r_route int8[]; m_place int4[]; m_id text[]; m_flow text[];
-  m_edges text[]; m_state int2[]; v_arrived record; v_owes bool := false;
+  m_edges text[]; m_state int2[]; v_arrived record; v_defers bool := false;
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF NOT p_inside THEN ${waitBriefly} END IF;
@@ -145,7 +145,7 @@ BEGIN
       v_told := @append_events_v1(v_told, v_answer->>'events');
       v_all := @append_events_v1(v_all, v_answer->>'events');
       v_left := v_left || (v_answer->>'left')::int8;
-      v_owes := v_owes OR coalesce((v_answer->>'owes')::bool, false);
+      v_defers := v_defers OR coalesce((v_answer->>'defers')::bool, false);
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '${ofCall}'::text[]);
       IF v_answer->>'lane' IS NOT NULL THEN
         ${leaveLane}
@@ -225,6 +225,6 @@ BEGIN
   IF EXISTS (SELECT 1 FROM @gate) THEN v_ready := @sharing_v1(v_left); END IF;
   IF v_left_lanes IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes, v_limits); END IF;
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''),
-      coalesce(v_ready::text, ''), v_owes::int4, v_told);
+      coalesce(v_ready::text, ''), v_defers::int4, v_told);
 END $$;
 `;

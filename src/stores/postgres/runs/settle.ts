@@ -64,7 +64,7 @@ export async function settleBy(
     p_places: isSorted(plain) ? null : numberList(plain),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
   });
-  const [now, refused = "", answered = "", ready = "", owes = "", events = ""] = splitEvents(answer, 5);
+  const [now, refused = "", answered = "", ready = "", defers = "", events = ""] = splitEvents(answer, 5);
   /** Position of a plain settle -> why it was not applied. */
   const refusals = JSON.parse(refused || "{}") as Readonly<Record<string, SettleAnswer["kind"]>>;
   const ofSingles = JSON.parse(answered || "[]") as OrLocked<SettleAnswer>[];
@@ -79,7 +79,7 @@ export async function settleBy(
   for (const [at, index] of singles.entries())
     answers[index] = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
   for (const route of readNumbers(ready)) hints.routes.add(route);
-  if (owes === "1") hintDoc(hints, 0);
+  if (defers === "1") hintDoc(hints, 0);
   hintEvents(hints, events, Number(now));
   calls.tell(hints);
   return answers;

@@ -48,7 +48,7 @@ const dropResults = sql`UPDATE @history h SET result = NULL, result_until = NULL
   GET DIAGNOSTICS v_count = ROW_COUNT;`;
 
 export const pruneSql = sql`
--- Removes finished rows by place, none where the lists are null; answers how many. A flow that goes leaves owed work.
+-- Removes finished rows by place, none where the lists are null; answers how many. A flow that goes leaves deferred work.
 CREATE FUNCTION @delete_finished_v1(p_now int8, p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_removed int8; v_flows text[];
 BEGIN
@@ -58,7 +58,7 @@ BEGIN
   counted AS (INSERT INTO @state_count SELECT route, state, -count(*) FROM gone GROUP BY route, state),
   forgotten AS (SELECT @delete_attached_v1(seq, tags), CASE WHEN ${isFlow()} THEN id END AS flow FROM gone)
   SELECT count(*), array_agg(flow) FILTER (WHERE flow IS NOT NULL) INTO v_removed, v_flows FROM forgotten;
-  IF v_flows IS NOT NULL THEN PERFORM @owe_v1(p_now, v_flows); END IF;
+  IF v_flows IS NOT NULL THEN PERFORM @defer_work_v1(p_now, v_flows); END IF;
   RETURN v_removed;
 END $$;
 
@@ -207,7 +207,7 @@ BEGIN
       RETURN 0;
     END;
     EXECUTE format('INSERT INTO @history SELECT h.* FROM @%I h WHERE NOT (${mayGo})', v_name) USING p_state, p_except;
-    EXECUTE format('SELECT @owe_v1($3, array_agg(h.id)) FROM @%I h WHERE ${mayGo} AND ${isFlow("h.").replaceAll("'", "''")} HAVING count(*) > 0', v_name) USING p_state, p_except, p_now;
+    EXECUTE format('SELECT @defer_work_v1($3, array_agg(h.id)) FROM @%I h WHERE ${mayGo} AND ${isFlow("h.").replaceAll("'", "''")} HAVING count(*) > 0', v_name) USING p_state, p_except, p_now;
     EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM @%I h WHERE ${mayGo}),
       counted AS (INSERT INTO @state_count SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM @journal t USING gone g WHERE t.seq = g.seq),

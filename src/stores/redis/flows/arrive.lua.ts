@@ -2,11 +2,11 @@
  * Rule R4 at one job, by the names of store/rules/flow/arrive.ts: the end of a member arrives at the target of an edge,
  * which it frees, or of which it makes known that it never can be. What is left to a duty becomes a due document.
  *
- *   arrive ──► judge ──► freed: placed and told (and owed where it says so)
- *                    └─► slack below 0: owed
+ *   arrive ──► judge ──► freed: placed and told (and deferred where it says so)
+ *                    └─► slack below 0: deferred
  */
 import { packText } from "../../../store/packing/packed-text.ts";
-import { owedPut } from "../../../store/rules/flow/arrive.ts";
+import { deferredPut } from "../../../store/rules/flow/arrive.ts";
 import { docField } from "../jobs/submit-text.ts";
 import { lua, luaText, luaModule } from "../library/lua.ts";
 import { flowPackingLua } from "./flow-packing.lua.ts";
@@ -15,7 +15,7 @@ import { jobLua } from "../jobs/job.lua.ts";
 import { rulesLua } from "../jobs/rules.lua.ts";
 import { docsLua } from "../documents/docs.lua.ts";
 
-const { kind, body } = owedPut("");
+const { kind, body } = deferredPut("");
 
 export const arriveLua = luaModule({
   name: "flows/arrive",
@@ -26,17 +26,17 @@ export const arriveLua = luaModule({
     [rulesLua, "advance placeOf"],
     [docsLua, "putDoc"],
   ],
-  gives: ["owe drop free arrive"],
+  gives: ["deferWork drop free arrive"],
   source: lua`
-local OWED, OWED_BODY = ${luaText(docField(kind, "x").slice(0, -1))}, ${luaText(packText(body ?? ""))}
+local DEFERRED, DEFERRED_BODY = ${luaText(docField(kind, "x").slice(0, -1))}, ${luaText(packText(body ?? ""))}
 
--- Owed work: a due document under the job's id, put whatever is there.
-local function owe(c, id) putDoc(c, OWED .. id, "any", "+0", "", OWED_BODY, "") end
+-- Deferred work: a due document under the job's id, put whatever is there.
+local function deferWork(c, id) putDoc(c, DEFERRED .. id, "any", "+0", "", DEFERRED_BODY, "") end
 
 -- A job leaves the store. A flow leaves its members to a duty.
 local function drop(c, job)
   forget(c, job)
-  if isFlow(job) then owe(c, job.id) end
+  if isFlow(job) then deferWork(c, job.id) end
 end
 
 -- A blocked job that has no need left goes where its submit said. A flow stays: a duty decides about it.
@@ -49,7 +49,7 @@ end
 -- What becomes of a blocked job that had so much need and slack left, and has these counts now.
 local function judge(c, job, need, slack, waits)
   local isMet = need > 0 and waits.need <= 0
-  if (slack >= 0 and waits.slack < 0) or (isMet and waits.owes == "1") then owe(c, job.id) end
+  if (slack >= 0 and waits.slack < 0) or (isMet and waits.defers == "1") then deferWork(c, job.id) end
   if isMet and waits.slack >= 0 then free(c, job) end
 end
 

@@ -47,12 +47,12 @@ local COUNT_AT = { ${byEnd((code) => code - stateCodes.completed + 3)} }
 
 -- members: of a flow, a comma and its counts as they stand in the text; "" of any other.
 local function readWaits(text)
-  local need, slack, passed, owes, members = match(text, "^(%-?%d+),(%-?%d+),(%d+),(%d)(.*)$")
-  return { need = tonumber(need), slack = tonumber(slack), passed = tonumber(passed), owes = owes, members = members }
+  local need, slack, passed, defers, members = match(text, "^(%-?%d+),(%-?%d+),(%d+),(%d)(.*)$")
+  return { need = tonumber(need), slack = tonumber(slack), passed = tonumber(passed), defers = defers, members = members }
 end
 
 local function waitsText(w)
-  return w.need .. "," .. w.slack .. "," .. w.passed .. "," .. w.owes .. w.members
+  return w.need .. "," .. w.slack .. "," .. w.passed .. "," .. w.defers .. w.members
 end
 
 -- The waits of a job whose end has gone along so many edges: none of one that comes back.

@@ -14,7 +14,7 @@ export const freeManyLua = luaModule({
   takes: [
     [valuesLua, "handleOf seqOf push2 fetch"],
     [flowPackingLua, "hasBit isToFlow headIn"],
-    [arriveLua, "owe"],
+    [arriveLua, "deferWork"],
     [targetsLua, "BORN_BLOCKED readTarget loadTargets waitsOfTarget placedFor countToCome arriveEach"],
   ],
   gives: ["goAlong"],
@@ -39,7 +39,7 @@ local function freedAlike(c, id, state)
   local target = { id = id, alike = false, head = false, uses = "" }
   readTarget(c, target, state)
   local alike = target.alike
-  if not alike or not alike.isBlocked or alike.need ~= 1 or alike.slack < 0 or alike.owes == "1" then return false end
+  if not alike or not alike.isBlocked or alike.need ~= 1 or alike.slack < 0 or alike.defers == "1" then return false end
   local placed = placedFor(c, target)
   if not placed then return false end
   local waits = waitsOfTarget({ alike = alike, need = 0, slack = alike.slack })
@@ -131,11 +131,11 @@ local function arriveAtMany(c, passing, ended)
   if left[1] then arriveAtSome(c, flow, left, ended) end
 end
 
--- An end goes along the edges of its passing, whose targets are in view unless they are many; what is left is owed.
+-- An end goes along the edges of its passing, whose targets are in view unless they are many; what is left is deferred.
 local function goAlong(c, passing, id, ended)
   if passing.isMany then arriveAtMany(c, passing, ended)
   elseif c.isOneByOne or not countToCome(c, passing, ended) then arriveEach(c, passing, ended) end
-  if passing.edges.isMore then owe(c, id) end
+  if passing.edges.isMore then deferWork(c, id) end
 end
 `,
 });

@@ -4,7 +4,7 @@
  * flows and their nodes grow.
  *
  *   follow ──► passOn ──► for each edge: arrive (arrive.lua.ts, or targets.lua.ts as a set)
- *     │          └─► more edges than one step takes: owed for the member itself
+ *     │          └─► more edges than one step takes: deferred for the member itself
  *     └──► depart
  */
 import { lua, luaModule } from "../library/lua.ts";
@@ -27,7 +27,7 @@ export const passOnLua = luaModule({
     [emitLua, "isTerminal"],
     [jobLua, "jobById loadByIds touch tailOf"],
     [rulesLua, "advance placeOf clearPassedDeadline comeBack RULES"],
-    [arriveLua, "owe"],
+    [arriveLua, "deferWork"],
     [targetsLua, "AT_ONCE PER_STEP passingOf loadTargets endCounting"],
     [freeManyLua, "goAlong"],
   ],
@@ -43,7 +43,7 @@ local function loadWhole(c, passing)
   loadByIds(c, ids)
 end
 
--- The end of a member goes along its next edges, up to so many; the rest is owed.
+-- The end of a member goes along its next edges, up to so many; the rest is deferred.
 local function passOn(c, job, most)
   local waits = readWaits(job.waits)
   local passing = passingOf(c, job.flow, job.edges, waits.passed, most)
@@ -70,7 +70,7 @@ end
 local function follow(c, job, from, next)
   if job.waits == "" then return end
   if job.isGone then
-    if isFlow(job) then owe(c, job.id) end
+    if isFlow(job) then deferWork(c, job.id) end
   elseif job.flow ~= "" and isTerminal(job.state) then
     if not isTerminal(from) then passOn(c, job, AT_ONCE) elseif next.passesOn ~= "" then passOn(c, job, min(tonumber(next.passesOn), PER_STEP)) end
   elseif job.flow ~= "" and isTerminal(from) then depart(c, job, from) end
@@ -116,7 +116,7 @@ function RULES.block(c, job, next)
   advance(job, isFreed and placeOf(c, job, readFreed(job.freed)) or BLOCKED)
   -- A flow that goes on from where it stands may be decided already.
   local isDecided = job.freed == "" and waits.need <= 0
-  if waits.slack < 0 or isDecided or isFreed and waits.owes == "1" then owe(c, job.id) end
+  if waits.slack < 0 or isDecided or isFreed and waits.defers == "1" then deferWork(c, job.id) end
 end
 
 -- A flow, or a node of it, waits for more. Answers false where it cannot any more.

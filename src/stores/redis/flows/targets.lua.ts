@@ -39,7 +39,7 @@ export const targetsLua = luaModule({
     [jobLua, "whereIs jobOf jobById touch"],
     [rulesLua, "advance placeOf"],
     [commitLua, "setDue"],
-    [arriveLua, "owe free arrive"],
+    [arriveLua, "deferWork free arrive"],
   ],
   gives: [
     "BORN_BLOCKED AT_ONCE PER_STEP passingOf readTarget loadTargets waitsOfTarget endCounting",
@@ -190,7 +190,7 @@ local function waitsOfTarget(target)
   local isSame = last and last.need == target.need and last.slack == target.slack and last.only == only and last.by == by
   if isSame and (only or not ended) then return last.text end
   local members = ended and membersText(alike, ended) or alike.members
-  local text = target.need .. "," .. target.slack .. "," .. alike.passed .. "," .. alike.owes .. members
+  local text = target.need .. "," .. target.slack .. "," .. alike.passed .. "," .. alike.defers .. members
   alike.last = { need = target.need, slack = target.slack, only = only, by = by, text = text }
   return text
 end
@@ -340,7 +340,7 @@ local function arriveAtTarget(c, target, edge, ended)
   noteArrived(c, target)
   if not isBlocked then return end
   local isMet = need > 0 and target.need <= 0
-  if (slack >= 0 and target.slack < 0) or (isMet and alike.owes == "1") then owe(c, target.id) end
+  if (slack >= 0 and target.slack < 0) or (isMet and alike.defers == "1") then deferWork(c, target.id) end
   if isMet and target.slack >= 0 then freeTarget(c, target) end
 end
 

@@ -8,7 +8,7 @@
  *   the caller's own transaction ──► asked at growing distances whether it is over ──► ring
  *
  * Always true: a ring comes after its commit; a ring that is lost makes a hint late and nothing else. Rings in a hurry
- * become one at the end of their distance, and the close of the store rings what is still owed.
+ * become one at the end of their distance, and the close of the store rings what is still pending.
  */
 import { existsSync, rmSync, statSync, watch as watchFile, writeFileSync } from "node:fs";
 import type { FSWatcher } from "node:fs";
@@ -35,11 +35,11 @@ export function openBell(platform: Platform, path: string): Bell {
   const bellPath = `${path}-bell`;
   const open = new Set<object>();
   let rungUs = Number.NEGATIVE_INFINITY;
-  let owed: Timer | null = null;
+  let pending: Timer | null = null;
 
   const strike = (): void => {
-    owed?.cancel();
-    owed = null;
+    pending?.cancel();
+    pending = null;
     rungUs = platform.monotonicUs();
     if (write("r+")) return;
     // Nobody has rung yet, or the last process that left took the bell away.
@@ -57,10 +57,10 @@ export function openBell(platform: Platform, path: string): Bell {
   };
 
   const ring = (): void => {
-    if (owed !== null) return;
+    if (pending !== null) return;
     const waitMs = ringGapMs - (platform.monotonicUs() - rungUs) / 1000;
     if (waitMs <= 0) strike();
-    else owed = platform.setTimer(Math.ceil(waitMs), strike, false);
+    else pending = platform.setTimer(Math.ceil(waitMs), strike, false);
   };
 
   const ringAfter = (connection: object, isOver: () => boolean): void => {
@@ -112,7 +112,7 @@ export function openBell(platform: Platform, path: string): Bell {
   };
 
   const close = (): void => {
-    if (owed !== null || open.size > 0) strike();
+    if (pending !== null || open.size > 0) strike();
     open.clear();
     // SQLite takes its log away with the last connection of all processes.
     if (!existsSync(`${path}-wal`)) rmSync(bellPath, { force: true });

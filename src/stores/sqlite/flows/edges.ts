@@ -13,7 +13,7 @@ import { isFinished } from "../../../store/rules/change.ts";
 import { aftermathOf, hasPassedOn, isMember } from "../../../store/rules/flow/member.ts";
 import { readKept, seqOfId } from "../jobs/job-rows.ts";
 import type { Step } from "../connection/transaction.ts";
-import { arriveAt, flushTargets, loadTargets, owe } from "./targets.ts";
+import { arriveAt, flushTargets, loadTargets, deferWork } from "./targets.ts";
 import { updateRow, writeOutcome } from "../jobs/write-outcome.ts";
 
 export function readById(step: Step, id: string): JobRow | null {
@@ -31,13 +31,13 @@ export function writeChange(step: Step, from: JobRow, outcome: Outcome): void {
     return;
   }
   flushTargets(step);
-  const { ends, comesBack, owes } = aftermathOf(from, outcome);
+  const { ends, comesBack, defers } = aftermathOf(from, outcome);
   const passing = ends ? passOn(outcome.row, storeLimits.edgesAtOnceMax) : null;
   const row = passing === null ? outcome.row : { ...outcome.row, waits: passing.waits };
   writeOutcome(step, from, { ...outcome, row });
   if (passing !== null) step.ended.push({ id: row.id, state: row.state, passing });
   if (comesBack) comeBack(step, from);
-  if (owes) owe(step, from.id);
+  if (defers) deferWork(step, from.id);
 }
 
 function comeBack(step: Step, member: JobRow): void {
@@ -58,7 +58,7 @@ export function passOnEnds(step: Step): void {
   );
   for (const { id, state, passing } of ended) {
     for (const edge of passing.edges) arriveAt(step, edge, state);
-    if (passing.owes) owe(step, id);
+    if (passing.defers) deferWork(step, id);
   }
 }
 

@@ -8,7 +8,7 @@ import { readWaits, writeWaits } from "../../../model/flow/flow-waits.ts";
 import type { Waits } from "../../../model/flow/flow-waits.ts";
 import type { JobRow } from "../../../store/job-fields.ts";
 import type { Outcome } from "../../../store/rules/advance.ts";
-import { arrive, free, owedPut } from "../../../store/rules/flow/arrive.ts";
+import { arrive, free, deferredPut } from "../../../store/rules/flow/arrive.ts";
 import { isFinished } from "../../../store/rules/change.ts";
 import { tellOutcome } from "../../../store/rules/call-events.ts";
 import { columnList, fromJob, rowReader, setList } from "../connection/columns.ts";
@@ -82,11 +82,11 @@ export function arriveAt(step: Step, edge: Edge & { readonly id: string }, ended
   if (target === null || arrival === null) return;
   target.waits = arrival.waits;
   if (arrival.isFreed && target.row.freed !== null) freeTarget(step, target, arrival.waits);
-  if (arrival.owes) owe(step, edge.id);
+  if (arrival.defers) deferWork(step, edge.id);
 }
 
-export function owe(step: Step, id: string): void {
-  putDoc(step, owedPut(id));
+export function deferWork(step: Step, id: string): void {
+  putDoc(step, deferredPut(id));
 }
 
 function freeTarget(step: Step, target: Target, waits: Waits): void {

@@ -11,7 +11,7 @@ import { count } from "../../../store/rules/call-events.ts";
 import { columnList, rowReader } from "../connection/columns.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
 import { dropDoc } from "../documents/documents.ts";
-import { owe } from "../flows/targets.ts";
+import { deferWork } from "../flows/targets.ts";
 import { forgetJobs } from "../jobs/delete-job.ts";
 import { readRoutes } from "../jobs/routes.ts";
 import { readKept as readKeptJob } from "../jobs/job-rows.ts";
@@ -119,7 +119,7 @@ const dropFinished = "DELETE FROM millrace_history";
 
 function removeFinished(step: Step, rows: readonly Row[]): void {
   const seqs = rows.map(({ seq }) => seq);
-  for (const { seq } of rows.filter(isFlow)) owe(step, readKeptJob(step.statements, seq).id);
+  for (const { seq } of rows.filter(isFlow)) deferWork(step, readKeptJob(step.statements, seq).id);
   runOnSeqs(step.statements, dropFinished, seqs);
   forgetJobs(step.statements, seqs);
   for (const { route, state } of rows) count(step, route, state, -1);

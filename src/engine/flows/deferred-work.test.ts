@@ -2,13 +2,13 @@ import { expect, test, vi } from "vitest";
 import { flowsOn, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { storeLimits } from "../../store/limits.ts";
-import { owedKind } from "../../store/rules/flow/arrive.ts";
+import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import { flow } from "./flow.ts";
 
 const v = useVirtualMill();
 const { begin } = flowsOn(v);
 
-test("the owed work of a wide node goes behind one look, although each of its steps leaves it anew", async () => {
+test("the deferred work of a wide node goes behind one look, although each of its steps leaves it anew", async () => {
   const wide = flow("wide");
   const first = wide.add("first", step, "a");
   const width = 2 * storeLimits.edgesPerStepMax + storeLimits.edgesAtOnceMax;
@@ -22,11 +22,11 @@ test("the owed work of a wide node goes behind one look, although each of its st
   const puts = putDocs.mock.calls
     .flatMap(([docs]) => docs)
     .map(({ kind, id }, at) => ({ kind, id, answer: answers[at]! }));
-  const ofOwed = puts.filter(({ kind }) => kind === owedKind);
-  expect(ofOwed.map(({ id, answer }) => [id.slice(run.id.length), answer.kind])).toEqual([
+  const ofDeferred = puts.filter(({ kind }) => kind === deferredKind);
+  expect(ofDeferred.map(({ id, answer }) => [id.slice(run.id.length), answer.kind])).toEqual([
     [".first", "ok"],
     ["", "ok"],
   ]);
-  const left = await v.store.readDocs({ kind: owedKind, prefix: "", after: null, max: 10 });
+  const left = await v.store.readDocs({ kind: deferredKind, prefix: "", after: null, max: 10 });
   expect(left.docs).toEqual([]);
 });

@@ -1,8 +1,8 @@
 /**
- * Owed work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A document
- * says only which job it is about; what is to be done follows from how that job stands now, so that doing it twice does
- * no harm and a process that dies leaves it to the next. The document goes behind the deed, under the version that was
- * read, or that the deed itself has made of it.
+ * Deferred work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A
+ * document says only which job it is about; what is to be done follows from how that job stands now, so that doing it
+ * twice does no harm and a process that dies leaves it to the next. The document goes behind the deed, under the
+ * version that was read, or that the deed itself has made of it.
  *
  *   the job                                      what is done
  *   is gone                                      the flow was pruned or removed: so are its members
@@ -40,12 +40,12 @@ import {
 } from "./members.ts";
 
 /** What became of one due document. */
-export interface OwedEnd {
+export interface DeferredWorkEnd {
   readonly outcome: string;
 }
 
-interface Payment extends OwedEnd {
-  /** How often paying has itself left the owed work anew, each time one version higher. */
+interface Payment extends DeferredWorkEnd {
+  /** How often paying has itself left the deferred work anew, each time one version higher. */
   readonly renewed: number;
 }
 
@@ -53,10 +53,10 @@ const postponed = "postponed";
 const postponedMs = 60_000;
 const restReason: EndReason<"cancelled"> = "not-needed";
 
-export async function payOwed(
+export async function doDeferredWork(
   engine: Engine,
   docs: readonly Doc[],
-): Promise<readonly PromiseSettledResult<OwedEnd>[]> {
+): Promise<readonly PromiseSettledResult<DeferredWorkEnd>[]> {
   const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(engine, id)));
   const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
     const end = ends[at];
