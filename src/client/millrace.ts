@@ -311,17 +311,17 @@ export class Millrace implements Enqueuer {
 
   /**
    * What is left alone: by the duties of any process for a while, because it failed again and again; for good, because
-   * the store could not read the record and has set it aside.
+   * the store could not read the record and keeps it as unreadable.
    */
   quarantined(): Promise<readonly Quarantined[]> {
     return readQuarantined(this.#engine.store);
   }
 
-  /** Takes records that were set aside out of the store, by the refs that `quarantined()` tells; answers how many. */
-  async deleteAside(refs: readonly string[]): Promise<number> {
+  /** Deletes unreadable records by the refs that `quarantined()` returns; answers how many. */
+  async deleteUnreadable(refs: readonly string[]): Promise<number> {
     if (!Array.isArray(refs) || refs.some((ref) => typeof ref !== "string"))
-      throw new MillraceError("invalid-option", "deleteAside: the refs must be a list of texts.");
-    return refs.length === 0 ? 0 : this.#engine.store.removeAside(refs);
+      throw new MillraceError("invalid-option", "deleteUnreadable: the refs must be a list of texts.");
+    return refs.length === 0 ? 0 : this.#engine.store.deleteUnreadable(refs);
   }
 
   async explain(id: string): Promise<Explanation | null> {

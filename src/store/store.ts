@@ -83,7 +83,7 @@ import type {
   SubmitUnit,
   JournalAnswer,
 } from "./operations.ts";
-import type { AsideAnswer, AuditAnswer, PruneAnswer, PruneRequest } from "./upkeep.ts";
+import type { UnreadableAnswer, AuditAnswer, PruneAnswer, PruneRequest } from "./upkeep.ts";
 import type { Route } from "../model/routing/route.ts";
 import type { DocPut, GatePut, JobRecord, StateCount } from "./records.ts";
 
@@ -143,9 +143,9 @@ export interface Store {
    * Records that the store met and could not read. Whatever meets one (a claim, a promotion, a read of due jobs, the
    * audit) takes it out of every index and count in the same step, keeps it here and goes on with the others.
    */
-  readAside(request: { readonly after: string | null; readonly max: number }): Promise<AsideAnswer>;
-  /** Removes set-aside records for good, by their refs; answers how many were there. */
-  removeAside(refs: readonly string[]): Promise<number>;
+  readUnreadable(request: { readonly after: string | null; readonly max: number }): Promise<UnreadableAnswer>;
+  /** Deletes unreadable records for good, by their refs; answers how many were there. */
+  deleteUnreadable(refs: readonly string[]): Promise<number>;
   /** The partitions that fail right now; lists, counts and duties pass over them. Left out for a store of one. */
   readonly missing?: () => readonly MissingPartition[];
   /** Of each route that has ready jobs, how long the one that would be claimed first has been due; for gauges. */

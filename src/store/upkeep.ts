@@ -48,7 +48,7 @@ export interface PruneAnswer {
 }
 
 /** A record that could not be read. */
-export interface AsideRecord {
+export interface UnreadableRecord {
   /** The store's own name for it. */
   readonly ref: string;
   /** The job's id where it can still be told. */
@@ -59,9 +59,9 @@ export interface AsideRecord {
   readonly text: string;
 }
 
-export interface AsideAnswer {
+export interface UnreadableAnswer {
   /** By ref in byte order. */
-  readonly records: readonly AsideRecord[];
+  readonly records: readonly UnreadableRecord[];
   readonly cursor: string | null;
 }
 

@@ -41,9 +41,7 @@ test("records that cannot be read are told of with their ids, and the rest is lo
   for (const _ of ["found by the audit", "still there"]) {
     const { code, findings, out } = await doctor();
     expect(findings).toEqual([
-      expect.stringMatching(
-        /records: 1 record could not be read and is set aside: spoilt \(its spec cannot be read\)\./,
-      ),
+      expect.stringMatching(/records: 1 record is unreadable: spoilt \(its spec cannot be read\)\./),
     ]);
     expect(out).toMatch(/^jobs +1 ready$/m);
     expect(code).toBe(1);

@@ -230,16 +230,16 @@ describe("duties", () => {
     const { path, store } = await aFile();
     edit(path, "UPDATE millrace_spec SET tags = '{{'");
     const { out: found } = await say(["doctor", "--store", store]);
-    expect(found).toMatch(/2 records could not be read and are set aside: .*\n.*millrace delete REF --aside/);
+    expect(found).toMatch(/2 records are unreadable: .*\n.*millrace delete REF --unreadable/);
     const { out } = await say(["duties", "--store", store]);
-    const lines = out.match(/^set aside: record .*$/gm) ?? [];
+    const lines = out.match(/^unreadable: record .*$/gm) ?? [];
     expect(lines).toHaveLength(2);
     const [, id] =
-      /^set aside: record (\S+) \(ref job:\d+\) cannot be read: .*tags/.exec(lines[0] ?? "") ?? [];
+      /^unreadable: record (\S+) \(ref job:\d+\) cannot be read: .*tags/.exec(lines[0] ?? "") ?? [];
     const [, ref] = /\(ref (job:\d+)\)/.exec(lines[1] ?? "") ?? [];
     expect(await say(["delete", id!, "--store", store])).toMatchObject({ code: 0 });
-    expect(await say(["delete", ref!, "--aside", "--store", store])).toMatchObject({ code: 0 });
-    const again = await say(["delete", ref!, "--aside", "--store", store]);
+    expect(await say(["delete", ref!, "--unreadable", "--store", store])).toMatchObject({ code: 0 });
+    const again = await say(["delete", ref!, "--unreadable", "--store", store]);
     expect([again.code, again.err]).toEqual([1, expect.stringMatching(/^millrace: job-not-found: /)]);
     expect(await sayJson(["duties", "--store", store])).toMatchObject({ quarantined: [] });
   });

@@ -83,7 +83,7 @@ const operations = [
   ...(["describe", "submit", "claim", "settleIfLeased", "extendIfLeased", "recordIfLeased"] as const),
   ...(["changeIf", "promoteDue", "readDue", "putGates", "readGates", "putDocs", "readDocs"] as const),
   ...(["readDueDocs", "readJobs", "findJobs", "countJobs", "readRoutes", "readFeed"] as const),
-  ...(["readJournal", "prune", "auditIndexes", "readAside", "removeAside", "readHeads"] as const),
+  ...(["readJournal", "prune", "auditIndexes", "readUnreadable", "deleteUnreadable", "readHeads"] as const),
   "heartbeat",
 ] as const satisfies readonly (keyof Store)[];
 type OperationName = (typeof operations)[number];

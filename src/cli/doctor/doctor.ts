@@ -4,7 +4,7 @@
  * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
-import { readLeftAlone, readSetAside } from "../../client/workers/quarantined.ts";
+import { readLeftAlone, readUnreadableItems } from "../../client/workers/quarantined.ts";
 import { unlessMissing } from "../../client/jobs/unless-missing.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
@@ -66,7 +66,7 @@ export const doctor = command({
         ...server.findings,
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired, bucket !== null),
-        ...(await asideFindings(store)),
+        ...(await unreadableFindings(store)),
         ...(await overdueFindings(store, described.now)),
         ...(await unlessMissing(store, () => quarantineFindings(store), [])),
         ...(await unlessMissing(store, () => fleetFindings(store, described.now), [])),
@@ -234,30 +234,30 @@ async function walkIndexes(store: Store): Promise<{ checked: number; repaired: R
   return { checked, repaired };
 }
 
-const asideShown = 5;
+const unreadableShown = 5;
 
 /** Records that the store could not read: whatever met them went on without them. */
-async function asideFindings(store: Store): Promise<readonly Finding[]> {
-  const records = await readSetAside(store);
+async function unreadableFindings(store: Store): Promise<readonly Finding[]> {
+  const records = await readUnreadableItems(store);
   const count = records.length;
   if (count === 0) return [];
   const first = records
-    .slice(0, asideShown)
+    .slice(0, unreadableShown)
     .map(({ item, ref, error }) => `${item ?? `the ref ${ref}`} (${error})`);
   const which = `${first.join(", ")}${count > first.length ? ", and others" : ""}`;
   return [
     {
       check: "records",
-      problem: `${count} ${count === 1 ? "record" : "records"} could not be read and ${count === 1 ? "is" : "are"} set aside: ${which}.`,
+      problem: `${count} ${count === 1 ? "record is" : "records are"} unreadable: ${which}.`,
       advice:
-        "They are in no list and no count, and do not run; millrace duties lists them. Find out who wrote there, then take them out with millrace delete ID, or millrace delete REF --aside.",
+        "They are in no list and no count, and do not run; millrace duties lists them. Find out who wrote there, then delete them with millrace delete ID, or millrace delete REF --unreadable.",
     },
   ];
 }
 
 function indexFindings(repaired: Readonly<Record<string, number>>, isCopy: boolean): readonly Finding[] {
-  // What was set aside has a finding of its own.
-  const kinds = Object.entries(repaired).filter(([kind]) => kind !== "set-aside");
+  // Unreadable records have a finding of its own.
+  const kinds = Object.entries(repaired).filter(([kind]) => kind !== "unreadable");
   return kinds.map(([kind, count]) => ({
     check: "indexes",
     problem: `${count} ${kind} ${count === 1 ? "entry" : "entries"} disagreed with the jobs.`,

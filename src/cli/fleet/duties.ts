@@ -90,7 +90,7 @@ function lineOf(each: Quarantined): string {
   const of = each.item === null ? "" : ` ${each.item}`;
   const sentence =
     each.duty === null
-      ? `set aside: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
+      ? `unreadable: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
       : `left alone: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
   return escapeText(sentence);
 }

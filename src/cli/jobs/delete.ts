@@ -11,20 +11,20 @@ export const deleteJob = command({
   words: "ID",
   summary: "delete one job, or one flow with all of its jobs, unless it runs",
   options: {
-    aside: flag("ID is the ref of a record that could not be read, as millrace duties shows it"),
+    unreadable: flag("ID is the ref of a record that could not be read, as millrace duties shows it"),
   },
-  examples: ["delete 0198c2…", "delete 3:a4 --aside"],
+  examples: ["delete 0198c2…", "delete 3:a4 --unreadable"],
   run: (call) =>
     changeOne(call, { word: "deleted" }, async (mill, id) => {
-      if (call.options.aside) {
+      if (call.options.unreadable) {
         // A ref may hold characters that no terminal shows or takes; it is then known by how it was shown.
         const refs = (await mill.quarantined())
           .flatMap((each) => (each.duty === null ? [each.ref] : []))
           .filter((ref) => ref === id || escapeText(ref) === id);
-        if ((await mill.deleteAside(refs)) > 0) return;
+        if ((await mill.deleteUnreadable(refs)) > 0) return;
         throw new MillraceError(
           "job-not-found",
-          `No record with the ref ${JSON.stringify(id)} is set aside.`,
+          `There is no unreadable record with the ref ${JSON.stringify(id)}; millrace duties lists all that there are.`,
         );
       }
       const answer = await mill.jobs.delete(id);

@@ -53,8 +53,8 @@ export function shownUrl(url: string): string {
 }
 
 /**
- * A command must never push aside the process that writes to a bucket, so it looks at a view of it unless it is told to
- * take it over.
+ * A command must never take a bucket over from the process that writes to it, so it reads a view of it unless it is
+ * asked to take it over.
  */
 export function bucketOptions({ store }: StoreCall, url: string): Pick<MillraceOptions, "bucket"> {
   if (!isBucketUrl(url)) return {};

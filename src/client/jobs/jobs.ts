@@ -33,7 +33,7 @@ import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
-import { deleteSetAside } from "../workers/quarantined.ts";
+import { deleteUnreadableJob } from "../workers/quarantined.ts";
 import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "../flows/flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readCursor, readFilter } from "./job-filter.ts";
@@ -326,14 +326,14 @@ export class Jobs {
     refuse(answer, id);
   }
 
-  /** Where no job has the id, a record that was set aside under it goes: it is all that is left of the job. */
+  /** If no job has the id, an unreadable record of that id is deleted: it is all that is left of the job. */
   async #deleteOne(
     id: string,
     deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
   ): Promise<DeleteAnswer> {
     const answer = await this.#one(id, deleteOne);
     if (answer !== "not-found") return answer;
-    return (await deleteSetAside(this.#engine.store, id)) ? "deleted" : answer;
+    return (await deleteUnreadableJob(this.#engine.store, id)) ? "deleted" : answer;
   }
 
   async #one<Answer extends string>(

@@ -1,8 +1,8 @@
 /**
  * What is left alone although somebody should look at it, for operators, `duties`, `doctor` and explain: items that the
- * duties of any process failed on again and again, and records that the store could not read and has set aside.
+ * duties of any process failed on again and again, and records that the store could not read.
  */
-import { allAside } from "../../engine/docs/all-aside.ts";
+import { allUnreadable } from "../../engine/docs/all-unreadable.ts";
 import { readQuarantined as readNotices } from "../../engine/duties/quarantine-notice.ts";
 import type { QuarantinedItem } from "../../engine/duties/quarantine-notice.ts";
 import type { Store } from "../../store/store.ts";
@@ -14,45 +14,47 @@ export interface LeftAlone extends Omit<QuarantinedItem, "until"> {
 }
 
 /** A record that could not be read; it is in no list and no count, and does not run. */
-export interface SetAside {
+export interface UnreadableItem {
   readonly duty: null;
   /** The job's id where it can still be told. */
   readonly item: string | null;
-  /** The store's own name for the record, for `mill.deleteAside`. */
+  /** The store's own name for the record, for `mill.deleteUnreadable`. */
   readonly ref: string;
   /** What is wrong with it. */
   readonly error: string;
-  /** When it was set aside. */
+  /** When the store found it unreadable. */
   readonly at: Date;
 }
 
-export type Quarantined = LeftAlone | SetAside;
+export type Quarantined = LeftAlone | UnreadableItem;
 
 export async function readLeftAlone(store: Pick<Store, "readDocs">): Promise<readonly LeftAlone[]> {
   const items = await readNotices(store);
   return items.map((item) => ({ ...item, until: new Date(item.until) }));
 }
 
-export async function readSetAside(store: Pick<Store, "readAside">): Promise<readonly SetAside[]> {
-  const records: SetAside[] = [];
-  for await (const { ref, id, why, at } of allAside(store))
+export async function readUnreadableItems(
+  store: Pick<Store, "readUnreadable">,
+): Promise<readonly UnreadableItem[]> {
+  const records: UnreadableItem[] = [];
+  for await (const { ref, id, why, at } of allUnreadable(store))
     records.push({ duty: null, item: id, ref, error: why, at: new Date(at) });
   return records;
 }
 
 export async function readQuarantined(
-  store: Pick<Store, "readDocs" | "readAside">,
+  store: Pick<Store, "readDocs" | "readUnreadable">,
 ): Promise<readonly Quarantined[]> {
-  const [items, records] = await Promise.all([readLeftAlone(store), readSetAside(store)]);
+  const [items, records] = await Promise.all([readLeftAlone(store), readUnreadableItems(store)]);
   return [...items, ...records];
 }
 
-/** @returns whether records were set aside under this id of a job. */
-export async function deleteSetAside(
-  store: Pick<Store, "readAside" | "removeAside">,
+/** @returns whether there were unreadable records under this id of a job. */
+export async function deleteUnreadableJob(
+  store: Pick<Store, "readUnreadable" | "deleteUnreadable">,
   id: string,
 ): Promise<boolean> {
   const refs: string[] = [];
-  for await (const record of allAside(store)) if (record.id === id) refs.push(record.ref);
-  return refs.length > 0 && (await store.removeAside(refs)) > 0;
+  for await (const record of allUnreadable(store)) if (record.id === id) refs.push(record.ref);
+  return refs.length > 0 && (await store.deleteUnreadable(refs)) > 0;
 }

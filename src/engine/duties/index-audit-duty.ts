@@ -2,11 +2,11 @@
  * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a state count, a key
  * without its job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A
  * page that cannot be read ends the walk, and the next walk begins at the head. Only the leader walks, because on a
- * large store a walk is real work. After a walk records that somebody has set aside are named in the log, each once,
+ * large store a walk is real work. After a walk unreadable records are named in the log, each once,
  * and members of flows among them come to an end.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
-import { allAside } from "../docs/all-aside.ts";
+import { allUnreadable } from "../docs/all-unreadable.ts";
 import type { Engine } from "../engine.ts";
 import { endLostMembers } from "../flows/lost-members.ts";
 import type { Duty } from "./duty.ts";
@@ -21,7 +21,7 @@ import { Quarantine } from "./quarantine.ts";
  */
 const pauseMs = { fullPage: 2000, smallPage: 20_000 };
 
-/** Of records that were set aside: how many one walk names in the log, and how many are known to be named. */
+/** Of unreadable records: how many one walk names in the log, and how many are known to be named. */
 const namedPerWalkMax = 20;
 const namedMax = 10_000;
 
@@ -51,9 +51,9 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
       quarantine.succeeded(page);
       const { checked, checkedIn, repaired } = answer;
       cursor = answer.cursor;
-      if (cursor === null) await nameSetAside(engine, named);
+      if (cursor === null) await nameUnreadable(engine, named);
       const ended = cursor === null ? await endLostMembers(engine) : 0;
-      if (ended > 0) engine.log.error("members of flows whose records were set aside have failed", { ended });
+      if (ended > 0) engine.log.error("members of flows whose records are unreadable have failed", { ended });
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
@@ -69,16 +69,15 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   };
 }
 
-/** @param named by ref, when the record that was named in the log had been set aside: a ref may be used again. */
-async function nameSetAside(engine: Engine, named: BoundedMap<string, number>): Promise<void> {
+/** @param named by ref, when the record that was named in the log was found unreadable: a ref may be used again. */
+async function nameUnreadable(engine: Engine, named: BoundedMap<string, number>): Promise<void> {
   let count = 0;
-  for await (const { ref, id, why, at } of allAside(engine.store)) {
+  for await (const { ref, id, why, at } of allUnreadable(engine.store)) {
     if (named.get(ref) === at) continue;
     named.set(ref, at);
     count += 1;
-    if (count <= namedPerWalkMax)
-      engine.log.error("a record could not be read and was set aside", { id, ref, why });
+    if (count <= namedPerWalkMax) engine.log.error("a record is unreadable", { id, ref, why });
   }
   if (count > namedPerWalkMax)
-    engine.log.error("more records could not be read and were set aside", { count: count - namedPerWalkMax });
+    engine.log.error("more records are unreadable", { count: count - namedPerWalkMax });
 }

@@ -1,6 +1,6 @@
 /**
- * Members whose records could not be read. A store sets such a record aside, and then nobody ends the job: its flow
- * would wait for it for good. Behind each walk of the index audit the flows of what was set aside are looked at, and a
+ * Members whose records could not be read. A store keeps such a record as unreadable, and then nobody ends the job: its
+ * flow would wait for it for good. After each walk of the index audit the flows of unreadable records are read, and a
  * member that had not ended comes to its end as failed (`record-unreadable`): a job that stands in for it takes its id,
  * its place in the flow and the edges that others know of, and is ended, so that all that depends on it goes on by rule
  * R4.
@@ -19,7 +19,7 @@ import { mintedPartition } from "../../model/job/job-id.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { deferredPut } from "../../store/rules/flow/arrive.ts";
-import { allAside } from "../docs/all-aside.ts";
+import { allUnreadable } from "../docs/all-unreadable.ts";
 import type { Engine } from "../engine.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
 import { partJob } from "./plan-flow.ts";
@@ -31,7 +31,7 @@ const countsMax = 5;
 /** @returns how many members came to their end. */
 export async function endLostMembers(engine: Engine): Promise<number> {
   let ended = 0;
-  for await (const { id } of allAside(engine.store))
+  for await (const { id } of allUnreadable(engine.store))
     if (id !== null && (await endLost(engine, id))) ended += 1;
   return ended;
 }

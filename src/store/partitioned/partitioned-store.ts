@@ -21,7 +21,7 @@ import { missingSentence } from "./missing-partition.ts";
 import { addStateCounts } from "../state-counts.ts";
 import type { HeartbeatRequest } from "../operations.ts";
 import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
-import { readAside, removeAside } from "./unreadable.ts";
+import { readUnreadable, deleteUnreadable } from "./unreadable.ts";
 import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
 import { readGates } from "./gates.ts";
@@ -260,8 +260,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     readJournal: (request) => at(placement.ofId(request.id)).store.readJournal(request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
-    readAside: (request) => readAside(calls, request),
-    removeAside: (refs) => removeAside(calls, refs),
+    readUnreadable: (request) => readUnreadable(calls, request),
+    deleteUnreadable: (refs) => deleteUnreadable(calls, refs),
     missing,
     ...laterOperations,
     watch(watcher) {

@@ -1,25 +1,25 @@
 /**
- * Set-aside records over partitions, one partition after the other. A ref is the partition's number, a colon, and the
+ * Unreadable records over partitions, one partition after the other. A ref is the partition's number, a colon, and the
  * partition's own ref; a cursor is the last ref given.
  */
-import type { AsideAnswer, AsideRecord } from "../upkeep.ts";
+import type { UnreadableAnswer, UnreadableRecord } from "../upkeep.ts";
 import { presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
-export async function readAside(
+export async function readUnreadable(
   calls: PartitionedCalls,
   { after, max }: { readonly after: string | null; readonly max: number },
-): Promise<AsideAnswer> {
+): Promise<UnreadableAnswer> {
   const from = after === null ? null : readRef(after);
-  const records: AsideRecord[] = [];
-  const reached: Reached<AsideAnswer>[] = [];
+  const records: UnreadableRecord[] = [];
+  const reached: Reached<UnreadableAnswer>[] = [];
   const present = presentOnes(calls.partitions);
   const visits = present.length > 0 ? present : calls.partitions;
   for (const partition of visits.filter(({ number }) => number >= (from?.number ?? 0))) {
     const own = partition.number === from?.number ? from.ref : null;
     const page = await reach(partition, {
-      name: "readAside",
-      call: (store) => store.readAside({ after: own, max: max - records.length }),
+      name: "readUnreadable",
+      call: (store) => store.readUnreadable({ after: own, max: max - records.length }),
       patience: calls.patience.long,
     });
     reached.push(page);
@@ -32,7 +32,7 @@ export async function readAside(
   return { records, cursor: null };
 }
 
-export async function removeAside(
+export async function deleteUnreadable(
   { partitions }: PartitionedCalls,
   refs: readonly string[],
 ): Promise<number> {
@@ -40,7 +40,7 @@ export async function removeAside(
   const places = Map.groupBy(known, ({ number }) => number);
   const counts = await Promise.all(
     [...places].map(([number, own]) =>
-      (partitions[number] as Partition).store.removeAside(own.map(({ ref }) => ref)),
+      (partitions[number] as Partition).store.deleteUnreadable(own.map(({ ref }) => ref)),
     ),
   );
   return counts.reduce((sum, count) => sum + count, 0);

@@ -11,7 +11,7 @@ import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { mending, readAside, removeAside } from "./upkeep/unreadable.ts";
+import { mending, readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
 import type { Calls } from "./functions/call.ts";
 import { changeIf } from "./jobs/change.ts";
 import { claim } from "./runs/claim.ts";
@@ -157,7 +157,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         readFeed,
         readJournal,
       },
-      ...{ prune, auditIndexes, readAside, removeAside },
+      ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },
     }),
     ...laterOperations,
     watch: (watcher) => wake.add(watcher),

@@ -11,7 +11,7 @@ import type { Hints } from "../../store/watch/hints.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch/watch.ts";
-import { readAside, removeAside } from "./jobs/unreadable.ts";
+import { readUnreadable, deleteUnreadable } from "./jobs/unreadable.ts";
 import type { Calls } from "./connection/call.ts";
 import { changeIf } from "./jobs/change.ts";
 import { claim } from "./runs/claim.ts";
@@ -70,7 +70,7 @@ const operations = {
     readFeed,
     readJournal,
   },
-  ...{ prune, auditIndexes, readAside, removeAside },
+  ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },
 };
 
 /** What all partitions of a store share. */

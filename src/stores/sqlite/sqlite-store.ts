@@ -78,7 +78,7 @@ const passedOperations = [
     "readFeed",
     "readJournal",
   ] as const),
-  ...(["prune", "auditIndexes", "readAside", "removeAside"] as const),
+  ...(["prune", "auditIndexes", "readUnreadable", "deleteUnreadable"] as const),
 ] as const satisfies readonly (keyof Store & Call["operation"])[];
 
 const defaultBusyMs = 10_000;

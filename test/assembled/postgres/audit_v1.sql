@@ -1,5 +1,5 @@
--- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, aside at
--- more; they answer how many these were and which was the last, aside only where there are more.
+-- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, unreadable at
+-- more; they answer how many these were and which was the last, unreadable only where there are more.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4, OUT repaired jsonb,
     OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_rows int8; v_after int8; v_last int8; v_gates text[]; v_more bool;
@@ -8,11 +8,11 @@ BEGIN
   repaired := '{}';
   checked := 0;
   CASE p_phase
-  WHEN 'aside' THEN
+  WHEN 'unreadable' THEN
     v_after := coalesce(nullif(p_after, '')::int8, '-9223372036854775808'::int8);
     SELECT count(*), max(seq) INTO checked, v_last
       FROM (SELECT seq FROM ((SELECT seq FROM @waiting WHERE seq > v_after ORDER BY seq LIMIT p_max * 4) UNION ALL (SELECT seq FROM @leased WHERE seq > v_after ORDER BY seq LIMIT p_max * 4) UNION ALL (SELECT seq FROM @history WHERE seq > v_after ORDER BY seq LIMIT p_max * 4)) s ORDER BY seq LIMIT p_max * 4) w;
-    repaired := jsonb_build_object('set-aside', @keep_unreadable_v1(v_now, NULL, NULL, v_after, v_last));
+    repaired := jsonb_build_object('unreadable', @keep_unreadable_v1(v_now, NULL, NULL, v_after, v_last));
     IF checked = p_max * 4 THEN last := v_last; END IF;
   WHEN 'jobs' THEN
     v_after := coalesce(nullif(p_after, '')::int8, 0);

@@ -152,7 +152,7 @@ test("a damaged or missing chunk costs nothing: an older checkpoint and the log 
   await store.close();
 });
 
-test("a writer that lives is not pushed aside unasked; if asked, it acknowledges nothing any more", async () => {
+test("a writer that lives is not displaced unasked; if asked, it acknowledges nothing any more", async () => {
   const world = aBucketWorld(folder);
   const store = await world.open();
   await world.submit(store, 3);

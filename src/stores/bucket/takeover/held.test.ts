@@ -46,7 +46,7 @@ const held = (pattern: RegExp) => ({
   message: expect.stringMatching(pattern) as unknown,
 });
 
-test("without a word a living writer is not pushed aside: the error names it and the three ways on", async () => {
+test("without a word a living writer is not displaced: the error names it and the three ways on", async () => {
   const { process, pass, open, openWriter, tookMs } = useBucket();
   const writer = await openWriter(process(1));
   const ways = /^Process 1 on virtual .*view: true.*whenHeld: "wait".*whenHeld: "take"/;

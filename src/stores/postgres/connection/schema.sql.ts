@@ -12,7 +12,7 @@
  *  lane      the first ready job, where it waits            lane_turn how far the turns of a queue have come
  *  lane_touch what has happened to lanes and gates of keys, appended; brought in by the next claim of lanes
  *  lane_scope queue -> limits for whose keys its jobs ask    lane_floor scope -> touches that were brought in
- *  aside     records that could not be read                  doc_floor highest versions of documents that are gone
+ *  unreadable  records that could not be read                  doc_floor highest versions of documents that are gone
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
  *
  * The three job tables have the same columns (columns.ts), so that a row moves whole. A waiting row is either ready or

@@ -126,8 +126,8 @@ const smallInput = sql`coalesce(input, ${nullItem})`;
 
 /**
  * Of the picked rows those before which less than v_bytes were taken. Only if inputs are large or many: sizes are told
- * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside
- * before anything is leased, and the look is taken again.
+ * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is kept as
+ * unreadable before anything is leased, and the look is taken again.
  */
 const bound = sql`
         SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL)

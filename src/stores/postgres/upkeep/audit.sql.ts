@@ -8,10 +8,11 @@ import { usesOf } from "../limits/admit.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
 /**
- * In this order: records to set aside, clocks of the waiting and of the running, keys, orphans, gates, lanes, counts.
+ * In this order: records to keep as unreadable, clocks of the waiting and of the running, keys, orphans, gates, lanes,
+ * counts.
  */
 export const auditPhases: readonly string[] = [
-  "aside",
+  "unreadable",
   "jobs",
   "leases",
   "unique",
@@ -39,8 +40,8 @@ const removeOrphans = (table: string, isOwner: string): string => sql`
     repaired := repaired || jsonb_build_object('${table}', v_rows);`;
 
 export const auditSql = sql`
--- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, aside at
--- more; they answer how many these were and which was the last, aside only where there are more.
+-- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, unreadable
+-- at more; they answer how many these were and which was the last, unreadable only where there are more.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4, OUT repaired jsonb,
     OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_rows int8; v_after int8; v_last int8; v_gates text[]; v_more bool;
@@ -49,11 +50,11 @@ BEGIN
   repaired := '{}';
   checked := 0;
   CASE p_phase
-  WHEN 'aside' THEN
+  WHEN 'unreadable' THEN
     v_after := coalesce(nullif(p_after, '')::int8, ${firstSeq});
     SELECT count(*), max(seq) INTO checked, v_last
       FROM (SELECT seq FROM (${seqsBehind}) s ORDER BY seq LIMIT p_max * ${lookedAtOnce}) w;
-    repaired := jsonb_build_object('set-aside', @keep_unreadable_v1(v_now, NULL, NULL, v_after, v_last));
+    repaired := jsonb_build_object('unreadable', @keep_unreadable_v1(v_now, NULL, NULL, v_after, v_last));
     IF checked = p_max * ${lookedAtOnce} THEN last := v_last; END IF;
   WHEN 'jobs' THEN
     v_after := coalesce(nullif(p_after, '')::int8, 0);

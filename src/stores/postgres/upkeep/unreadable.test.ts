@@ -21,7 +21,11 @@ afterEach(() => store.close());
 
 const damage = (text: string) => database.query(text.replaceAll("@", `unreadable_${schemas}.`));
 const unreadables = async () =>
-  (await store.readAside({ after: null, max: 10 })).records.map(({ ref, id, why }) => ({ ref, id, why }));
+  (await store.readUnreadable({ after: null, max: 10 })).records.map(({ ref, id, why }) => ({
+    ref,
+    id,
+    why,
+  }));
 const large = `"${"x".repeat(3000)}"`;
 const ids = (jobs: readonly { readonly id: string }[]) => jobs.map(({ id }) => id).sort();
 
@@ -119,9 +123,9 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
   });
 
   test("is found by the audit, shown, and removed by an operator", async () => {
-    expect((await audit(1))["set-aside"]).toBe(4);
+    expect((await audit(1))["unreadable"]).toBe(4);
     await expectSound();
-    const { records } = await store.readAside({ after: null, max: 10 });
+    const { records } = await store.readUnreadable({ after: null, max: 10 });
     expect(ids(records as readonly { id: string }[])).toEqual([
       "completed2",
       "ready2",
@@ -132,12 +136,12 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
       expect(JSON.parse(text.length < 4000 ? text : "{}")).toBeTypeOf("object");
       expect([why.length > 0, at]).toEqual([true, platform.now()]);
     }
-    const first = await store.readAside({ after: null, max: 3 });
-    const rest = await store.readAside({ after: first.cursor, max: 3 });
+    const first = await store.readUnreadable({ after: null, max: 3 });
+    const rest = await store.readUnreadable({ after: first.cursor, max: 3 });
     expect([...first.records, ...rest.records]).toEqual(records);
     expect(rest.cursor).toBeNull();
     const refs = records.map(({ ref }) => ref);
-    expect([await store.removeAside(refs), await store.removeAside(refs)]).toEqual([4, 0]);
+    expect([await store.deleteUnreadable(refs), await store.deleteUnreadable(refs)]).toEqual([4, 0]);
     expect(await unreadables()).toEqual([]);
     // Its id is free again.
     expect(await store.submit([{ jobs: [aJob({ id: "ready2", digest: "d" })] }])).toMatchObject([
@@ -145,7 +149,7 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
     ]);
   });
 
-  test("is gone for a change, which sets it aside, and its neighbours are changed", async () => {
+  test("is gone for a change, which keeps it as unreadable, and its neighbours are changed", async () => {
     const changes = ["ready1", "ready2", "ready3"].map((id) => aChange(id, ["ready"], remove));
     const answers = await store.changeIf(changes);
     expect([answers[0]?.kind, answers[2]?.kind]).toEqual(["ok", "ok"]);
@@ -172,7 +176,7 @@ describe("a bad record", () => {
     },
   );
 
-  test("whose gates cannot be read is set aside by the claim that meets it", async () => {
+  test("whose gates cannot be read is kept as unreadable by the claim that meets it", async () => {
     const lane = (key: string) => ({ laneKey: key, laneGates: [`1:1:g:mail\t${key}`] });
     await store.submit([{ jobs: ["a", "b"].map((id) => aJob({ id, ...lane(id) })) }]);
     await damage("UPDATE @waiting SET lane_gates = '[broken' WHERE id = 'a'");
@@ -206,11 +210,11 @@ describe("a bad record", () => {
     await expectSound();
   });
 
-  test("without a lease among the leased is set aside, because no clock would ever ring for it", async () => {
+  test("without a lease among the leased is kept as unreadable, because no clock would ever ring for it", async () => {
     await store.submit([{ jobs: ["a", "b"].map((id) => aJob({ id })) }]);
     await store.claim(aClaim());
     await damage("UPDATE @leased SET lease_ends_at = NULL, timer_at = NULL WHERE id = 'a'");
-    expect(await audit()).toEqual({ "set-aside": 1 });
+    expect(await audit()).toEqual({ unreadable: 1 });
     expect(await unreadables()).toEqual([{ ref: "leased:1", id: "a", why: "no leaseEndsAt" }]);
     await expectSound();
   });
@@ -222,7 +226,7 @@ describe("a bad record", () => {
     expect(await audit()).toEqual({});
   });
 
-  test("of the routes is set aside, its jobs are shown, and the next submit of its name mends it", async () => {
+  test("of the routes is kept as unreadable, its jobs are shown, and the next submit of its name mends it", async () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
     await damage("UPDATE @route SET caps = '[broken'");
     expect(await store.readRoutes()).toEqual([]);

@@ -1,10 +1,10 @@
 /**
- * Records that cannot be read (upkeep/unreadable.sql.ts): set aside where they are met, looked at and removed by an
- * operator.
+ * Records that cannot be read (upkeep/unreadable.sql.ts): kept as unreadable where they are met, looked at and removed
+ * by an operator.
  */
 import { isMillraceError } from "../../../model/error.ts";
 import type { JobFieldName, JobRow } from "../../../store/job-fields.ts";
-import type { AsideAnswer } from "../../../store/upkeep.ts";
+import type { UnreadableAnswer } from "../../../store/upkeep.ts";
 import type { Platform } from "../../../platform/platform.ts";
 import { callRead, callWrite, onlyRow } from "../functions/call.ts";
 import type { Calls } from "../functions/call.ts";
@@ -22,8 +22,9 @@ export async function keepUnreadable(calls: Calls, ids: readonly string[] | null
 const restUs = 60_000_000;
 
 /**
- * Calls that end well although they met a value that Postgres cannot compute with: what is bad is set aside, and they
- * are made again. Behind a look that found nothing, the value came with the call; then nobody looks for a while.
+ * Calls that end well although they met a value that Postgres cannot compute with: what is bad is kept as unreadable,
+ * and they are made again. Behind a look that found nothing, the value came with the call; then nobody looks for a
+ * while.
  */
 export function mending(calls: Calls, platform: Platform): Calls["write"] {
   let restsUntilUs = 0;
@@ -39,7 +40,9 @@ export function mending(calls: Calls, platform: Platform): Calls["write"] {
   };
 }
 
-/** The jobs of those rows that can be read; those of the others are set aside, unless this user may only read. */
+/**
+ * The jobs of those rows that can be read; those of the others are kept as unreadable, unless this user may only read.
+ */
 export async function readRows<Name extends JobFieldName, Read>(
   calls: Calls,
   rows: readonly (readonly unknown[])[],
@@ -66,10 +69,10 @@ export function passOverDenied(error: unknown): void {
   if (!isMillraceError(error) || error.code !== "store-denied") throw error;
 }
 
-export async function readAside(
+export async function readUnreadable(
   calls: Calls,
   { after, max }: { readonly after: string | null; readonly max: number },
-): Promise<AsideAnswer> {
+): Promise<UnreadableAnswer> {
   const rows = await callRead(calls, "read_unreadable_v1", [after, max + 1]);
   const records = rows.slice(0, max).map(([ref, id, why, at, text]) => ({
     ref: ref as string,
@@ -81,6 +84,6 @@ export async function readAside(
   return { records, cursor: rows.length > max ? (records.at(-1)?.ref ?? null) : null };
 }
 
-export async function removeAside(calls: Calls, refs: readonly string[]): Promise<number> {
+export async function deleteUnreadable(calls: Calls, refs: readonly string[]): Promise<number> {
   return Number(onlyRow(await callWrite(calls, "delete_unreadable_v1", [refs]))[0]);
 }

@@ -25,7 +25,7 @@ export const docsLua = luaModule({
     [callLua, "widen READS WRITES serve change nextArg nextNumber nextFlag eachRoute"],
     [clocksLua, "instant after nextClock"],
     [emitLua, "tellPacked"],
-    [unreadableLua, "setDocAside"],
+    [unreadableLua, "keepUnreadableDoc"],
     [commitLua, "writeRecords tellCall"],
   ],
   gives: ["isExpired docOf dropDoc putDoc"],
@@ -47,7 +47,7 @@ local function docOf(c, field)
   if doc == nil then
     local text = call("HGET", c.k.doc, field)
     doc = text and readDoc(text) or false
-    if text and not doc then setDocAside(c, field, text) end
+    if text and not doc then keepUnreadableDoc(c, field, text) end
     c.docs[field] = doc
   end
   return doc or nil
@@ -67,8 +67,8 @@ local function dropDoc(c, field)
   if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
--- guard: "any", or the version that must be there. body "" deletes. tells: a packed bundle of events, "" for none. Answers
--- whether the guard held, and the version.
+-- guard: "any", or the version that must be there. body "" deletes. tells: a packed bundle of events, "" for none.
+-- Answers whether the guard held, and the version.
 local function putDoc(c, field, guard, due, expiresIn, body, tells)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0

@@ -84,11 +84,11 @@ test("lines, lanes and their places are whole again after the audit where a hand
   expect(await claim()).toEqual(["a", "x"]);
 });
 
-test("a first job that cannot be read is set aside, and the lane goes on", async () => {
+test("a first job that cannot be read is kept as unreadable, and the lane goes on", async () => {
   await submit(grouped("a", "k"), grouped("b", "k"));
   await redis.admin.hset(keyOf("spec"), "a1", "garbage");
   expect(await claim()).toEqual(["b"]);
-  expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ ref: "a1" }]);
+  expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([{ ref: "a1" }]);
   await redis.admin.hset(keyOf("state"), "a2", "garbage");
   await submit(grouped("c", "k"));
   expect(await claim()).toEqual([]);

@@ -4,7 +4,7 @@
  * given as number and content.
  *
  *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none), the ids of jobs
- *              that cannot be read or were set aside
+ *              that cannot be read or were kept as unreadable
  *  find_jobs   below, max, look max, states, tag, queue, name, capabilities given, capabilities, reason given, reason,
  *              created after, created before, only those that keep their lanes
  *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
@@ -78,8 +78,8 @@ local function isCounted(c, state)
 end
 
 -- How jobs with a tag or of these states are found without looking at all others: tagged ones, those that keep their
--- lanes and bad endings by their indexes, which are in the order of lists; live jobs by theirs, read whole and put in order, where they are few.
--- Nothing where there is no such way.
+-- lanes and bad endings by their indexes, which are in the order of lists; live jobs by theirs, read whole and put in
+-- order, where they are few. Nothing where there is no such way.
 local function indexesOf(c, tag, states, keepsLane)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
   if tag ~= "" then return { bySeq = { k.tag .. tag }, few = few, at = 0 } end

@@ -3,8 +3,8 @@
  * keys. Whatever meets one takes it out of every index and count, keeps what was found, and goes on with the others; a
  * function that only reads answers the handles of those it met, and mend (audit.lua.ts) is called for them.
  *
- *  read_aside     after ("" for the head), max -> per record: ref, record; in the byte order of the refs
- *  remove_aside   refs -> how many were there
+ *  read_unreadable     after ("" for the head), max -> per record: ref, record; in the byte order of the refs
+ *  delete_unreadable   refs -> how many were there
  *
  * A ref is the job's handle, DOC and the field of a document, or that of a gate (gate-calls.lua.ts). An id that stands
  * in neither text of its job is told by the next read of it, or by the audit. The tallies follow from where the indexes
@@ -34,13 +34,13 @@ export const unreadableLua = luaModule({
     [gatesLua, "returnPermits"],
     [lanesLua, "noteMove"],
   ],
-  gives: ["keepAside meetUnreadable tellAsideId setDocAside"],
+  gives: ["keepUnreadable meetUnreadable nameUnreadable keepUnreadableDoc"],
   source: lua`
 local ENDED, DOC, TEXT_MAX = { ${ended} }, "doc:", 16000
 
-local function keepAside(c, ref, id, why, text)
-  call("HSET", c.k.aside, ref, concat({ id, why, c.at, sub(text, 1, TEXT_MAX) }, US))
-  c.asides = (c.asides or 0) + 1
+local function keepUnreadable(c, ref, id, why, text)
+  call("HSET", c.k.unreadable, ref, concat({ id, why, c.at, sub(text, 1, TEXT_MAX) }, US))
+  c.kept = (c.kept or 0) + 1
 end
 
 -- The id of a job whose texts cannot be trusted: the one under which the ids have this handle; "" where none is found.
@@ -107,7 +107,7 @@ local function leaveLists(c, h, job)
   end
 end
 
--- What the call was to write of a record that is set aside: a state would come back without its spec.
+-- What the call was to write of a record that is kept as unreadable: a state would come back without its spec.
 local function dropState(c, h)
   local states = c.states or NONE
   local n = c.statesAt or #states
@@ -122,7 +122,7 @@ local function dropState(c, h)
   if c.done then c.done[h] = nil end
 end
 
-local function setAside(c, h, spec, state, why)
+local function keepUnreadableJob(c, h, spec, state, why)
   widen(c)
   dropState(c, h)
   local k, job, text, isMoved = c.k, {}, spec or "", state and true
@@ -146,42 +146,42 @@ local function setAside(c, h, spec, state, why)
   if id ~= "" then call("HDEL", k.ids, id) end
   call("UNLINK", k.trail .. h)
   c.jobs[h], c.ids[id] = false, false
-  keepAside(c, h, id, why, text .. RS .. state)
+  keepUnreadable(c, h, id, why, text .. RS .. state)
 end
 
 local function meetUnreadable(c, h, spec, state, why)
-  if c.unreadable then c.unreadable[#c.unreadable + 1] = h else setAside(c, h, spec, state, why) end
+  if c.unreadable then c.unreadable[#c.unreadable + 1] = h else keepUnreadableJob(c, h, spec, state, why) end
 end
 
--- The id of a record that was set aside, found later. Answers whether there is one.
-local function tellAsideId(c, h, id)
-  local text = call("HGET", c.k.aside, h)
-  if text and sub(text, 1, 1) == US then call("HSET", c.k.aside, h, id .. text) end
+-- The id of an unreadable record, found later. Answers whether there is one.
+local function nameUnreadable(c, h, id)
+  local text = call("HGET", c.k.unreadable, h)
+  if text and sub(text, 1, 1) == US then call("HSET", c.k.unreadable, h, id .. text) end
   return text and true
 end
 
-local function setDocAside(c, field, text)
+local function keepUnreadableDoc(c, field, text)
   local k = c.k
   call("HDEL", k.doc, field)
   call("ZREM", k.docs, field)
   call("ZREM", k.docttl, field)
   call("ZREM", k.docdue, field)
-  keepAside(c, DOC .. field, "", "the document cannot be read", text)
+  keepUnreadable(c, DOC .. field, "", "the document cannot be read", text)
 end
 
-serve("read_aside", READS, function(c)
-  local from, most, out, refs = nextArg(c), nextNumber(c), {}, call("HKEYS", c.k.aside)
+serve("read_unreadable", READS, function(c)
+  local from, most, out, refs = nextArg(c), nextNumber(c), {}, call("HKEYS", c.k.unreadable)
   table.sort(refs)
   for _, ref in ipairs(refs) do
     if #out == most * 2 then break end
-    if ref > from then add2(out, ref, call("HGET", c.k.aside, ref)) end
+    if ref > from then add2(out, ref, call("HGET", c.k.unreadable, ref)) end
   end
   return out
 end)
 
-serve("remove_aside", FREES, function(c)
+serve("delete_unreadable", FREES, function(c)
   local removed = 0
-  for i = c.i, #c.args do removed = removed + call("HDEL", c.k.aside, c.args[i]) end
+  for i = c.i, #c.args do removed = removed + call("HDEL", c.k.unreadable, c.args[i]) end
   return removed
 end)
 `,

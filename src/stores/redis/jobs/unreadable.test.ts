@@ -1,6 +1,6 @@
 /**
  * Records that cannot be read, and entries of indexes that no job belongs to: each kind is put into the keys by hand,
- * and whoever meets it sets it aside or takes it out, and goes on with its neighbours.
+ * and whoever meets it keeps it as unreadable or takes it out, and goes on with its neighbours.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../../store/store.ts";
@@ -67,24 +67,24 @@ const stateFaults: Readonly<Record<string, (id: string) => Promise<void>>> = {
 const submit = (inMs = 0): Promise<unknown> =>
   store.submit([{ jobs: ids.map((id) => aJob({ id, due: { inMs }, tags: ["red"] })) }]);
 
-/** c is set aside, out of every index and count, and can be removed for good. */
-async function expectAside(state: "ready" | "running" | "completed" | "scheduled"): Promise<void> {
-  const { records, cursor } = await store.readAside({ after: null, max: 10 });
+/** c is kept as unreadable, out of every index and count, and can be removed for good. */
+async function expectUnreadable(state: "ready" | "running" | "completed" | "scheduled"): Promise<void> {
+  const { records, cursor } = await store.readUnreadable({ after: null, max: 10 });
   expect(records).toMatchObject([{ id: expect.toBeOneOf(["c", null]), at: platform.now() }]);
   expect(cursor).toBeNull();
   expect((await findAll(store)).map(({ id }) => id)).toEqual(others.toReversed());
   expect(await store.readJobs(["c", "d"])).toMatchObject([null, { id: "d", state }]);
   // Whatever met it first: a read of its id tells whose record it is.
-  expect((await store.readAside({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
+  expect((await store.readUnreadable({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
   expect(await store.changeIf([aChange("c", ["ready", "completed"], remove)])).toEqual([{ kind: "gone" }]);
   const repaired = await auditAll(store);
   // Where neither text tells the route, and no index of a route had the job, the audit finds which count is wrong.
   if (records[0]!.text !== "garbage\x1egarbage") expect(repaired).toEqual({});
   expect(await store.countJobs()).toMatchObject([{ state, count: 4 }]);
-  expect((await store.readAside({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
+  expect((await store.readUnreadable({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
   expect(await redis.admin.hkeys(keyOf("ids"))).toEqual(expect.not.arrayContaining(["c"]));
-  expect(await store.removeAside([records[0]!.ref, "nothing"])).toBe(1);
-  expect((await store.readAside({ after: null, max: 10 })).records).toEqual([]);
+  expect(await store.deleteUnreadable([records[0]!.ref, "nothing"])).toBe(1);
+  expect((await store.readUnreadable({ after: null, max: 10 })).records).toEqual([]);
 }
 
 describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
@@ -93,7 +93,7 @@ describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
     await spoil("c");
     const { jobs } = await store.claim(aClaim({ max }));
     expect(jobs.map(({ id }) => id)).toEqual(others);
-    await expectAside("running");
+    await expectUnreadable("running");
   });
 
   test("is passed over by the promotion of its neighbours", async () => {
@@ -101,14 +101,14 @@ describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
     await spoil("c");
     platform.advance(10);
     expect(await store.promoteDue({ max: 10 })).toEqual({ count: 4, more: false, nextDueInMs: null });
-    await expectAside("ready");
+    await expectUnreadable("ready");
   });
 
   test("is found by the audit where nobody met it", async () => {
     await submit(10);
     await spoil("c");
-    expect(await auditAll(store)).toMatchObject({ "set-aside": 1 });
-    await expectAside("scheduled");
+    expect(await auditAll(store)).toMatchObject({ unreadable: 1 });
+    await expectUnreadable("scheduled");
   });
 
   test("is passed over by lists, and by reads of its id", async () => {
@@ -121,8 +121,8 @@ describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
       { id: "d" },
       { id: "e" },
     ]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ id: "c" }]);
-    await expectAside("ready");
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([{ id: "c" }]);
+    await expectUnreadable("ready");
   });
 
   test("can be removed by its id", async () => {
@@ -130,7 +130,7 @@ describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
     await spoil("c");
     const changes = ["c", "d"].map((id) => aChange(id, ["ready"], remove));
     expect(await store.changeIf(changes)).toMatchObject([{ kind: "gone" }, { kind: "ok" }]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ id: "c" }]);
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([{ id: "c" }]);
   });
 });
 
@@ -142,7 +142,7 @@ describe.each(Object.entries(stateFaults))("%s", (_, spoil) => {
     platform.advance(100);
     const due = await store.readDue({ clock: "lease", max: 10, cursor: null });
     expect(due.jobs.map(({ id }) => id)).toEqual(others);
-    await expectAside("running");
+    await expectUnreadable("running");
   });
 
   test("harms no settle beside it", async () => {
@@ -163,8 +163,8 @@ describe.each(Object.entries(stateFaults))("%s", (_, spoil) => {
     const { jobs } = await store.claim(aClaim({ max: 5 }));
     await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
     await spoil("c");
-    expect(await auditAll(store)).toMatchObject({ "set-aside": 1 });
-    await expectAside("completed");
+    expect(await auditAll(store)).toMatchObject({ unreadable: 1 });
+    await expectUnreadable("completed");
     const history = { what: "history", outcome: "completed", queue: null, exceptQueues: [] } as const;
     await store.prune({ ...history, olderThanMs: 0, max: 10, cursor: null });
     expect(await findAll(store)).toEqual([]);
@@ -256,7 +256,7 @@ describe("beside jobs", () => {
     ]);
   });
 
-  test("a document that is no record is absent, and is set aside by the next put", async () => {
+  test("a document that is no record is absent, and is kept as unreadable by the next put", async () => {
     const put = { kind: "kv", id: "x", body: "1", guard: "any" } as const;
     await store.putDocs([put, { ...put, id: "y" }]);
     await redis.admin.hset(keyOf("doc"), `kv${fieldEnd}x`, "garbage");
@@ -264,15 +264,17 @@ describe("beside jobs", () => {
       { id: "y" },
     ]);
     expect(await store.putDocs([{ ...put, guard: "absent" }])).toMatchObject([{ kind: "ok" }]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ text: "garbage" }]);
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([
+      { text: "garbage" },
+    ]);
   });
 
-  test("many set-aside records are read by pages, in the order of their refs", async () => {
+  test("many unreadable records are read by pages, in the order of their refs", async () => {
     await submit();
     for (const id of ids) await specFaults["a spec that is garbage"]!(id);
     expect((await store.claim(aClaim({ max: 10 }))).jobs).toEqual([]);
-    const first = await store.readAside({ after: null, max: 3 });
-    const second = await store.readAside({ after: first.cursor, max: 3 });
+    const first = await store.readUnreadable({ after: null, max: 3 });
+    const second = await store.readUnreadable({ after: first.cursor, max: 3 });
     expect([...first.records, ...second.records].map(({ ref }) => ref)).toEqual([
       "a1",
       "a2",

@@ -1,11 +1,11 @@
-/** Records that cannot be read (unreadable.lua.ts): seen, removed, and set aside where a read met them. */
+/** Records that cannot be read (unreadable.lua.ts): seen, removed, and kept as unreadable where a read met them. */
 import type { Calls, Operation } from "../connection/call.ts";
 import { fieldEnd, rowsOf, unpackText } from "../packing/value-text.ts";
 
 const textMax = 4000;
 
-export const readAside: Operation<"readAside"> = async ({ connection }, { after, max }) => {
-  const flat = (await connection.read("mr1_read_aside", [after ?? "", String(max)])) as string[];
+export const readUnreadable: Operation<"readUnreadable"> = async ({ connection }, { after, max }) => {
+  const flat = (await connection.read("mr1_read_unreadable", [after ?? "", String(max)])) as string[];
   const records = rowsOf<[string, string]>(flat, 2).map(([ref, record]) => {
     const [id = "", why = "", at = "", ...text] = record.split(fieldEnd);
     return {
@@ -19,8 +19,8 @@ export const readAside: Operation<"readAside"> = async ({ connection }, { after,
   return { records, cursor: records.length < max ? null : (records.at(-1)?.ref ?? null) };
 };
 
-export const removeAside: Operation<"removeAside"> = async ({ connection }, refs) =>
-  refs.length === 0 ? 0 : Number(await connection.write("mr1_remove_aside", refs));
+export const deleteUnreadable: Operation<"deleteUnreadable"> = async ({ connection }, refs) =>
+  refs.length === 0 ? 0 : Number(await connection.write("mr1_delete_unreadable", refs));
 
 /**
  * A read met jobs that it could not read, or entries where no job belongs. It has passed over them; whoever meets them
@@ -31,7 +31,7 @@ export async function mend({ connection }: Calls, handles: readonly string[]): P
   await connection.write("mr1_mend", handles).catch(() => undefined);
 }
 
-/** The same for ids whose job could not be read, or was set aside before: its record is told the id. */
+/** The same for ids whose job could not be read, or was kept as unreadable before: its record is told the id. */
 export async function mendIds({ connection }: Calls, packedIds: readonly string[]): Promise<void> {
   if (packedIds.length === 0) return;
   await connection.write("mr1_mend_ids", packedIds).catch(() => undefined);

@@ -15,7 +15,7 @@
  *                                                           docdue  zset  documents by their due time
  *  ready:r zset    ready jobs of route r by rank            tag:t   zset  jobs with tag t by seq
  *  due:r   zset    scheduled jobs of route r by due time    trail:h list  at US line
- *  due     zset    routes by their earliest due time        aside   hash  ref -> id US why US at US what was found
+ *  due     zset    routes by their earliest due time        unreadable  hash  ref -> id US why US at US what was found
  *  lease   zset    running jobs by their earliest clock     page    hash  seq / 256 -> jobs left there
  *  clock   zset    waiting jobs with a deadline or ttl,     pages   zset  these, without the last one, which is
  *                  likewise                                               still being filled
@@ -43,7 +43,7 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "aside", "gate", "line", "lane", "waits", "use", "one", "opens",
+  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "unreadable", "gate", "line", "lane", "waits", "use", "one", "opens",
   "top", "keeping",
 }
 local names = {}
@@ -60,9 +60,10 @@ local function keysOf(tag)
 end
 
 -- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last
--- number of its feed, the routes it has met and its gates, which every call would otherwise read or write once more. A restart, a
--- failover, a flush or a new build of the library leaves it empty or different from what the data says, and every call
--- is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.lua.ts).
+-- number of its feed, the routes it has met and its gates, which every call would otherwise read or write once more. A
+-- restart, a failover, a flush or a new build of the library leaves it empty or different from what the data says, and
+-- every call is then refused until somebody has entered again and raised the epoch where writes may be lost
+-- (enter.lua.ts).
 local lives = {}
 
 -- The platform's time where a test gives one, else the server's. Where that was set back, the store's own goes on from
@@ -110,7 +111,7 @@ local function serve(name, flags, work)
     local c, refused = begin(keys, args)
     if not c then return refused end
     widen(c)
-    -- What only reads cannot set a record aside: it answers the handles of those it met.
+    -- What only reads cannot keep a record as unreadable: it answers the handles of those it met.
     if flags == READS then c.unreadable = {} end
     return work(c)
   end })

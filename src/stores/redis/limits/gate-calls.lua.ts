@@ -5,8 +5,8 @@
  *  read_gates   keys: 1, then keys ..; prefix: 0, prefix, after ("" for the head), max
  *               -> now, the last key or "" at the end, per gate: key, held, record (argument-text.ts)
  *
- * A record that cannot be read is set aside, and a gate that nobody passes stands in its place until somebody puts it
- * again: a limit is never exceeded, and no route without it is kept waiting.
+ * A record that cannot be read is kept as unreadable, and a gate that nobody passes stands in its place until somebody
+ * puts it again: a limit is never exceeded, and no route without it is kept waiting.
  */
 
 import { putFields } from "../packing/argument-text.ts";
@@ -33,7 +33,7 @@ export const gateCallsLua = luaModule({
     [keyGatesLua, "isKeyed setBounds keyGateOf"],
     [lanesLua, "workOf"],
     [waitingLanesLua, "releaseKeys"],
-    [unreadableLua, "keepAside"],
+    [unreadableLua, "keepUnreadable"],
     [commitLua, "writeCall"],
   ],
   gives: ["loadGates"],
@@ -56,7 +56,7 @@ local function loadGates(k, life, at)
     local gate = readGate(key, text)
     if not gate then
       gate = shutGate(key, text)
-      keepAside(c, GATE .. key, "", "the gate cannot be read, and is closed", text)
+      keepUnreadable(c, GATE .. key, "", "the gate cannot be read, and is closed", text)
       writeGate(k, gate)
     end
     addGate(gates, gate)

@@ -51,21 +51,21 @@ test("gates, their tokens and what is held are there again after the library was
 });
 
 test.each(["garbage", "", "3\x1fmany\x1f\x1f\x1f0\x1f\x1f0\x1f"])(
-  "a gate whose record is %j is closed and set aside, until it is put again",
+  "a gate whose record is %j is closed and kept as unreadable, until it is put again",
   async (text) => {
     await store.putGates([aGate(slack, { cap: 5 })]);
     await submit(limited("a"), aJob({ id: "plain" }));
     await redis.admin.hset(keyOf("gate"), slack, text);
     await forget();
     expect(ids(await claim([route, aRoute()]))).toEqual(["plain"]);
-    const { records } = await store.readAside({ after: null, max: 9 });
+    const { records } = await store.readUnreadable({ after: null, max: 9 });
     expect(records).toMatchObject([{ ref: `gate:${slack}`, id: null, text }]);
     expect((await store.readGates({ keys: [slack] })).gates).toMatchObject([
       { closedUntil: foreverMs, version: text.startsWith("3") ? 3 : 1 },
     ]);
     await forget();
     expect(ids(await claim())).toEqual([]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toHaveLength(1);
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toHaveLength(1);
     expect(await store.putGates([aGate(slack, { guard: { version: 0 } })])).toMatchObject([
       { kind: "changed" },
     ]);
@@ -82,7 +82,7 @@ test("an entry of a job that is not ready takes no permit and no token", async (
   expect(ids(await claim())).toEqual(["b"]);
 });
 
-test("a running job that is set aside gives its permit back", async () => {
+test("a running job that is kept as unreadable gives its permit back", async () => {
   await store.putGates([aGate(slack, { cap: 1 })]);
   await submit(limited("a"), limited("b"));
   await claim();

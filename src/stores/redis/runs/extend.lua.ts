@@ -62,7 +62,7 @@ local function othersOf(c, wanted, named)
     end
   end
   table.sort(found)
-  -- Those that cannot be read are set aside, and have no record behind this.
+  -- Those that cannot be read are kept as unreadable, and have no record behind this.
   loadJobs(c, found)
   return found
 end

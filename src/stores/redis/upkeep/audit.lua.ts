@@ -1,13 +1,13 @@
 /**
  * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
  * repair means a bug or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked,
- * repaired, cursor ("" when it is over), how many records were set aside (unreadable.lua.ts).
+ * repaired, cursor ("" when it is over), how many unreadable records were found (unreadable.lua.ts).
  *
  *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of
  *                                   its tags
  *  audit_index   index, rank, max   each entry of an index (lease, clock, then d and r with each route: its scheduled
  *                                   and ready jobs) is a job that belongs there
- *  audit_ids     cursor, max        no id names a job that is gone; the id of a record that was set aside is kept with
+ *  audit_ids     cursor, max        no id names a job that is gone; the id of an unreadable record is kept with
  *                                   it
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
  *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states;
@@ -15,8 +15,8 @@
  *                                   leaves its own fewer than are ready
  *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
  *                                   read
- *  mend_ids      ids                the same for ids under which a reader found no job: what is set aside has its id
- *                                   from here, where its texts do not tell it
+ *  mend_ids      ids                the same for ids under which a reader found no job: an unreadable record gets
+ *                                   its id from here if its texts do not have it
  */
 import { lua, luaModule } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
@@ -36,7 +36,7 @@ export const auditLua = luaModule({
     [clocksLua, "firstScore setHead"],
     [emitLua, "isTerminal isBad count"],
     [lanesLua, "entryOf noteMove"],
-    [unreadableLua, "tellAsideId"],
+    [unreadableLua, "nameUnreadable"],
     [jobLua, "whereIs loadJobs jobOf loadByIds"],
     [commitLua, "writeRecords"],
   ],
@@ -87,9 +87,9 @@ serve("mend", FREES, function(c)
   writeRecords(c)
 end)
 
--- An id whose job is gone or was set aside is taken out. Answers how many repairs that took.
+-- An id whose job is gone or was kept as unreadable is taken out. Answers how many repairs that took.
 local function dropId(c, id, h)
-  local isTold = tellAsideId(c, h, id)
+  local isTold = nameUnreadable(c, h, id)
   return call("HDEL", c.k.ids, id) == 1 and not isTold and 1 or 0
 end
 
@@ -107,7 +107,7 @@ local function serveAudit(name, phase)
   serve(name, FREES, function(c)
     local checked, repaired, cursor = phase(c)
     writeRecords(c)
-    return { checked, repaired, cursor, c.asides or 0 }
+    return { checked, repaired, cursor, c.kept or 0 }
   end)
 end
 
@@ -170,7 +170,7 @@ serveAudit("audit_index", function(c)
   local key, route = indexOf(c.k, index)
   local handles, stray = call("ZRANGE", key, rank, rank + most - 1), {}
   loadJobs(c, handles)
-  local met = c.asides or 0
+  local met = c.kept or 0
   for _, h in ipairs(handles) do
     local job, belongs = c.jobs[h], h == LONG_ENTRY
     if job then
@@ -179,7 +179,7 @@ serveAudit("audit_index", function(c)
     end
     if not belongs then stray[#stray + 1] = h end
   end
-  -- Those that were set aside are out of it already.
+  -- Those that were kept as unreadable are out of it already.
   local repaired, left = #stray - met, #handles - #stray
   many("ZREM", key, stray)
   if route and key == c.k.dueOf .. route then repaired = repaired + repairHead(c.k, route) end
@@ -245,7 +245,7 @@ local function recount(c)
     c.jobs = {}
     handles = pageBehind(c, seqOf(handles[#handles]))
   end
-  -- Whatever was set aside on the way is in none of the counts.
+  -- Whatever was kept as unreadable on the way is in none of the counts.
   c.tally = {}
   return counted.tally
 end

@@ -63,7 +63,7 @@ local function pruneList(c, asked, minute, list, most, room)
     looked = i
     if states[i] and not seen[h] then
       local ${pickLua("states[i]", ["state", "id", "flags", "route", "keepsLane", "endedAt", "keepUntil", "resultUntil"])}
-      -- Looked at closely, it is set aside.
+      -- Looked at closely, it is kept as unreadable.
       if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
       elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
         seen[h] = true

@@ -49,14 +49,14 @@ const phases: Readonly<Record<string, { readonly kind: string; readonly next: st
 export const auditIndexes: Operation<"auditIndexes"> = async ({ connection }, { cursor, max }) => {
   const [phase = "", ...from] = (cursor ?? "jobs:0").split(":");
   const { kind, next } = phases[phase] as (typeof phases)[string];
-  type Answer = [checked: number, repaired: number, last: string, asides: number];
+  type Answer = [checked: number, repaired: number, last: string, kept: number];
   const answer = (await connection.write(`mr1_audit_${phase}`, [...from, String(max)])) as Answer;
-  const [checked, repaired, last, asides] = answer;
+  const [checked, repaired, last, kept] = answer;
   return {
     checked,
     repaired: {
       ...(repaired === 0 ? {} : { [kind]: repaired }),
-      ...(asides === 0 ? {} : { "set-aside": asides }),
+      ...(kept === 0 ? {} : { unreadable: kept }),
     },
     cursor: last === "" ? next : `${phase}:${last}`,
   };

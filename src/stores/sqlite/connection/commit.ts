@@ -1,8 +1,8 @@
 /**
  * The calls of one lap in one transaction: one commit, one wait for the disk, however many callers. Answers are
  * given only once COMMIT has returned. A call that fails unexpectedly rolls the transaction back and the calls run
- * again one by one, so that only the guilty one fails. A record that cannot be read is set aside, and the call that
- * met it runs again (retry-unreadable.ts).
+ * again one by one, so that only the guilty one fails. A record that cannot be read is kept as unreadable, and the call
+ * that met it runs again (retry-unreadable.ts).
  *
  * Everything here is synchronous and plain, so it runs the same in the caller's thread and in a thread of its own.
  */
@@ -11,7 +11,7 @@ import { contractHints, emptyHints } from "../../../store/watch/hints.ts";
 import type { Hints } from "../../../store/watch/hints.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../../store/operations.ts";
 import type { Hint } from "../../../store/store.ts";
-import { readAside, removeAside } from "../upkeep/keep-unreadable.ts";
+import { readUnreadable, deleteUnreadable } from "../upkeep/keep-unreadable.ts";
 import { auditIndexes } from "../upkeep/audit.ts";
 import { changeIf } from "../jobs/change.ts";
 import { claim } from "../runs/claim.ts";
@@ -53,7 +53,7 @@ const writes = {
   putDocs,
   prune,
   auditIndexes,
-  removeAside,
+  deleteUnreadable,
 };
 
 const reads = {
@@ -69,7 +69,7 @@ const reads = {
   readRoutes,
   readFeed,
   readJournal,
-  readAside,
+  readUnreadable,
   readNow: ({ now }: Step) => now,
   readSize,
   readHeads,
@@ -212,7 +212,7 @@ function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { jobs, more }
   for (const route of offer.routes) routes.delete(route);
 }
 
-/** Sets aside what could not be read. Answers null when the calls may run again, else why they have failed. */
+/** Keeps as unreadable what could not be read. Answers null when the calls may run again, else why they have failed. */
 function tryMend(session: Session, machineNow: number, error: unknown, mends: number): unknown {
   try {
     const isMended = inWriteTransaction(session.database, () =>

@@ -4,7 +4,7 @@
  */
 import { MillraceError } from "../../../model/error.ts";
 
-/** A record that a reader has met and cannot read. The commit sets it aside: see find-unreadable.ts. */
+/** A record that a reader has met and cannot read. The commit keeps it as unreadable: see find-unreadable.ts. */
 export class Unreadable extends Error {
   override readonly name = "Unreadable";
   readonly what: "job" | "feed";
@@ -78,7 +78,7 @@ export function storeError(error: unknown, path: string, isCommit = false): unkn
   if (error instanceof Unreadable)
     return new MillraceError(
       "store-corrupt",
-      `A record of ${path} cannot be read, and setting it aside did not help: ${error.message}.`,
+      `A record of ${path} cannot be read, and keeping it as unreadable did not help: ${error.message}.`,
       { cause: error },
     );
   const name = resultName(error);

@@ -13,7 +13,7 @@
  *  millrace_lane     lane -> its first job, its turn, the gate at which it waits
  *  millrace_line     the ready jobs with a lane, in order
  *  millrace_turn     the turn that a queue has reached    millrace_permit   gate of a key -> what is held, token time
- *  millrace_aside    records that could not be read
+ *  millrace_unreadable    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
  * A live row is in one of the indexes ready, due and running at most, and in clock when it does not run and has a
@@ -107,7 +107,7 @@ CREATE INDEX millrace_doc_expiry ON millrace_doc (expires_at) WHERE expires_at I
 CREATE TABLE millrace_state_count (
   route INTEGER NOT NULL, state INTEGER NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (route, state)
 ) WITHOUT ROWID;
-CREATE TABLE millrace_aside (
+CREATE TABLE millrace_unreadable (
   ref TEXT PRIMARY KEY, id TEXT, why TEXT NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE millrace_feed (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, body TEXT NOT NULL);

@@ -5,7 +5,7 @@
  * A cursor is the name of a phase and the key in its table behind which it goes on; each phase is followed by the next.
  */
 import type { AuditAnswer } from "../../../store/upkeep.ts";
-import { seqRange, setAsideUnreadable } from "./keep-unreadable.ts";
+import { seqRange, keepAllUnreadable } from "./keep-unreadable.ts";
 import { auditLanes } from "./audit-lanes.ts";
 import { auditStateCounts } from "./audit-counts.ts";
 import { presentTimerAt } from "../jobs/clock.ts";
@@ -36,7 +36,7 @@ const isTimerWrong = `timer_at IS NOT ${presentTimerAt}`;
 const setTimer = `UPDATE millrace_job SET timer_at = ${presentTimerAt}`;
 
 const phases: readonly Phase[] = [
-  { name: "records", repairs: "set-aside", start: seqRange.after, audit: auditRecords },
+  { name: "records", repairs: "unreadable", start: seqRange.after, audit: auditRecords },
   {
     ...{ name: "jobs", repairs: "timer" },
     ...walk({ table: "millrace_job", key: "seq", start: [0], isWrong: isTimerWrong, repair: setTimer }),
@@ -112,9 +112,9 @@ function walk(given: Walk): Pick<Phase, "start" | "audit"> {
 const readSpecs = `SELECT count(*), CAST(max(seq) AS TEXT) FROM
   (SELECT seq FROM millrace_spec WHERE seq > CAST(? AS INTEGER) ORDER BY seq ${limitTo("?")})`;
 
-/** Records that nobody may ever meet: whatever cannot be read is set aside. */
+/** Records that nobody may ever meet: whatever cannot be read is kept as unreadable. */
 function auditRecords(step: Step, after: string, max: number): Piece {
   const [checked, last] = step.statements(readSpecs).get(after, max) as [count: number, last: string | null];
   const end = checked < max ? null : last;
-  return { checked, changes: setAsideUnreadable(step, { after, last: end ?? seqRange.last }), last: end };
+  return { checked, changes: keepAllUnreadable(step, { after, last: end ?? seqRange.last }), last: end };
 }

@@ -2,8 +2,8 @@
  * Which records this version cannot read, as SQL finds them and as a reader meets them. A record is the spec of a job
  * with its live or finished row; what each of its fields may be follows from the table of fields.
  *
- * A reader that meets one throws `Unreadable`. The commit then rolls back, sets the record aside (keep-unreadable.ts)
- * and runs the call again, so that nobody pays for this while all is well.
+ * A reader that meets one throws `Unreadable`. The commit then rolls back, keeps the record as unreadable
+ * (keep-unreadable.ts) and runs the call again, so that nobody pays for this while all is well.
  */
 import { jobStates, liveStates, stateCodes, terminalStates } from "../../../model/job/job-state.ts";
 import type { JobState } from "../../../model/job/job-state.ts";

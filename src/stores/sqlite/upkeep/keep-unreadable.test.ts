@@ -26,7 +26,7 @@ import { jobStates } from "../../../model/job/job-state.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { openSqliteStore } from "../sqlite-store.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
+const folder = mkdtempSync(join(tmpdir(), "millrace-unreadable-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let files = 0;
 
@@ -97,7 +97,7 @@ const cases = Object.entries(damages).flatMap(([title, sqlFor]) =>
 );
 
 describe("a record that cannot be read", () => {
-  it.each(cases)("with $title, $place, stops nobody and is set aside", async ({ place, damage }) => {
+  it.each(cases)("with $title, $place, stops nobody and is kept as unreadable", async ({ place, damage }) => {
     const { store } = await openDamaged(place, damage);
     try {
       const innocent = (ids: readonly string[]): string[] => ids.filter((id) => /\d$/.test(id)).sort();
@@ -119,7 +119,7 @@ describe("a record that cannot be read", () => {
       expect(await auditAll(store)).toEqual({});
       expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
       expect((await findAll(store)).map(({ id }) => id).sort()).toEqual(innocents);
-      const { records, cursor } = await store.readAside({ after: null, max: 10 });
+      const { records, cursor } = await store.readUnreadable({ after: null, max: 10 });
       expect(cursor).toBeNull();
       expect(records).toHaveLength(1);
       const [record] = records;
@@ -127,8 +127,8 @@ describe("a record that cannot be read", () => {
       expect(record?.why.length).toBeGreaterThan(5);
       expect(record?.text).toMatch(/millrace_(job|history|spec): seq/);
 
-      expect(await store.removeAside([record?.ref ?? "", "nobody"])).toBe(1);
-      expect(await store.readAside({ after: null, max: 10 })).toEqual({ records: [], cursor: null });
+      expect(await store.deleteUnreadable([record?.ref ?? "", "nobody"])).toBe(1);
+      expect(await store.readUnreadable({ after: null, max: 10 })).toEqual({ records: [], cursor: null });
       const pruned = await store.prune({
         ...{ what: "history", outcome: "failed", queue: null, exceptQueues: [] },
         ...{ olderThanMs: 0, max: 100, cursor: null },
@@ -168,17 +168,17 @@ describe("a record that cannot be read", () => {
     hand.exec("UPDATE millrace_spec SET tags = '[' WHERE seq % 3 = 0");
     hand.close();
     expect(await findAll(store)).toHaveLength(200);
-    const first = await store.readAside({ after: null, max: 60 });
-    const second = await store.readAside({ after: first.cursor, max: 60 });
+    const first = await store.readUnreadable({ after: null, max: 60 });
+    const second = await store.readUnreadable({ after: first.cursor, max: 60 });
     expect([first.records.length, second.records.length, second.cursor]).toEqual([60, 40, null]);
     const refs = [...first.records, ...second.records].map(({ ref }) => ref);
     expect(refs).toEqual(refs.toSorted());
-    expect(await store.removeAside(refs)).toBe(100);
+    expect(await store.deleteUnreadable(refs)).toBe(100);
     expect(sortStateCounts(await store.countJobs())).toEqual(recount(await findAll(store)));
     await store.close();
   });
 
-  it("is set aside inside a caller's own transaction too, and comes back with its rollback", async () => {
+  it("is kept as unreadable inside a caller's own transaction too, and comes back with its rollback", async () => {
     const path = join(folder, `${files++}.db`);
     const store = await openSqliteStore({ path, platform: createHeldPlatform() });
     await store.submit([{ jobs: [aJob({ id: "bad", tags: ["t"] }), aJob({ id: "good" })] }]);
@@ -193,9 +193,9 @@ describe("a record that cannot be read", () => {
       return answers;
     };
     expect(await settle("ROLLBACK")).toEqual([{ kind: "gone" }, { kind: "ok" }]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toEqual([]);
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toEqual([]);
     expect(await settle("COMMIT")).toEqual([{ kind: "gone" }, { kind: "ok" }]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ id: "bad" }]);
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([{ id: "bad" }]);
     expect(await auditAll(store)).toEqual({});
     hand.close();
     await store.close();
@@ -210,7 +210,7 @@ describe("a record that cannot be read", () => {
     hand.close();
     const told = (await readWholeFeed(store)).map(({ events }) => events.map(({ id }) => id));
     expect(told).toEqual([["a"], [], ["c"]]);
-    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([
+    expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([
       { ref: "feed:2", id: null, text: "'no event'" },
     ]);
     await store.close();

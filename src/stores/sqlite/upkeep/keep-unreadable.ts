@@ -1,5 +1,5 @@
 /**
- * Records set aside: what cannot be read leaves every table, index and count in one step and is kept as it was found,
+ * Unreadable records: what cannot be read leaves every table, index and count in one step and is kept as it was found,
  * for an operator to see and to remove. Its neighbours go on as if it had never been there. Nothing is told of it.
  *
  *  ref   job:<seq> for the record of a job        feed:<number> for a feed record, which goes on without events
@@ -7,7 +7,7 @@
  * Rare and slow: tags and keys are searched by seq without an index, and all state counts are counted anew, because a
  * state that is unknown does not say which count it was in.
  */
-import type { AsideAnswer, AsideRecord } from "../../../store/upkeep.ts";
+import type { UnreadableAnswer, UnreadableRecord } from "../../../store/upkeep.ts";
 import { mendLanes } from "./audit-lanes.ts";
 import { recountStates } from "./audit-counts.ts";
 import { finishedNames, liveNames, specNames } from "../connection/columns.ts";
@@ -22,13 +22,15 @@ type Found = readonly [seq: string, why: string];
 /** The lowest and the highest seq there can be. */
 export const seqRange = { after: "-9223372036854775808", last: "9223372036854775807" } as const;
 
-/** Sets aside what cannot be read between these seqs, the first exclusive. Answers how many records that were. */
-export function setAsideUnreadable(
+/**
+ * Keeps as unreadable what cannot be read between these seqs, the first exclusive. Answers how many records that were.
+ */
+export function keepAllUnreadable(
   step: Step,
   range: { readonly after: string; readonly last: string } = seqRange,
 ): number {
   const found = step.statements(findUnreadable).all(range) as Found[];
-  setAside(step, found);
+  keepUnreadable(step, found);
   return found.length;
 }
 
@@ -49,17 +51,17 @@ const foundText = Object.entries(tables)
   .join(" || char(10) || ");
 
 /** Inputs: seq as a text, why, time. */
-const putAside = `INSERT OR REPLACE INTO millrace_aside (ref, id, why, at, body)
+const insertUnreadable = `INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
   SELECT 'job:' || @seq, (${foundId}), @why, @now, ${foundText}`;
 /** Input: a JSON list of seqs as texts. */
 const drops = [...Object.keys(tables), "journal", "tag", "unique"].map(
   (table) => `DELETE FROM millrace_${table} WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`,
 );
 
-export function setAside(step: Step, found: readonly Found[]): void {
+export function keepUnreadable(step: Step, found: readonly Found[]): void {
   if (found.length === 0) return;
   const { statements, now } = step;
-  for (const [seq, why] of found) statements(putAside).run({ seq, why, now });
+  for (const [seq, why] of found) statements(insertUnreadable).run({ seq, why, now });
   const seqs = JSON.stringify(found.map(([seq]) => seq));
   for (const drop of drops) statements(drop).run(seqs);
   recountStates(statements);
@@ -67,27 +69,27 @@ export function setAside(step: Step, found: readonly Found[]): void {
 }
 
 /** Inputs: number, why, time. */
-const putFeedAside = `INSERT OR REPLACE INTO millrace_aside (ref, id, why, at, body)
+const insertUnreadableFeed = `INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
   SELECT 'feed:' || number, NULL, @why, @now, quote(body) FROM millrace_feed WHERE number = @number`;
 const emptyFeed = "UPDATE millrace_feed SET body = '' WHERE number = ?";
 
-export function setFeedAside({ statements, now }: Step, number: number, why: string): void {
-  statements(putFeedAside).run({ number, why, now });
+export function keepUnreadableFeed({ statements, now }: Step, number: number, why: string): void {
+  statements(insertUnreadableFeed).run({ number, why, now });
   statements(emptyFeed).run(number);
 }
 
 /** As an operator reads it. The store keeps it whole. */
 const textCharsMax = 4000;
 /** Inputs: characters, ref to go on after, limit. */
-const readPage = `SELECT ref, id, why, at, substr(body, 1, ?) FROM millrace_aside
+const readPage = `SELECT ref, id, why, at, substr(body, 1, ?) FROM millrace_unreadable
   WHERE ref > ? ORDER BY ref ${limitTo("?")}`;
 
-export function readAside(
+export function readUnreadable(
   { statements }: Step,
   { after, max }: { readonly after: string | null; readonly max: number },
-): AsideAnswer {
+): UnreadableAnswer {
   const rows = statements(readPage).all(textCharsMax, after ?? "", max + 1);
-  const records = rows.slice(0, max).map((row): AsideRecord => {
+  const records = rows.slice(0, max).map((row): UnreadableRecord => {
     const [ref, id, why, at, text] = row as [string, string | null, string, number, string];
     return { ref, id, why, at, text };
   });
@@ -95,8 +97,8 @@ export function readAside(
 }
 
 /** Input: ref. */
-const dropAside = "DELETE FROM millrace_aside WHERE ref = ?";
+const deleteOne = "DELETE FROM millrace_unreadable WHERE ref = ?";
 
-export function removeAside({ statements }: Step, refs: readonly string[]): number {
-  return refs.reduce((removed, ref) => removed + Number(statements(dropAside).run(ref).changes), 0);
+export function deleteUnreadable({ statements }: Step, refs: readonly string[]): number {
+  return refs.reduce((removed, ref) => removed + Number(statements(deleteOne).run(ref).changes), 0);
 }

@@ -1,9 +1,9 @@
 /**
- * What follows when a call has met a record that it cannot read: the record is set aside in a transaction of its own,
- * and the call runs again. Where nobody can tell which record it was, all are looked at: a second or two on a million
- * jobs, so a search that found nothing is not repeated for a while.
+ * What follows when a call has met a record that it cannot read: the record is kept as unreadable in a transaction of
+ * its own, and the call runs again. Where nobody can tell which record it was, all are looked at: a second or two on a
+ * million jobs, so a search that found nothing is not repeated for a while.
  */
-import { setAside, setAsideUnreadable, setFeedAside } from "./keep-unreadable.ts";
+import { keepUnreadable, keepAllUnreadable, keepUnreadableFeed } from "./keep-unreadable.ts";
 import { recountStates } from "./audit-counts.ts";
 import { Unreadable } from "../connection/errors.ts";
 import { beginStep } from "../connection/transaction.ts";
@@ -30,14 +30,14 @@ export function mend(commit: Commit, error: unknown, isAgain: boolean, searches:
   const step = beginStep(commit);
   if (error instanceof Unreadable) {
     const { what, number, message } = error;
-    if (what === "feed") setFeedAside(step, number, message);
-    else setAside(step, [[String(number), message]]);
-    if (isAgain) setAsideUnreadable(step);
+    if (what === "feed") keepUnreadableFeed(step, number, message);
+    else keepUnreadable(step, [[String(number), message]]);
+    if (isAgain) keepAllUnreadable(step);
     return true;
   }
   const { vainAt } = searches;
   if (vainAt !== null && Math.abs(commit.now - vainAt) < vainRestMs) return false;
-  const found = setAsideUnreadable(step) + recountStates(commit.statements);
+  const found = keepAllUnreadable(step) + recountStates(commit.statements);
   searches.vainAt = found === 0 ? commit.now : null;
   return found > 0;
 }

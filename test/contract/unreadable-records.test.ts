@@ -19,7 +19,7 @@ import { millOn } from "../support/mill-on.ts";
 import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { useSharedRedis } from "../support/servers/use-redis.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
+const folder = mkdtempSync(join(tmpdir(), "millrace-unreadable-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const database = useTestDatabase();
 const redis = useSharedRedis();
@@ -62,7 +62,7 @@ const subjects: Readonly<Record<string, () => Promise<Subject>>> = {
     };
   },
   async Postgres() {
-    const schema = `set_aside_${++places}`;
+    const schema = `unreadable_${++places}`;
     return {
       store: await openPostgresStore({ url: database.url, schema, platform }),
       async damage(ids) {
@@ -80,7 +80,7 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
     const named: unknown[] = [];
     const log: Logger = {
       ...silentLogger,
-      error: (message, fields) => void (message.includes("was set aside") && named.push(fields?.["id"])),
+      error: (message, fields) => void (message.includes("is unreadable") && named.push(fields?.["id"])),
     };
     const mill = millOn(store, { log });
     try {
@@ -109,7 +109,7 @@ describe.each(Object.entries(subjects))("%s", (_title, open) => {
       const [left] = await mill.quarantined();
       expect(left).toMatchObject({ duty: null, item: second });
       const { ref } = left as { ref: string };
-      expect(await mill.deleteAside(["no ref", "7:none", ref])).toBe(1);
+      expect(await mill.deleteUnreadable(["no ref", "7:none", ref])).toBe(1);
       expect(await mill.quarantined()).toEqual([]);
       expect((await mill.jobs.get(sound))?.state).toBe("scheduled");
     } finally {
