@@ -11,6 +11,7 @@ type Check = { name: string; command: string[] };
 const checks: Check[] = [
   { name: "types", command: ["node_modules/typescript/bin/tsc", "--noEmit"] },
   { name: "format", command: ["node_modules/oxfmt/bin/oxfmt", "--check"] },
+  { name: "format of Lua", command: ["scripts/lua/format.ts", "--check"] },
   { name: "lint", command: ["node_modules/oxlint/bin/oxlint"] },
   { name: "unused code", command: ["node_modules/knip/bin/knip.js"] },
 ];

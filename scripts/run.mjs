@@ -11,7 +11,7 @@ const targets = {
   demo: [SOURCE, "src/cli/main.ts", "demo"],
   test: ["scripts/check.ts"],
   lint: ["node_modules/oxlint/bin/oxlint"],
-  format: ["node_modules/oxfmt/bin/oxfmt"],
+  format: ["scripts/format.ts"],
   types: ["node_modules/typescript/bin/tsc", "--noEmit"],
   build: ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
   bench: [SOURCE, "bench/main.ts"],

@@ -76,6 +76,10 @@ describe("the library on Redis", () => {
     expect(nameTrouble(text)).toEqual([]);
   });
 
+  test("has no line of more than 120 columns", () => {
+    expect(text.split("\n").filter((line) => line.length > 120)).toEqual([]);
+  });
+
   test("has no module that gives what no other takes", () => {
     expect(untaken(libraryModules)).toEqual([]);
   });

@@ -37,9 +37,7 @@ local SINCE_MS, WINDOW_MS, FENCES_PER_MS = 1767225600000, 134217728, 16
 -- number that was lost.
 local FEED_PER_MS = 1024
 
-local function fieldOf(section, field)
-  return match(call("INFO", section), field .. ":([^\r\n]*)") or ""
-end
+local function fieldOf(section, field) return match(call("INFO", section), field .. ":([^\r\n]*)") or "" end
 
 local function isForeign(k)
   local kind = call("TYPE", k.meta).ok
@@ -55,7 +53,8 @@ end
 -- depends on it.
 local function proveRights(tag, k)
   local probe = tag .. ":probe"
-  local writes = { { "HSET", "a", "b" }, { "ZADD", 1, "a" }, { "SADD", "a" }, { "RPUSH", "a" }, { "XADD", "1-1", "a", "b" } }
+  local writes =
+    { { "HSET", "a", "b" }, { "ZADD", 1, "a" }, { "SADD", "a" }, { "RPUSH", "a" }, { "XADD", "1-1", "a", "b" } }
   for _, write in ipairs(writes) do
     call(write[1], probe, unpack(write, 2))
     call("UNLINK", probe)
@@ -96,53 +95,62 @@ local function readLife(k)
 end
 
 -- Allowed without memory: whoever cannot enter cannot prune either.
-redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, callback = function(keys, args)
-  if not call then init() end
-  local tag, k = keys[1], keysOf(keys[1])
-  local known, version = tonumber(args[1]), tonumber(args[2])
-  if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
-  local m = call("HMGET", k.meta, "version", "token", "epoch", "partitions")
-  if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
-  local mark, wanted = match(args[4], "^([?!]?)(%d+)$")
-  if mark == "!" and not m[4] then return redis.error_reply("MRABSENT") end
-  local partitions = m[4] or wanted
-  if mark ~= "?" and wanted ~= "0" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
-  proveRights(tag, k)
-  local server = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid") .. "-"
-  local epoch = tonumber(m[3] or 0)
-  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "partitions", partitions) end
-  local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
-  local life = isSame and alive[m[2]]
-  local isKnown = life
-  life = life or readLife(k)
-  if not isSame then
-    -- A caller that knows a higher epoch has seen writes that are gone.
-    if known > epoch then epoch = known end
-    local ms = max(0, timeOf(args[3] or "", life) - SINCE_MS)
-    epoch, feed = max(epoch + 1, floor(ms / WINDOW_MS)), ms * FEED_PER_MS
-    call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW_MS * FENCES_PER_MS))
-  end
-  if not isKnown then
-    -- The time tells apart what stands under one tag in several databases of the server, or was copied.
-    local t = call("TIME")
-    life.feed = max(life.feed, feed)
-    local token = server .. t[1] .. "." .. t[2]
-    call("HSET", k.meta, "token", token)
-    loadGates(k, life, num(timeOf(args[3] or "", life)))
-    alive[token] = life
-    lives[tag] = alive
-  end
-  -- Short sorted sets, sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by
-  -- 100. One long entry, which no clock ever reaches, keeps these as trees from the beginning.
-  call("ZADD", k.lease, "+inf", LONG_ENTRY)
-  call("HSET", k.page, "-", LONG_ENTRY)
-  call("HSET", k.use, LONG_ENTRY, "0")
-  call("SADD", k.one, LONG_ENTRY)
-  return { num(epoch), partitions }
-end })
+redis.register_function({
+  function_name = "mr1_enter",
+  flags = { "allow-oom" },
+  callback = function(keys, args)
+    if not call then init() end
+    local tag, k = keys[1], keysOf(keys[1])
+    local known, version = tonumber(args[1]), tonumber(args[2])
+    if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
+    local m = call("HMGET", k.meta, "version", "token", "epoch", "partitions")
+    if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
+    local mark, wanted = match(args[4], "^([?!]?)(%d+)$")
+    if mark == "!" and not m[4] then return redis.error_reply("MRABSENT") end
+    local partitions = m[4] or wanted
+    if mark ~= "?" and wanted ~= "0" and wanted ~= partitions then
+      return redis.error_reply("MRPARTITIONS " .. partitions)
+    end
+    proveRights(tag, k)
+    local server = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid") .. "-"
+    local epoch = tonumber(m[3] or 0)
+    if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "partitions", partitions) end
+    local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
+    local life = isSame and alive[m[2]]
+    local isKnown = life
+    life = life or readLife(k)
+    if not isSame then
+      -- A caller that knows a higher epoch has seen writes that are gone.
+      if known > epoch then epoch = known end
+      local ms = max(0, timeOf(args[3] or "", life) - SINCE_MS)
+      epoch, feed = max(epoch + 1, floor(ms / WINDOW_MS)), ms * FEED_PER_MS
+      call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW_MS * FENCES_PER_MS))
+    end
+    if not isKnown then
+      -- The time tells apart what stands under one tag in several databases of the server, or was copied.
+      local t = call("TIME")
+      life.feed = max(life.feed, feed)
+      local token = server .. t[1] .. "." .. t[2]
+      call("HSET", k.meta, "token", token)
+      loadGates(k, life, num(timeOf(args[3] or "", life)))
+      alive[token] = life
+      lives[tag] = alive
+    end
+    -- Short sorted sets, sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a
+    -- claim by
+    -- 100. One long entry, which no clock ever reaches, keeps these as trees from the beginning.
+    call("ZADD", k.lease, "+inf", LONG_ENTRY)
+    call("HSET", k.page, "-", LONG_ENTRY)
+    call("HSET", k.use, LONG_ENTRY, "0")
+    call("SADD", k.one, LONG_ENTRY)
+    return { num(epoch), partitions }
+  end,
+})
 
-serve("now", READS, function(c)
-  return { c.at, num(floor(c.fence / FENCES)), c.args[1] == "" and num(c.life.ahead) or "0" }
-end)
+serve(
+  "now",
+  READS,
+  function(c) return { c.at, num(floor(c.fence / FENCES)), c.args[1] == "" and num(c.life.ahead) or "0" } end
+)
 `,
 });

@@ -79,7 +79,12 @@ local function putDoc(c, field, guard, due, expiresIn, body, tells)
     return true, 0
   end
   local version = (old and old.version or floorOf(c)) + 1
-  local doc = { version = version, dueAt = due == "" and "" or num(instant(c, due)), expiresAt = after(c, expiresIn), body = body }
+  local doc = {
+    version = version,
+    dueAt = due == "" and "" or num(instant(c, due)),
+    expiresAt = after(c, expiresIn),
+    body = body,
+  }
   change(c, "docs", field, doc)
   return true, version
 end
@@ -167,7 +172,16 @@ serve("read_due_docs", READS, function(c)
   local most, fromScore, fromField, out, at = nextNumber(c), nextArg(c), nextArg(c), {}, 0
   local score, last = "", ""
   while true do
-    local found = call("ZRANGEBYSCORE", c.k.docdue, fromScore == "" and "-inf" or fromScore, c.at, "WITHSCORES", "LIMIT", at, DOCS_AT_ONCE)
+    local found = call(
+      "ZRANGEBYSCORE",
+      c.k.docdue,
+      fromScore == "" and "-inf" or fromScore,
+      c.at,
+      "WITHSCORES",
+      "LIMIT",
+      at,
+      DOCS_AT_ONCE
+    )
     local fields, scores = {}, {}
     for i = 1, #found, 2 do
       local due = num(tonumber(found[i + 1]))

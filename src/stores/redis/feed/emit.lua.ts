@@ -7,10 +7,8 @@ import { terminalStates } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { notedMark, untoldMark } from "../../../store/packing/packed-events.ts";
 import { untoldStart } from "../../../store/rules/emit.ts";
-import { lua, luaConstant, luaModule } from "../library/lua.ts";
+import { lua, luaConstant, luaModule, luaSet } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
-
-const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
 export const emitLua = luaModule({
   name: "feed/emit",
@@ -22,7 +20,7 @@ export const emitLua = luaModule({
   source: lua`
 local NOTED, NOTED_UNTOLD, UNTOLD = "${notedMark}", "${notedMark}${untoldMark}", "${untoldStart}"
 local NOTE_MAX = ${storeLimits.noteCharsMax}
-local TERMINAL = { ${terminal} }
+local TERMINAL = ${luaSet(terminalStates.map(luaConstant))}
 
 local function isTerminal(state) return TERMINAL[state] end
 
@@ -45,8 +43,8 @@ local function leavePage(c, h)
   pages[page] = (pages[page] or 0) - 1
 end
 
--- From 2 to n: the ids, each with its note where the bundle has notes; ids: without. owner: "s" and who runs the jobs, of an
--- asked cancel.
+-- From 2 to n: the ids, each with its note where the bundle has notes; ids: without. owner: "s" and who runs the jobs,
+-- of an asked cancel.
 local function newBundle(c, key, state, owner)
   local g = { key, n = 1, ids = { "" }, state = state, owner = owner, place = #c.order + 1 }
   c.bundles[key] = g
@@ -65,8 +63,8 @@ local function tellPacked(c, bundle)
   if c.undo then push(c, "undo", function() c.order[place] = nil end) end
 end
 
--- claimed: 1 where it starts with the claim; started: when; progress: the text. Else, scheduled: when it is due; finished:
--- the reason; running with a cancel asked: who runs it.
+-- claimed: 1 where it starts with the claim; started: when; progress: the text. Else, scheduled: when it is due;
+-- finished: the reason; running with a cancel asked: who runs it.
 local function extraOf(job, event)
   local state = job.state
   if event == CLAIMED then return job.startedAt == "" and "" or "n1" end
@@ -78,16 +76,21 @@ local function extraOf(job, event)
   return ""
 end
 
--- What the event of a settle carries beside (store/rules/emit.ts): whether the start is untold, and a short attempt log.
+-- What the event of a settle carries beside (store/rules/emit.ts): whether the start is untold, and a short attempt
+-- log.
 local function noteOf(job, attempts)
   return (job.startedAt == "" and UNTOLD or "") .. (#attempts <= NOTE_MAX and attempts or "")
 end
 
--- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED where behind each
--- id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
+-- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED
+-- where behind each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
 local function eventOf(job, event, isGone, mark)
   local extra = isGone and "" or extraOf(job, event)
-  return concat({ mark and event .. mark or event, job.rev, job.route, isGone and "" or job.state, job.attempt, extra }, US), extra
+  return concat(
+    { mark and event .. mark or event, job.rev, job.route, isGone and "" or job.state, job.attempt, extra },
+    US
+  ),
+    extra
 end
 
 -- Jobs of this route became ready.
@@ -99,11 +102,15 @@ end
 -- A bundle joins ids with the same event; inside a job the order of telling is kept.
 local function tell(c, job, event, isGone, note)
   local mark = note and NOTED
-  if note and sub(note, 1, #UNTOLD) == UNTOLD then mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1) end
+  if note and sub(note, 1, #UNTOLD) == UNTOLD then
+    mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1)
+  end
   if event == STARTED or event == PROGRESS then c.hasNews = true end
   local key, extra = eventOf(job, event, isGone, mark)
   local g, last, id = c.bundles[key], c.bundleOf[job.id], job.id
-  if not g or (last and last >= g.place) then g = newBundle(c, key, isGone and "" or job.state, event == CANCEL_ASKED and extra or "") end
+  if not g or (last and last >= g.place) then
+    g = newBundle(c, key, isGone and "" or job.state, event == CANCEL_ASKED and extra or "")
+  end
   g.n = g.n + 1
   g[g.n], g.ids[g.n] = note and id .. US .. note or id, id
   c.bundleOf[id] = g.place

@@ -53,8 +53,8 @@ local function judge(c, job, need, slack, waits)
   if isMet and waits.slack >= 0 then free(c, job) end
 end
 
--- One end arrives at the target of an edge. Nothing comes of it where the target is not blocked, and is not the flow that
--- counts its members.
+-- One end arrives at the target of an edge. Nothing comes of it where the target is not blocked, and is not the flow
+-- that counts its members.
 local function arrive(c, target, edge, ended)
   local isBlocked = target.state == BLOCKED
   if target.waits == "" or not (isBlocked or isToFlow(edge)) then return end

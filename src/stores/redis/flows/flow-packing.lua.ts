@@ -5,18 +5,14 @@
 import { bitOfEnd } from "../../../model/flow/edge.ts";
 import { stateCodes, terminalStates } from "../../../model/job/job-state.ts";
 import { flags, headFields, ownFields, restFields, specFields } from "../packing/packed-fields.ts";
-import type { PackedName } from "../packing/packed-fields.ts";
 import { lua, luaConstant, luaModule } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
-import { captured, patternOf, skipped, packingLua } from "../packing/packing.lua.ts";
+import { captured, fieldsPattern, patternOf, pickPattern, skipped } from "../packing/lua-fields.ts";
+import { packingLua } from "../packing/packing.lua.ts";
 
 const byEnd = (valueOf: (code: number) => number): string =>
   terminalStates.map((end) => `[${luaConstant(end)}] = ${valueOf(stateCodes[end])}`).join(", ");
 
-const upTo = (names: readonly PackedName[], last: PackedName): readonly PackedName[] =>
-  names.slice(0, names.indexOf(last) + 1);
-/** Of a member's spec: flow and edges. */
-const edgesPattern = patternOf(upTo(specFields, "edges"), { flow: captured, edges: captured });
 /** The flags of a job of a flow that has tags and nothing else beyond it. */
 const usualFlags = `[${flags.tags}${flags.rare}${flags.flow}]+`;
 /** The spec of such a job: flags, id, route, due time, flow, edges, waits, and where its tail begins. */
@@ -26,7 +22,10 @@ const memberPattern = patternOf([...headFields, ...ownFields], {
   ...{ flow: captured, edges: captured, waits: captured },
 });
 /** Of a state behind its id, where the waits begin and where they end. */
-const waitsPattern = `${patternOf(restFields.slice(0, restFields.indexOf("waits"))).replace("^", String.raw`^\31`)}${skipped}()`;
+const waitsPattern = fieldsPattern(
+  restFields.slice(0, restFields.indexOf("waits")).map(() => skipped),
+  { before: String.raw`\31`, after: `()${skipped}()` },
+);
 
 export const flowPackingLua = luaModule({
   name: "flows/flow-packing",
@@ -40,6 +39,12 @@ export const flowPackingLua = luaModule({
     "edgesIn hasUsualFlags readMember waitsInRest headIn",
   ],
   source: lua`
+-- Of a member's spec: flow and edges; all of it, as readMember answers it; and where the waits begin in the rest of a
+-- state, and where they end.
+local EDGES = ${pickPattern(["flow", "edges"], specFields)}
+local MEMBER = ${memberPattern}
+local WAITS = ${waitsPattern}
+
 -- By the end of a member: its bit in the masks of an edge, and its place among the counts of a flow, which are
 -- "", total and one for each end.
 local BIT = { ${byEnd(bitOfEnd)} }
@@ -48,12 +53,16 @@ local COUNT_AT = { ${byEnd((code) => code - stateCodes.completed + 3)} }
 -- members: of a flow, a comma and its counts as they stand in the text; "" of any other.
 local function readWaits(text)
   local need, slack, passed, defers, members = match(text, "^(%-?%d+),(%-?%d+),(%d+),(%d)(.*)$")
-  return { need = tonumber(need), slack = tonumber(slack), passed = tonumber(passed), defers = defers, members = members }
+  return {
+    need = tonumber(need),
+    slack = tonumber(slack),
+    passed = tonumber(passed),
+    defers = defers,
+    members = members,
+  }
 end
 
-local function waitsText(w)
-  return w.need .. "," .. w.slack .. "," .. w.passed .. "," .. w.defers .. w.members
-end
+local function waitsText(w) return w.need .. "," .. w.slack .. "," .. w.passed .. "," .. w.defers .. w.members end
 
 -- The waits of a job whose end has gone along so many edges: none of one that comes back.
 local function withPassed(text, passed)
@@ -82,7 +91,8 @@ local function idOfNode(flow, edge) return isToFlow(edge) and flow or flow .. ".
 
 local function edgesOf(job) return job.edges == "" and NONE or split(job.edges, RS) end
 
--- With one end more (by: 1) or less (-1) that came along this edge. Only the edge to a flow tells it how its members ended.
+-- With one end more (by: 1) or less (-1) that came along this edge. Only the edge to a flow tells it how its members
+-- ended.
 local function countEnd(waits, edge, ended, by)
   if hasBit(sub(edge, 1, 1), ended) then waits.need = waits.need - by end
   if hasBit(sub(edge, 2, 2), ended) then waits.slack = waits.slack - by end
@@ -99,8 +109,8 @@ local function usesOfEdges(flow, edges)
   return flow ~= "" and #edges <= EDGES_USED_MAX and RS .. flow .. RS .. edges or ""
 end
 
--- What the next step of a job of a flow uses of its spec: the end of a running one the gates of its lane, else its flow and its
--- edges; of a blocked one its due time and rank there, and where it goes when freed.
+-- What the next step of a job of a flow uses of its spec: the end of a running one the gates of its lane, else its flow
+-- and its edges; of a blocked one its due time and rank there, and where it goes when freed.
 local function usesOfFlow(job)
   if job.state == RUNNING then return job.laneGates ~= "" and job.laneGates or usesOfEdges(job.flow, job.edges) end
   if job.state ~= BLOCKED or job.freed == "" then return "" end
@@ -128,35 +138,31 @@ local function isMember(job) return job.waits ~= "" and job.flow ~= "" end
 -- A flow, of which others make part; it may be a member itself.
 local function isFlow(job) return job.waits ~= "" and readWaits(job.waits).members ~= "" end
 
-local function isBornBlocked(job)
-  return job.waits ~= "" and (job.freed == "" or readWaits(job.waits).need > 0)
-end
+local function isBornBlocked(job) return job.waits ~= "" and (job.freed == "" or readWaits(job.waits).need > 0) end
 
 -- Whether the end of a member has gone along all its edges; true of any other job.
-local function hasPassedOn(job)
-  return job.waits == "" or readWaits(job.waits).passed >= #edgesOf(job)
-end
+local function hasPassedOn(job) return job.waits == "" or readWaits(job.waits).passed >= #edgesOf(job) end
 
 -- Flow and edges of a spec; nothing where it has none.
 local function edgesIn(spec)
-  local flow, edges = match(spec, "${edgesPattern}")
+  local flow, edges = match(spec, EDGES)
   return flow, edges
 end
 
 -- Whether a job of a flow has tags and nothing else beyond it.
 local function hasUsualFlags(flags) return find(flags, "^${usualFlags}$") end
 
--- Flags, id, due time, flow, waits and uses of a job of a flow and of a route that has tags and nothing else beyond it, and
--- where its input begins; nothing for others.
+-- Flags, id, due time, flow, waits and uses of a job of a flow and of a route that has tags and nothing else beyond it,
+-- and where its input begins; nothing for others.
 local function readMember(spec, route)
   if not spec then return nil end
-  local flags, id, own, dueAt, flow, edges, waits, tail = match(spec, "${memberPattern}")
+  local flags, id, own, dueAt, flow, edges, waits, tail = match(spec, MEMBER)
   local input = tail and own == route and waits ~= "" and inputAt(spec, tail)
   if input then return flags, id, dueAt, flow, waits, usesOfEdges(flow, edges), input end
 end
 
 -- Of a state behind its id, where its waits begin and what is behind them.
-local function waitsInRest(rest) return match(rest, "${waitsPattern}") end
+local function waitsInRest(rest) return match(rest, WAITS) end
 
 -- State, fence and id of a state of this id.
 local function headIn(state, id)

@@ -43,14 +43,20 @@ local function freedAlike(c, id, state)
   local placed = placedFor(c, target)
   if not placed then return false end
   local waits = waitsOfTarget({ alike = alike, need = 0, slack = alike.slack })
-  return { tail = sub(state, AFTER_BORN_BLOCKED + #id), placed = placed, behind = placed.before .. waits .. placed.behind }
+  return {
+    tail = sub(state, AFTER_BORN_BLOCKED + #id),
+    placed = placed,
+    behind = placed.before .. waits .. placed.behind,
+  }
 end
 
 -- Whether a state is that of a job with this id, and else like the one before.
 local function isLikeFreed(like, state, id)
   local tail, tailAt = like.tail, AFTER_BORN_BLOCKED + #id
-  return #state == tailAt + #tail - 1 and find(state, tail, tailAt, true) == tailAt
-    and find(state, id, AFTER_BORN_BLOCKED, true) == AFTER_BORN_BLOCKED and find(state, BORN_BLOCKED, 1, true) == 1
+  return #state == tailAt + #tail - 1
+    and find(state, tail, tailAt, true) == tailAt
+    and find(state, id, AFTER_BORN_BLOCKED, true) == AFTER_BORN_BLOCKED
+    and find(state, BORN_BLOCKED, 1, true) == 1
 end
 
 -- The handles and the states of the jobs with these ids; false for those that are not there.
@@ -58,9 +64,13 @@ local function readMany(c, ids)
   local handles, wanted, at, states = fetch("HMGET", c.k.ids, ids), {}, {}, {}
   for i, h in ipairs(handles) do
     states[i] = false
-    if h then wanted[#wanted + 1], at[#at + 1] = h, i end
+    if h then
+      wanted[#wanted + 1], at[#at + 1] = h, i
+    end
   end
-  for n, state in ipairs(fetch("HMGET", c.k.state, wanted)) do states[at[n]] = state end
+  for n, state in ipairs(fetch("HMGET", c.k.state, wanted)) do
+    states[at[n]] = state
+  end
   return handles, states
 end
 
@@ -76,14 +86,17 @@ local function freeAs(c, like, id, h)
   g.n, g[n], g.ids[n] = n, id, id
 end
 
--- The handles that these jobs have if they were made one behind the other, as the members of a wide flow are, and their states.
--- A state has the id of its job, so a job whose state is as expected has that handle. Their first edge may be to the flow.
+-- The handles that these jobs have if they were made one behind the other, as the members of a wide flow are, and their
+-- states. A state has the id of its job, so a job whose state is as expected has that handle. Their first edge may be
+-- to the flow.
 local function guessMany(c, ids, edges)
   local at = isToFlow(edges[1]) and 2 or 1
   local first = call("HGET", c.k.ids, ids[at])
   if not first then return readMany(c, ids) end
   local handles, seq = {}, seqOf(first) - at
-  for i = 1, #ids do handles[i] = handleOf(max(0, seq + i)) end
+  for i = 1, #ids do
+    handles[i] = handleOf(max(0, seq + i))
+  end
   return handles, fetch("HMGET", c.k.state, handles), true
 end
 
@@ -97,11 +110,14 @@ end
 -- So many states that are not as expected tell that the handles were guessed in vain.
 local WRONG_MAX = 4
 
--- In the order of the edges: what has to be looked at by itself is put off only until the next that is freed as others were.
+-- In the order of the edges: what has to be looked at by itself is put off only until the next that is freed as others
+-- were.
 local function arriveAtMany(c, passing, ended)
   local flow, edges, ids, meets, left, stretches, like, wrong = passing.flow, passing.edges, {}, {}, {}, 0, nil, 0
   local begin, done, jobs, known, targets = flow .. ".", c.done, c.jobs, c.ids, c.targets
-  for i, edge in ipairs(edges) do ids[i] = begin .. sub(edge, 3) end
+  for i, edge in ipairs(edges) do
+    ids[i] = begin .. sub(edge, 3)
+  end
   local handles, states, isGuessed = guessMany(c, ids, edges)
   c.states = c.states or {}
   for i, edge in ipairs(edges) do
@@ -126,15 +142,22 @@ local function arriveAtMany(c, passing, ended)
     -- Only now, because an edge that was put off may lead to the same job.
     mayBeFreed = mayBeFreed and not targets[id] and known[id] == nil and jobs[h] == nil and not done[h]
     if mayBeFreed and not isLike then like = freedAlike(c, id, state) end
-    if mayBeFreed and like then freeAs(c, like, id, h) else left[#left + 1] = edge end
+    if mayBeFreed and like then
+      freeAs(c, like, id, h)
+    else
+      left[#left + 1] = edge
+    end
   end
   if left[1] then arriveAtSome(c, flow, left, ended) end
 end
 
 -- An end goes along the edges of its passing, whose targets are in view unless they are many; what is left is deferred.
 local function goAlong(c, passing, id, ended)
-  if passing.isMany then arriveAtMany(c, passing, ended)
-  elseif c.isOneByOne or not countToCome(c, passing, ended) then arriveEach(c, passing, ended) end
+  if passing.isMany then
+    arriveAtMany(c, passing, ended)
+  elseif c.isOneByOne or not countToCome(c, passing, ended) then
+    arriveEach(c, passing, ended)
+  end
   if passing.edges.isMore then deferWork(c, id) end
 end
 `,

@@ -52,7 +52,11 @@ local function passOn(c, job, most)
   job.waits = waitsText(waits)
   if c.targets then endCounting(c) end
   -- What may be taken back is done to whole jobs.
-  if c.targets and not c.undo then loadTargets(c, { passing }) else loadWhole(c, passing) end
+  if c.targets and not c.undo then
+    loadTargets(c, { passing })
+  else
+    loadWhole(c, passing)
+  end
   goAlong(c, passing, job.id, job.state)
 end
 
@@ -72,8 +76,14 @@ local function follow(c, job, from, next)
   if job.isGone then
     if isFlow(job) then deferWork(c, job.id) end
   elseif job.flow ~= "" and isTerminal(job.state) then
-    if not isTerminal(from) then passOn(c, job, AT_ONCE) elseif next.passesOn ~= "" then passOn(c, job, min(tonumber(next.passesOn), PER_STEP)) end
-  elseif job.flow ~= "" and isTerminal(from) then depart(c, job, from) end
+    if not isTerminal(from) then
+      passOn(c, job, AT_ONCE)
+    elseif next.passesOn ~= "" then
+      passOn(c, job, min(tonumber(next.passesOn), PER_STEP))
+    end
+  elseif job.flow ~= "" and isTerminal(from) then
+    depart(c, job, from)
+  end
 end
 
 -- The state in which a parent has ended and come along its edge to this job; nothing where it has yet to come.
@@ -91,9 +101,13 @@ end
 -- The counts of a job that is blocked anew: those of its parents that have ended arrive at once.
 local function countAnew(c, job, next)
   local waits, parents, ids = readWaits(job.waits), tagsIn(next.parents), {}
-  if next.need ~= "" then waits.need, waits.slack = tonumber(next.need), tonumber(next.slack) end
+  if next.need ~= "" then
+    waits.need, waits.slack = tonumber(next.need), tonumber(next.slack)
+  end
   waits.passed = 0
-  for i, edge in ipairs(parents) do ids[i] = sub(edge, 3) end
+  for i, edge in ipairs(parents) do
+    ids[i] = sub(edge, 3)
+  end
   loadByIds(c, ids)
   for i, edge in ipairs(parents) do
     local ended = arrivedFrom(jobById(c, ids[i]), job.id)
@@ -135,8 +149,8 @@ local function grow(c, id, need, slack, members)
   return true
 end
 
--- A member has one edge more; where its end has gone along all others, it goes along this one at once. Answers false where
--- there is no such member.
+-- A member has one edge more; where its end has gone along all others, it goes along this one at once. Answers false
+-- where there is no such member.
 local function link(c, from, edge)
   local job = jobById(c, from)
   if not job or not isMember(job) then return false end

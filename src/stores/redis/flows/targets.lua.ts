@@ -98,7 +98,9 @@ local function alikeOf(c, rest, isBlocked)
     if alike and alike.need then
       alike.rest, alike.before, alike.behind = rest, sub(rest, 1, from - 1), sub(rest, to)
       alike.isBlocked, alike.freed, alike.placed = isBlocked, {}, {}
-    else alike = false end
+    else
+      alike = false
+    end
     rests[rest] = alike
   end
   return alike
@@ -145,7 +147,11 @@ local function findTargets(c, targets)
   local wanted, ids = {}, {}
   for _, target in ipairs(targets) do
     local h = c.ids[target.id]
-    if h == nil then wanted[#wanted + 1], ids[#ids + 1] = target, target.id else target.h = h end
+    if h == nil then
+      wanted[#wanted + 1], ids[#ids + 1] = target, target.id
+    else
+      target.h = h
+    end
   end
   for i, h in ipairs(fetch("HMGET", c.k.ids, ids)) do
     wanted[i].h = h
@@ -160,7 +166,9 @@ local function loadTargets(c, passings)
   findTargets(c, met)
   for _, target in ipairs(met) do
     local h = target.h
-    if h and c.jobs[h] == nil then wanted[#wanted + 1], handles[#handles + 1] = target, h end
+    if h and c.jobs[h] == nil then
+      wanted[#wanted + 1], handles[#handles + 1] = target, h
+    end
   end
   for i, text in ipairs(fetch("HMGET", c.k.state, handles)) do
     local target, h = wanted[i], handles[i]
@@ -174,7 +182,9 @@ end
 -- How the members of a flow have ended, behind these ends.
 local function membersText(alike, ended)
   local counts = split(alike.members, ",")
-  for state, by in pairs(ended) do counts[COUNT_AT[state]] = counts[COUNT_AT[state]] + by end
+  for state, by in pairs(ended) do
+    counts[COUNT_AT[state]] = counts[COUNT_AT[state]] + by
+  end
   return concat(counts, ",")
 end
 
@@ -187,7 +197,11 @@ local function waitsOfTarget(target)
     if next(ended, only) then only = nil end
   end
   local last = alike.last
-  local isSame = last and last.need == target.need and last.slack == target.slack and last.only == only and last.by == by
+  local isSame = last
+    and last.need == target.need
+    and last.slack == target.slack
+    and last.only == only
+    and last.by == by
   if isSame and (only or not ended) then return last.text end
   local members = ended and membersText(alike, ended) or alike.members
   local text = target.need .. "," .. target.slack .. "," .. alike.passed .. "," .. alike.defers .. members
@@ -231,7 +245,9 @@ end
 -- known.
 local function endCounting(c)
   for _, passing in ipairs(c.counted) do
-    for ended, ends in pairs(passing.counted) do arriveTogether(c, passing, ended, ends) end
+    for ended, ends in pairs(passing.counted) do
+      arriveTogether(c, passing, ended, ends)
+    end
     passing.counted = nil
   end
   c.counted, c.isOneByOne = {}, true
@@ -281,7 +297,11 @@ local function placedAlike(c, alike, freed)
   placed.route, placed.state, placed.dueAt, placed.rank = job.route, job.state, job.dueAt, job.rank
   placed.key, placed.score = whereIs(c.k, job)
   placed.bundle = bundleOf(c, eventOf(job, FREED), job.state)
-  if job.state == READY then setReady(c, job.route) else setDue(c, placed.score) end
+  if job.state == READY then
+    setReady(c, job.route)
+  else
+    setDue(c, placed.score)
+  end
   c.placed[#c.placed + 1] = placed
   return placed
 end
@@ -382,7 +402,8 @@ end
 local function arriveEach(c, passing, ended)
   local edges = passing.edges
   for i, target in ipairs(passing) do
-    if ${takes("arrive: flow members")} then arriveAtTarget(c, target, edges[i], ended)
+    if ${takes("arrive: flow members")} then
+      arriveAtTarget(c, target, edges[i], ended)
     else
       local job = jobById(c, target.id)
       if job then arrive(c, job, edges[i], ended) end

@@ -48,12 +48,40 @@ local function lookLanes(c, p, route)
   end
   local laned = lanedOf(c, route)
   return {
-    route = route, laned = laned, byTurn = laned.byTurn, n = #handles, handles = handles, lanes = lanes,
-    specs = fetch("HMGET", c.k.spec, handles), states = fetch("HMGET", c.k.state, handles),
-    texts = fetch("HMGET", c.k.lane, lanes), ids = {}, kinds = {}, keys = {}, held = {}, areOnes = true, looked = 0,
-    taken = {}, uses = {}, gone = {}, records = {}, emptied = {}, come = {}, idle = {}, waits = {}, ranks = {},
-    scores = {}, at = false, atText = "", ending = US .. route .. US .. US, top = laned.byTurn and topOf(c, laned.queue),
-    step = false, next = false, nextText = "", boundAt = ANY, boundHandle = "",
+    route = route,
+    laned = laned,
+    byTurn = laned.byTurn,
+    n = #handles,
+    handles = handles,
+    lanes = lanes,
+    specs = fetch("HMGET", c.k.spec, handles),
+    states = fetch("HMGET", c.k.state, handles),
+    texts = fetch("HMGET", c.k.lane, lanes),
+    ids = {},
+    kinds = {},
+    keys = {},
+    held = {},
+    areOnes = true,
+    looked = 0,
+    taken = {},
+    uses = {},
+    gone = {},
+    records = {},
+    emptied = {},
+    come = {},
+    idle = {},
+    waits = {},
+    ranks = {},
+    scores = {},
+    at = false,
+    atText = "",
+    ending = US .. route .. US .. US,
+    top = laned.byTurn and topOf(c, laned.queue),
+    step = false,
+    next = false,
+    nextText = "",
+    boundAt = ANY,
+    boundHandle = "",
   }
 end
 
@@ -84,7 +112,9 @@ local function readFirsts(c, s)
     local spec, lane, id, key = specs[i], lanes[i], nil, nil
     if spec and not states[i] then
       bytes = bytes + #spec
-      if kind then id, key = readLike(kind, spec, lane) end
+      if kind then
+        id, key = readLike(kind, spec, lane)
+      end
       if not id then
         kind, id, key = kindOf(c, spec, s.route, lane)
         if kind and kind.cap ~= 1 then s.areOnes = false end
@@ -143,12 +173,15 @@ end
 
 -- The next job of a lane is its first.
 local function setNext(s, lane, place, h, route)
-  local position, records, open = s.byTurn and s.next or rankAt(s, place), s.records, s.come[route] or newList(s.come, route)
+  local position, records, open =
+    s.byTurn and s.next or rankAt(s, place), s.records, s.come[route] or newList(s.come, route)
   local n, z = #records, #open
   records[n + 1], records[n + 2] = lane, h .. US .. place .. US .. route .. US .. s.nextText .. US
   open[z + 1], open[z + 2] = s.byTurn and s.nextText or s.scores[place], openEntry(lane, h)
   local isFirst = position < s.boundAt or position == s.boundAt and h < s.boundHandle
-  if route == s.route and isFirst then s.boundAt, s.boundHandle = position, h end
+  if route == s.route and isFirst then
+    s.boundAt, s.boundHandle = position, h
+  end
 end
 
 -- Nobody comes after the job that was taken.
@@ -156,7 +189,9 @@ local function emptyOut(s, lane)
   if s.byTurn then
     add2(s.records, lane, US .. US .. US .. s.nextText .. US)
     add2(s.idle, s.nextText, lane)
-  else s.emptied[#s.emptied + 1] = lane end
+  else
+    s.emptied[#s.emptied + 1] = lane
+  end
 end
 
 -- A lane whose first job is refused by its own cap waits at that gate.
@@ -184,7 +219,11 @@ local function takeFirstOf(c, s, i, place)
     if not isOfOrder(c, s, route) then return false end
   end
   if s.byTurn then setTurn(s, kind.step) end
-  if after then setNext(s, lane, nextPlace, nextHandle, route) else emptyOut(s, lane) end
+  if after then
+    setNext(s, lane, nextPlace, nextHandle, route)
+  else
+    emptyOut(s, lane)
+  end
   s.gone[#s.gone + 1], s.taken[#s.taken + 1] = entry, i
   return true
 end
@@ -254,7 +293,11 @@ local function leaseLaneSet(c, p, s, starts)
     end
     local key = keys[i]
     states[n + 1] = h
-    if key then states[n + 2] = before .. id .. behind .. key else states[n + 2] = before .. id .. behind end
+    if key then
+      states[n + 2] = before .. id .. behind .. key
+    else
+      states[n + 2] = before .. id .. behind
+    end
     leases[z + 1], leases[z + 2] = endsAt, h
     n, z, r, o = n + 2, z + 2, r + 1, o + 1
     ready[r], outHandles[o], out[o] = h, h, spec

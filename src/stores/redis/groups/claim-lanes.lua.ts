@@ -45,7 +45,9 @@ export const claimLanesLua = luaModule({
 local function releaseNext(c, p, gate, route)
   local record = c.hasWaiting and firstWaiting(c, gate .. US .. route)
   if not record then return end
-  for _, each in ipairs(tagsIn(record.was.waitsAt)) do call("ZREM", c.k.waits, waitEntryOf(each, record)) end
+  for _, each in ipairs(tagsIn(record.was.waitsAt)) do
+    call("ZREM", c.k.waits, waitEntryOf(each, record))
+  end
   record.was.handle, record.waitsAt, record.isTouched = "", "", true
   noteLane(workOf(c), record.key)
   if p.routes[record.route] then
@@ -106,7 +108,9 @@ local function refusedBy(c, candidate)
       local at = opensAt(g, g.tatUs, use.weight, c.now)
       tellOpening(c, at)
       if at and (not g.opensAt or at < g.opensAt) then g.opensAt = at end
-    elseif isOverOwnCap(g, use) then isKeyShut = true end
+    elseif isOverOwnCap(g, use) then
+      isKeyShut = true
+    end
   end
   return isRouteShut, isKeyShut
 end
@@ -128,7 +132,8 @@ end
 local function admitCandidate(c, p, candidate)
   if candidate.uses == NONE and not usesOf(c, candidate.route) then return true end
   local isRouteShut, isKeyShut = refusedBy(c, candidate)
-  if isRouteShut then p.closed[candidate.route] = true
+  if isRouteShut then
+    p.closed[candidate.route] = true
   elseif isKeyShut then
     local record, gates = c.lanes[candidate.lane], refusedAt(c, candidate)
     p.refused = p.refused + 1
@@ -137,7 +142,9 @@ local function admitCandidate(c, p, candidate)
       record.waitsAt, record.isTouched = concat(gates, RS), true
       noteLane(workOf(c), record.key)
     end
-  else return true end
+  else
+    return true
+  end
   return false
 end
 
@@ -202,8 +209,12 @@ local function startOffer(c, routes, wanted, owner, endsAt)
 end
 
 local function endOffer(c, p)
-  for key, list in pairs(p.strays) do many("ZREM", key, list) end
-  for route, list in pairs(p.ready) do many("ZREM", c.k.ready .. route, list) end
+  for key, list in pairs(p.strays) do
+    many("ZREM", key, list)
+  end
+  for route, list in pairs(p.ready) do
+    many("ZREM", c.k.ready .. route, list)
+  end
   if c.laneWork then writeLanes(c) end
 end
 
@@ -226,9 +237,13 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt)
     if not candidate then break end
     if not p.closed[candidate.route] then
       if not candidate.isRead then readCandidates(c, { candidate }) end
-      if candidate.isStray then leaveLine(c, p, candidate)
-      elseif candidate.isRung then goOn(c, p, candidate)
-      elseif admitCandidate(c, p, candidate) then takeCandidate(c, p, candidate, starts) end
+      if candidate.isStray then
+        leaveLine(c, p, candidate)
+      elseif candidate.isRung then
+        goOn(c, p, candidate)
+      elseif admitCandidate(c, p, candidate) then
+        takeCandidate(c, p, candidate, starts)
+      end
     end
   end
   isMore = isMore or p.taken == wanted or p.refused >= REFUSED_MAX or c.isFull and nextCandidate(c, p) ~= nil
@@ -238,7 +253,9 @@ end
 
 -- Before the first offer with lanes.
 local function startLanes(c)
-  for _, g in pairs(c.keyed or NONE) do g.isShut, g.opensAt = false, false end
+  for _, g in pairs(c.keyed or NONE) do
+    g.isShut, g.opensAt = false, false
+  end
   c.standing, c.offered = {}, {}
   return true
 end

@@ -33,8 +33,21 @@ export const laneCandidatesLua = luaModule({
 -- All fields at once (as in newRecord).
 local function newCandidate(handle, lane, route, place, position)
   return {
-    handle = handle, lane = lane, route = route, place = place, position = position, isRead = false, isStray = false,
-    isRung = false, spec = false, id = false, flags = false, step = false, gates = "", uses = NONE, job = false,
+    handle = handle,
+    lane = lane,
+    route = route,
+    place = place,
+    position = position,
+    isRead = false,
+    isStray = false,
+    isRung = false,
+    spec = false,
+    id = false,
+    flags = false,
+    step = false,
+    gates = "",
+    uses = NONE,
+    job = false,
   }
 end
 
@@ -83,18 +96,24 @@ local function readCandidate(c, each, spec, state)
   c.met = nil
   if job and job.state == READY and job.route == each.route and job.laneKey == each.lane then
     each.job, each.step, each.uses = job, tonumber(job.laneStep), usesIn(job.laneGates)
-  else each.isStray = true end
+  else
+    each.isStray = true
+  end
 end
 
 local function readCandidates(c, some)
   local handles, keys = {}, {}
-  for i, each in ipairs(some) do handles[i] = each.handle end
+  for i, each in ipairs(some) do
+    handles[i] = each.handle
+  end
   local specs, states = fetch("HMGET", c.k.spec, handles), fetch("HMGET", c.k.state, handles)
   local clocks = c.hasRung and fetch("ZMSCORE", c.k.clock, handles)
   for i, each in ipairs(some) do
     readCandidate(c, each, specs[i], states[i])
     each.isRung = clocks and clocks[i] and tonumber(clocks[i]) <= c.now
-    for _, use in ipairs(each.uses or {}) do keys[#keys + 1] = use.key end
+    for _, use in ipairs(each.uses or {}) do
+      keys[#keys + 1] = use.key
+    end
   end
   if #keys > 0 then loadKeyGates(c, keys) end
 end
@@ -115,7 +134,9 @@ local function refill(c, p, source)
     if each.handle and was.handle == each.handle and was.route == source.route and was.waitsAt == "" then
       each.place = c.lanes[each.lane].place
       push(source, "list", each)
-    else push(p.strays, source.key, found[i * 2 - 1]) end
+    else
+      push(p.strays, source.key, found[i * 2 - 1])
+    end
   end
   readCandidates(c, source.list)
 end
@@ -124,12 +145,19 @@ end
 local function nextCandidate(c, p)
   local first, at = p.others[1], nil
   for _, source in ipairs(p.sources) do
-    while not p.closed[source.route] and not source.list[source.i] and not source.isEmpty do refill(c, p, source) end
+    while not p.closed[source.route] and not source.list[source.i] and not source.isEmpty do
+      refill(c, p, source)
+    end
     local each = not p.closed[source.route] and source.list[source.i]
-    if each and (not first or isLaneAhead(each, first)) then first, at = each, source end
+    if each and (not first or isLaneAhead(each, first)) then
+      first, at = each, source
+    end
   end
-  if at then at.i = at.i + 1
-  elseif first then takeOther(p) end
+  if at then
+    at.i = at.i + 1
+  elseif first then
+    takeOther(p)
+  end
   return first
 end
 
@@ -154,7 +182,9 @@ local function nextOf(c, p, lane, entry)
   if not line.list[line.i] and not line.isEmpty then
     local found = lineAfter(c, lane, entry, num(line.size))
     line.list, line.i, line.isEmpty, line.size = {}, 1, #found < line.size, min(line.size * 4, p.wanted)
-    for i, each in ipairs(found) do line.list[i] = candidateIn(lane, each) end
+    for i, each in ipairs(found) do
+      line.list[i] = candidateIn(lane, each)
+    end
     readCandidates(c, line.list)
   end
   return line.list[line.i]

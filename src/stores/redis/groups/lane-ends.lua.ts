@@ -18,8 +18,8 @@ export const laneEndsLua = luaModule({
   ],
   gives: ["giveBackUses freeGates"],
   source: lua`
--- A job that ends gives back what it holds, as its state says from there on: one gate of a key, most often of one permit,
--- as the job before it. Others are noted. Answers whether it says any.
+-- A job that ends gives back what it holds, as its state says from there on: one gate of a key, most often of one
+-- permit, as the job before it. Others are noted. Answers whether it says any.
 --  c.back   keys: those of one permit each, prefix: what uses of these begin with; others: uses
 local function giveBackUses(c, state, at)
   local back = c.back
@@ -36,7 +36,8 @@ local function giveBackUses(c, state, at)
     end
     back.prefix = prefix
   end
-  if find(state, RS, at, true) then back.others[#back.others + 1] = sub(state, at)
+  if find(state, RS, at, true) then
+    back.others[#back.others + 1] = sub(state, at)
   else
     local n = back.n + 1
     back.n, back.keys[n] = n, sub(state, at + #back.prefix)
@@ -51,10 +52,16 @@ local function heldBy(work, back)
     if not freed[key] then keys[#keys + 1] = key end
     freed[key] = (freed[key] or 0) + by
   end
-  for i = 1, back.n do add(back.keys[i], 1) end
+  for i = 1, back.n do
+    add(back.keys[i], 1)
+  end
   for _, uses in ipairs(back.others) do
     local key, use = onlyUse(last, uses)
-    if key then add(key, use.weight) else noteHeld(work, { state = RUNNING, laneGates = uses }, -1) end
+    if key then
+      add(key, use.weight)
+    else
+      noteHeld(work, { state = RUNNING, laneGates = uses }, -1)
+    end
   end
   return freed, keys
 end
@@ -62,7 +69,9 @@ end
 -- Permits of these keys came back: lanes that wait there may go on.
 local function noteReleases(c, work, keys)
   if #keys == 0 or call("EXISTS", c.k.waits) == 0 then return end
-  for _, key in ipairs(keys) do work.releases[key] = true end
+  for _, key in ipairs(keys) do
+    work.releases[key] = true
+  end
 end
 
 -- areDropped: keys of which one was held are free already.
@@ -75,11 +84,22 @@ local function returnHeld(c, work, keys, freed, areDropped)
     local held = not keyed[key] and (wasOne and 1 or text and tonumber(text))
     if held then
       local left = held - by
-      if left > 1 then add2(set, key, num(left)) elseif text then gone[#gone + 1] = key end
-      if left == 1 then ones[#ones + 1] = key elseif wasOne then noOnes[#noOnes + 1] = key end
+      if left > 1 then
+        add2(set, key, num(left))
+      elseif text then
+        gone[#gone + 1] = key
+      end
+      if left == 1 then
+        ones[#ones + 1] = key
+      elseif wasOne then
+        noOnes[#noOnes + 1] = key
+      end
     end
-    if held or areDropped and not text then returned[#returned + 1] = key
-    else work.held[key] = (work.held[key] or 0) - by end
+    if held or areDropped and not text then
+      returned[#returned + 1] = key
+    else
+      work.held[key] = (work.held[key] or 0) - by
+    end
   end
   many("HDEL", c.k.use, gone)
   many("SREM", c.k.one, noOnes)
@@ -88,22 +108,25 @@ local function returnHeld(c, work, keys, freed, areDropped)
   noteReleases(c, work, returned)
 end
 
--- Keys of which one is held, by a job that has given it back, are free. Answers how many these were; none where the call
--- knows of gates itself, or where jobs hold more.
+-- Keys of which one is held, by a job that has given it back, are free. Answers how many these were; none where the
+-- call knows of gates itself, or where jobs hold more.
 local function dropOnes(c, back)
   if #back.others > 0 or c.keyed then return 0 end
   local dropped, n = 0, back.n
-  for i = 1, n, CHUNK do dropped = dropped + call("SREM", c.k.one, unpack(back.keys, i, min(i + CHUNK - 1, n))) end
+  for i = 1, n, CHUNK do
+    dropped = dropped + call("SREM", c.k.one, unpack(back.keys, i, min(i + CHUNK - 1, n)))
+  end
   return dropped
 end
 
--- Ends as a set of jobs of these routes that have gates of keys. If lanes of such a route are open, their first jobs may
--- go on; a lane whose first job is of another route was told of when it got that job.
+-- Ends as a set of jobs of these routes that have gates of keys. If lanes of such a route are open, their first jobs
+-- may go on; a lane whose first job is of another route was told of when it got that job.
 local function freeGates(c, routes)
   local work, back = workOf(c), c.back
   c.back = nil
   local dropped = dropOnes(c, back)
-  if dropped == back.n and #back.others == 0 then noteReleases(c, work, back.keys)
+  if dropped == back.n and #back.others == 0 then
+    noteReleases(c, work, back.keys)
   else
     local freed, keys = heldBy(work, back)
     returnHeld(c, work, keys, freed, dropped > 0)

@@ -51,7 +51,9 @@ local function closedLanes(c, joins, records)
   for i, lane in ipairs(joins.different) do
     local gates = not records[i] and joins.first[lane].gates or ""
     if gates ~= "" then
-      for _, use in ipairs(usesIn(gates)) do keys[#keys + 1], owners[#owners + 1] = use.key, lane end
+      for _, use in ipairs(usesIn(gates)) do
+        keys[#keys + 1], owners[#owners + 1] = use.key, lane
+      end
     end
   end
   local texts, ones = fetch("HMGET", c.k.use, keys), fetch("SMISMEMBER", c.k.one, keys)
@@ -83,7 +85,9 @@ local function addLane(c, lists, entry, gates)
   add2(lists.set, lane, concat({ h, place, route, turn, concat(gates, RS) }, US))
   if gates[1] then
     local standing = turn ~= "" and placeText(tonumber(turn)) or place
-    for _, gate in ipairs(gates) do add2(lists.waits, "0", waitEntry(gate, route, standing, h, lane)) end
+    for _, gate in ipairs(gates) do
+      add2(lists.waits, "0", waitEntry(gate, route, standing, h, lane))
+    end
   else
     if not lists.open[route] then noteOpen(c, route) end
     push2(lists.open, route, turn ~= "" and turn or scoreIn(place), openEntry(lane, h))
@@ -104,7 +108,8 @@ local function writeJoins(c)
     local lane, place = entry.lane, entry.place
     local first = places[lane]
     isNoted[lane] = isNoted[lane] or first == "" or first and place < first
-    if isNoted[lane] then noteCome(workOf(c), lane, entry)
+    if isNoted[lane] then
+      noteCome(workOf(c), lane, entry)
     else
       add2(line, "0", lineEntry(lane, place, entry.handle, entry.route))
       if not first then
@@ -115,7 +120,9 @@ local function writeJoins(c)
   end
   many("ZADD", c.k.line, line)
   setMany(c.k.lane, lists.set)
-  for route, list in pairs(lists.open) do many("ZADD", c.k.open .. route, list) end
+  for route, list in pairs(lists.open) do
+    many("ZADD", c.k.open .. route, list)
+  end
   many("ZADD", c.k.waits, lists.waits)
   -- The call's view of lanes was written before, and is read anew.
   c.lanes = nil

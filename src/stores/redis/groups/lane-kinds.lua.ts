@@ -25,6 +25,8 @@ export const laneKindsLua = luaModule({
   ],
   gives: ["kindOf readLike"],
   source: lua`
+local ALIKE = ${alikePattern}
+
 -- What bounds the gate of a key beside a cap of the job's own; false where that is more than a cap.
 local function capOf(c, key)
   local gates = c.life.gates
@@ -37,8 +39,18 @@ end
 -- All fields at once (as in newRecord).
 local function newKind(own, step)
   return {
-    own = own, step = step, prefix = "", weight = 0, cap = ANY, isOwnCap = false, flags = HOLE, text = "", before = "",
-    middle = US .. step .. US, behind = "", limitLength = false,
+    own = own,
+    step = step,
+    prefix = "",
+    weight = 0,
+    cap = ANY,
+    isOwnCap = false,
+    flags = HOLE,
+    text = "",
+    before = "",
+    middle = US .. step .. US,
+    behind = "",
+    limitLength = false,
   }
 end
 
@@ -50,8 +62,8 @@ local function setGate(c, kind, key, use)
   kind.middle, kind.limitLength = kind.middle .. use.prefix .. limit, #limit
 end
 
--- The kind of a job of this lane, its id, and the key of its gate; nothing for one that is not plain but for its lane, tags
--- and a unique key, or has to pass several. One with tags or a unique key is compared with no other.
+-- The kind of a job of this lane, its id, and the key of its gate; nothing for one that is not plain but for its lane,
+-- tags and a unique key, or has to pass several. One with tags or a unique key is compared with no other.
 local function kindOf(c, spec, route, lane)
   local id, own, found, step, gates = readFirst(spec, nil, route)
   if not id or found ~= lane then return nil end
@@ -61,7 +73,7 @@ local function kindOf(c, spec, route, lane)
     if not key or not isKeyed(key) then return nil end
     setGate(c, kind, key, use)
   end
-  local _, madeAt, laneAt, gatesEnd, tail = match(spec, "${alikePattern}")
+  local _, madeAt, laneAt, gatesEnd, tail = match(spec, ALIKE)
   if tail then
     kind.flags, kind.before, kind.text = own .. US, sub(spec, madeAt, laneAt - 1), sub(spec, #own + #id + 2, laneAt - 1)
     kind.behind = sub(spec, gatesEnd, inputAt(spec, tail) - 1)
@@ -71,8 +83,8 @@ local function kindOf(c, spec, route, lane)
   return kind, id, key
 end
 
--- A spec of another time than those before it. Answers where its id stops and what it has from there on up to the key of its
--- gate or its input; nothing where more differs.
+-- A spec of another time than those before it. Answers where its id stops and what it has from there on up to the key
+-- of its gate or its input; nothing where more differs.
 local function meetTime(kind, spec, from, lane)
   local stop = find(spec, US, from, true)
   local at = stop and find(spec, kind.before, stop + 1, true)

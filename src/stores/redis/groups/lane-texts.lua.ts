@@ -1,9 +1,13 @@
 /** The texts of lanes (lanes.lua.ts): places, entries of lines and indexes, and records. */
 import { argumentFields } from "../packing/argument-text.ts";
 import { lua, luaModule } from "../library/lua.ts";
+import { captured, fieldsPattern } from "../packing/lua-fields.ts";
 import { valuesLua } from "../library/values.lua.ts";
 
-const lanePattern = `^${argumentFields.lane.map(() => String.raw`([^\31]*)`).join(String.raw`\31`)}$`;
+const lanePattern = fieldsPattern(
+  argumentFields.lane.slice(1).map(() => captured),
+  { after: `${captured}$` },
+);
 
 export const laneTextsLua = luaModule({
   name: "groups/lane-texts",
@@ -17,7 +21,7 @@ local WHOLE = 9007199254740992
 -- After the end of a field in the byte order, and before any other character of a text.
 local AFTER_US = " "
 local PLACE_LENGTH = 17
-local LANE_PATTERN = "${lanePattern}"
+local LANE_PATTERN = ${lanePattern}
 
 -- A whole number as text whose byte order is its numeric order.
 local function placeText(n) return n < 0 and fmt("0%016.0f", n + WHOLE) or fmt("1%016.0f", n) end

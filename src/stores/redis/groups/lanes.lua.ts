@@ -43,7 +43,8 @@ local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job
 local function workOf(c)
   local work = c.laneWork
   if not work then
-    work = { come = {}, gone = {}, lanes = {}, moved = {}, held = {}, keeping = {}, kept = {}, heads = {}, releases = {} }
+    work =
+      { come = {}, gone = {}, lanes = {}, moved = {}, held = {}, keeping = {}, kept = {}, heads = {}, releases = {} }
     c.laneWork = work
   end
   return work
@@ -120,8 +121,11 @@ local function noteMove(c, h, was, job)
   end
   if was then noteHeld(work, was, -1) end
   if job then noteHeld(work, job, 1) end
-  if job and job.keepsLane == "1" then add2(work.keeping, seqOf(h), h)
-  elseif was and was.keepsLane == "1" then work.kept[#work.kept + 1] = h end
+  if job and job.keepsLane == "1" then
+    add2(work.keeping, seqOf(h), h)
+  elseif was and was.keepsLane == "1" then
+    work.kept[#work.kept + 1] = h
+  end
   if was and was.state == RUNNING and was.laneGates ~= "" then noteLane(work, was.laneKey).isFreed = true end
 end
 
@@ -161,8 +165,15 @@ end
 local function newRecord(lane, text)
   local handle, place, route, turn, waitsAt = match(text, LANE_PATTERN)
   return {
-    handle = handle or "", place = place or "", route = route or "", turn = tonumber(turn), waitsAt = waitsAt or "",
-    text = text, key = lane, isTouched = false, was = { handle = "", route = "", waitsAt = "", position = false },
+    handle = handle or "",
+    place = place or "",
+    route = route or "",
+    turn = tonumber(turn),
+    waitsAt = waitsAt or "",
+    text = text,
+    key = lane,
+    isTouched = false,
+    was = { handle = "", route = "", waitsAt = "", position = false },
   }
 end
 
@@ -196,15 +207,21 @@ end
 local function newPlaces() return { gone = {}, come = {} } end
 
 local function writePlaces(places)
-  for key, list in pairs(places.gone) do many("ZREM", key, list) end
-  for key, list in pairs(places.come) do many("ZADD", key, list) end
+  for key, list in pairs(places.gone) do
+    many("ZREM", key, list)
+  end
+  for key, list in pairs(places.come) do
+    many("ZADD", key, list)
+  end
 end
 
 local function leavePlace(c, record, places)
   local was = record.was
   if was.handle == "" then return end
   if was.waitsAt == "" then push(places.gone, c.k.open .. was.route, openEntry(record.key, was.handle)) end
-  for _, gate in ipairs(tagsIn(was.waitsAt)) do push(places.gone, c.k.waits, waitEntryOf(gate, record)) end
+  for _, gate in ipairs(tagsIn(was.waitsAt)) do
+    push(places.gone, c.k.waits, waitEntryOf(gate, record))
+  end
 end
 
 -- A lane of this route may be claimed from.
@@ -223,7 +240,9 @@ local function takePlace(c, record, places)
     push2(places.come, c.k.open .. record.route, score, openEntry(record.key, record.handle))
     noteOpen(c, record.route)
   end
-  for _, gate in ipairs(tagsIn(record.waitsAt)) do push2(places.come, c.k.waits, "0", waitEntryOf(gate, record)) end
+  for _, gate in ipairs(tagsIn(record.waitsAt)) do
+    push2(places.come, c.k.waits, "0", waitEntryOf(gate, record))
+  end
 end
 
 local function firstInLine(c, lane)
@@ -246,7 +265,10 @@ end
 local function emptyLane(c, record, laned, places)
   record.handle, record.place, record.route = "", "", ""
   if not record.turn then return end
-  if not laned then record.turn = nil return end
+  if not laned then
+    record.turn = nil
+    return
+  end
   push2(places.come, c.k.idle .. laned.queue, num(record.turn), record.key)
 end
 
@@ -260,7 +282,9 @@ end
 local function releaseAfter(c, work, record, moved)
   if record.handle == "" or moved.isTaken or call("EXISTS", c.k.waits) == 0 then return end
   local gates = moved.gone and moved.gone[record.handle] or gatesOf(c, record.handle)
-  for _, use in ipairs(usesIn(gates)) do work.releases[use.key .. US .. record.route] = true end
+  for _, use in ipairs(usesIn(gates)) do
+    work.releases[use.key .. US .. record.route] = true
+  end
 end
 
 -- A lane gets its first job. If that is another one than before, the lane is open.
@@ -276,8 +300,11 @@ local function setFirst(c, work, record, head, places)
   if head and head.handle == record.handle and head.route == record.route and head.place == record.place then return end
   releaseAfter(c, work, record, moved)
   record.waitsAt = ""
-  if head then record.handle, record.place, record.route = head.handle, head.place, head.route
-  else emptyLane(c, record, laned, places) end
+  if head then
+    record.handle, record.place, record.route = head.handle, head.place, head.route
+  else
+    emptyLane(c, record, laned, places)
+  end
 end
 
 local function laneText(record)
@@ -292,7 +319,11 @@ local function writeRecordsOfLanes(c)
     local text = record.isTouched and laneText(record) or record.text
     record.isTouched = false
     if text ~= record.text then
-      if text == "" then gone[#gone + 1] = lane else add2(set, lane, text) end
+      if text == "" then
+        gone[#gone + 1] = lane
+      else
+        add2(set, lane, text)
+      end
       record.text = text
     end
   end

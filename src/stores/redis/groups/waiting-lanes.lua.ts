@@ -92,7 +92,9 @@ end
 -- Permits of keys that moved. Those that came back open their gates.
 local function moveHeld(c, work)
   local keys = {}
-  for key in pairs(work.held) do keys[#keys + 1] = key end
+  for key in pairs(work.held) do
+    keys[#keys + 1] = key
+  end
   if #keys > 0 then loadKeyGates(c, keys) end
   for _, key in ipairs(keys) do
     local g, by = c.keyed[key], work.held[key]
@@ -107,11 +109,14 @@ local function releaseAll(c, releases)
   local places, known, lanes = newPlaces(), {}, {}
   for gate in pairs(releases) do
     local two = twoWaiting(c, gate)
-    if two[1] then known[gate], lanes[#lanes + 1] = two, match(two[1], "^[^\31]*\31[^\31]*\31[^\31]*\31(.*)$") end
+    if two[1] then
+      known[gate], lanes[#lanes + 1] = two, match(two[1], "^[^\31]*\31[^\31]*\31[^\31]*\31(.*)$")
+    end
   end
   loadLanes(c, lanes)
   for gate, two in pairs(known) do
-    if not find(gate, US, 1, true) then releaseLanes(c, gate, places, two)
+    if not find(gate, US, 1, true) then
+      releaseLanes(c, gate, places, two)
     else
       local record = firstWaiting(c, gate, nil, two)
       if record then releaseLane(c, record, places) end
@@ -139,8 +144,11 @@ local function closedFor(c, uses)
   local closed, partly = {}, {}
   for _, use in ipairs(uses) do
     local g = keyGateOf(c, use.key)
-    if isOverOwnCap(g, use) or isRefusing(g, use, 1, c.now) then closed[#closed + 1] = use.key
-    elseif g.isShut or isRefusing(g, use, use.weight, c.now) then partly[#partly + 1] = use.key end
+    if isOverOwnCap(g, use) or isRefusing(g, use, 1, c.now) then
+      closed[#closed + 1] = use.key
+    elseif g.isShut or isRefusing(g, use, use.weight, c.now) then
+      partly[#partly + 1] = use.key
+    end
   end
   return closed, partly
 end
@@ -179,9 +187,7 @@ local function writeLanes(c)
     local record, moved = c.lanes[lane], work.moved[lane]
     local best = moved.best
     setFirst(c, work, record, headAfter(c, work, record, moved), places)
-    if best and best.handle == record.handle then
-      record.waitsAt = concat(waitsAt(c, best.gates, record.route), RS)
-    end
+    if best and best.handle == record.handle then record.waitsAt = concat(waitsAt(c, best.gates, record.route), RS) end
     takePlace(c, record, places)
     if moved.isFreed and record.handle ~= "" and record.waitsAt == "" then noteOpen(c, record.route) end
   end
@@ -224,7 +230,11 @@ local function openByClock(c)
   local work, isMore = workOf(c), #gates == OPENED_AT_ONCE
   for _, gate in ipairs(gates) do
     local limit, last = match(gate, "^([^\31]*)\31(.*)$")
-    if limit then isMore = releaseKeys(c, limit, last) or isMore else work.releases[gate] = true end
+    if limit then
+      isMore = releaseKeys(c, limit, last) or isMore
+    else
+      work.releases[gate] = true
+    end
   end
   writeLanes(c)
   return isMore
@@ -246,7 +256,9 @@ local function writeTops(c)
     local lanes = call("ZRANGEBYSCORE", key, "-inf", num(forgottenTurn(c.tops[queue])))
     many("HDEL", c.k.lane, lanes)
     many("ZREM", key, lanes)
-    for _, lane in ipairs(c.lanes and lanes or NONE) do c.lanes[lane] = nil end
+    for _, lane in ipairs(c.lanes and lanes or NONE) do
+      c.lanes[lane] = nil
+    end
   end
   c.turned = nil
 end

@@ -33,8 +33,8 @@ export const changeLua = luaModule({
     [passOnLua, "follow"],
   ],
   source: lua`
--- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it has
--- to take.
+-- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it
+-- has to take.
 local function replayRefusal(c, job, next)
   if not isTerminal(job.state) or not (next.kind == "schedule" or next.kind == "block") then return nil end
   if not hasPassedOn(job) then return concat({ "changed", job.state, job.rev }, US) end
@@ -69,12 +69,18 @@ end
 -- Allowed without memory: cancelling and removing jobs is how an operator makes room.
 serve("change", FREES, function(c)
   local total, ids, answers = nextNumber(c), {}, {}
-  for i = 1, total do ids[i] = nextArg(c) end
+  for i = 1, total do
+    ids[i] = nextArg(c)
+  end
   local handles = fetch("HMGET", c.k.ids, ids)
-  for i = 1, total do c.ids[ids[i]] = handles[i] end
+  for i = 1, total do
+    c.ids[ids[i]] = handles[i]
+  end
   loadJobs(c, handles)
   takeTargets(c)
-  for i = 1, total do answers[i] = changeOne(c, ids[i]) end
+  for i = 1, total do
+    answers[i] = changeOne(c, ids[i])
+  end
   leaveTargets(c)
   return { writeCall(c), answers }
 end)

@@ -29,8 +29,8 @@ export const jobLua = luaModule({
   source: lua`
 local KEPT_FOREVER_AT = "${foreverMs}"
 
--- Whether a finished job stands in the index of those that go at a time of their own. One that is kept for ever, as members are
--- while their flow is there, would stand there for nothing.
+-- Whether a finished job stands in the index of those that go at a time of their own. One that is kept for ever, as
+-- members are while their flow is there, would stand there for nothing.
 local function isKeptUntil(at) return at ~= "" and at ~= KEPT_FOREVER_AT end
 
 -- Where the indexes have a job: key, score, and its score among the clocks or "".
@@ -40,7 +40,9 @@ local function whereIs(k, job)
   if isTerminal(state) then return nil, nil, "" end
   local clock = earliest(job.deadlineAt, job.ttlAt)
   if state == READY then return k.ready .. job.route, job.rank, clock end
-  if state == SCHEDULED then return k.dueOf .. job.route, job.dueAt, clock == "" and "" or earliest(clock, job.dueAt) end
+  if state == SCHEDULED then
+    return k.dueOf .. job.route, job.dueAt, clock == "" and "" or earliest(clock, job.dueAt)
+  end
   return nil, nil, clock
 end
 
@@ -48,10 +50,19 @@ end
 local function remember(k, job)
   local key, _, clock = whereIs(k, job)
   job.was = {
-    h = job.h, key = key, clock = clock ~= "", keep = isKeptUntil(job.keepUntil), result = job.resultUntil ~= "",
+    h = job.h,
+    key = key,
+    clock = clock ~= "",
+    keep = isKeptUntil(job.keepUntil),
+    result = job.resultUntil ~= "",
     state = job.state,
-    route = job.route, endedAt = job.endedAt, tags = job.tags, rank = job.rank,
-    laneKey = job.laneKey, laneGates = job.laneGates, keepsLane = job.keepsLane,
+    route = job.route,
+    endedAt = job.endedAt,
+    tags = job.tags,
+    rank = job.rank,
+    laneKey = job.laneKey,
+    laneGates = job.laneGates,
+    keepsLane = job.keepsLane,
   }
 end
 
@@ -62,9 +73,13 @@ local function readJob(c, h, spec, state, alike)
   if not spec then return nil, "it has a state and no spec" end
   if not readSpec(job, spec) then return nil, "its spec cannot be read" end
   local id, route = job.id, job.route
-  if not state then job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED
-  elseif not readState(job, state, alike) then return nil, "its state cannot be read"
-  elseif job.id ~= id or job.route ~= route then return nil, "its state is that of another job" end
+  if not state then
+    job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED
+  elseif not readState(job, state, alike) then
+    return nil, "its state cannot be read"
+  elseif job.id ~= id or job.route ~= route then
+    return nil, "its state is that of another job"
+  end
   if not contentOf(c, route) then return nil, "its queue and name are not known" end
   job.isKept = true
   return job
@@ -80,7 +95,8 @@ local function jobFrom(c, h, spec, state, alike)
 end
 
 -- The jobs of these handles, from the call's own view; those that are not there are false in it. What a settle of this
--- call has ended as one of a set, or what its ends have arrived at, is not written yet, so its state is read from there.
+-- call has ended as one of a set, or what its ends have arrived at, is not written yet, so its state is read from
+-- there.
 local function loadJobs(c, handles)
   local wanted = {}
   for _, h in ipairs(handles) do
@@ -126,7 +142,9 @@ local function handlesOf(c, ids)
     if h == nil then
       wanted[#wanted + 1] = id
       c.ids[id] = false
-    elseif h then handles[#handles + 1] = h end
+    elseif h then
+      handles[#handles + 1] = h
+    end
   end
   for i, h in ipairs(fetch("HMGET", c.k.ids, wanted)) do
     c.ids[wanted[i]] = h
@@ -142,11 +160,17 @@ local function loadByIds(c, ids) loadJobs(c, handlesOf(c, ids)) end
 local function touch(c, job)
   if c.undo and not c.saved[job] then
     local copy = {}
-    for field, value in pairs(job) do copy[field] = value end
+    for field, value in pairs(job) do
+      copy[field] = value
+    end
     c.saved[job] = true
     push(c, "undo", function()
-      for field in pairs(job) do job[field] = nil end
-      for field, value in pairs(copy) do job[field] = value end
+      for field in pairs(job) do
+        job[field] = nil
+      end
+      for field, value in pairs(copy) do
+        job[field] = value
+      end
     end)
   end
   if not job.isDirty then

@@ -16,7 +16,7 @@
  *  read_trail  id, after, max -> lines
  */
 import { specFields } from "../packing/packed-fields.ts";
-import { pickLua } from "../packing/packing.lua.ts";
+import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
 import { callLua } from "../library/call.lua.ts";
@@ -33,6 +33,8 @@ export const readLua = luaModule({
   ],
   gives: ["recordsOf"],
   source: lua`
+local ROUTE = ${pickPattern(["route"], specFields)}
+
 -- Handle, spec and state of each; "" where there is none.
 local function recordsOf(c, handles)
   local out = {}
@@ -47,7 +49,7 @@ end
 local function routesOf(c, records)
   local out, seen = {}, {}
   for i = 2, #records, 3 do
-    local ${pickLua("records[i]", ["route"], specFields)}
+    local route = match(records[i], ROUTE)
     if route and not seen[route] then
       seen[route] = true
       add2(out, route, call("HGET", c.k.route, route) or "")
@@ -86,15 +88,25 @@ local function indexesOf(c, tag, states, keepsLane)
   if keepsLane then return { bySeq = { k.keeping }, few = few, at = 0 } end
   for i = 1, #states do
     local state = sub(states, i, i)
-    if isBad(state) then bySeq[#bySeq + 1] = k.bad .. state
+    if isBad(state) then
+      bySeq[#bySeq + 1] = k.bad .. state
     elseif state == SCHEDULED then
-      for _, route in ipairs(call("ZRANGE", k.due, 0, -1)) do others[#others + 1] = k.dueOf .. route end
-    elseif state == RUNNING then others[#others + 1] = k.lease
+      for _, route in ipairs(call("ZRANGE", k.due, 0, -1)) do
+        others[#others + 1] = k.dueOf .. route
+      end
+    elseif state == RUNNING then
+      others[#others + 1] = k.lease
     elseif state == READY then
-      for route in eachRoute(c) do others[#others + 1] = k.ready .. route end
-    elseif isCounted(c, state) then return nil end
+      for route in eachRoute(c) do
+        others[#others + 1] = k.ready .. route
+      end
+    elseif isCounted(c, state) then
+      return nil
+    end
   end
-  for _, key in ipairs(others) do size = size + call("ZCARD", key) end
+  for _, key in ipairs(others) do
+    size = size + call("ZCARD", key)
+  end
   if size > FEW then return nil end
   for _, key in ipairs(others) do
     for _, h in ipairs(call("ZRANGE", key, 0, -1)) do
@@ -113,11 +125,17 @@ local function below(c, indexes, seq, wanted)
   local handles = {}
   if indexes then
     local few, limit = indexes.few, handleOf(seq)
-    while indexes.at > 0 and few[indexes.at] >= limit do indexes.at = indexes.at - 1 end
-    for i = indexes.at, max(1, indexes.at - wanted + 1), -1 do handles[#handles + 1] = few[i] end
+    while indexes.at > 0 and few[indexes.at] >= limit do
+      indexes.at = indexes.at - 1
+    end
+    for i = indexes.at, max(1, indexes.at - wanted + 1), -1 do
+      handles[#handles + 1] = few[i]
+    end
     for _, key in ipairs(indexes.bySeq) do
       local found = call("ZREVRANGEBYSCORE", key, "(" .. num(seq), "-inf", "LIMIT", 0, wanted)
-      for _, h in ipairs(found) do handles[#handles + 1] = h end
+      for _, h in ipairs(found) do
+        handles[#handles + 1] = h
+      end
     end
     table.sort(handles, isNewer)
     return slice(handles, 1, min(wanted, #handles))
@@ -126,7 +144,9 @@ local function below(c, indexes, seq, wanted)
   local pages = call("ZREVRANGEBYSCORE", c.k.pages, num(from), "-inf", "LIMIT", 0, math.ceil(wanted / PAGE) + 1)
   if from >= open then table.insert(pages, 1, open) end
   for _, page in ipairs(pages) do
-    for at = min(seq - 1, page * PAGE + PAGE - 1), page * PAGE, -1 do handles[#handles + 1] = handleOf(at) end
+    for at = min(seq - 1, page * PAGE + PAGE - 1), page * PAGE, -1 do
+      handles[#handles + 1] = handleOf(at)
+    end
     if #handles >= wanted then break end
   end
   return handles
@@ -153,7 +173,8 @@ end
 
 local function isMeant(filter, job)
   local createdAt = tonumber(job.createdAt)
-  return find(filter.states, job.state, 1, true) and (not filter.routes or filter.routes[job.route])
+  return find(filter.states, job.state, 1, true)
+    and (not filter.routes or filter.routes[job.route])
     and (not filter.hasReason or job.reason == filter.reason)
     and (not filter.keepsLane or job.keepsLane == "1")
     and (not filter.createdAfter or createdAt > filter.createdAfter)
@@ -185,13 +206,13 @@ serve("find_jobs", READS, function(c)
   return { routesOf(c, records), looked, isEnd and "" or num(seq), records, c.unreadable }
 end)
 
-serve("routes", READS, function(c)
-  return call("HGETALL", c.k.route)
-end)
+serve("routes", READS, function(c) return call("HGETALL", c.k.route) end)
 
 serve("tally", READS, function(c)
   local routes, ready = call("HGETALL", c.k.route), {}
-  for i = 1, #routes, 2 do ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i]) end
+  for i = 1, #routes, 2 do
+    ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i])
+  end
   return { routes, ready, call("HGETALL", c.k.tally) }
 end)
 
@@ -199,7 +220,9 @@ serve("heads", READS, function(c)
   local handles, routes, out = {}, {}, {}
   for route in eachRoute(c) do
     local first = call("ZRANGE", c.k.ready .. route, 0, 0)[1]
-    if first then handles[#handles + 1], routes[#routes + 1] = first, route end
+    if first then
+      handles[#handles + 1], routes[#routes + 1] = first, route
+    end
   end
   loadJobs(c, handles)
   for i, h in ipairs(handles) do

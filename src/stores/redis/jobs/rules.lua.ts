@@ -6,7 +6,7 @@
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../packing/argument-text.ts";
-import { lua, luaList, luaModule } from "../library/lua.ts";
+import { lua, luaList, luaModule, luaSet, luaText } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
 import { packingLua } from "../packing/packing.lua.ts";
 import { flowPackingLua } from "../flows/flow-packing.lua.ts";
@@ -16,7 +16,7 @@ import { jobLua } from "./job.lua.ts";
 import { uniqueLua } from "./unique.lua.ts";
 
 const allowed = jobStates.flatMap((from) =>
-  [from, ...arrows[from]].map((to) => `["${stateCodes[from]}${stateCodes[to]}"] = true`),
+  [from, ...arrows[from]].map((to) => luaText(`${stateCodes[from]}${stateCodes[to]}`)),
 );
 const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "${field}"`);
 
@@ -36,7 +36,7 @@ export const rulesLua = luaModule({
     "apply",
   ],
   source: lua`
-local ARROWS = { ${allowed.join(", ")} }
+local ARROWS = ${luaSet(allowed)}
 local CLOCKS = { ${clocks.join(", ")} }
 local EDITED = ${luaList(editFields)}
 
@@ -65,12 +65,16 @@ local function edit(job, next)
       tail[name] = next[name]
     end
   end
-  if tail then job.tail, job.isRewritten = tailText(tail), true end
+  if tail then
+    job.tail, job.isRewritten = tailText(tail), true
+  end
 end
 
 -- A job that comes back with a deadline that has passed would end at once.
 local function clearPassedDeadline(c, job)
-  if job.deadlineAt ~= "" and tonumber(job.deadlineAt) <= c.now then job.deadlineAt, job.isRewritten = "", true end
+  if job.deadlineAt ~= "" and tonumber(job.deadlineAt) <= c.now then
+    job.deadlineAt, job.isRewritten = "", true
+  end
 end
 
 -- R1 for a live job that waits (again): a schedule, or a hand-back to where it stood. Its lease is over; who ran it
@@ -103,8 +107,10 @@ end
 
 -- R2: whether the guard of a change holds; what it leaves empty it does not ask.
 local function isHeld(c, guard, job)
-  return find(guard.states, job.state, 1, true) and (guard.rev == "" or tonumber(guard.rev) == job.rev)
-    and (guard.fence == "" or guard.fence == job.fence) and (guard.rang == "" or hasClockRung(c, job, guard.rang))
+  return find(guard.states, job.state, 1, true)
+    and (guard.rev == "" or tonumber(guard.rev) == job.rev)
+    and (guard.fence == "" or guard.fence == job.fence)
+    and (guard.rang == "" or hasClockRung(c, job, guard.rang))
 end
 
 -- R3: the end. A key is freed unless it is held by time; the gate of its group, unless the job keeps its lane. A member
@@ -113,7 +119,9 @@ local function finish(c, job, next)
   clearForFinish(job)
   job.endedAt, job.keepUntil, job.reason, job.result = c.at, after(c, next.keepMs), next.reason, next.result
   job.resultUntil = after(c, next.keepResultMs)
-  if isMember(job) then job.keepUntil, job.resultUntil = KEPT_FOREVER_AT, "" end
+  if isMember(job) then
+    job.keepUntil, job.resultUntil = KEPT_FOREVER_AT, ""
+  end
   job.keepsLane = next.keepsLane == "1" and job.laneKey ~= "" and "1" or "0"
   freeKey(c, job, HOLD_STARTED, HOLD_END)
   advance(job, next.to)

@@ -18,9 +18,10 @@
  */
 import { unstartedStates } from "../../../model/job/unique-key.ts";
 import { ownFields } from "../packing/packed-fields.ts";
-import { lua, luaConstant, luaModule } from "../library/lua.ts";
+import { lua, luaConstant, luaModule, luaSet } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
-import { pickLua, packingLua } from "../packing/packing.lua.ts";
+import { pickPattern } from "../packing/lua-fields.ts";
+import { packingLua } from "../packing/packing.lua.ts";
 import { flowPackingLua } from "../flows/flow-packing.lua.ts";
 import { callLua } from "../library/call.lua.ts";
 import { clocksLua } from "../library/clocks.lua.ts";
@@ -34,8 +35,6 @@ import { rulesLua } from "./rules.lua.ts";
 import { commitLua } from "../library/commit.lua.ts";
 import { docsLua } from "../documents/docs.lua.ts";
 import { passOnLua } from "../flows/pass-on.lua.ts";
-
-const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
 export const submitLua = luaModule({
   name: "jobs/submit",
@@ -61,7 +60,8 @@ export const submitLua = luaModule({
 local IDENTITY = { "digest", "uniqueKey" }
 -- Of a step whose jobs share the text before their inputs.
 local PLUS = ${"+".charCodeAt(0)}
-local UNSTARTED = { ${unstarted} }
+local UNSTARTED = ${luaSet(unstartedStates.map(luaConstant))}
+local TAGS = ${pickPattern(["tags"], ownFields)}
 
 -- How many args the parts of a unit have; its head has one more than there are parts.
 local PARTS = { { "checks", 2 }, { "jobs", 3 }, { "grows", 4 }, { "links", 2 }, { "docs", 6 } }
@@ -101,13 +101,18 @@ end
 
 -- R4: who waits for others is blocked from the start.
 local function blockAtBirth(job)
-  if isBornBlocked(job) then job.state, job.ttlAt = BLOCKED, "" end
+  if isBornBlocked(job) then
+    job.state, job.ttlAt = BLOCKED, ""
+  end
 end
 
 -- Due at once, in the order of time, without other clocks: such jobs differ from call to call by their time alone.
 local function isUsual(shape)
-  return shape.due == "+0" and shape.rankBase == "0" and shape.rankSlope == "1"
-    and shape.deadline == "" and shape.ttlMs == ""
+  return shape.due == "+0"
+    and shape.rankBase == "0"
+    and shape.rankSlope == "1"
+    and shape.deadline == ""
+    and shape.ttlMs == ""
 end
 
 -- What plain jobs of one shape share: the parts of their spec around id and time, their place in the indexes, their
@@ -115,7 +120,9 @@ end
 local function templateOf(c, shape)
   local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
-  if shape.hasLane == "1" then job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or "" end
+  if shape.hasLane == "1" then
+    job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or ""
+  end
   job.waits, job.freed = shape.waits, shape.freed
   blockAtBirth(job)
   job.flags = flagsOf(job)
@@ -139,11 +146,17 @@ local function prepare(c, shape)
     keep(c, shape.text, shape)
   end
   useRoute(c, route)
-  if t.state == READY then setReady(c, route) elseif t.state == SCHEDULED then setDue(c, t.dueAt) end
+  if t.state == READY then
+    setReady(c, route)
+  elseif t.state == SCHEDULED then
+    setDue(c, t.dueAt)
+  end
   if t.clock ~= "" then setDue(c, t.clock) end
   local p = { before = t.before, behind = t.middle .. c.at .. t.behind, key = t.key, clock = t.clock, state = t.state }
   local parts = t.stateParts
-  if parts then p.stateBefore, p.stateBehind = parts[1], concat(parts, c.at, 2) end
+  if parts then
+    p.stateBefore, p.stateBehind = parts[1], concat(parts, c.at, 2)
+  end
   p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state)
   if shape.hasLane == "1" and t.state == READY then p.place = placeText(tonumber(p.score)) end
   c.plain[shape] = p
@@ -154,17 +167,21 @@ end
 local function tagIndexes(c, body)
   local last = c.tagged
   if last and find(body, last.before, 1, true) == 1 then return last end
-  local ${pickLua("body", ["tags"], ownFields)}
+  local tags = match(body, TAGS)
   -- Before the tags, a plain job has nothing of its own.
   last = { before = US .. US .. US .. tags .. US }
-  for i, tag in ipairs(tagsIn(tags)) do last[i] = c.k.tag .. tag end
+  for i, tag in ipairs(tagsIn(tags)) do
+    last[i] = c.k.tag .. tag
+  end
   c.tagged = last
   return last
 end
 
 local function tagListsOf(c, body)
   local lists = {}
-  for i, index in ipairs(tagIndexes(c, body)) do lists[i] = c.zadd[index] or newList(c.zadd, index) end
+  for i, index in ipairs(tagIndexes(c, body)) do
+    lists[i] = c.zadd[index] or newList(c.zadd, index)
+  end
   return lists
 end
 
@@ -178,7 +195,11 @@ local function submitPlain(c, total, hasLead)
   local specs, ids = c.specs or newList(c, "specs"), c.newIds or newList(c, "newIds")
   -- Handles and what goes with them: scores in the index of those that wait, or the states of those that are blocked.
   local stateBefore, stateBehind, list = p.stateBefore, p.stateBehind, nil
-  if stateBefore then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
+  if stateBefore then
+    list = c.states or newList(c, "states")
+  else
+    list = c.zadd[p.key] or newList(c.zadd, p.key)
+  end
   local n, m, z, told = #specs, #ids, #list, g.n
   local place, joins, hasTags = p.place, p.place and joinsOf(c), shape.hasTags == "1"
   -- Of jobs that share the text with their tags, the lists of the indexes.
@@ -192,17 +213,24 @@ local function submitPlain(c, total, hasLead)
     n = n + 2
     ids[m + 1], ids[m + 2] = id, h
     m = m + 2
-    if stateBefore then list[z + 1], list[z + 2] = h, stateBefore .. id .. stateBehind
-    else list[z + 1], list[z + 2] = score, h end
+    if stateBefore then
+      list[z + 1], list[z + 2] = h, stateBefore .. id .. stateBehind
+    else
+      list[z + 1], list[z + 2] = score, h
+    end
     z = z + 2
     told = told + 1
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
     if tagLists then
       local digits = sub(h, 2)
-      for _, tagged in ipairs(tagLists) do add2(tagged, digits, h) end
+      for _, tagged in ipairs(tagLists) do
+        add2(tagged, digits, h)
+      end
     elseif hasTags then
-      for _, index in ipairs(tagIndexes(c, body)) do push2(c.zadd, index, sub(h, 2), h) end
+      for _, index in ipairs(tagIndexes(c, body)) do
+        push2(c.zadd, index, sub(h, 2), h)
+      end
     end
     if joins then joinLane(joins, place, h, shape.route, lead or body) end
   end
@@ -215,17 +243,17 @@ local function create(c, shape, id, own)
   c.seq = c.seq + 1
   local job = placeNew(c, shape)
   useRoute(c, job.route)
-  for field, value in pairs(own) do job[field] = value end
+  for field, value in pairs(own) do
+    job[field] = value
+  end
   blockAtBirth(job)
   job.h, job.id = handleOf(c.seq), id
   c.jobs[job.h] = job
   touch(c, job)
-  if c.undo then
-    push(c, "undo", function()
-      c.jobs[job.h] = false
-      job.isDirty = false
-    end)
-  end
+  if c.undo then push(c, "undo", function()
+    c.jobs[job.h] = false
+    job.isDirty = false
+  end) end
   change(c, "ids", id, job.h)
   if job.uniqueKey ~= "" then takeKey(c, job) end
   tell(c, job, SUBMITTED)
@@ -241,8 +269,12 @@ local function meet(c, holder, shape, own)
   local to = placeBy(c, holder, shape)
   useRoute(c, shape.route)
   -- Its identity stays: id, seq, time of its making, digest and key.
-  for _, field in ipairs(IDENTITY) do own[field] = holder[field] end
-  for field, value in pairs(own) do holder[field] = value end
+  for _, field in ipairs(IDENTITY) do
+    own[field] = holder[field]
+  end
+  for field, value in pairs(own) do
+    holder[field] = value
+  end
   holder.isRewritten = true
   takeKey(c, holder)
   advance(holder, to)
@@ -294,8 +326,8 @@ local function growBy(c, unit)
   end
 end
 
--- Jobs in order, what grows by them, then documents in order; the first refusal is the answer, "reason US id". Checks come
--- before all, but a repeat asks first whether it has happened. Leaves its args behind it whatever it answers.
+-- Jobs in order, what grows by them, then documents in order; the first refusal is the answer, "reason US id". Checks
+-- come before all, but a repeat asks first whether it has happened. Leaves its args behind it whatever it answers.
 local function submitUnit(c, isRepeat, unit, isIntake)
   local answer, hasHappened, first, checks = {}, false, c.i, unit.checks
   local function refuse(reason, id)
@@ -334,7 +366,9 @@ local function whole(c, isLate, try)
   local seq = c.seq
   local refusal, answer = try()
   if refusal then
-    for i = #c.undo, 1, -1 do c.undo[i]() end
+    for i = #c.undo, 1, -1 do
+      c.undo[i]()
+    end
     c.seq = seq
   end
   c.undo, c.saved = nil, nil
@@ -347,8 +381,10 @@ local function drainsPlain(c)
   local i, args = c.i, c.args
   while i <= c.last do
     local total = tonumber(args[i])
-    if total < 0 then i = i + 2 - 2 * total
-    elseif total == 0 then i = unitAt(c, i + 2).stop
+    if total < 0 then
+      i = i + 2 - 2 * total
+    elseif total == 0 then
+      i = unitAt(c, i + 2).stop
     else
       if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
       i = i + (isLed(args[i]) and 3 or 2) + 2 * total
@@ -365,7 +401,8 @@ function OPERATIONS.submit(c)
   while c.i <= c.last do
     local step = nextArg(c)
     local total = tonumber(step)
-    if total > 0 then submitPlain(c, total, isLed(step))
+    if total > 0 then
+      submitPlain(c, total, isLed(step))
     elseif total < 0 then
       -- A document is looked at as it was: nothing of this call has put one, but a unit before it may have.
       widen(c)

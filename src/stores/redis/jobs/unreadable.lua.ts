@@ -14,7 +14,8 @@
 import { terminalStates } from "../../../model/job/job-state.ts";
 import { lua, luaConstant, luaModule } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
-import { pickLua, packingLua } from "../packing/packing.lua.ts";
+import { pickPattern } from "../packing/lua-fields.ts";
+import { packingLua } from "../packing/packing.lua.ts";
 import { callLua } from "../library/call.lua.ts";
 import { clocksLua } from "../library/clocks.lua.ts";
 import { emitLua } from "../feed/emit.lua.ts";
@@ -36,6 +37,7 @@ export const unreadableLua = luaModule({
   ],
   gives: ["keepUnreadable meetUnreadable nameUnreadable keepUnreadableDoc"],
   source: lua`
+local STATE_AND_ROUTE = ${pickPattern(["state", "route"])}
 local ENDED, DOC, TEXT_MAX = { ${ended} }, "doc:", 16000
 
 local function keepUnreadable(c, ref, id, why, text)
@@ -57,7 +59,7 @@ local function idOf(c, h, spec, state)
 end
 
 local function placeIn(text)
-  local ${pickLua("text", ["state", "route"])}
+  local state, route = match(text, STATE_AND_ROUTE)
   return state, route
 end
 
@@ -74,8 +76,10 @@ end
 local function leaveIndexes(c, h, route)
   local k, state, met = c.k, nil, c.met
   if met and met.route then state = leaveRoute(k, h, met.route) or met.state end
-  if state then route = met.route
-  elseif route then state = leaveRoute(k, h, route)
+  if state then
+    route = met.route
+  elseif route then
+    state = leaveRoute(k, h, route)
   else
     for each in eachRoute(c) do
       state = leaveRoute(k, h, each)
@@ -98,7 +102,9 @@ end
 -- What can be read of a spec is taken out of the lists of tags and keys.
 local function leaveLists(c, h, job)
   local k = c.k
-  for _, tag in ipairs(tagsIn(job.tags or "")) do call("ZREM", k.tag .. tag, h) end
+  for _, tag in ipairs(tagsIn(job.tags or "")) do
+    call("ZREM", k.tag .. tag, h)
+  end
   local key = job.uniqueKey or ""
   local holder = key ~= "" and call("HGET", k.uniq, key)
   if holder and match(holder, "^([^\31]*)\31[^\31]*\31\31") == h then
@@ -150,7 +156,11 @@ local function keepUnreadableJob(c, h, spec, state, why)
 end
 
 local function meetUnreadable(c, h, spec, state, why)
-  if c.unreadable then c.unreadable[#c.unreadable + 1] = h else keepUnreadableJob(c, h, spec, state, why) end
+  if c.unreadable then
+    c.unreadable[#c.unreadable + 1] = h
+  else
+    keepUnreadableJob(c, h, spec, state, why)
+  end
 end
 
 -- The id of an unreadable record, found later. Answers whether there is one.
@@ -181,7 +191,9 @@ end)
 
 serve("delete_unreadable", FREES, function(c)
   local removed = 0
-  for i = c.i, #c.args do removed = removed + call("HDEL", c.k.unreadable, c.args[i]) end
+  for i = c.i, #c.args do
+    removed = removed + call("HDEL", c.k.unreadable, c.args[i])
+  end
   return removed
 end)
 `,

@@ -42,16 +42,46 @@ local function init()
 end
 
 local KEYS = {
-  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "unreadable", "gate", "line", "lane", "waits", "use", "one", "opens",
-  "top", "keeping",
+  "meta",
+  "route",
+  "spec",
+  "state",
+  "ids",
+  "due",
+  "lease",
+  "clock",
+  "keep",
+  "results",
+  "feed",
+  "tally",
+  "uniq",
+  "held",
+  "doc",
+  "docs",
+  "docttl",
+  "docdue",
+  "page",
+  "pages",
+  "hint",
+  "unreadable",
+  "gate",
+  "line",
+  "lane",
+  "waits",
+  "use",
+  "one",
+  "opens",
+  "top",
+  "keeping",
 }
 local names = {}
 local function keysOf(tag)
   local k = names[tag]
   if k then return k end
   k = {}
-  for _, word in ipairs(KEYS) do k[word] = tag .. ":" .. word end
+  for _, word in ipairs(KEYS) do
+    k[word] = tag .. ":" .. word
+  end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
   k.tag, k.trail, k.dueOf = tag .. ":tag:", tag .. ":trail:", tag .. ":due:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
@@ -91,8 +121,19 @@ local function begin(keys, args)
   if not life then return nil, redis.error_reply("MRENTER the store must be entered first") end
   local now = timeOf(args[1], life)
   return {
-    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), life = life,
-    seq = life.seq, order = {}, bundles = {}, zadd = {}, tally = {},
+    k = k,
+    args = args,
+    i = 3,
+    now = now,
+    at = num(now),
+    sender = args[2],
+    fence = tonumber(m[2]),
+    life = life,
+    seq = life.seq,
+    order = {},
+    bundles = {},
+    zadd = {},
+    tally = {},
   }
 end
 
@@ -107,14 +148,18 @@ end
 local READS, WRITES, FREES = { "no-writes" }, {}, { "allow-oom" }
 
 local function serve(name, flags, work)
-  redis.register_function({ function_name = "mr1_" .. name, flags = flags, callback = function(keys, args)
-    local c, refused = begin(keys, args)
-    if not c then return refused end
-    widen(c)
-    -- What only reads cannot keep a record as unreadable: it answers the handles of those it met.
-    if flags == READS then c.unreadable = {} end
-    return work(c)
-  end })
+  redis.register_function({
+    function_name = "mr1_" .. name,
+    flags = flags,
+    callback = function(keys, args)
+      local c, refused = begin(keys, args)
+      if not c then return refused end
+      widen(c)
+      -- What only reads cannot keep a record as unreadable: it answers the handles of those it met.
+      if flags == READS then c.unreadable = {} end
+      return work(c)
+    end,
+  })
 end
 
 -- Changes an entry of what the call has in view of a hash (c.ids, c.uniq, c.docs); false takes it out.
@@ -122,7 +167,9 @@ local function change(c, view, key, value)
   local entries, changed = c[view], c.changed[view]
   local old, wasChanged = entries[key], changed[key]
   entries[key], changed[key] = value, true
-  if c.undo then push(c, "undo", function() entries[key], changed[key] = old, wasChanged end) end
+  if c.undo then push(c, "undo", function()
+    entries[key], changed[key] = old, wasChanged
+  end) end
 end
 
 local function nextArg(c)
@@ -143,7 +190,9 @@ local function recall(c, key) return c.life.kept[key] end
 
 local function keep(c, key, value)
   local life = c.life
-  if life.keptCount == KEPT_MAX then life.kept, life.keptCount = {}, 0 end
+  if life.keptCount == KEPT_MAX then
+    life.kept, life.keptCount = {}, 0
+  end
   life.kept[key], life.keptCount = value, life.keptCount + 1
 end
 

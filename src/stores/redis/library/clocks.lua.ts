@@ -36,7 +36,11 @@ end
 -- A route stands among those with scheduled jobs by its earliest due time.
 local function setHead(k, route)
   local head = firstScore(k.dueOf .. route)
-  if head then call("ZADD", k.due, num(head), route) else call("ZREM", k.due, route) end
+  if head then
+    call("ZADD", k.due, num(head), route)
+  else
+    call("ZREM", k.due, route)
+  end
 end
 
 -- Whether a document with a due time was ever met since the store was entered: a store without any is not asked.

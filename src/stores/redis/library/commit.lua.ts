@@ -50,7 +50,11 @@ end
 
 -- The due time of a document: one that is due already hides no clock.
 local function setDocDue(c, at)
-  if tonumber(at) <= c.now then c.hasDueDocs = true else setDue(c, at) end
+  if tonumber(at) <= c.now then
+    c.hasDueDocs = true
+  else
+    setDue(c, at)
+  end
 end
 
 -- A job leaves the store. was: its route and state, and where the indexes had it.
@@ -70,8 +74,12 @@ end
 
 local function writeTags(c, h, old, tags)
   if old == tags then return end
-  for _, tag in ipairs(tagsIn(old)) do push(c.zrem, c.k.tag .. tag, h) end
-  for _, tag in ipairs(tagsIn(tags)) do push2(c.zadd, c.k.tag .. tag, seqOf(h), h) end
+  for _, tag in ipairs(tagsIn(old)) do
+    push(c.zrem, c.k.tag .. tag, h)
+  end
+  for _, tag in ipairs(tagsIn(tags)) do
+    push2(c.zadd, c.k.tag .. tag, seqOf(h), h)
+  end
 end
 
 local function writeGone(c, job)
@@ -82,7 +90,8 @@ end
 
 local function writeEnd(c, job)
   local k, h, state = c.k, job.h, job.state
-  if isKeptUntil(job.keepUntil) then push2(c.zadd, k.keep, job.keepUntil, h)
+  if isKeptUntil(job.keepUntil) then
+    push2(c.zadd, k.keep, job.keepUntil, h)
   elseif job.keepUntil == "" then
     c.ended = c.ended or {}
     push(c.ended, state .. num(floor(job.endedAt / MINUTE_MS)), h)
@@ -122,7 +131,9 @@ local function writeJob(c, job)
     push2(c.zadd, key, score, h)
     if state == READY and (not was or was.key ~= key) then setReady(c, job.route) end
     if state == SCHEDULED or (state == RUNNING and was and was.state == RUNNING) then setDue(c, score) end
-  elseif isTerminal(state) and (not was or was.state ~= state or was.endedAt ~= job.endedAt) then writeEnd(c, job) end
+  elseif isTerminal(state) and (not was or was.state ~= state or was.endedAt ~= job.endedAt) then
+    writeEnd(c, job)
+  end
   if clock ~= "" then
     push2(c.zadd, k.clock, clock, h)
     setDue(c, clock)
@@ -131,7 +142,11 @@ end
 
 -- A claim of lanes writes what it takes with the lanes.
 local function writeLaneOf(c, job)
-  if job.isLaneWritten then job.isLaneWritten = nil else noteMove(c, job.h, job.was, job) end
+  if job.isLaneWritten then
+    job.isLaneWritten = nil
+  else
+    noteMove(c, job.h, job.was, job)
+  end
 end
 
 local function writeJobs(c)
@@ -145,7 +160,9 @@ local function writeJobs(c)
         if job.laneKey ~= "" or job.was and job.was.laneKey ~= "" then writeLaneOf(c, job) end
         job.isRewritten, job.spec, job.tailAt = nil, job.spec or "", job.tailAt or 1
         job.isKept = true
-      elseif job.was then writeGone(c, job) end
+      elseif job.was then
+        writeGone(c, job)
+      end
     end
   end
 end
@@ -155,8 +172,16 @@ local function writeChanged(c, view, hash, index, ending, textOf)
   local set, gone, timed, free = {}, {}, {}, {}
   for key in pairs(c.changed[view]) do
     local entry = c[view][key]
-    if entry then add2(set, key, textOf(entry)) else gone[#gone + 1] = key end
-    if entry and entry[ending] ~= "" then add2(timed, entry[ending], key) else free[#free + 1] = key end
+    if entry then
+      add2(set, key, textOf(entry))
+    else
+      gone[#gone + 1] = key
+    end
+    if entry and entry[ending] ~= "" then
+      add2(timed, entry[ending], key)
+    else
+      free[#free + 1] = key
+    end
   end
   many("HDEL", hash, gone)
   many("HSET", hash, set)
@@ -177,7 +202,8 @@ local function writeDocs(c)
   for i = 1, #set, 2 do
     local dueAt = c.docs[set[i]].dueAt
     add2(listed, 0, set[i])
-    if dueAt == "" then free[#free + 1] = set[i]
+    if dueAt == "" then
+      free[#free + 1] = set[i]
     else
       add2(timed, dueAt, set[i])
       setDocDue(c, dueAt)
@@ -198,7 +224,11 @@ end
 
 local function writeIds(c)
   for id in pairs(c.changed.ids) do
-    if c.ids[id] then push2(c, "newIds", id, c.ids[id]) else push(c, "goneIds", id) end
+    if c.ids[id] then
+      push2(c, "newIds", id, c.ids[id])
+    else
+      push(c, "goneIds", id)
+    end
   end
   c.changed.ids = {}
 end
@@ -225,7 +255,9 @@ local function writePages(c)
     if left == 0 then
       call("HDEL", c.k.page, page)
       call("ZREM", c.k.pages, page)
-    elseif filled[page] then call("ZADD", c.k.pages, page, page) end
+    elseif filled[page] then
+      call("ZADD", c.k.pages, page, page)
+    end
   end
   c.pages, c.filled = nil, nil
 end
@@ -261,7 +293,9 @@ local function takeOutRecords(c)
   many("HDEL", k.spec, c.gone)
   many("HDEL", k.state, c.gone)
   many("HDEL", k.ids, c.goneIds)
-  for i = 1, #c.trails, CHUNK do call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails))) end
+  for i = 1, #c.trails, CHUNK do
+    call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails)))
+  end
   for key, list in pairs(c.zrem) do
     many("ZREM", key, list)
     noteHead(c, key)
@@ -269,8 +303,8 @@ local function takeOutRecords(c)
   c.gone, c.goneIds, c.trails, c.zrem = {}, {}, {}, {}
 end
 
--- A short sorted set is a list that is searched from its head for every new entry: of 128 that come together each costs 21,000
--- instructions, and in a tree 4,000. A long entry makes a tree of a set that is about to grow.
+-- A short sorted set is a list that is searched from its head for every new entry: of 128 that come together each costs
+-- 21,000 instructions, and in a tree 4,000. A long entry makes a tree of a set that is about to grow.
 local TREE_ENTRY, LIST_MAX, GROWS_BY_MIN = LONG_ENTRY .. "~", 128, 48
 
 local function addMany(key, list)
@@ -300,10 +334,14 @@ local function writeRecords(c)
     noteHead(c, key)
   end
   if c.heads then
-    for route in pairs(c.heads) do setHead(k, route) end
+    for route in pairs(c.heads) do
+      setHead(k, route)
+    end
   end
   if c.ended then
-    for key, handles in pairs(c.ended) do appendEnded(k, sub(key, 1, 1), sub(key, 2), handles) end
+    for key, handles in pairs(c.ended) do
+      appendEnded(k, sub(key, 1, 1), sub(key, 2), handles)
+    end
   end
   if c.pages then writePages(c) end
   for field, by in pairs(c.tally) do
@@ -319,9 +357,12 @@ local function hintOf(c)
   local finished, cancels = "", {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
-      if isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g.ids, US, 2, g.n)
+      if isTerminal(g.state) then
+        finished = (finished == "" and "" or finished .. US) .. concat(g.ids, US, 2, g.n)
       elseif g.owner ~= "" then
-        for i = 2, g.n do add2(cancels, g.ids[i], sub(g.owner, 2)) end
+        for i = 2, g.n do
+          add2(cancels, g.ids[i], sub(g.owner, 2))
+        end
       end
     end
   end
@@ -363,7 +404,9 @@ end
 -- A permit came back or a gate was put: its routes may have jobs that pass now, whoever works there.
 local function wakeGates(c)
   local known = {}
-  for _, route in ipairs(c.woken or {}) do known[route] = true end
+  for _, route in ipairs(c.woken or {}) do
+    known[route] = true
+  end
   for gate in pairs(c.opened) do
     for _, user in ipairs(usersOf(c, gate)) do
       setReady(c, user.route)
@@ -380,7 +423,9 @@ local function tellCall(c)
   if c.opened then wakeGates(c) end
   local routes = ""
   if c.ready then
-    for route in pairs(c.ready) do routes = (routes == "" and "" or routes .. ",") .. route end
+    for route in pairs(c.ready) do
+      routes = (routes == "" and "" or routes .. ",") .. route
+    end
   end
   local due = (c.hasDueDocs and "0," or "") .. (c.due and num(max(1, c.due - c.now)) or "")
   local finished, cancels = hintOf(c)

@@ -20,6 +20,15 @@ export const constantsLua = lua`
 -- Between the fields of a text, between the items of a list; in the place of a value that each job fills in; of a field
 -- that a change leaves.
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
+-- Of a pattern: a field with its end, taken and passed over.
+local TAKE, SKIP = "([^\31]*)\31", "[^\31]*\31"
+local function times(text, n)
+  local all = ""
+  for _ = 1, n do
+    all = all .. text
+  end
+  return all
+end
 local US_BYTE = ${fieldEnd.charCodeAt(0)}
 ${luaConstants(states)}
 ${luaConstants({ submitted, replaced, promoted, claimed, started: begun, progress, freed, "cancel-asked": asked })}

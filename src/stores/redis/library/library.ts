@@ -54,10 +54,10 @@ export const libraryDigest = createHash("sha256").update(body).digest("hex").sli
 
 /** As the server loads it. It names the digest of the usual build, whatever the body. */
 export function libraryOf(text: string): string {
-  const build = `function() return "${libraryBuild} ${libraryDigest}" end`;
   return `#!lua name=millrace_v1
 ${text}
-redis.register_function({ function_name = "mr1_build", flags = { "no-writes" }, callback = ${build} })
+local function build() return "${libraryBuild} ${libraryDigest}" end
+redis.register_function({ function_name = "mr1_build", flags = { "no-writes" }, callback = build })
 `;
 }
 

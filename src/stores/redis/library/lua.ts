@@ -4,8 +4,14 @@
  * of that is left. Also writes values as Lua has them.
  */
 
-/** Marks a template as Lua, so that editors highlight it. */
-export const lua = String.raw;
+/** A template of Lua, which editors highlight by this name. What is put in keeps the indentation of its line. */
+export function lua(strings: TemplateStringsArray, ...values: readonly (string | number)[]): string {
+  const indented = values.map((value, at) => {
+    const line = (strings.raw[at] as string).split("\n").at(-1) as string;
+    return String(value).replaceAll("\n", `\n${line.slice(0, line.length - line.trimStart().length)}`);
+  });
+  return String.raw(strings, ...indented);
+}
 
 export interface LuaModule {
   /** The path of its file in this store's folder, without its ending. */
@@ -76,6 +82,24 @@ function inLines(words: readonly string[]): string[][] {
   return lines;
 }
 
+/**
+ * A list that goes on in the next line. before: an operator that stands before each item but the first; else commas.
+ */
+export function wrapped(
+  items: readonly string[],
+  { before = "" }: { readonly before?: string } = {},
+): string {
+  const lines = [""];
+  for (const [at, item] of items.entries()) {
+    const text =
+      before === "" ? `${item}${at === items.length - 1 ? "" : ","}` : `${at === 0 ? "" : before}${item}`;
+    const line = lines.at(-1) as string;
+    if (line !== "" && line.length + text.length > 72) lines.push(text);
+    else lines[lines.length - 1] = line === "" ? text : `${line} ${text}`;
+  }
+  return lines.join("\n  ");
+}
+
 /** A text between quotes, for Lua. */
 export function luaText(text: string): string {
   const escaped = text.replaceAll(
@@ -86,7 +110,12 @@ export function luaText(text: string): string {
 }
 
 export function luaList(texts: readonly string[]): string {
-  return `{ ${texts.map(luaText).join(", ")} }`;
+  return `{ ${wrapped(texts.map(luaText))} }`;
+}
+
+/** A table that has these keys, each an expression, and nothing but true. */
+export function luaSet(keys: readonly string[]): string {
+  return `{ ${wrapped(keys.map((key) => `[${key}] = true`))} }`;
 }
 
 /** RETRY_SCHEDULED for retry-scheduled: a constant's name. */
@@ -98,5 +127,5 @@ export function luaConstant(word: string): string {
 export function luaConstants(codes: Readonly<Record<string, string | number>>, prefix = ""): string {
   const names = Object.keys(codes).map((word) => `${prefix}${luaConstant(word)}`);
   const values = Object.values(codes).map((code) => luaText(String(code)));
-  return `local ${names.join(", ")} = ${values.join(", ")}`;
+  return `local ${wrapped(names)} =\n  ${wrapped(values)}`;
 }

@@ -1,7 +1,7 @@
 /** The branches that the table of paths (../paths.ts) makes in the library. */
 import type { FastPath } from "../../../store/paths.ts";
 import { redisPaths } from "../paths.ts";
-import { luaConstant } from "./lua.ts";
+import { luaConstant, wrapped } from "./lua.ts";
 
 /** The fast paths that the library chooses, as "settle: set", each with its condition. */
 const conditions: ReadonlyMap<string, string> = new Map(
@@ -25,7 +25,8 @@ function conditionOf(name: string): string {
 }
 
 /** The condition under which work takes a path. */
-export const takes = (name: string): string => `(${hasPath(name)} and ${conditionOf(name)})`;
+export const takes = (name: string): string =>
+  wrapped([hasPath(name), ...conditionOf(name).split(" and ")], { before: "and " });
 
 /** The same for a predicate that reads a job: what it has read, or nothing. */
 export const reads = (name: string, fields: string): string =>

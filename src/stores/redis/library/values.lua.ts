@@ -1,16 +1,14 @@
 /** Numbers, names and lists: what is not about jobs. */
 import { argumentFields } from "../packing/argument-text.ts";
-import { lua, luaText, luaModule } from "./lua.ts";
+import { lua, luaConstant, luaList, luaModule, wrapped } from "./lua.ts";
 
-/** Numbers up to 2^53 have 16 digits. */
-const letters = "abcdefghijklmnop".split("").map(luaText);
-const captured = String.raw`([^\31]*)`;
-const readers = Object.entries(argumentFields).map(([name, fields]) => {
-  const places = fields.map((field) => `f.${field}`).join(", ");
-  // The last field is all that is left, whatever fields it has itself.
-  const pattern = [...fields.slice(1).map(() => captured), "(.*)"].join(String.raw`\31`);
-  return `${name} = function(f, text) ${places} = match(text, "^${pattern}$") end`;
-});
+const readers = Object.entries(argumentFields).map(
+  ([name, fields]) => `
+local ${luaConstant(name)} = fields(${fields.length})
+function READERS.${name}(f, text)
+  ${wrapped(fields.map((field) => `f.${field}`)).replaceAll("\n", "\n  ")} = match(text, ${luaConstant(name)})
+end`,
+);
 
 export const valuesLua = luaModule({
   name: "library/values",
@@ -19,9 +17,9 @@ export const valuesLua = luaModule({
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
 
-local LETTERS = { ${letters.join(", ")} }
--- The last three digits of a seq as text, and what stood before them in the last handle: a number that is formatted costs
--- five times as much as a text that is looked up.
+local LETTERS = ${luaList("abcdefghijklmnop".split(""))}
+-- The last three digits of a seq as text, and what stood before them in the last handle: a number that is formatted
+-- costs five times as much as a text that is looked up.
 local LAST_DIGITS, lastHigh, lastBegin = {}, 0, ""
 
 local function lastDigits(low)
@@ -73,7 +71,9 @@ end
 -- A command over many values, in pieces that it can take.
 local function many(command, key, list)
   local n = #list
-  for i = 1, n, CHUNK do call(command, key, unpack(list, i, min(i + CHUNK - 1, n))) end
+  for i = 1, n, CHUNK do
+    call(command, key, unpack(list, i, min(i + CHUNK - 1, n)))
+  end
 end
 
 -- The same for a command that answers a value for each, of a list or of a part of it.
@@ -83,14 +83,18 @@ local function fetch(command, key, list, from, to)
   if to - from < CHUNK then return call(command, key, unpack(list, from, to)) end
   local all = {}
   for i = from, to, CHUNK do
-    for _, value in ipairs(call(command, key, unpack(list, i, min(i + CHUNK - 1, to)))) do all[#all + 1] = value end
+    for _, value in ipairs(call(command, key, unpack(list, i, min(i + CHUNK - 1, to)))) do
+      all[#all + 1] = value
+    end
   end
   return all
 end
 
 local function slice(list, from, to)
   local part = {}
-  for i = from, to do part[i - from + 1] = list[i] end
+  for i = from, to do
+    part[i - from + 1] = list[i]
+  end
   return part
 end
 
@@ -110,9 +114,11 @@ end
 local NONE = {}
 local function tagsIn(text) return text == "" and NONE or split(text, RS) end
 
-local READERS = {
-  ${readers.join(",\n  ")},
-}
+-- A pattern that takes n fields. The last one is all that is left, whatever fields it has itself.
+local function fields(n) return "^" .. times(TAKE, n - 1) .. "(.*)$" end
+
+local READERS = {}
+${readers.join("\n")}
 
 -- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the
 -- kind.

@@ -27,8 +27,12 @@ local function startPermits(c)
     for r = i + 3, last do
       for _, use in ipairs(usesOf(c, args[r]) or {}) do
         permits = permits or {}
-        permits[use.gate] = permits[use.gate] or 
-          { left = permitsLeft(use.gate, use.gate.cap and heldOf(c, use.gate) or 0, c.now), taken = 0, isShut = false }
+        permits[use.gate] = permits[use.gate]
+          or {
+            left = permitsLeft(use.gate, use.gate.cap and heldOf(c, use.gate) or 0, c.now),
+            taken = 0,
+            isShut = false,
+          }
       end
     end
     i = last + 1
@@ -67,7 +71,9 @@ end
 -- The next job of a source, behind n that were taken from the offer, may not pass.
 local function refuse(c, source, n)
   local uses, isShut, opens = usesOf(c, source.route), false, nil
-  for _, use in ipairs(uses) do isShut = isShut or c.permits[use.gate].isShut end
+  for _, use in ipairs(uses) do
+    isShut = isShut or c.permits[use.gate].isShut
+  end
   for _, use in ipairs(isShut and {} or uses) do
     local gate, permits = use.gate, c.permits[use.gate]
     if permits.left < use.weight then
@@ -97,7 +103,8 @@ local function giveBack(c, members, of, sources, taken, from)
   if taken == #members and #handles - from == taken then return false end
   local o, isStray = from, false
   for i, h in ipairs(members) do
-    if i <= taken and handles[o + 1] == h then o = o + 1
+    if i <= taken and handles[o + 1] == h then
+      o = o + 1
     else
       takePermits(c, (of and of[i] or sources[1]).route, -1)
       isStray = isStray or i <= taken
@@ -113,8 +120,8 @@ local function hasBehind(source, rank, h)
   return score and (score > rank or score == rank and last[1] > h)
 end
 
--- The end of an offer: what it took of its members is in c.handles behind from. Answers whether the claim stopped before all
--- its jobs were taken or refused.
+-- The end of an offer: what it took of its members is in c.handles behind from. Answers whether the claim stopped
+-- before all its jobs were taken or refused.
 local function closePermits(c, members, of, sources, taken, from)
   local isLeft = giveBack(c, members, of, sources, taken, from)
   local isStopped = c.isFull

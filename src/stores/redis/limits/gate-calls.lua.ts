@@ -74,7 +74,9 @@ end
 -- Answers whether the guard held, and the version.
 local function putGate(c, key, guard)
   local put = {}
-  for _, name in ipairs(PUT) do put[name] = nextArg(c) end
+  for _, name in ipairs(PUT) do
+    put[name] = nextArg(c)
+  end
   local gates = c.life.gates
   local gate = gates and gates.all[key]
   local version = gate and gate.version or 0
@@ -94,7 +96,11 @@ local function putGate(c, key, guard)
   writeGate(c.k, gate)
   if put.tells ~= "" then tellPacked(c, put.tells) end
   tellGate(c, gate)
-  if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else releaseKeys(c, key, "") end
+  if isKeyed(key) then
+    putKeyGate(c, key, put.drains == "1")
+  else
+    releaseKeys(c, key, "")
+  end
   return true, gate.version
 end
 
@@ -120,7 +126,9 @@ end
 local function sortedKeys(gates)
   if not gates.sorted then
     local keys = {}
-    for key in pairs(gates.all) do keys[#keys + 1] = key end
+    for key in pairs(gates.all) do
+      keys[#keys + 1] = key
+    end
     table.sort(keys, isBeforeInBytes)
     gates.sorted = keys
   end
@@ -139,19 +147,24 @@ end
 
 local function addRead(c, key, out)
   local gate, held
-  if isKeyed(key) then gate, held = keyGateShown(c, key)
+  if isKeyed(key) then
+    gate, held = keyGateShown(c, key)
   else
     gate = c.life.gates and c.life.gates.all[key]
     held = gate and heldOf(c, gate)
   end
   local n = #out
-  if gate then out[n + 1], out[n + 2], out[n + 3] = key, exact(held), gateText(gate) end
+  if gate then
+    out[n + 1], out[n + 2], out[n + 3] = key, exact(held), gateText(gate)
+  end
 end
 
 serve("read_gates", READS, function(c)
   local isNamed, out, gates = nextFlag(c), {}, c.life.gates
   if isNamed then
-    for i = c.i, #c.args do addRead(c, c.args[i], out) end
+    for i = c.i, #c.args do
+      addRead(c, c.args[i], out)
+    end
     return { c.at, "", out }
   end
   local prefix, from, most = nextArg(c), nextArg(c), nextNumber(c)

@@ -37,7 +37,9 @@ local function exact(n) return n and fmt("%.17g", n) or "" end
 
 local function gateText(gate)
   local fields = {}
-  for i, name in ipairs(NUMBERS) do fields[i] = exact(gate[name]) end
+  for i, name in ipairs(NUMBERS) do
+    fields[i] = exact(gate[name])
+  end
   add2(fields, gate.isDraining and "1" or "0", gate.body)
   return concat(fields, US)
 end
@@ -71,7 +73,9 @@ local function addRoute(gates, route, content)
   local queue, asked = match(content, "^([^\31]*)\31[^\31]*\31[^\31]*\31([^\31]*)")
   local parts = tagsIn(asked or "")
   addUser(gates, QUEUE_GATE .. queue, route, 1)
-  for i = 1, #parts, 2 do addUser(gates, parts[i], route, tonumber(parts[i + 1]) or 1) end
+  for i = 1, #parts, 2 do
+    addUser(gates, parts[i], route, tonumber(parts[i + 1]) or 1)
+  end
 end
 
 local function addGate(gates, gate)
@@ -86,7 +90,9 @@ end
 local function startGates(k, life)
   local gates = { all = {}, users = {}, uses = {}, fields = {}, draining = 0 }
   local flat = call("HGETALL", k.route)
-  for i = 1, #flat, 2 do addRoute(gates, flat[i], flat[i + 1]) end
+  for i = 1, #flat, 2 do
+    addRoute(gates, flat[i], flat[i + 1])
+  end
   life.gates = gates
   return gates
 end
@@ -113,7 +119,9 @@ local function fieldsOf(c, route)
   local fields = c.life.gates.fields[route]
   if not fields then
     fields = { route .. ":" .. TOTAL }
-    for i, state in ipairs(COUNTED) do fields[i + 1] = route .. ":" .. state end
+    for i, state in ipairs(COUNTED) do
+      fields[i + 1] = route .. ":" .. state
+    end
     c.life.gates.fields[route] = fields
   end
   return fields
@@ -131,7 +139,9 @@ end
 
 local function heldOf(c, gate)
   local held = 0
-  for _, user in ipairs(usersOf(c, gate)) do held = held + user.weight * runningOf(c, user.route) end
+  for _, user in ipairs(usersOf(c, gate)) do
+    held = held + user.weight * runningOf(c, user.route)
+  end
   return held
 end
 

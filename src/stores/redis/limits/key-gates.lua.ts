@@ -62,14 +62,26 @@ local function setBounds(c, g)
   local isPerKey = limit and limit.perKey
   g.cap, g.closedUntil = own.cap or isPerKey and limit.perCap or nil, own.closedUntil
   g.stepUs, g.burstUs = own.stepUs, own.burstUs
-  if not own.stepUs and isPerKey then g.stepUs, g.burstUs = limit.perStepUs, limit.perBurstUs end
+  if not own.stepUs and isPerKey then
+    g.stepUs, g.burstUs = limit.perStepUs, limit.perBurstUs
+  end
 end
 
 local function newKeyGate(c, key, text)
   local held, tatUs = match(text, "^(%d*)\31?(.*)$")
   local g = {
-    key = key, text = text, held = tonumber(held) or 0, tatUs = tonumber(tatUs) or 0, isShut = false,
-    opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false, isOne = false, isInUse = false,
+    key = key,
+    text = text,
+    held = tonumber(held) or 0,
+    tatUs = tonumber(tatUs) or 0,
+    isShut = false,
+    opensAt = false,
+    cap = false,
+    closedUntil = false,
+    stepUs = false,
+    burstUs = false,
+    isOne = false,
+    isInUse = false,
   }
   setBounds(c, g)
   return g
@@ -119,8 +131,16 @@ local function writeKeyGates(c)
     if g.held > 0 or isSpent then text = num(g.held) .. (isSpent and US .. exact(g.tatUs) or "") end
     if text ~= g.text then
       local isOne, isInUse = text == ONE, text ~= ONE and text ~= ""
-      if isInUse then add2(set, key, text) elseif g.isInUse then gone[#gone + 1] = key end
-      if isOne then ones[#ones + 1] = key elseif g.isOne then noOnes[#noOnes + 1] = key end
+      if isInUse then
+        add2(set, key, text)
+      elseif g.isInUse then
+        gone[#gone + 1] = key
+      end
+      if isOne then
+        ones[#ones + 1] = key
+      elseif g.isOne then
+        noOnes[#noOnes + 1] = key
+      end
       g.text, g.isOne, g.isInUse = text, isOne, isInUse
     end
   end
@@ -137,12 +157,15 @@ local function writeHeld(c, keys, held, areOnes)
   for i = 1, #keys do
     local key = keys[i]
     local by, g = held[key], keyed[key]
-    if by == 1 then ones[#ones + 1] = key
+    if by == 1 then
+      ones[#ones + 1] = key
     else
       add2(set, key, num(by))
       noOnes[#noOnes + 1] = key
     end
-    if g then g.held, g.text, g.isOne, g.isInUse = by, num(by), by == 1, by ~= 1 end
+    if g then
+      g.held, g.text, g.isOne, g.isInUse = by, num(by), by == 1, by ~= 1
+    end
   end
   many("SREM", c.k.one, noOnes)
   many("HSET", c.k.use, set)

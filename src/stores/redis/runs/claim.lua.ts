@@ -69,7 +69,8 @@ end
 -- bound. Appends to c.handles and out, and place and job to c.others. Answers how many members are taken now.
 local function leasePart(c, members, done, specs, states, of, route, isStarted)
   local endsAt, handles, out = c.endsAt, c.handles, c.out
-  local written, leases, alike, read = c.states, c.zadd[c.k.lease], c.alike, ${hasPath("lease: set")} and readPlain or readNone
+  local written, leases, alike, read =
+    c.states, c.zadd[c.k.lease], c.alike, ${hasPath("lease: set")} and readPlain or readNone
   local w, z, o, last, bytes, bytesMax = #written + 1, #leases + 1, #out + 1, #specs, c.bytes, c.bytesMax
   local first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
   local before, behind, g, n = first.before, first.behind, first.bundle, first.bundle.n
@@ -86,13 +87,20 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
       bytes = bytes + #spec
       if bytes >= bytesMax then
         bytes = bytesWith(c, spec, out)
-        if bytes >= bytesMax then c.isFull, last = true, i end
+        if bytes >= bytesMax then
+          c.isFull, last = true, i
+        end
       end
     end
     local id, state = nil, states[i]
     if spec and not state then
       local stop = find(spec, US, 2, true)
-      if stop and find(spec, shared, stop, true) == stop and byte(spec) == US_BYTE and not find(spec, US, stop + #shared, true) then
+      if
+        stop
+        and find(spec, shared, stop, true) == stop
+        and byte(spec) == US_BYTE
+        and not find(spec, US, stop + #shared, true)
+      then
         id = sub(spec, 2, stop - 1)
       else
         id = read(spec, route, alike)
@@ -165,7 +173,8 @@ local function statesOf(others)
   local runs, n = {}, 0
   for i = 1, #others, 2 do
     local place, state, times = others[i], others[i + 1].stateText, others[i + 1].times or 1
-    if n > 0 and runs[n] == state and runs[n - 2] + runs[n - 1] == place then runs[n - 1] = runs[n - 1] + times
+    if n > 0 and runs[n] == state and runs[n - 2] + runs[n - 1] == place then
+      runs[n - 1] = runs[n - 1] + times
     else
       runs[n + 1], runs[n + 2], runs[n + 3] = place, times, state
       n = n + 3
@@ -183,7 +192,9 @@ function OPERATIONS.claim(c)
   local hasPermits, hasLanes = c.life.gates and startPermits(c), false
   while c.i <= c.last do
     local wanted, starts, routes = nextNumber(c), nextNumber(c), {}
-    for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
+    for r = 1, nextNumber(c) do
+      routes[r] = nextArg(c)
+    end
     local take = claimPlain
     if isLaned(c, routes) then
       hasLanes, take = hasLanes or startLanes(c), claimLanes
@@ -195,7 +206,16 @@ function OPERATIONS.claim(c)
   if hasLanes then endLanes(c) end
   local first = c.first and c.first.before .. c.first.behind or ""
   local handles = concat(c.handles, ",")
-  return { c.at, nextClock(c), filled, first, handles, out, statesOf(c.others), c.opensAt and num(c.opensAt - c.now) or nil }
+  return {
+    c.at,
+    nextClock(c),
+    filled,
+    first,
+    handles,
+    out,
+    statesOf(c.others),
+    c.opensAt and num(c.opensAt - c.now) or nil,
+  }
 end
 `,
 });

@@ -9,7 +9,7 @@
  *           fits, lines, those
  */
 import { storeLimits } from "../../../store/limits.ts";
-import { pickLua } from "../packing/packing.lua.ts";
+import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
 import { callLua } from "../library/call.lua.ts";
@@ -31,6 +31,7 @@ export const extendLua = luaModule({
     [readLua, "recordsOf"],
   ],
   source: lua`
+local LEASED = ${pickPattern(["fence", "id", "owner"])}
 local LINES_MAX, LOOKED_AT_ONCE = ${storeLimits.logLinesPerJobMax}, 500
 
 -- The job while this lease is the current one, else nothing and why not.
@@ -55,7 +56,7 @@ local function othersOf(c, wanted, named)
     local states = fetch("HMGET", c.k.state, members)
     for i, h in ipairs(members) do
       if states[i] then
-        local ${pickLua("states[i]", ["fence", "id", "owner"])}
+        local fence, id, owner = match(states[i], LEASED)
         local isOther = owner == wanted and not named[fence .. US .. id .. US]
         if isOther and tonumber(fence) > c.fence then found[#found + 1] = h end
       end
@@ -70,7 +71,9 @@ end
 serve("extend", FREES, function(c)
   local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextFlag(c)
   local handles, answers, named = {}, {}, {}
-  for i = c.i, #c.args, 4 do handles[#handles + 1] = c.args[i] end
+  for i = c.i, #c.args, 4 do
+    handles[#handles + 1] = c.args[i]
+  end
   loadJobs(c, handles)
   for i = 1, #handles do
     local h, prefix, startedAgo, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
@@ -96,7 +99,9 @@ end)
 local function addLines(c, job, lines, overflow)
   local key = c.k.trail .. job.h
   local room, kept = LINES_MAX - call("LLEN", key), {}
-  for i = 1, min(room, #lines) do kept[i] = c.at .. US .. lines[i] end
+  for i = 1, min(room, #lines) do
+    kept[i] = c.at .. US .. lines[i]
+  end
   many("RPUSH", key, kept)
   if #lines > room and overflow ~= "" then call("LSET", key, -1, c.at .. US .. overflow) end
 end
@@ -105,7 +110,9 @@ serve("record", WRITES, function(c)
   local answers = {}
   while c.i <= #c.args do
     local h, prefix, progress, overflow, lines = nextArg(c), nextArg(c), nextArg(c), nextArg(c), {}
-    for i = 1, nextNumber(c) do lines[i] = nextArg(c) end
+    for i = 1, nextNumber(c) do
+      lines[i] = nextArg(c)
+    end
     local job, why = leased(c, h, prefix)
     if job then
       if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end

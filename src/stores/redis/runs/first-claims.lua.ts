@@ -31,11 +31,13 @@ export const firstClaimsLua = luaModule({
 -- So many are read before it is known how large they are.
 local FIRST_READ = 16
 
--- The bytes of all inputs in the specs of out and of the one in this spec. c.bytes is never less, because a spec is longer than its
--- input: they are counted only where it reaches the bound. What was counted before is c.near.
+-- The bytes of all inputs in the specs of out and of the one in this spec. c.bytes is never less, because a spec is
+-- longer than its input: they are counted only where it reaches the bound. What was counted before is c.near.
 local function bytesWith(c, spec, out)
   local bytes = c.near
-  for i = c.nearTo + 1, #out do bytes = bytes + inputBytes(out[i]) end
+  for i = c.nearTo + 1, #out do
+    bytes = bytes + inputBytes(out[i])
+  end
   c.near, c.nearTo = bytes, #out
   return bytes + inputBytes(spec)
 end
@@ -47,8 +49,8 @@ local function partEnd(c, done, total)
   return min(done + min(room, CHUNK), total)
 end
 
--- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, up to their
--- uses, and their event.
+-- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, up to
+-- their uses, and their event.
 local function templateOf(c, route, owner, isStarted, flags)
   local job = newJob()
   job.flags = flags
@@ -115,13 +117,16 @@ local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   return job
 end
 
--- What jobs of flows share that nobody has claimed before and that have the same behind their ids: in their states, or of
--- those that nobody has touched, flags and waits. false for others.
+-- What jobs of flows share that nobody has claimed before and that have the same behind their ids: in their states, or
+-- of those that nobody has touched, flags and waits. false for others.
 local function leasedAlike(c, route, rest, flags, waits, isStarted)
   local job = newJob()
   job.state = READY
-  if flags then job.route, job.flags, job.waits = route, flags, waits
-  elseif not readRest(job, rest, #US + 1) or job.route ~= route or job.ttlAt ~= "" or not contentOf(c, route) then return false end
+  if flags then
+    job.route, job.flags, job.waits = route, flags, waits
+  elseif not readRest(job, rest, #US + 1) or job.route ~= route or job.ttlAt ~= "" or not contentOf(c, route) then
+    return false
+  end
   lease(c, job, c.owner, c.endsAt, isStarted)
   local alike = { before = RUNNING .. US .. job.fence .. US, behind = US .. restOf(job) }
   alike.bundle, alike.stateText = bundleOf(c, eventOf(job, CLAIMED), RUNNING), alike.before .. alike.behind
@@ -132,10 +137,14 @@ end
 local NEVER_CLAIMED = READY .. US .. "0" .. US
 local AFTER_NEVER_CLAIMED = #NEVER_CLAIMED + 1
 
--- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id, which names
--- the route; a job that nobody has touched has no state, and one call claims of several routes.
+-- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id, which
+-- names the route; a job that nobody has touched has no state, and one call claims of several routes.
 local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
-  if rest then flags = nil else rest = dueAt == "" and route .. US .. flags .. US .. waits end
+  if rest then
+    flags = nil
+  else
+    rest = dueAt == "" and route .. US .. flags .. US .. waits
+  end
   if not rest then return nil end
   local known = c.leasedAlike[isStarted]
   local alike = known[rest]
@@ -146,11 +155,12 @@ local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
   return alike
 end
 
--- What is compared with the next job, because a second one of its flow has come: members that were made alike and freed together
--- have the same between id and input, and the same state.
+-- What is compared with the next job, because a second one of its flow has come: members that were made alike and freed
+-- together have the same between id and input, and the same state.
 local function keepLast(c, spec, flags, id, rest, uses, input, alike, isStarted, route)
   local idAt = #flags + #US + 1
-  local like = { route = route, isStarted = isStarted, flags = flags .. US, id = id, rest = rest, stateText = alike.stateText }
+  local like =
+    { route = route, isStarted = isStarted, flags = flags .. US, id = id, rest = rest, stateText = alike.stateText }
   like.shared, like.before, like.behind = sub(spec, idAt + #id, input - 1), alike.before, alike.behind .. uses
   like.bundle, c.lastMember = alike.bundle, like
 end
@@ -160,10 +170,16 @@ local function isLikeLast(like, spec, state, route, isStarted)
   local flags, shared, rest = like.flags, like.shared, like.rest
   local idAt = #flags + 1
   local idEnd = spec and find(spec, US, idAt, true)
-  if not idEnd or like.route ~= route or like.isStarted ~= isStarted or find(spec, flags, 1, true) ~= 1 then return false end
+  if not idEnd or like.route ~= route or like.isStarted ~= isStarted or find(spec, flags, 1, true) ~= 1 then
+    return false
+  end
   if find(spec, shared, idEnd, true) ~= idEnd or find(spec, US, idEnd + #shared, true) then return false end
   local restAt = AFTER_NEVER_CLAIMED + idEnd - idAt
-  if #state ~= restAt + #rest - 1 or find(state, rest, restAt, true) ~= restAt or find(state, NEVER_CLAIMED, 1, true) ~= 1 then
+  if
+    #state ~= restAt + #rest - 1
+    or find(state, rest, restAt, true) ~= restAt
+    or find(state, NEVER_CLAIMED, 1, true) ~= 1
+  then
     return false
   end
   local id = sub(spec, idAt, idEnd - 1)

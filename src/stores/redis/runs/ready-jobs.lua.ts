@@ -26,7 +26,9 @@ local function look(c, source, wanted, hasScores)
   if not hasScores and not c.hasRung then
     if wanted > POP_MAX then return call("ZRANGE", source.key, "0", num(wanted - 1)) end
     local popped, members = call("ZPOPMIN", source.key, num(wanted)), {}
-    for i = 1, #popped, 2 do members[#members + 1] = popped[i] end
+    for i = 1, #popped, 2 do
+      members[#members + 1] = popped[i]
+    end
     source.popped = popped
     return members
   end
@@ -35,13 +37,16 @@ local function look(c, source, wanted, hasScores)
     local want = wanted - #members
     local found = call("ZRANGE", source.key, source.at, source.at + want - 1, "WITHSCORES")
     local handles, clocks = {}, nil
-    for i = 1, #found, 2 do handles[#handles + 1] = found[i] end
+    for i = 1, #found, 2 do
+      handles[#handles + 1] = found[i]
+    end
     if #handles < want then source.isEmpty = true end
     source.at = source.at + #handles
     if c.hasRung then clocks = fetch("ZMSCORE", c.k.clock, handles) end
     for i, h in ipairs(handles) do
       local clock = clocks and clocks[i]
-      if clock and tonumber(clock) <= c.now then source.skipped = source.skipped + 1
+      if clock and tonumber(clock) <= c.now then
+        source.skipped = source.skipped + 1
       else
         members[#members + 1] = h
         scores[#scores + 1] = tonumber(found[i * 2])
@@ -53,7 +58,13 @@ local function look(c, source, wanted, hasScores)
 end
 
 local function sourceOf(c, route)
-  return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} }
+  return {
+    key = c.k.ready .. route,
+    route = route,
+    at = 0,
+    skipped = 0,
+    taken = {},
+  }
 end
 
 local function isBefore(a, b)
@@ -88,15 +99,19 @@ local function takeMerged(c, routes, wanted, mayPass)
   local members, of, n = {}, {}, 0
   while n < wanted and heads[1] do
     local source = heads[1]
-    if mayPass and not mayPass(c, source, n) then table.remove(heads, 1)
+    if mayPass and not mayPass(c, source, n) then
+      table.remove(heads, 1)
     else
       local h = source.members[source.head]
       n = n + 1
       members[n], of[n] = h, source
       source.taken[#source.taken + 1] = h
       source.head = source.head + 1
-      if source.head <= #source.members or refill(source) then settle(1)
-      else table.remove(heads, 1) end
+      if source.head <= #source.members or refill(source) then
+        settle(1)
+      else
+        table.remove(heads, 1)
+      end
     end
   end
   return members, of, all
@@ -104,19 +119,24 @@ end
 
 -- What was taken out by the look at it, and is not taken after all, goes back.
 local function putBack(source, from)
-  for i = from * 2, #source.popped, 2 do call("ZADD", source.key, source.popped[i], source.popped[i - 1]) end
+  for i = from * 2, #source.popped, 2 do
+    call("ZADD", source.key, source.popped[i], source.popped[i - 1])
+  end
 end
 
 local function takeOut(source)
   local n = #source.taken
   if source.popped then return putBack(source, n + 1) end
   if n == 0 then return end
-  if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, "0", num(n - 1))
-  else many("ZREM", source.key, source.taken) end
+  if source.skipped == 0 then
+    call("ZREMRANGEBYRANK", source.key, "0", num(n - 1))
+  else
+    many("ZREM", source.key, source.taken)
+  end
 end
 
--- Those of some routes that have ready jobs, or the first: one route is looked at for less than two that are merged. Of many
--- routes a merge knows as fast.
+-- Those of some routes that have ready jobs, or the first: one route is looked at for less than two that are merged. Of
+-- many routes a merge knows as fast.
 local function filledOf(c, routes)
   if #routes == 1 or #routes > ASKED_MAX then return routes end
   local filled = {}
@@ -157,8 +177,12 @@ local function takeFirst(c, members, of, sources, n, wanted)
       local taken = of[i].taken
       taken[#taken] = nil
     end
-  elseif n < #members then sources[1].taken = slice(members, 1, n) end
-  for _, source in ipairs(sources) do takeOut(source) end
+  elseif n < #members then
+    sources[1].taken = slice(members, 1, n)
+  end
+  for _, source in ipairs(sources) do
+    takeOut(source)
+  end
   if not of and n == #members and n < wanted and sources[1].skipped == 0 then c.emptied[sources[1].route] = true end
 end
 `,

@@ -183,16 +183,32 @@ local function endAlike(c, stretch, s, at, stop, passing)
     if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
     local restAt = idAt + #id
     local restEnd = restAt + restLength
-    if not state or not hasUses and #state ~= restEnd - 1 or find(state, rest, restAt, true) ~= restAt
-      or find(state, id, idAt, true) ~= idAt or find(state, running, 1, true) ~= 1 or done[h] then break end
+    if
+      not state
+      or not hasUses and #state ~= restEnd - 1
+      or find(state, rest, restAt, true) ~= restAt
+      or find(state, id, idAt, true) ~= idAt
+      or find(state, running, 1, true) ~= 1
+      or done[h]
+    then
+      break
+    end
     if hasMore then
-      if jobs and jobs[h] ~= nil or passing and members[at + 1] ~= passing
-        or hasGates and not giveBackUses(c, state, restEnd) then break end
+      if
+        jobs and jobs[h] ~= nil
+        or passing and members[at + 1] ~= passing
+        or hasGates and not giveBackUses(c, state, restEnd)
+      then
+        break
+      end
       if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
     end
     -- The id and its note: a short attempt log as it came, most often.
-    if not hasAttempts then told, ended = id .. US, id .. US .. ending.attempts
-    elseif #ended > #id + 1 + NOTE_MAX then told = id .. US end
+    if not hasAttempts then
+      told, ended = id .. US, id .. US .. ending.attempts
+    elseif #ended > #id + 1 + NOTE_MAX then
+      told = id .. US
+    end
     if hasResults then
       i = i + 1
       result = args[i]
@@ -250,7 +266,9 @@ local function freeKeys(c)
   local handles = c.keyHolders
   if #handles == 0 then return end
   local keys, held, gone = keysIn(fetch("HMGET", c.k.spec, handles)), {}, {}
-  for _, key in ipairs(keys) do held[#held + 1] = key or "" end
+  for _, key in ipairs(keys) do
+    held[#held + 1] = key or ""
+  end
   local holders = fetch("HMGET", c.k.uniq, held)
   for i, key in ipairs(keys) do
     local holder = key and holders[i] and readFields(holders[i], "holder")
@@ -301,7 +319,8 @@ end
 local function passingIn(c, state, passings)
   local uses = match(state, "^.*(\31.*)$")
   local passing = passings[uses]
-  if passing then passing.ends = passing.ends + 1
+  if passing then
+    passing.ends = passing.ends + 1
   else
     local flow, edges = edgesInUses(sub(uses, #US + 1))
     if not flow then return nil end
@@ -329,7 +348,11 @@ local function loadMembers(c, s, from, to)
     elseif isOpen and find(state, HAS_FLOW .. US, 1, true) then
       local passing = passingIn(c, state, passings)
       members[i] = passing
-      if passing then last, uses = passing, passing.uses else wanted[#wanted + 1], handles[#handles + 1] = i, h end
+      if passing then
+        last, uses = passing, passing.uses
+      else
+        wanted[#wanted + 1], handles[#handles + 1] = i, h
+      end
     end
   end
   for i, spec in ipairs(fetch("HMGET", c.k.spec, handles)) do
@@ -388,7 +411,9 @@ function OPERATIONS.settle(c)
     end
   end
   if s.members then leaveTargets(c) end
-  for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
+  for _, stretch in pairs(stretches) do
+    writeEndings(c, stretch)
+  end
   freeKeys(c)
   if c.back then freeGates(c, c.freed) end
   writeRecords(c)

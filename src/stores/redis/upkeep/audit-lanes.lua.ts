@@ -38,7 +38,9 @@ local LOOKED_AT_ONCE = 1000
 serveAudit("audit_lines", function(c)
   local rank, most, repaired = nextNumber(c), nextNumber(c), 0
   local entries, handles = call("ZRANGE", c.k.line, rank, rank + most - 1), {}
-  for i, entry in ipairs(entries) do handles[i] = match(entry, "\31[01]%d*(%l%d+)\31[^\31]*$") or "" end
+  for i, entry in ipairs(entries) do
+    handles[i] = match(entry, "\31[01]%d*(%l%d+)\31[^\31]*$") or ""
+  end
   loadJobs(c, handles)
   for i, entry in ipairs(entries) do
     local job, lane = c.jobs[handles[i]], match(entry, "^[^\31]*")
@@ -80,14 +82,18 @@ end
 -- Whether a lane has its first job, and stands where its record says.
 local function isLaneRight(c, record, head)
   if not head then return record.handle == "" end
-  return head.handle == record.handle and head.place == record.place and head.route == record.route
+  return head.handle == record.handle
+    and head.place == record.place
+    and head.route == record.route
     and isPlaced(c, record)
 end
 
 -- A lane that waits and is not refused by itself waits for another one, which a hand may have taken away.
 local function releaseBehind(c, record)
   if record.waitsAt == "" or closedFor(c, usesIn(gatesOf(c, record.handle)))[1] then return end
-  for _, gate in ipairs(tagsIn(record.waitsAt)) do workOf(c).releases[gate .. US .. record.route] = true end
+  for _, gate in ipairs(tagsIn(record.waitsAt)) do
+    workOf(c).releases[gate .. US .. record.route] = true
+  end
 end
 
 local function repairLane(c, lane, text)
@@ -137,7 +143,9 @@ end
 
 serveAudit("audit_uses", function(c)
   local keys, counted, repaired = call("HKEYS", c.k.use), { held = {} }, 0
-  for _, key in ipairs(call("SMEMBERS", c.k.one)) do keys[#keys + 1] = key end
+  for _, key in ipairs(call("SMEMBERS", c.k.one)) do
+    keys[#keys + 1] = key
+  end
   if #keys <= 2 and not hasLanes(c) then return 0, 0, "" end
   local checked = countHeld(c, c.k.lease, counted) + countHeld(c, c.k.keeping, counted)
   for _, key in ipairs(keys) do

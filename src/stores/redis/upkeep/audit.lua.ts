@@ -64,7 +64,9 @@ local function repairJob(c, job)
   if key then repaired = repaired + ensure(key, score, h) end
   if clock ~= "" then repaired = repaired + ensure(k.clock, clock, h) end
   if isBad(job.state) then repaired = repaired + ensure(k.bad .. job.state, seqOf(h), h) end
-  for _, tag in ipairs(tagsIn(job.tags)) do repaired = repaired + ensure(k.tag .. tag, seqOf(h), h) end
+  for _, tag in ipairs(tagsIn(job.tags)) do
+    repaired = repaired + ensure(k.tag .. tag, seqOf(h), h)
+  end
   if job.laneKey ~= "" then repaired = repaired + repairLine(c, job) end
   if call("HGET", k.ids, job.id) == h then return repaired end
   call("HSET", k.ids, job.id, h)
@@ -117,7 +119,9 @@ local function pageBehind(c, seq)
   local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
   if not page and from <= open then page = open end
   if not page then return nil end
-  for at = max(seq + 1, page * PAGE), page * PAGE + PAGE - 1 do handles[#handles + 1] = handleOf(at) end
+  for at = max(seq + 1, page * PAGE), page * PAGE + PAGE - 1 do
+    handles[#handles + 1] = handleOf(at)
+  end
   loadJobs(c, handles)
   return handles
 end
@@ -192,7 +196,9 @@ end)
 local function auditHash(c, key, repair)
   local page, repaired = call("HSCAN", key, nextArg(c), "COUNT", nextArg(c)), 0
   local entries = page[2]
-  for i = 1, #entries, 2 do repaired = repaired + repair(entries[i], entries[i + 1]) end
+  for i = 1, #entries, 2 do
+    repaired = repaired + repair(entries[i], entries[i + 1])
+  end
   return #entries / 2, repaired, page[1] == "0" and "" or page[1]
 end
 
@@ -218,7 +224,9 @@ end)
 -- jobs without those that are counted by state.
 local function isRight(c, sums, left, total)
   local k, scheduled = c.k, 0
-  for route in eachRoute(c) do scheduled = scheduled + call("ZCARD", k.dueOf .. route) end
+  for route in eachRoute(c) do
+    scheduled = scheduled + call("ZCARD", k.dueOf .. route)
+  end
   if (sums[TOTAL] or 0) ~= total or (sums[SCHEDULED] or 0) ~= scheduled then return false end
   -- Without the entry that keeps the index in its form (enter.lua.ts).
   local known = scheduled + call("ZCOUNT", k.lease, "-inf", "(+inf")
@@ -261,7 +269,9 @@ serveAudit("audit_tally", function(c)
   end
   if isRight(c, sums, left, total) then return total, 0, "" end
   local real = recount(c)
-  for field in pairs(told) do real[field] = real[field] or 0 end
+  for field in pairs(told) do
+    real[field] = real[field] or 0
+  end
   for field, n in pairs(real) do
     if n ~= told[field] then
       repaired = repaired + 1

@@ -39,8 +39,10 @@ local function promoteRoute(c, route, most)
   c.met = nil
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
-    if not job or whereIs(c.k, job) ~= key then push(c.zrem, key, h)
-    elseif tonumber(job.dueAt) > c.now then push2(c.zadd, key, job.dueAt, h)
+    if not job or whereIs(c.k, job) ~= key then
+      push(c.zrem, key, h)
+    elseif tonumber(job.dueAt) > c.now then
+      push2(c.zadd, key, job.dueAt, h)
     else
       touch(c, job)
       promote(job)
@@ -93,7 +95,8 @@ local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
     for i, h in ipairs(handles) do
       looked = looked + 1
       local job = c.jobs[h]
-      if not isPlaced(c, job, key, scores[i]) then c.unreadable[#c.unreadable + 1] = h
+      if not isPlaced(c, job, key, scores[i]) then
+        c.unreadable[#c.unreadable + 1] = h
       elseif hasClockRung(c, job, clock) then
         out[#out + 1] = { score = scores[i], h = h }
         matched = matched + 1

@@ -9,7 +9,7 @@
  *  prune_kept, prune_expired   max -> removed, more
  *  prune_feed      max, older than -> removed, more
  */
-import { pickLua } from "../packing/packing.lua.ts";
+import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
 import { valuesLua } from "../library/values.lua.ts";
 import { callLua } from "../library/call.lua.ts";
@@ -31,6 +31,10 @@ export const pruneLua = luaModule({
     [arriveLua, "drop"],
   ],
   source: lua`
+local ENDED = ${pickPattern([
+    ...(["state", "id", "flags", "route", "keepsLane"] as const),
+    ...(["endedAt", "keepUntil", "resultUntil"] as const),
+  ])}
 local LOOKED_AT_ONCE = 250
 -- A job with one of these is listed elsewhere too, or may be a flow, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
@@ -38,7 +42,11 @@ local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}
   for route, q in eachRoute(c) do
-    if isAll then meant[route] = not excepted[q] else meant[route] = q == queue end
+    if isAll then
+      meant[route] = not excepted[q]
+    else
+      meant[route] = q == queue
+    end
   end
   return meant
 end
@@ -47,7 +55,8 @@ end
 local function removeFinished(c, h, route, state, id, flags, resultUntil)
   local isListed = match(flags, LISTED)
   local job = isListed and jobOf(c, h)
-  if job then drop(c, job)
+  if job then
+    drop(c, job)
   elseif not isListed then
     leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
     push(c, "goneIds", id)
@@ -62,13 +71,15 @@ local function pruneList(c, asked, minute, list, most, room)
     if removed == room then break end
     looked = i
     if states[i] and not seen[h] then
-      local ${pickLua("states[i]", ["state", "id", "flags", "route", "keepsLane", "endedAt", "keepUntil", "resultUntil"])}
+      local state, id, flags, route, keepsLane, endedAt, keepUntil, resultUntil = match(states[i], ENDED)
       -- Looked at closely, it is kept as unreadable.
-      if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
+      if not state or not tonumber(endedAt) and endedAt ~= "" then
+        jobOf(c, h)
       elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
         seen[h] = true
         local isKept = keepsLane == "1" or tonumber(endedAt) > asked.before
-        if isKept or not asked.routes[route] then stay[#stay + 1] = h
+        if isKept or not asked.routes[route] then
+          stay[#stay + 1] = h
         else
           removed = removed + 1
           removeFinished(c, h, route, state, id, flags, resultUntil)
@@ -85,7 +96,9 @@ serve("prune_history", FREES, function(c)
   local asked, isAll, queue = { state = nextArg(c) }, nextFlag(c), nextArg(c)
   asked.before = c.now - nextArg(c)
   local most, minute, left, excepted = nextNumber(c), nextArg(c), nextArg(c), {}
-  for i = c.i, #c.args do excepted[c.args[i]] = true end
+  for i = c.i, #c.args do
+    excepted[c.args[i]] = true
+  end
   asked.routes = meantRoutes(c, isAll, queue, excepted)
   local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
   while removed < most and looked < lookMax do
@@ -115,12 +128,16 @@ local function pruneSurplusOf(c, asked, minute, list, most, room)
   local states, others, own, seen = fetch("HMGET", c.k.state, handles), {}, {}, {}
   for i, h in ipairs(handles) do
     if states[i] and not seen[h] then
-      local ${pickLua("states[i]", ["state", "id", "flags", "route", "keepsLane", "endedAt", "keepUntil", "resultUntil"])}
+      local state, id, flags, route, keepsLane, endedAt, keepUntil, resultUntil = match(states[i], ENDED)
       seen[h] = true
-      if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
+      if not state or not tonumber(endedAt) and endedAt ~= "" then
+        jobOf(c, h)
       elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
-        if asked.routes[route] and keepsLane ~= "1" then own[#own + 1] = { h, route, state, id, flags, resultUntil, endedAt = tonumber(endedAt) }
-        else others[#others + 1] = h end
+        if asked.routes[route] and keepsLane ~= "1" then
+          own[#own + 1] = { h, route, state, id, flags, resultUntil, endedAt = tonumber(endedAt) }
+        else
+          others[#others + 1] = h
+        end
       end
     end
   end
@@ -130,8 +147,11 @@ local function pruneSurplusOf(c, asked, minute, list, most, room)
   end)
   local removed, back = min(#own, room), {}
   for i, job in ipairs(own) do
-    if i <= removed then removeFinished(c, unpack(job))
-    else back[#own - i + 1] = job[1] end
+    if i <= removed then
+      removeFinished(c, unpack(job))
+    else
+      back[#own - i + 1] = job[1]
+    end
   end
   call("LTRIM", list, #handles, -1)
   many("RPUSH", list, others)
@@ -188,7 +208,9 @@ local function pruneTimed(c, most, index, field, act)
     if job and not job.isGone and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
       removed = removed + 1
       act(c, job)
-    else push(c.zrem, index, h) end
+    else
+      push(c.zrem, index, h)
+    end
   end
   return removed, #handles
 end
@@ -208,9 +230,13 @@ end)
 
 servePrune("prune_expired", function(c, most)
   local keys = overIn(c, c.k.held, most)
-  for _, key in ipairs(keys) do change(c, "uniq", key, false) end
+  for _, key in ipairs(keys) do
+    change(c, "uniq", key, false)
+  end
   local docs = #keys < most and overIn(c, c.k.docttl, most - #keys) or {}
-  for _, field in ipairs(docs) do dropDoc(c, field) end
+  for _, field in ipairs(docs) do
+    dropDoc(c, field)
+  end
   return #keys + #docs, #keys + #docs
 end)
 
