@@ -1,6 +1,6 @@
 /**
  * A position in the feed of a store, as text that survives restarts. Each partition has a feed of its own, so a cursor
- * names a position in each; a record may tell many events, so a position may lie inside one.
+ * names a position in each. A record may hold many events, so a position may be inside a record.
  *
  *  cursor    "e1" and "-" position, for each partition in order
  *  position  the number of the last record that was read whole, then "." and how many events of the next one, if any;
@@ -11,13 +11,13 @@ import { MillraceError } from "../error.ts";
 export interface FeedPosition {
   /** The number of the last record that was read whole, `startPosition.after` or `nowPosition.after`. */
   readonly after: number;
-  /** How many events of the record behind it were read. */
+  /** How many events of the next record were read. */
   readonly skip: number;
 }
 
-/** Before everything that is kept; nothing is missed by beginning here, whatever was pruned. */
+/** Before every record that is kept. A reader that begins here misses nothing but what was pruned. */
 export const startPosition: FeedPosition = { after: -1, skip: 0 };
-/** Behind everything that was told by the time the partition is first read. */
+/** After everything that was emitted before the partition is first read. */
 export const nowPosition: FeedPosition = { after: -2, skip: 0 };
 
 const version = "e1";
@@ -33,7 +33,7 @@ export function writeCursor(positions: readonly FeedPosition[]): string {
   return [version, ...positions.map(writePosition)].join("-");
 }
 
-/** Throws `invalid-cursor` for a text that no store of so many partitions has given. */
+/** Throws `invalid-cursor` for a text that is no cursor of a store with this number of partitions. */
 export function readCursor(text: string, partitions: number): FeedPosition[] {
   const [given, ...positions] = text.split("-");
   const read = positions.map(readPosition);

@@ -1,10 +1,10 @@
 /**
- * The catalogue of what can be told about a job, one kind per verb of its life, and about queues and workers. The model
- * chooses the kind; a store only packs it into the feed (rule R10). `extra` is one value whose meaning follows from the
- * kind.
+ * The catalogue of what the feed can say about a job, one kind per verb of its life, and about queues and workers. The
+ * model chooses the kind; a store only packs it into the feed (rule R10). `extra` is one value whose meaning follows
+ * from the kind.
  */
 
-/** The codes are what stores keep: they never change and are never used again for another kind. */
+/** Stores keep these codes: they never change and are never reused for another kind. */
 export const eventCodes = {
   submitted: 0,
   replaced: 1,
@@ -35,7 +35,7 @@ export const eventCodes = {
   "queue-empty": 26,
   "worker-joined": 27,
   "worker-left": 28,
-  /** The end of a member has gone along more of its edges. */
+  /** The end of a member was passed on along more of its edges. */
   "passed-on": 29,
 } as const;
 

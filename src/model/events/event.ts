@@ -1,7 +1,7 @@
 /**
- * The catalogue of events as people get them: every kind, what it means and which fields it has beside those of all.
- * The kinds of the feed (event-kind.ts) are what stores keep; `firstEventOf` and `secondEventOf` say as which events
- * each is told. The table of the guide is compared with this one.
+ * The catalogue of events as users get them: each kind with its meaning and the fields that only it has. Stores keep
+ * the kinds of the feed (event-kind.ts); `firstEventOf` and `secondEventOf` say which events each becomes. A test
+ * compares the table of the guide with this one.
  */
 import { readAttemptLog, readCompletedAlone } from "../job/attempt-log.ts";
 import type { AttemptRecord, ErrorRecord } from "../job/attempt-log.ts";
@@ -11,9 +11,9 @@ import type { FlowPlace } from "../flow/flow-meta.ts";
 import type { FlowCounts } from "../flow/decide-flow.ts";
 import type { JobState } from "../job/job-state.ts";
 
-/** What every event has; of an event about no job, what belongs to a job is null. */
+/** The fields of every event. If it is about no job, the fields of a job are null. */
 interface AnyEvent {
-  /** The place behind this event, to go on from: `mill.events({ from: cursor })`. */
+  /** The position after this event, to go on from: `mill.events({ from: cursor })`. */
   readonly cursor: string;
   /** By the store's clock. */
   readonly at: Date;
@@ -23,14 +23,14 @@ interface JobEvent extends AnyEvent {
   readonly jobId: string;
   readonly queue: string;
   readonly name: string;
-  /** The state after the change; null once the job was removed. */
+  /** The state after the change; null once the job was deleted. */
   readonly state: JobState | null;
   readonly attempt: number;
-  /** Of a member of a flow: which flow, and the path of its node there. Left out for a job of none. */
+  /** For a member of a flow: which flow, and the path of its node. Absent for other jobs. */
   readonly flow?: FlowPlace;
 }
 
-/** About a flow as a whole: no job is, and its name is the flow's. */
+/** An event about a flow: it has no job, and its name is the flow's. */
 interface FlowEvent extends AnyEvent {
   readonly jobId: null;
   readonly queue: null;
@@ -41,7 +41,7 @@ interface FlowEvent extends AnyEvent {
 }
 
 interface FlowEnd extends FlowEvent, Ends {
-  /** How its nodes ended; null where the flow was gone when the event was read. */
+  /** How its nodes ended; null if the flow was deleted before the event was read. */
   readonly counts: FlowCounts | null;
 }
 
@@ -71,7 +71,9 @@ interface Ends {
   readonly reason: string | null;
 }
 
-/** Of the attempt that ended; null where nobody measured it, or the job was gone when the event was read. */
+/**
+ * Times of the attempt that ended; null if they were not measured, or the job was deleted before the event was read.
+ */
 interface Times {
   /** From the time the job was due to the start of its handler, in microseconds. */
   readonly waitedUs: number | null;
@@ -79,7 +81,7 @@ interface Times {
   readonly ranUs: number | null;
 }
 
-/** What the attempt threw; null where it threw nothing, or the job was gone when the event was read. */
+/** What the attempt threw; null if it threw nothing, or the job was deleted before the event was read. */
 interface Throws {
   readonly error: EventError | null;
 }
@@ -125,12 +127,12 @@ interface EventsByKind {
 
 export type EventName = keyof EventsByKind;
 
-/** An event, or one of the given kinds: a union that its `kind` tells apart. */
+/** An event, or one of the given kinds: a union discriminated by `kind`. */
 export type MillraceEvent<Kind extends EventName = EventName> = {
   [Each in Kind]: { readonly kind: Each } & EventsByKind[Each];
 }[Kind];
 
-/** The fields of a kind beside those of every event of a job, a flow, a queue or a worker. */
+/** The fields of a kind that events of a job, a flow, a queue or a worker do not all have. */
 type OwnField<Kind extends EventName> = Exclude<keyof EventsByKind[Kind], keyof JobEvent>;
 
 interface Entry<Kind extends EventName> {
@@ -207,7 +209,7 @@ export function isEventName(value: unknown): value is EventName {
   return typeof value === "string" && Object.hasOwn(eventCatalogue, value);
 }
 
-/** An event as the feed has it (FeedEvent of store/records.ts). */
+/** An event of the feed (FeedEvent of store/records.ts). */
 export interface ToldEvent {
   readonly kind: EventKind;
   readonly state: JobState | null;
@@ -216,7 +218,7 @@ export interface ToldEvent {
   readonly note?: string;
 }
 
-/** The ends of attempts before which a start may be untold: the handler has run. */
+/** The ends of attempts whose start may not have been emitted yet: the handler has run. */
 const afterRuns: ReadonlySet<EventKind> = new Set([
   "completed",
   "failed",
@@ -227,8 +229,8 @@ const afterRuns: ReadonlySet<EventKind> = new Set([
 const untold = "!";
 
 /**
- * As which events one of the feed is told, at most two, in this order: a claim may be a start, and an end may tell of
- * its start. Two functions, because a pair per event is garbage.
+ * The events that one event of the feed becomes, at most two, in this order: a claim may be a start, and an end may
+ * contain its start. Two functions, because a pair per event would be garbage.
  */
 export function firstEventOf({ kind, note }: ToldEvent): EventName | null {
   if (kind === "claimed") return kind;
@@ -248,12 +250,12 @@ const flowEvents: Readonly<Partial<Record<EventKind, EventName>>> = {
   cancelled: "flow-cancelled",
 };
 
-/** As which event one of the job that stands for a flow is told; what else happens to that job is nobody's business. */
+/** The event of a flow that an event of the flow's own job becomes; null for all others, which are internal. */
 export function flowEventOf({ kind }: ToldEvent): EventName | null {
   return flowEvents[kind] ?? null;
 }
 
-/** The kinds of the feed out of which these events are told. */
+/** The kinds of the feed that these events are made of. */
 export function feedKindsOf(names: Iterable<EventName>): readonly EventKind[] {
   const kinds = new Set<EventKind>();
   const ofFlows = Object.entries(flowEvents) as readonly (readonly [EventKind, EventName])[];
@@ -265,7 +267,7 @@ export function feedKindsOf(names: Iterable<EventName>): readonly EventKind[] {
   return [...kinds];
 }
 
-/** What an attempt log says about the attempt. */
+/** The fields that come from the entry of the attempt log. */
 export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throws {
   const { waitedUs = null, ranUs = null, error } = entry ?? {};
   if (error === undefined) return { error: null, waitedUs, ranUs };
@@ -273,7 +275,7 @@ export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throw
   return { error: { name, message, ...(code === undefined ? {} : { code }) }, waitedUs, ranUs };
 }
 
-/** Those of the kinds that are ends of attempts. */
+/** The fields of kinds that end an attempt. */
 function endFields({ note = "" }: ToldEvent): Times & Throws {
   return fieldsOfAttempt(attemptOfNote(note));
 }
@@ -284,15 +286,15 @@ function attemptOfNote(note: string): AttemptRecord | undefined {
   return readCompletedAlone(note, from) ?? readAttemptLog(note.slice(from)).entries[0];
 }
 
-/** Of the route of the job that an event is about. */
+/** What an event takes from the route of its job. */
 interface EventRoute {
   readonly queue: string;
   readonly name: string;
 }
 
 /**
- * The event of a job as people get it. The kinds of a drain are written out: a listener that takes everything spends
- * most of its time here, and copying fields from object to object doubles that.
+ * The event of a job as users get it. The frequent kinds are written out: a listener of all events spends most of its
+ * time here, and copying fields from object to object would double it.
  */
 export function eventOfJob(
   kind: EventName,
@@ -325,7 +327,7 @@ export function eventOfJob(
   }
 }
 
-/** The event of a whole flow: no job is what it is about. */
+/** The event of a flow, which has no job. */
 export function eventOfFlow(
   kind: EventName,
   told: ToldEvent & { readonly id: string },
@@ -346,13 +348,13 @@ export function eventOfFlow(
 
 const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs">> = {};
 
-/** By its report, or by the end of the attempt. */
+/** The start, from its report or from the end of the attempt. */
 function startOf(told: ToldEvent, at: Date): Date {
   if (told.kind === "started" && typeof told.extra === "number") return new Date(told.extra);
   return new Date(at.getTime() - (attemptOfNote(told.note ?? "")?.ranUs ?? 0) / 1000);
 }
 
-/** The fields of the kind itself, as far as the feed tells them. */
+/** The fields of the kind itself, as far as the feed has them. */
 function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
   const { state, attempt, extra } = told;
   const dueAt = state === "scheduled" && typeof extra === "number" ? extra : null;
@@ -360,7 +362,7 @@ function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
   const reason = typeof extra === "string" ? extra : null;
   switch (name) {
     case "progress":
-      // As the store keeps it; whoever reads it decodes it.
+      // Encoded, as the store keeps it; the reader decodes it.
       return { progress: extra };
     case "failed":
       return { reason, ...endFields(told) };

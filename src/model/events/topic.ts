@@ -1,11 +1,11 @@
 /**
  * What a store keeps of a topic: its subscriptions by name, each with the job that a publish makes for it. A topic is
- * one document, so that a publish and the list that it was made by are held together by one version.
+ * one document, so a publish can check that it was made from the newest list by one version.
  *
- *   - A subscription said again in the same words changes nothing; another definition takes its place.
- *   - A pause is no part of the definition: only a resume ends it, or an unsubscribe.
+ *   - Declaring the same subscription again changes nothing; another definition replaces it.
+ *   - A pause is not part of the definition: only a resume or an unsubscribe ends it.
  *
- * The text keeps fields that only a newer version knows, so that two versions can work on one topic in turn.
+ * The text keeps fields of a newer version, so that two versions can write one topic in turn.
  */
 import { deriveId } from "../job/job-id.ts";
 
@@ -13,7 +13,7 @@ export interface Subscription {
   readonly name: string;
   /** The job without id and input, as a text. */
   readonly job: string;
-  /** It gets nothing of what is published meanwhile. */
+  /** Paused: it gets no job of a publish. */
   readonly isPaused: boolean;
 }
 
@@ -28,7 +28,7 @@ export const subscriptionsMax = 500;
 
 export const newTopic: TopicState = { subscriptions: [], others: {} };
 
-/** Null where it says what is there already. */
+/** Null if nothing changes. */
 export function afterSubscribe(
   state: TopicState,
   { name, job }: Pick<Subscription, "name" | "job">,
@@ -38,13 +38,13 @@ export function afterSubscribe(
   return withOne(state, { isPaused: false, ...known, name, job });
 }
 
-/** Null where there is none. */
+/** Null if there is no such subscription. */
 export function afterUnsubscribe(state: TopicState, name: string): TopicState | null {
   if (find(state, name) === undefined) return null;
   return { ...state, subscriptions: state.subscriptions.filter((each) => each.name !== name) };
 }
 
-/** Null where it is so already; undefined where there is no such subscription. */
+/** Null if nothing changes; undefined if there is no such subscription. */
 export function afterPause(
   state: TopicState,
   name: string,
@@ -69,7 +69,7 @@ export function writeTopic({ subscriptions, others }: TopicState): string {
   return JSON.stringify({ ...others, subscriptions });
 }
 
-/** Throws for a text that is no topic. */
+/** Throws if the text is no topic. */
 export function readTopic(text: string): TopicState {
   const { subscriptions, ...others } = JSON.parse(text) as { subscriptions?: unknown };
   if (!Array.isArray(subscriptions)) throw new TypeError("The stored topic has no list of subscriptions.");
@@ -79,12 +79,12 @@ export function readTopic(text: string): TopicState {
   return { subscriptions: subscriptions as Subscription[], others };
 }
 
-/** Names hold no control characters, so no three of them can be written in two ways. */
+/** Names have no control characters, so joining three of them with this one is unambiguous. */
 const partEnd = "\x1f";
 
 /**
- * The id of the job that a publish with an id of the caller's makes for a subscription: who publishes it again gets the
- * same one. It has the form of a minted id, because that carries the partition.
+ * The id of the job that a publish with a given id makes for a subscription: publishing again makes the same id. It has
+ * the form of a minted id, which carries the partition.
  */
 export function publishedId(
   { topic, id, subscription }: { readonly topic: string; readonly id: string; readonly subscription: string },

@@ -1,9 +1,9 @@
 /**
- * Webhooks as a store keeps them: all of a store in one document, so that one read tells them all, and deliveries can
- * be made under its version. Where each stands in the feed is a document of its own, which moves with every batch.
+ * Webhooks as a store keeps them: all of them in one document, so that one read returns all, and deliveries can be made
+ * under its version. The position of each in the feed is a document of its own, which changes with every batch.
  *
- * All of it lies in one partition, by the text in braces: a batch of deliveries and the new place are written in one
- * step.
+ * All of this lies in one partition, by the text in braces: a batch of deliveries and the new position are written in
+ * one step.
  */
 import { durationMs } from "../duration.ts";
 import type { Duration } from "../duration.ts";
@@ -17,9 +17,9 @@ import type { BackoffOptions } from "../job/retry-policy.ts";
 export const webhookQueue = "millrace:webhooks";
 export const deliveryName = "deliver-webhook";
 export const webhooksId = "{webhooks}";
-/** The id of what a hook has by itself, beside the document of all of them. */
+/** The id of the documents of a single hook. */
 export const hookId = (name: string): string => `${webhooksId}${name}`;
-/** Deliveries are found by it. */
+/** The tag by which deliveries of a hook are found. */
 export const hookTag = (name: string): string => `webhook:${name}`;
 
 export const webhooksMax = 100;
@@ -51,7 +51,7 @@ export interface WebhookOptions {
 export interface Webhook {
   readonly name: string;
   readonly url: string;
-  /** As the codec of this store has written them. */
+  /** Encoded by the codec of this store. */
   readonly secrets: string;
   readonly kinds: readonly EventName[] | null;
   readonly queue: string | null;
@@ -69,7 +69,7 @@ const usualRetry = {
   backoff: { kind: "exponential", from: "5s", to: "1h" },
 } as const satisfies WebhookOptions["retry"];
 
-/** A hook that people ask for, with its secrets as they gave them. */
+/** A hook as a user declares it, with its secrets in clear. */
 export function readWebhook(
   name: string,
   given: unknown,
@@ -158,7 +158,7 @@ export function writeWebhooks(hooks: readonly Webhook[]): string {
   return JSON.stringify({ hooks: hooks.toSorted((one, other) => (one.name < other.name ? -1 : 1)) });
 }
 
-/** Throws for a text that is no list of hooks. */
+/** Throws if the text is no list of hooks. */
 export function readWebhooks(text: string): readonly Webhook[] {
   const { hooks } = JSON.parse(text) as { hooks?: readonly Webhook[] };
   if (!Array.isArray(hooks)) throw new TypeError("The stored webhooks cannot be read.");

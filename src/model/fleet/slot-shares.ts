@@ -1,6 +1,6 @@
 /**
- * Worker totals: how many slots of a queue each live worker has, so that all of them together have the total. Every
- * worker computes all shares by itself from the same list of live workers, so that nobody has to be asked or elected.
+ * Shares of totals: how many slots of a queue each live worker has, so that all workers together have the total. Every
+ * worker computes all shares from the same list of live workers, so no coordination is needed.
  *
  *   1. each worker that declared the queue gets floor(total / workers)
  *   2. the remainders of all queues are given out together, one slot each: to who has the fewest slots so far, and
@@ -9,17 +9,19 @@
  *   3. a worker that has more than its bound gives slots back, from where it has most for their weight, and the last
  *      slot of a queue only where nothing else is left; what it gives back goes to others that have room
  *
- * Always true: no queue has more than its total, and no worker more than its bound. A queue has its whole total where
- * every worker declared the same queues and their bounds have room for all totals together.
+ * Always true: no queue has more than its total, and no worker more than its bound. A queue has its whole total if
+ * every worker declared the same queues and their bounds have room for the sum of all totals.
  */
 import { hashPair } from "../text-hash.ts";
 
-/** A live worker, as far as its share goes. */
+/** What the shares need to know of a live worker. */
 export interface ShareMember {
   readonly id: string;
-  /** The queues with a total that it serves, each with its weight against the others where its bound is too small. */
+  /**
+   * The queues with a total that it serves, each with its weight against the others if the worker's bound is too small.
+   */
   readonly weights: Readonly<Record<string, number>>;
-  /** How many slots it has for all of them together at most. */
+  /** The maximum of its slots for all of them together. */
   readonly slotsMax: number;
 }
 
@@ -50,7 +52,7 @@ export function shareSlots(totals: ReadonlyMap<string, number>, members: readonl
   return new Map(shares.map(({ member, slots }) => [member.id, slots]));
 }
 
-/** Before the other workers are known to count on this one: its part of the total, rounded up. */
+/** The share before the other workers are known: the part of the total, rounded up. */
 export function firstShare(total: number, workers: number, slotsMax: number): number {
   return Math.min(slotsMax, Math.ceil(total / Math.max(1, workers)));
 }
@@ -82,7 +84,7 @@ function giveBack(share: Share, returned: Map<string, number>): void {
   }
 }
 
-/** One slot each in turn, as long as somebody has room. */
+/** One slot each in turn, as long as a worker has room. */
 function handOn(queue: string, among: readonly Share[], slots: number): void {
   for (let left = slots; left > 0;) {
     const takers = leastLoaded(among, queue).filter(({ load, member }) => load < member.slotsMax);

@@ -1,14 +1,14 @@
 /**
- * What people call a worker: `{prefix}-worker-{version}-{id}`, as deployments set it by the environment. Without a
- * version that part is left out; without an id it is the first four digits of the worker's boot id; without a prefix
- * there is no such label, and the worker goes by its host and process.
+ * The label of a worker for users: `{prefix}-worker-{version}-{id}`, set by the environment of a deployment. Without a
+ * version that part is absent. Without an id it is the first four digits of the worker's boot id. Without a prefix
+ * there is no label, and the worker is shown by host and process.
  */
 
 export interface LabelParts {
   readonly prefix: string | undefined;
   readonly version: string | undefined;
   readonly id: string | undefined;
-  /** Hex digits, drawn anew for every worker. */
+  /** Hex digits, random for every worker. */
   readonly bootId: string;
 }
 

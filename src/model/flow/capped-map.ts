@@ -1,11 +1,11 @@
 /**
- * Which items of a map with a cap may be free: of them, numbered from 0, at most `concurrency` are free at once, and as
- * soon as one has ended the next one in order is freed, whichever it was. The first ones are born free, the others
- * blocked with a need of 1 that no edge meets.
+ * Which items of a capped map may be free. Items are numbered from 0. At most `concurrency` are free at once, and as
+ * soon as any of them ends, the next one in order is freed. The first items are born free, the others blocked with a
+ * need of 1 that no edge meets.
  *
- * An item may be free iff it is one of the first `concurrency`, in order of their numbers, that have not ended; behind
- * a replay those count first that were left free. Whoever knows less of the ends frees a part of what others free, so
- * the cap holds at any instant without a lock. The engine looks and frees (engine/flows/run-capped-map.ts).
+ * An item may be free iff it is one of the first `concurrency`, in order of their numbers, that have not ended; after a
+ * replay the items that were left free come first. A process that knows fewer ends frees a subset of what others free,
+ * so the cap holds at any instant without a lock. The engine looks and frees (engine/flows/run-capped-map.ts).
  */
 import type { Block } from "../job/change.ts";
 import type { JobState } from "../job/job-state.ts";
@@ -13,12 +13,15 @@ import type { Part } from "./graph.ts";
 import { readWaits } from "./flow-waits.ts";
 import type { Waits } from "./flow-waits.ts";
 
-/** How many items of a map may be free at once; null where it has no cap, and of anything else. */
+/** How many items of a map may be free at once; null without a cap, and for other parts. */
 export function capOf(part: Part | undefined): number | null {
   return part?.kind === "group" ? (part.concurrency ?? null) : null;
 }
 
-/** At most so many: the member that makes the items is one more, and so are those that handlers have added. */
+/**
+ * The maximum number of items: the members also include the one that makes the items, and those that handlers have
+ * added.
+ */
 export function itemsMax({ members }: Waits): number {
   return (members?.total ?? 1) - 1;
 }
@@ -30,8 +33,8 @@ export interface FirstItems {
 }
 
 /**
- * As many of the new items as the cap says are born free, and the next end of an item is what the map needs. Behind a
- * replay others may be free already: all are born held, and the end of the member that adds them is deferred anyway.
+ * Up to the cap, new items are born free, and the map needs the next end of an item. After a replay other items may be
+ * free already, so all are born held; the end of the member that adds them leaves deferred work anyway.
  */
 export function firstItems(cap: number, count: number, isAgain: boolean): FirstItems {
   if (isAgain) return { isHeld: () => true, need: 0 };
@@ -39,10 +42,10 @@ export function firstItems(cap: number, count: number, isAgain: boolean): FirstI
 }
 
 const held = { need: 1, slack: 0 };
-/** Nothing misses it: whether too many items have failed is told by their counts. */
+/** No edge misses it: the counts tell whether too many items have failed. */
 const armed = { need: 1, slack: 1_000_000_000 };
 
-/** An item waits behind the cap. What a replay has parked does not: the replay lets it go. */
+/** Whether an item waits for the cap. An item that a replay holds does not: the replay releases it. */
 export function isHeld({
   state,
   waits,
@@ -53,12 +56,12 @@ export function isHeld({
   return state === "blocked" && readWaits(waits ?? "").need === held.need;
 }
 
-/** An item waits behind the cap, under a new rev. */
+/** Lets an item wait for the cap, under a new rev. */
 export function waitBehindCap(event: "replayed" | "passed-on"): Block {
   return { to: "blocked", event, parents: [], waits: held };
 }
 
-/** An item no longer waits behind the cap. */
+/** Frees an item from the cap. */
 export const freeItem: Block = { to: "blocked", event: "freed", parents: [], waits: { need: 0, slack: 0 } };
 
 /** Whether the next end of an item leaves deferred work for its map. */
@@ -66,10 +69,10 @@ export function isArmed({ need }: Waits): boolean {
   return need === armed.need;
 }
 
-/** The next end of an item leaves deferred work for its map again. */
+/** Lets the next end of an item leave deferred work for its map again. */
 export const rearmMap: Block = { to: "blocked", event: "passed-on", parents: [], waits: armed };
 
-/** What somebody knows of the items of a map; another process may know more. */
+/** What this process knows of the items of a map; another process may know more. */
 export interface KnownItems {
   /** Items that may be free, and had not ended when they were looked at. */
   readonly going: readonly number[];
@@ -77,7 +80,7 @@ export interface KnownItems {
   readonly next: number;
 }
 
-/** Items to look at, and from where the look behind it goes on. */
+/** Items to look at, and where the next look begins. */
 export interface ItemsLook {
   readonly items: readonly number[];
   readonly next: number;
@@ -85,7 +88,7 @@ export interface ItemsLook {
 
 const lookMax = 500;
 
-/** What to look at before it is known which items may be free; null once it is: all that are going, and nobody else. */
+/** What to look at before it is known which items may be free; null once it is known: exactly those in `going`. */
 export function nextLook({ going, next }: KnownItems, cap: number, items: number): ItemsLook | null {
   const missing = cap - going.length;
   if (missing <= 0 || next >= items) return null;
@@ -94,7 +97,7 @@ export function nextLook({ going, next }: KnownItems, cap: number, items: number
   return { items: range(next, end).filter((item) => !known.has(item)), next: end };
 }
 
-/** With those items of a look that have not ended. */
+/** Adds those items of a look that have not ended. */
 export function afterLook({ going }: KnownItems, { next }: ItemsLook, left: readonly number[]): KnownItems {
   return { going: [...going, ...left], next };
 }

@@ -1,5 +1,5 @@
 /**
- * What becomes of a flow or a part once its counts say that it is decided, and of a node that can never be freed.
+ * How a flow or a part ends, decided from its counts, and how a node ends that can never be freed.
  *
  *   flow    all nodes have ended        cancelled where that was asked for; failed where a node failed or expired,
  *                                       unless failures are collected; else completed
@@ -7,8 +7,7 @@
  *   race    so many have completed      completed, at once; failed as soon as that has become impossible
  *   any     all nodes were skipped      skipped; a race as soon as too many of them were, and no other has ended
  *
- * A failure that ends it early (fail-fast, a group above its tolerance, a race that is won) leaves the rest to be
- * cancelled.
+ * If it ends early (fail-fast, a group above its tolerance, a race that is won), its other nodes are to be cancelled.
  */
 import { afterCancel, defaultCancelReason } from "../job/after-run.ts";
 import type { EndReason } from "../job/end-reason.ts";
@@ -22,7 +21,7 @@ import type { Waits } from "./flow-waits.ts";
 
 export type EndCounts = Readonly<Record<TerminalState, number>>;
 
-/** Nodes of a flow itself, not of its parts: how many have not ended, and how the others did. */
+/** The nodes of a flow itself, not of its parts: how many have not ended, and how the others ended. */
 export interface FlowCounts extends EndCounts {
   readonly total: number;
   readonly live: number;
@@ -34,14 +33,14 @@ export interface FlowStanding {
   readonly policy: DecidedPolicy;
   readonly cancelAsked: boolean;
   readonly cancelReason: string | null;
-  /** Of a group: the list that its nodes were to be made of did not come. */
+  /** For a group: the list for its nodes could not be made. */
   readonly hasNoList: boolean;
 }
 
 export interface FlowDecision {
-  /** Null while it is not decided. */
+  /** Null as long as it is not decided. */
   readonly end: Finish | null;
-  /** Its nodes that have not ended are to be cancelled. */
+  /** Whether its nodes that have not ended are to be cancelled. */
   readonly cancelsRest: boolean;
 }
 
@@ -63,13 +62,13 @@ function isOnlySkipped({ members }: Waits): boolean {
   return skipped > 0 && Object.values(others).every((count) => count === 0);
 }
 
-/** Of a group the counts tell it, because the slack of a map with a cap is not counted. */
+/** Reads the counts of the group, because the slack of a capped map is not counted. */
 function hasLost({ tolerate }: Extract<Part, { readonly kind: "group" }>, { members }: Waits): boolean {
   const { completed: _, ...others } = countEnds(members);
   return Object.values(others).reduce((sum, count) => sum + count, 0) > tolerate;
 }
 
-/** Whether what failed in a flow or a part has cancelled the rest of it. What is cancelled in a race has lost it. */
+/** Whether a failure in a flow or a part has cancelled its other nodes. Cancelled nodes of a race have lost it. */
 export function hasCancelledRest(part: Part, waits: Waits): boolean {
   switch (part.kind) {
     case "flow":
@@ -90,7 +89,7 @@ export function decideFlow(flow: FlowStanding): FlowDecision {
     ...{ to, event: to, reason, result: null, keepMs: keepMsOf(policy, to) },
   });
   const cancelled = afterCancel(policy, flow.cancelReason ?? defaultCancelReason);
-  // A race is lost as soon as too many were skipped; nobody has failed in it.
+  // A race is lost as soon as too many nodes were skipped; none has failed.
   const isSkipped = isOnlySkipped(waits) && (areOver || (part.kind === "race" && isLost));
   if (isSkipped && !cancelAsked) return { end: afterImpossible(policy), cancelsRest: false };
   switch (part.kind) {
@@ -115,7 +114,7 @@ export function decideFlow(flow: FlowStanding): FlowDecision {
   }
 }
 
-/** A node that waits for what can no longer happen. */
+/** The end of a node that waits for something that can no longer happen. */
 export function afterImpossible(policy: DecidedPolicy): Finish {
   const reason: EndReason<"skipped"> = "unreachable";
   return {

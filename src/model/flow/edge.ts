@@ -1,6 +1,6 @@
 /**
- * Edges of a flow: what the end of one member means to another, as a text that stores keep with the first and read by
- * rule R4.
+ * Edges of a flow: what the end of one member means to another. A store keeps the text with the first member and reads
+ * it by rule R4.
  *
  *   <meets><misses><target>    for example "1ufetch": a success meets the need of the node fetch, every other end
  *                              misses it
@@ -43,7 +43,7 @@ export function readEdge(text: string): Edge {
   return { meets: meetsOf(text), misses: digitAt(text, 1), target: targetOf(text) };
 }
 
-/** Only which ends meet the target's need. */
+/** Reads only which ends meet the target's need. */
 export function meetsOf(text: string): number {
   return digitAt(text, 0);
 }
@@ -52,7 +52,7 @@ function digitAt(text: string, at: number): number {
   return Number.parseInt(text.charAt(at), radix);
 }
 
-/** Only the target of an edge, or in the meta of a member the path that the edge comes from. */
+/** Reads only the target of an edge, or in the meta of a member the path of its source. */
 export function targetOf(text: string): string {
   return text.slice(2);
 }
@@ -70,8 +70,8 @@ export function idOfNode(flow: string, target: string): string {
 export const hasBit = (bits: number, state: number): boolean => (bits & bitOfEnd(state)) !== 0;
 
 /**
- * How many edges the next step of an end goes along that has passed so many. Short steps first: what they free is at
- * work while the longer ones go on.
+ * How many edges the next step of an end goes along, by how many it has passed. Short steps come first: the jobs that
+ * they free run while the longer steps go on.
  */
 export function edgesOfStep(
   passed: number,

@@ -1,23 +1,23 @@
 /**
- * What the record of a member of a flow says about it beside what stores count: how it stands in the graph, and which
- * results of others its input is made of. Travels in the job's meta (job-meta.ts); stores keep it unread.
+ * The part of a member's meta (job-meta.ts) about its flow: its place in the graph, and which results of other members
+ * its input needs. Stores keep it unread.
  */
 import { mintedChars, mintedPartition } from "../job/job-id.ts";
 import type { Part } from "./graph.ts";
 
 export interface FlowMeta {
-  /** Of a flow, or a part of one. */
+  /** For a flow or a part. */
   readonly part?: Part;
-  /** The edges that lead here, with the paths that they come from in place of targets; left out for none. */
+  /** The edges that lead here, with the paths of their sources instead of targets; absent for none. */
   readonly parents?: readonly string[];
-  /** Before any of them has arrived. */
+  /** The counts before any of them has arrived. */
   readonly wants?: { readonly need: number; readonly slack: number };
   readonly cancelsRest?: true;
   /** Where results of others belong in the input. */
   readonly refs?: readonly ResultRef[];
-  /** Of a flow, or one inside of another: the paths of the nodes whose results are its own. */
+  /** For a flow, also inside another: the paths of the nodes whose results are its result. */
   readonly ends?: readonly string[];
-  /** It runs no handler: it makes a job of each item of a list. */
+  /** It runs no handler, but makes a job of each item of a list. */
   readonly expands?: Expansion;
 }
 
@@ -36,7 +36,7 @@ export interface ResultRef {
 export interface Expansion {
   /** Options of each job, as the caller gave them. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** Their deadline, where it is an instant. */
+  /** Their deadline, if it is an instant. */
   readonly deadlineAt?: number;
 }
 
@@ -46,7 +46,7 @@ export function rootOf(id: string): string | null {
   return dot < 0 ? null : id.slice(0, dot);
 }
 
-/** Where a member stands. */
+/** The place of a member in its flow. */
 export interface FlowPlace {
   /** Of the whole flow. */
   readonly id: string;
@@ -55,8 +55,8 @@ export interface FlowPlace {
 }
 
 /**
- * What the id of a job alone tells: that of a member begins with the minted id of its flow. An application that gives
- * ids of this form to jobs of its own is shown places that there are not, and nothing worse.
+ * The place as the id alone tells it: the id of a member begins with the minted id of its flow. If an application gives
+ * such ids to its own jobs, they are shown with a place that does not exist, and nothing worse.
  */
 export function placeOfId(id: string): FlowPlace | null {
   if (id.charAt(mintedChars) !== "." || mintedPartition(id.slice(0, mintedChars)) === null) return null;
@@ -73,17 +73,19 @@ export function pathOfId(id: string): string {
   return dot < 0 ? "" : id.slice(dot + 1);
 }
 
-/** By which all members of a flow, at any depth, are found. No tag of an application has a control character. */
+/** The tag by which all members of a flow, at any depth, are found. Tags of applications have no control characters. */
 export function memberTag(root: string): string {
   return `\u0007${root}`;
 }
 
 export const isMemberTag = (tag: string): boolean => tag.startsWith("\u0007");
 
-/** No queue of an application can have this name. Flows and their parts are jobs of it that nobody runs. */
+/**
+ * The hidden queue of flows and parts, whose jobs no worker runs. Queues of applications have no control characters.
+ */
 export const flowQueue = "\u0007flows";
 
-/** The member that makes the jobs of a map, beside them in their part. */
+/** The member that makes the jobs of a map, in the same part. */
 export const expanderName = "each";
 
 const lastName = (path: string): string => path.slice(path.lastIndexOf(".") + 1);

@@ -1,6 +1,6 @@
 /**
- * What a member of a flow waits for, and what of its own end it has passed on; of a flow also how its members ended.
- * One text of whole numbers, joined by commas, that rule R4 reads and writes:
+ * What a member of a flow waits for, and how far its own end was passed on; for a flow also how its members ended. One
+ * text of whole numbers, joined by commas, that rule R4 reads and writes:
  *
  *   need,slack,passed,defers                                                        of every member
  *   need,slack,passed,defers,total,completed,failed,cancelled,expired,skipped       of a flow
@@ -33,12 +33,12 @@ export function readWaits(text: string): Waits {
   return { need, slack, passed, defers: defers === 1 ? 1 : 0, members };
 }
 
-/** The need alone, which is asked of every member that is submitted. */
+/** The need alone, which every submit of a member reads. */
 export function readNeed(text: string): number {
   return Number.parseInt(text, 10);
 }
 
-/** Of a new job: nothing has arrived and nothing is passed on. */
+/** The waits of a new job: nothing has arrived or was passed on. */
 export function newWaits(
   given: Pick<Waits, "need"> & Partial<Pick<Waits, "slack" | "defers">> & { readonly total?: number },
 ): string {
@@ -47,7 +47,7 @@ export function newWaits(
   return writeWaits({ need, slack, passed: 0, defers, members });
 }
 
-/** With one member more (or less) that has ended in this state. */
+/** The counts with one more (or less) member that has ended in this state. */
 export function countEnd(members: Waits["members"], state: number, change: 1 | -1): Waits["members"] {
   if (members === null) return null;
   const at = state - stateCodes.completed;

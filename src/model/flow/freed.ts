@@ -1,5 +1,5 @@
 /**
- * Where a blocked job goes once it is freed, as a text that its submit gives and rule R4 reads:
+ * Where a blocked job is placed once it is freed, as a text that its submit gives and rule R4 reads:
  *
  *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds behind the moment it is freed, or @instant; no ttl:
  *                                             nothing

@@ -1,63 +1,61 @@
 /**
- * The plan of a flow: from nodes and what each comes after to the edges, needs and slacks that rule R4 counts with. A
- * plan that cannot work is refused here, before any write: unknown and doubled names, doubled edges, cycles, joins that
- * want more than they have.
+ * The plan of a flow: from nodes and their dependencies to the edges, needs and slacks that rule R4 counts. An invalid
+ * plan is refused here, before any write: an unknown or duplicate node, a duplicate edge, a cycle, or a join that can
+ * never be satisfied.
  *
  * A **part** is a node that has nodes of its own: a flow inside a flow, a group (all of its nodes, some may fail) or a
- * race (the first of them). It is a job that nobody runs, a member of the flow that it stands in, and the flow of its
- * own nodes. What comes after something that is a part waits for the part; a part that comes after something lets its
- * first nodes wait for it. Paths are names joined by dots, from the whole flow on.
+ * race (the first of them). It is a job that no worker runs: a member of the flow that contains it, and the flow of its
+ * own nodes. A node that comes after a part waits for the part. If a part comes after a node, the first nodes of the
+ * part wait for that node. Paths are names joined by dots, from the outermost flow on.
  */
 import { MillraceError } from "../error.ts";
 import { checkName, nameBytesMax, utf8Bytes } from "../name.ts";
 import { bitsOf, everyEnd, meetsOf, targetOf, writeEdge } from "./edge.ts";
 
 export const nodesMax = 100_000;
-/** Of the id of a flow, and the dot behind it. */
+/** The length of a flow's id and the dot after it. */
 const idBytes = 22;
 
 export type Condition = "success" | "failure" | "always";
 
-/** What a part makes of its nodes. */
+/** When a part ends, by its nodes. */
 export type Part =
   | { readonly kind: "flow"; readonly onFailure: OnFailure }
-  /**
-   * As many of its nodes may end otherwise than completed. A map may have a cap: so many of its items are free at once.
-   */
+  /** Tolerates N nodes that do not complete. A map may have a cap: N of its items are free at once. */
   | { readonly kind: "group"; readonly tolerate: number; readonly concurrency?: number }
-  /** It is decided by so many that completed. */
+  /** Decided when N nodes have completed. */
   | { readonly kind: "race"; readonly first: number; readonly cancelsRest: boolean };
 
 /**
- * What the failure of a node means. isolate: what depends on it is skipped, the rest goes on, the flow has failed.
- * fail-fast: the rest is cancelled. collect: as isolate, but the flow completes, whatever its counts are.
+ * What the failure of a node means. isolate: its descendants are skipped, other nodes go on, the flow fails. fail-fast:
+ * all other nodes are cancelled. collect: as isolate, but the flow completes, whatever its counts are.
  */
 export type OnFailure = "isolate" | "fail-fast" | "collect";
 
 export interface GraphNode {
   readonly path: string;
-  /** The path of the part that it stands in; "" for the flow itself. */
+  /** The path of the part that contains it; "" for the flow itself. */
   readonly within: string;
   /** Null for a job. */
   readonly part: Part | null;
-  /** Paths, each with what has to become of it. */
+  /** Paths, each with the end that is waited for. */
   readonly after: readonly { readonly path: string; readonly on: Condition }[];
-  /** Paths that wait for the success of this one, beside what they come after already; left out for none. */
+  /** Paths that additionally wait for the success of this one; absent for none. */
   readonly before?: readonly string[];
-  /** How many of those in `after` have to be met; null for all. */
+  /** How many of `after` have to be met; null for all. */
   readonly join: number | null;
-  /** Once it is freed, those of them that have not ended are cancelled. */
+  /** When it is freed, those of `after` that have not ended are cancelled. */
   readonly cancelsRest: boolean;
 }
 
 export interface PlannedNode extends GraphNode {
-  /** Where the end of the node goes, the way to its flow first. */
+  /** The edges of the node; the first one leads to its flow. */
   readonly edges: string[];
-  /** The edges that lead here, with the paths that they come from in place of targets. */
+  /** The edges that lead here, with the paths of their sources instead of targets. */
   readonly parents: string[];
   need: number;
   slack: number;
-  /** Of a part: how many nodes it has of its own. */
+  /** For a part: the number of its own nodes. */
   members: number;
 }
 
@@ -114,7 +112,7 @@ export function invalidFlow(message: string): MillraceError {
   return new MillraceError("invalid-flow", message);
 }
 
-/** A name of a node: a dot would part it. */
+/** Checks the name of a node, which must have no dot: dots separate the names of a path. */
 export function checkNodeName(name: unknown, what: string): string {
   const checked = checkName(name, what);
   if (checked.includes("."))
@@ -123,22 +121,22 @@ export function checkNodeName(name: unknown, what: string): string {
 }
 
 interface Whole {
-  /** "" for the flow; else where it grows. */
+  /** "" for a new flow; else the path at which a flow grows. */
   readonly path: string;
   readonly part: Part;
-  /** Nodes that are there already: by their paths from `path` on, for a flow that grows. */
+  /** Whether a growing flow has a node already, by its path from `path` on. */
   readonly isThere?: (path: string) => boolean;
 }
 
 export interface Plan {
   readonly nodes: readonly PlannedNode[];
-  /** Edges from nodes that are there already. */
+  /** Edges from existing nodes. */
   readonly links: readonly { readonly from: string; readonly edge: string }[];
-  /** Nodes that are there already and wait for one more, as often as they stand here. */
+  /** Existing nodes that wait for one more parent, once per entry. */
   readonly awaited: readonly string[];
 }
 
-/** @param whole what the nodes whose `within` is its path are members of. */
+/** @param whole the flow or part whose path is `within` of the outermost nodes. */
 export function planGraph(given: readonly GraphNode[], whole: Whole): Plan {
   if (given.length === 0) throw invalidFlow("A flow without a node would never end; add one.");
   if (given.length > nodesMax)
@@ -162,12 +160,12 @@ export function planGraph(given: readonly GraphNode[], whole: Whole): Plan {
   return { nodes: [...nodes.values()], links, awaited };
 }
 
-/** A node that waits for some of several could be freed without the one that goes before it. */
+/** The error for a node with a join: it could be freed without the node that is put before it. */
 export function joinsSome(path: string, later: string): string {
   return `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for some of several nodes only.`;
 }
 
-/** Of two new nodes the later one comes after the earlier; one that is there already has to wait for one more. */
+/** Applies `before`: a new node gets one more parent; an existing node has to wait for one more. */
 function goBefore(nodes: Map<string, PlannedNode>, whole: Whole): readonly string[] {
   const awaited: string[] = [];
   for (const { path, before = [], within, edges } of [...nodes.values()])
@@ -212,7 +210,7 @@ function checkPart({ path, members }: PlannedNode, part: Part): void {
 function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
   const links: { from: string; edge: string }[] = [];
   const entrances = entrancesOf(nodes);
-  /** By nodes that something leads to: whether it is some of several. */
+  /** Nodes with parents, and whether they wait for only some of them. */
   const isLoose = new Map<PlannedNode, boolean>();
   const [parentText, edgeText] = [edgeTexts(), edgeTexts()];
   for (const node of nodes.values()) {
@@ -237,7 +235,7 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
       for (const { path, on } of after) {
         const from = nodes.get(path);
         const parent = parentText(on, path);
-        // What a part comes after may be what one of its nodes comes after, too.
+        // A part and one of its nodes may come after the same node.
         if (before !== undefined && isKnownParent(entrance, parent)) continue;
         const within = from === undefined ? whole.path : from.within;
         const target = within === "" ? entrance.path : entrance.path.slice(within.length + 1);
@@ -252,10 +250,7 @@ function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
   return links;
 }
 
-/**
- * Texts of edges. In a wide flow most are those that were asked for last, and comparing them is comparing one with
- * itself.
- */
+/** Texts of edges. In a wide flow most equal the last one, and comparing a text with itself is cheap. */
 function edgeTexts(): (on: Condition, target: string) => string {
   let last: { readonly on: Condition; readonly target: string; readonly text: string } | null = null;
   return (on, target) => {
@@ -280,7 +275,7 @@ function checkAfter({ path: own, after }: PlannedNode, nodes: Map<string, Planne
   }
 }
 
-/** One pair of counts cannot tell "some of these" from "and all of those": the node would run before one of them. */
+/** One pair of counts cannot express "some of these and all of those": the node would run before one of them. */
 function checkOneJoin({ path }: PlannedNode, before: boolean | undefined, isLoose: boolean): void {
   if (before === undefined || !(before || isLoose)) return;
   throw invalidFlow(
@@ -301,7 +296,8 @@ function isKnownParent({ path, parents }: PlannedNode, parent: string): boolean 
 const isInside = (path: string, within: string): boolean => within === "" || path.startsWith(`${within}.`);
 
 /**
- * The nodes that wait for what a node comes after: itself, or of a part the nodes that come after nothing inside of it.
+ * The nodes that wait for the parents of a node: the node itself, or for a part those of its nodes that have no parents
+ * inside it.
  */
 function entrancesOf(nodes: ReadonlyMap<string, PlannedNode>): (node: PlannedNode) => readonly PlannedNode[] {
   let inside: ReadonlyMap<string, readonly PlannedNode[]> | null = null;
@@ -315,7 +311,7 @@ function entrancesOf(nodes: ReadonlyMap<string, PlannedNode>): (node: PlannedNod
   return find;
 }
 
-/** Whether every node stands behind all that it comes after, as most flows are built: then nothing waits for itself. */
+/** Whether every node is listed after its parents, as in most flows: then there is no cycle. */
 function isInOrder(nodes: ReadonlyMap<string, PlannedNode>): boolean {
   const seen = new Set<string>();
   for (const { path, after, part } of nodes.values()) {
@@ -325,7 +321,7 @@ function isInOrder(nodes: ReadonlyMap<string, PlannedNode>): boolean {
   return true;
 }
 
-/** Takes away what waits for nothing, again and again: what is left waits for itself. */
+/** Removes nodes without parents until none is left; the remaining ones form a cycle. */
 function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
   if (isInOrder(nodes)) return;
   const waits = new Map<string, number>();
@@ -339,7 +335,7 @@ function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
   };
   for (const { path, parents, within } of nodes.values()) {
     for (const parent of parents) wait(path, targetOf(parent));
-    // A part ends behind its nodes; so does the whole, which nothing waits for.
+    // A part ends after its nodes. So does the flow, for which no node waits.
     if (nodes.has(within)) wait(within, path);
   }
   const free = [...nodes.keys()].filter((path) => !waits.has(path));
@@ -356,7 +352,7 @@ function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
   );
 }
 
-/** The nodes of the flow itself whose success nothing waits for: their results are the flow's. */
+/** The nodes of the flow itself without descendants: their results are the flow's. */
 export function lastNodes(nodes: readonly PlannedNode[], within: string): readonly string[] {
   const isLast = ({ edges }: PlannedNode): boolean =>
     edges.every((edge, at) => at === 0 || (meetsOf(edge) & completed) === 0);

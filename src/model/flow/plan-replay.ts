@@ -1,9 +1,8 @@
 /**
- * Which members of a flow come back by a replay, and in which order. What is blocked behind them is parked first,
- * because it would count a node that ends twice before its own step comes; then those that are to run again are held
- * back; then what waits for them waits again, each behind what it waits for; then they are let go. So nobody runs
- * before what it comes after, whatever happens in between, and whoever dies on the way leaves a plan that can be gone
- * through again.
+ * Which members of a flow come back by a replay, and in which order. First, blocked nodes after them are held: they
+ * would count twice a node that ends before their own step. Then the nodes that run again are held back. Then the nodes
+ * that wait for these wait again, in topological order. Then the held nodes are released. So no node runs before its
+ * parents, whatever happens in between, and if a process dies on the way the plan can be followed again.
  *
  *   parks     the steps that are blocked now
  *   runs      what runs again, and comes after nothing that does
@@ -23,51 +22,47 @@ export interface Member {
   readonly state: JobState;
   readonly rev: number;
   readonly isPart: boolean;
-  /** A map that lets so many of its items run at once. */
+  /** A map with a cap on how many items run at once. */
   readonly isCapped: boolean;
-  /** Of a flow or a part: what failed in it has cancelled the rest of it. */
+  /** For a flow or a part: a failure in it has cancelled its other nodes. */
   readonly hasCancelledRest: boolean;
-  /** It was freed, and has cancelled those of its parents that had not ended. */
+  /** When it was freed it cancelled its parents that had not ended. */
   readonly hasCancelledParents: boolean;
-  /** It has never been freed, or not since it came back. */
+  /** It was never freed, or not since its last replay. */
   readonly isUnfreed: boolean;
-  /** The path of the flow or part that it stands in; null for the flow itself. */
+  /** The path of the flow or part that contains it; null for the flow itself. */
   readonly within: string | null;
   readonly edges: readonly string[];
-  /** The edges that led here at its submit, with the paths that they come from in place of targets. */
+  /** The edges that led here at its submit, with the paths of their sources instead of targets. */
   readonly parents: readonly string[];
 }
 
-/** Each with the rev that it had: whatever has moved on since is left alone. */
+/** Each with the rev that it had: a node that has changed since is not touched. */
 export type Marked = readonly (readonly [path: string, rev: number])[];
 
 export interface ReplayPlan {
   readonly parks: Marked;
   readonly runs: Marked;
   readonly steps: Marked;
-  /**
-   * Those of the runs that were cancelled or expired before they were freed: what they come after decides about them.
-   */
+  /** Those of the runs that were cancelled or expired before they were freed: their parents decide about them. */
   readonly unfreed: readonly string[];
-  /** Maps with a cap that nodes of these stand in: what runs again there waits behind the cap. */
+  /** Capped maps that contain such nodes: items that run again there wait for the cap. */
   readonly capped: readonly string[];
-  /** Items of theirs that wait behind the cap now, and do so again behind those that come back. */
+  /** Their items that wait for the cap now, and do so again after those that come back. */
   readonly behindCap: readonly string[];
-  /** How many of the steps are nodes that wait again. */
+  /** How many of the steps are nodes, not parts, that wait again. */
   readonly waits: number;
-  /**
-   * Of steps that handlers have made to wait for more: edges from these nodes, with their paths in place of targets.
-   */
+  /** For steps to which handlers have added parents: edges from these, with their paths instead of targets. */
   readonly added: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface ReplayAsked {
   /**
-   * Paths that run again; left out for all that failed, expired or was cancelled with the flow or part that it stands
-   * in.
+   * Paths that run again. By default all nodes that failed, expired or were cancelled with the flow or part that
+   * contains them.
    */
   readonly nodes?: readonly string[];
-  /** Whether what comes after them runs again although it has run; else only what was skipped comes back. */
+  /** Whether their descendants run again although they have run; else only skipped ones come back. */
   readonly withRest: boolean;
 }
 
@@ -77,7 +72,7 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
   const runs = new Set(
     asked.nodes ?? [...members.values()].filter(hasFailed(members)).map(({ path }) => path),
   );
-  // What comes after another that runs again waits for that one, although it is to run again itself.
+  // A node that runs again and comes after another such node waits for it.
   const behind = reach(members, runs, (member) => runs.has(member.path) || comesBack(member, asked));
   for (const path of behind) runs.delete(path);
   const blocks = inOrder(
@@ -97,7 +92,7 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
     parks: marked(parked),
     runs: marked(runs),
     unfreed,
-    // Parking makes one rev more.
+    // Holding a node raises its rev by one.
     steps: marked(steps).map(([path, rev]) => [path, parked.has(path) ? rev + 1 : rev] as const),
     capped: [...capped],
     behindCap: behindCap.map(({ path }) => path),
@@ -106,11 +101,11 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
   };
 }
 
-/** A node that has run and failed was freed, although a replay may have let it go without counting anew. */
+/** A node that has run and failed was freed, although a replay may have released it without counting again. */
 const isUnfreed = (member: Member | undefined): boolean =>
   member?.isUnfreed === true && member.state !== "failed";
 
-/** Which nodes run again where none is named. */
+/** Which nodes run again if none is named. */
 function hasFailed(members: ReadonlyMap<string, Member>): (member: Member) => boolean {
   return (member) => {
     if (member.isPart) return false;
@@ -122,9 +117,8 @@ function hasFailed(members: ReadonlyMap<string, Member>): (member: Member) => bo
 }
 
 /**
- * Whether a node was cancelled because its flow was, or the part that it stands in, or because of what failed beside
- * it. One that somebody cancelled alone was not; neither was one that has lost a race, or that a join has no more use
- * for.
+ * Whether a node was cancelled because its flow was, or the part that contains it, or because another node failed. It
+ * was not if it was cancelled alone, has lost a race, or is no longer needed by a join.
  */
 function wasCancelledWith(members: ReadonlyMap<string, Member>, node: Member): boolean {
   for (let own = node; own.within !== null;) {
@@ -137,7 +131,7 @@ function wasCancelledWith(members: ReadonlyMap<string, Member>, node: Member): b
   return true;
 }
 
-/** A node that grew says nothing of it itself; whoever was added before it has the edge. */
+/** A node to which parents were added does not record it; each added parent has the edge. */
 function addedParents(
   members: ReadonlyMap<string, Member>,
   blocks: ReadonlySet<string>,
@@ -158,7 +152,7 @@ function comesBack({ state, isPart }: Member, { withRest }: ReplayAsked): boolea
   return state === "blocked" || state === "skipped" || (withRest && isTerminal(state));
 }
 
-/** Where the end of a member leads: its targets, and the flow or part that it stands in. */
+/** Where the end of a member leads: its targets, and the flow or part that contains it. */
 function nextOf(members: ReadonlyMap<string, Member>, { within, edges }: Member): readonly string[] {
   if (within === null) return [];
   return edges
@@ -167,7 +161,7 @@ function nextOf(members: ReadonlyMap<string, Member>, { within, edges }: Member)
     .filter((path) => path !== "" && members.has(path));
 }
 
-/** Everything that lies behind these, as far as it comes back. */
+/** All descendants of these that come back. */
 function reach(
   members: ReadonlyMap<string, Member>,
   from: ReadonlySet<string>,
@@ -185,7 +179,7 @@ function reach(
   return [...reached];
 }
 
-/** Each behind all of them that lead to it. */
+/** In topological order. */
 function inOrder(members: ReadonlyMap<string, Member>, paths: readonly string[]): readonly string[] {
   const wanted = new Set(paths);
   const order: string[] = [];

@@ -1,9 +1,9 @@
 /**
- * Gates: what a claim must pass (rule R7) beside being first. A limit is a gate that jobs name themselves: it is part
- * of their route. A queue's gate belongs to every route of the queue, whenever it was set: pause, drain, rate.
+ * Gates: what a claim must pass (rule R7). A limit is a gate that jobs name: it is part of their route. A queue's gate
+ * (pause, drain, rate) belongs to every route of the queue, whenever it was set.
  *
- * How much of a gate is held is never counted apart: it follows from how many jobs run on its routes, which every store
- * keeps exact in each step. So a permit is given with a lease and ends with it, in every way in which a lease can end.
+ * How much of a gate is held is not counted: it follows from the running jobs of its routes, whose number every store
+ * keeps exact in each step. So a permit begins and ends with a lease, however the lease ends.
  */
 
 /** A gate that a job has to pass, and how much of it the job takes while it runs. */
@@ -25,13 +25,13 @@ export interface GateState {
   readonly rate: TokenRate | null;
   /** The token time, in microseconds. */
   readonly tatUs: number;
-  /** Nothing passes before; null for open. */
+  /** No job passes before this time; null for open. */
   readonly closedUntil: number | null;
-  /** Permits held by the jobs that run. */
+  /** Permits held by running jobs. */
   readonly held: number;
 }
 
-/** A gate that is closed until then opens only when somebody opens it: the last instant of a JavaScript date. */
+/** A gate that is closed until then never opens by itself: the last instant of a JavaScript date. */
 export const foreverMs = 8_640_000_000_000_000;
 
 const queuePrefix = "q:";
@@ -43,7 +43,7 @@ export const isQueueGate = (key: string): boolean => key.startsWith(queuePrefix)
 /** The queue or the limit that a gate belongs to. */
 export const gateName = (key: string): string => key.slice(queuePrefix.length);
 
-/** The gates of a route, that of its queue among them. */
+/** The gates of a route, with that of its queue. */
 export function gatesToPass(route: {
   readonly queue: string;
   readonly gates: readonly GateUse[];
@@ -51,17 +51,17 @@ export function gatesToPass(route: {
   return [{ key: queueGateKey(route.queue), weight: 1 }, ...route.gates];
 }
 
-/** What R7 bounds by. */
+/** The bounds of R7. */
 export type GateBounds = Pick<GateState, "cap" | "rate">;
 
 /**
- * A partition's part of what bounds a queue over all `of` of them. The parts together are the whole, where each has at
- * least one permit: `sharesMax` says for how many that is so.
+ * A partition's part of a queue's bounds over `of` partitions. The parts add up to the bounds if each has at least one
+ * permit; `sharesMax` says up to how many partitions that holds.
  */
 export function shareOf({ cap, rate }: GateBounds, number: number, of: number): GateBounds {
   return {
     cap: cap === null ? null : Math.floor(cap / of) + (number < cap % of ? 1 : 0),
-    // The same time of tokens, which come that much slower.
+    // The same burst time, with a slower rate.
     rate: rate === null ? null : { stepUs: rate.stepUs * of, burstUs: rate.burstUs },
   };
 }
@@ -71,7 +71,7 @@ export function sharesMax({ cap, rate }: GateBounds): number {
   return Math.min(cap ?? Infinity, rate === null ? Infinity : Math.floor(rate.burstUs / rate.stepUs));
 }
 
-/** How many permits pass now; any number is Infinity. */
+/** How many permits pass now; Infinity for any number. */
 export function permitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, now: number): number {
   if (closedUntil !== null && closedUntil > now) return 0;
   const byCap = cap === null ? Infinity : Math.max(0, cap - held);
@@ -81,15 +81,12 @@ export function permitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, 
   return Math.min(byCap, Math.max(0, byRate));
 }
 
-/** The token time once so many permits have passed now. */
+/** The token time after this many permits have passed now. */
 export function tatAfter({ rate, tatUs }: GateState, permits: number, now: number): number {
   return rate === null ? tatUs : Math.max(tatUs, now * 1000) + permits * rate.stepUs;
 }
 
-/**
- * When the gate's own clock lets so many permits pass; null where it is not the clock that keeps them, or it never
- * does.
- */
+/** When the gate's own clock lets this many permits pass; null if the clock does not hold them, or it never will. */
 export function opensAt(
   { rate, tatUs, closedUntil }: GateState,
   permits: number,

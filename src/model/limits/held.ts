@@ -1,6 +1,6 @@
 /**
- * Why a ready job is held back right now, by what its gates say: the first of them that would not let it pass. A gate
- * that is closed comes before one that is full, because only time or a person opens it.
+ * Why a ready job is held back now: the first of its gates that would not let it pass. A closed gate comes before a
+ * full one, because only time or an operator opens it.
  */
 import { durationText } from "../duration.ts";
 import { foreverMs, gateName, isQueueGate, opensAt, permitsLeft } from "./gate.ts";
@@ -11,7 +11,7 @@ import { gateOfLimit, isGroupGate, isKeyedGate, keyOfGate } from "../routing/lan
 
 /**
  * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `queue`: the rate
- * or the concurrency of its queue. `group`: as many of its group run, or hold it on, as may.
+ * or the concurrency of its queue. `group`: the maximum of its group runs or holds its place.
  */
 export type HeldBy = "pause" | "limit" | "queue" | "group";
 
@@ -20,13 +20,13 @@ export interface HeldBack {
   readonly by: HeldBy;
   /** The limit's name, else the queue's. */
   readonly name: string;
-  /** Of the limit or the group; left out where the whole limit or the queue holds it. */
+  /** The key of the limit or the group; absent if the whole limit or the queue holds the job. */
   readonly key?: string;
-  /** Permits held now, and how many may be; null where their number is not limited. */
+  /** Permits held now, and their maximum; null if their number is not limited. */
   readonly use: { readonly held: number; readonly cap: number } | null;
-  /** When the gate's own clock lets the job pass; null where a returned permit or a person does. */
+  /** When the gate's own clock lets the job pass; null if a returned permit or an operator does. */
   readonly until: number | null;
-  /** A job that holds the group, where one was found. */
+  /** A job that holds the group, if one was found. */
   readonly holder?: Holder;
   readonly why: string;
 }
@@ -42,7 +42,7 @@ export interface GateAsked extends GateState {
   readonly weight: number;
 }
 
-/** The same, told with a job that holds the group. */
+/** The same with a job that holds the group. */
 export function withHolder(held: HeldBack, { id, state }: Holder): HeldBack {
   const others = (held.use?.held ?? 1) > 1 ? " and others" : "";
   const does = isTerminal(state)

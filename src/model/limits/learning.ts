@@ -7,7 +7,7 @@
  *   in full use, and no change or cooldown          one step more, not above what is set
  *   for `everyMs`
  *
- * Always true: floor <= learned <= what is set; where less is set than the floor, that is the floor, too.
+ * Always true: floor <= learned <= what is set. If less than the floor is set, that is the floor.
  */
 import { durationMs } from "../duration.ts";
 import type { Duration } from "../duration.ts";
@@ -18,7 +18,7 @@ export interface LearnOptions {
   from?: number;
   /** By how much it rises at once; 1 by default. */
   step?: number;
-  /** It rises at most so often; 10 s by default. */
+  /** It rises at most once in this time; 10 s by default. */
   every?: Duration;
 }
 
@@ -59,7 +59,7 @@ interface Known {
   readonly learned: Learned | null;
 }
 
-/** How many permits are held at once by what was learned. */
+/** How many permits may be held at once, by what was learned. */
 export function learnedConcurrency({ learn, cap, learned }: Known): number {
   return Math.min(cap ?? Infinity, Math.max(learn.from, learned?.concurrency ?? learn.from));
 }
@@ -77,7 +77,7 @@ export function learnedByThrottle(known: Known, until: number): Learned {
 /**
  * A job or a permit of the limit is about to end.
  * @param used the permits that are held.
- * @returns null where nothing is learned from it.
+ * @returns null if nothing is learned from it.
  */
 export function learnedByUse(known: Known, used: number, now: number): Learned | null {
   const { learn, cap, learned } = known;

@@ -1,10 +1,10 @@
 /**
- * Limits as people set them, and what of that a gate keeps. The code defines a limit, an operator may edit it: the edit
- * holds until the code's own definition changes. Both stand in the gate's body, unread by any rule, beside the counters
- * of its throttles; what a rule reads (cap, rate, and both for each key) always follows from the two.
+ * Limits as users set them, and what a gate keeps of them. The code defines a limit; an operator may edit it, and the
+ * edit holds until the code's definition changes. Both are in the gate's body, with the counters of its throttles. No
+ * rule reads the body: cap and rate, also for each key, are computed from it.
  *
- * A queue's gate and that of one key keep their settings in the same way; nothing of these is defined in code. What an
- * edit of a key leaves open is as the limit says of each key.
+ * A queue's gate and that of one key keep their settings in the same way; nothing of these is defined in code. Absent
+ * fields in the edit of a key are as the limit says for each key.
  */
 import type { GateBounds, TokenRate } from "./gate.ts";
 import { durationMs } from "../duration.ts";
@@ -16,7 +16,7 @@ import type { QueuePolicy } from "../fleet/queue-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
 export interface RateOptions {
-  /** So many permits pass per `per`, evenly spread once the burst is used up. */
+  /** This many permits pass per `per`, evenly spread after the burst is used up. */
   max: number;
   per: Duration;
   /** How many permits may pass at once after a quiet time; `max` by default, 1 with a sliding window. */
@@ -25,12 +25,12 @@ export interface RateOptions {
   window?: "sliding";
 }
 
-/** How many permits pass in a time, as it is kept and shown. */
+/** A rate as it is kept and shown. */
 export interface Rate {
   readonly max: number;
   readonly perMs: number;
   readonly burst: number;
-  /** No span of `perMs` has more than `max`; left out for a bucket of tokens, which adds its burst. */
+  /** No span of `perMs` has more than `max`; absent for a token bucket, which adds its burst. */
   readonly window?: "sliding";
 }
 
@@ -42,21 +42,21 @@ export interface BoundSettings {
 }
 
 export interface LimitSettings extends BoundSettings {
-  /** How it learns, below its concurrency, how much upstream bears; left out where it does not. Only code sets it. */
+  /** How it learns how much upstream bears, up to its concurrency; absent if it does not learn. Only code sets it. */
   readonly learn?: Learn;
-  /** What bounds each key of the limit; null or left out for nothing. */
+  /** The bounds of each key of the limit; null or absent for none. */
   readonly perKey?: BoundSettings | null;
 }
 
 export interface LimitBody {
-  /** What the code said last; null for a gate that no code defines. */
+  /** The last definition in code; null for a gate that no code defines. */
   readonly defined: LimitSettings | null;
-  /** What an operator set since; a field that is left out is as defined. */
+  /** What an operator has set since; absent fields are as defined. */
   readonly edited: Partial<LimitSettings>;
   readonly throttle: Throttle | null;
-  /** Of a limit that learns; left out before it has learned anything. */
+  /** For a limit that learns; absent before it has learned anything. */
   readonly learned?: Learned;
-  /** Of a queue's gate: what an operator has set beside its bounds. */
+  /** For a queue's gate: the operator's other settings of the queue. */
   readonly queue?: QueuePolicy;
 }
 
@@ -67,7 +67,7 @@ const unlimited: BoundSettings = { concurrency: null, rate: null };
 const emptyBody: LimitBody = { defined: null, edited: {}, throttle: null };
 const boundKeys = ["concurrency", "rate"];
 
-/** The settings of a definition: what is not given is not limited. */
+/** The settings of a definition. Absent bounds do not limit. */
 export function readDefinition(options: unknown, what: string): LimitSettings {
   const { perKey, learn, ...bounds } = checkOptions(options, what, [...boundKeys, "perKey", "learn"]);
   const settings = { ...unlimited, ...readBounds(bounds, what) };
@@ -78,14 +78,14 @@ export function readDefinition(options: unknown, what: string): LimitSettings {
   };
 }
 
-/** The bounds that an edit gives; null takes one away. */
+/** The bounds of an edit; null removes one. */
 export function readEdit(options: unknown, what: string): Partial<BoundSettings> {
   return readSome(options, what, true);
 }
 
 /** An edit of a limit: its bounds, and those of each of its keys. */
 export interface LimitChange extends Partial<BoundSettings> {
-  /** What is left out stays; null takes all bounds of keys away. */
+  /** Absent fields do not change; null removes all bounds of keys. */
   readonly perKey?: Partial<BoundSettings> | null;
 }
 
@@ -96,7 +96,7 @@ export function readLimitEdit(options: unknown, what: string): LimitChange {
   return { ...readBounds(bounds, what, true), perKey: ofKeys };
 }
 
-/** The body once an operator has edited the limit. */
+/** The body after an operator's edit. */
 export function afterEdit(body: LimitBody, { perKey, ...bounds }: LimitChange): LimitBody {
   const edited: Partial<LimitSettings> = { ...body.edited, ...bounds };
   if (perKey === undefined) return { ...body, edited };
@@ -105,9 +105,8 @@ export function afterEdit(body: LimitBody, { perKey, ...bounds }: LimitChange): 
 }
 
 /**
- * Whether jobs that use a limit by key have to pass the limit's own gate too. Where they do not, its keys know nothing
- * of each other, so they may lie in different partitions of a store. Only the definition in code decides it: a job
- * carries its gates for good.
+ * Whether jobs that use a limit by key must also pass the limit's own gate. If not, its keys are independent and may
+ * lie in different partitions. Only the definition in code decides it, because a job carries its gates for good.
  */
 export function isBoundedInAll({ concurrency, rate, perKey = null }: LimitSettings): boolean {
   return perKey === null || concurrency !== null || rate !== null;
@@ -155,15 +154,15 @@ function readRate(options: unknown, what: string): Rate {
 }
 
 /**
- * Rounded up, so that never more pass than were asked for. In a span P fewer than burst + P / step pass: with a step of
- * P / (max - burst + 1) that is at most `max`.
+ * Rounded up, so that never more than `max` pass. In a span P fewer than burst + P / step pass: with a step of P / (max
+ * - burst + 1) that is at most `max`.
  */
 export function tokenRateOf({ max, perMs, burst, window }: Rate): TokenRate {
   const stepUs = Math.ceil((perMs * 1000) / (window === "sliding" ? max - burst + 1 : max));
   return { stepUs, burstUs: burst * stepUs };
 }
 
-/** The largest weight that such a gate lets pass, also at the floor of a limit that learns; Infinity for any. */
+/** The largest weight that such a gate ever lets pass, also if a learning limit is at its floor; Infinity for any. */
 export function weightMaxOf({
   concurrency,
   rate,
@@ -176,21 +175,21 @@ export function settingsOf({ defined, edited }: LimitBody): LimitSettings {
   return { ...(defined ?? unlimited), ...edited };
 }
 
-/** What such a limit has learned to hold at once; null for one that does not learn. */
+/** The concurrency that the limit has learned; null if it does not learn. */
 export function learnedOf(body: LimitBody): number | null {
   const { learn, concurrency } = settingsOf(body);
   if (learn === undefined) return null;
   return learnedConcurrency({ learn, cap: concurrency, learned: body.learned ?? null });
 }
 
-/** The body once the limit was throttled, by a cooldown that ends then. */
+/** The body after a throttle whose cooldown ends at `until`. */
 export function withThrottleLearned(body: LimitBody, until: number): LimitBody {
   const { learn, concurrency: cap } = settingsOf(body);
   if (learn === undefined) return body;
   return { ...body, learned: learnedByThrottle({ learn, cap, learned: body.learned ?? null }, until) };
 }
 
-/** The body once so many permits were used; null where nothing is learned from it. */
+/** The body after this many permits were in use; null if nothing is learned from it. */
 export function withUseLearned(body: LimitBody, used: number, now: number): LimitBody | null {
   const { learn, concurrency: cap } = settingsOf(body);
   if (learn === undefined) return null;
@@ -198,7 +197,7 @@ export function withUseLearned(body: LimitBody, used: number, now: number): Limi
   return learned === null ? null : { ...body, learned };
 }
 
-/** What rule R7 reads of a gate, by what was set and learned. */
+/** What rule R7 reads of a gate, from its settings and what it has learned. */
 export function boundsOfBody(body: LimitBody): ReturnType<typeof boundsOf> {
   const settings = settingsOf(body);
   return boundsOf({ ...settings, concurrency: learnedOf(body) ?? settings.concurrency });
@@ -214,7 +213,7 @@ export function boundsPerKeyOf({ perKey = null }: LimitSettings): GateBounds | n
   return perKey === null ? null : boundsOf(perKey);
 }
 
-/** The body once the code has said what the limit is; null where the code said so before: then edits stay. */
+/** The body after the code's definition; null if the definition has not changed, so that edits stay. */
 export function afterDefinition(body: LimitBody, defined: LimitSettings): LimitBody | null {
   return isSame(body.defined, defined) ? null : { ...body, defined, edited: {} };
 }
@@ -244,7 +243,7 @@ export function writeBody({ defined, edited, throttle, learned, queue }: LimitBo
   } satisfies LimitBody);
 }
 
-/** A text that cannot be read counts as saying nothing: the code then defines the limit anew. */
+/** An unreadable text counts as empty: the code then defines the limit again. */
 export function readBody(text: string | null): LimitBody {
   if (text === null) return emptyBody;
   try {

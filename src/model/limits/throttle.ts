@@ -1,6 +1,6 @@
 /**
- * How long a limit cools down after somebody upstream said "too many" (a 429): as long as upstream said; where it did
- * not say, 1 s at first, then doubled by each further throttle to at most 5 min.
+ * How long a limit cools down after upstream has said "too many" (a 429): as long as upstream said, or else 1 s at
+ * first, doubled by each further throttle up to 5 min.
  *
  *   closed  ──throttled──► closed       many throttles of one cooldown count once; a longer wait that was named moves
  *                                       its end
@@ -10,7 +10,7 @@
 
 /** What a limit remembers of its throttles. */
 export interface Throttle {
-  /** Cooldowns whose length nobody named, less those that quiet times took back. */
+  /** Cooldowns whose length upstream did not name, less those that quiet times took back. */
   readonly count: number;
   /** When the last cooldown ended or ends. */
   readonly until: number;
@@ -19,12 +19,12 @@ export interface Throttle {
 const firstMs = 1000;
 const longestMs = 300_000;
 const quietMs = 120_000;
-/** From here on the cooldown is the longest: counting on would only make the way back longer. */
+/** The cooldown has reached its maximum: counting on would only delay the recovery. */
 const countMax = 10;
 
 /**
  * @param known what the limit remembers, and the end of the present cooldown; null for open.
- * @param said how long upstream said; null where it did not say, and 0 is no time either: its job would spin.
+ * @param said how long upstream said; null if it did not say. 0 counts as null, because the job would spin.
  * @returns how long nothing passes from now on, and what to remember; null where the present cooldown covers it.
  */
 export function afterThrottle(

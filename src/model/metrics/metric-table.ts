@@ -1,16 +1,15 @@
 /**
- * What was counted in a stretch of time: for every queue and job name how many jobs were submitted, how many attempts
- * ended in which way, and sketches of how long they waited and ran; and how long the calls to the store took. Tables
- * are merged by adding them up.
+ * The counts of a period: for every queue and job name the number of submitted jobs, the ends of attempts by outcome,
+ * and sketches of wait and run times; and how long the calls to the store took. Tables are merged by adding them up.
  *
- * Always true: a table has a bounded number of series, whatever names people give their jobs. What comes behind is
- * counted for its queue, and where that is new too, for all queues together.
+ * Always true: a table has a bounded number of series, whatever the names of jobs. Further names are counted for their
+ * queue, and further queues together.
  */
 import type { EventKind } from "../events/event-kind.ts";
 import { packNumbers, unpackNumbers } from "../packed-numbers.ts";
 import { Sketch } from "./sketch.ts";
 
-/** How an attempt can end; new ones are added at the end, because stored tables count by place. */
+/** How an attempt can end. New outcomes are added at the end, because stored tables use the index. */
 export const attemptOutcomes = [
   "completed",
   "failed",
@@ -24,21 +23,21 @@ export const attemptOutcomes = [
 ] as const satisfies readonly (EventKind | "lost")[];
 export type CountedOutcome = (typeof attemptOutcomes)[number];
 
-/** The name, and the queue, of what is counted together because there are too many. */
+/** The name, or the queue, of series that are counted together because there are too many. */
 export const otherSeries = "(other)";
-/** How many names and queues a table tells apart. */
+/** The maximum number of series of a table. */
 export const seriesMax = 300;
 
 export class Series {
   readonly queue: string;
   readonly name: string;
   enqueued = 0;
-  /** By the place in `attemptOutcomes`. */
+  /** By the index in `attemptOutcomes`. */
   readonly outcomes: number[] = attemptOutcomes.map(() => 0);
   /** From the time at which the job was due to the call of its handler. */
   readonly wait = new Sketch();
   readonly run = new Sketch();
-  /** From the submit of the job to its end, over all attempts; of jobs that have ended. */
+  /** From the submit of the job to its end, over all attempts; only of jobs that have ended. */
   readonly total = new Sketch();
 
   constructor(queue: string, name: string) {
@@ -63,7 +62,7 @@ export class Series {
     return [enqueued, outcomes.length, ...outcomes, ...wait.numbers(), ...run.numbers(), ...total.numbers()];
   }
 
-  /** Adds what another series told of itself. A later version may count more outcomes; they are read over. */
+  /** Adds a packed series. A later version may count more outcomes; they are skipped. */
   absorb(next: () => number): void {
     this.enqueued += next();
     const length = next();
@@ -108,7 +107,7 @@ export class MetricTable {
     return this.#size === 0 && this.#calls.size === 0;
   }
 
-  /** The series of a queue and a name, made where there is none. */
+  /** The series of a queue and a name, created if needed. */
   of(queue: string, name: string): Series {
     return this.#queues.get(queue)?.get(name) ?? this.#make(queue, name);
   }
@@ -143,7 +142,7 @@ export class MetricTable {
     };
   }
 
-  /** Adds what `pack` made of another table. @param wants which series; all where left out. */
+  /** Adds what `pack` made of another table. @param wants which series; all by default. */
   absorb(
     { version, series, calls }: PackedTable,
     wants: (queue: string, name: string) => boolean = () => true,

@@ -1,14 +1,13 @@
 /**
- * Metrics added up for good: counters that only ever grow, and histograms with the same few bounds for ever, in the way
- * in which Prometheus wants them. They are made from tables, minute by minute, and keep no sketches: so they stay
- * small.
+ * Metrics added up for good, as Prometheus wants them: counters that only grow, and histograms with fixed bounds. They
+ * are made from tables, minute by minute, and keep no sketches, so they stay small.
  */
 import { attemptOutcomes, MetricTable } from "./metric-table.ts";
 import type { CountedOutcome } from "./metric-table.ts";
 import { packNumbers, unpackNumbers } from "../packed-numbers.ts";
 import type { Sketch } from "./sketch.ts";
 
-/** The upper bounds of the histograms' buckets, in seconds. Stored totals count by place: never change them. */
+/** The upper bounds of the histograms' buckets, in seconds. Stored totals use the index: never change them. */
 export const histogramBounds = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200,
 ] as const;
@@ -16,7 +15,7 @@ export const histogramBounds = [
 export class Histogram {
   count = 0;
   sumUs = 0;
-  /** How many values are at most as long as the bound of the same place. */
+  /** How many values are not above the bound with the same index. */
   readonly upTo: number[] = histogramBounds.map(() => 0);
 
   absorb(sketch: Sketch): void {
@@ -59,7 +58,7 @@ export interface PackedTotals {
 }
 
 export class MetricTotals {
-  /** Bounded in the way of a table: it is one whose sketches stay empty that says which series a name belongs to. */
+  /** A table with empty sketches, which says to which series a name belongs: so totals are bounded as a table is. */
   readonly #places = new MetricTable();
   readonly #series = new Map<object, TotalSeries>();
   readonly calls = new Map<string, TotalCalls>();
@@ -100,7 +99,7 @@ export class MetricTotals {
     };
   }
 
-  /** @throws for what `pack` did not make. */
+  /** @throws if `pack` did not make it. */
   static unpack({ version, series, calls }: PackedTotals): MetricTotals {
     if (version !== 1) throw new RangeError("totals of metrics are of a version that is not known");
     const totals = new MetricTotals();

@@ -1,7 +1,6 @@
 /**
  * The text format of Prometheus (version 0.0.4): families of samples, each with its help and its type. Values of labels
- * are any text: a backslash, a quote and a line feed in one are escaped, and nothing that a queue is called breaks a
- * line.
+ * are any text: backslashes, quotes and line feeds are escaped, so the name of a queue cannot break a line.
  */
 import { histogramBounds } from "./metric-totals.ts";
 import type { Histogram } from "./metric-totals.ts";
@@ -21,7 +20,7 @@ export interface Sample {
   readonly value: number | Histogram;
 }
 
-/** A family without samples is left out. */
+/** Families without samples are left out. */
 export function prometheusText(families: readonly Family[]): string {
   return families
     .filter(({ samples }) => samples.length > 0)

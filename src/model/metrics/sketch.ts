@@ -1,8 +1,7 @@
 /**
- * A sketch of many durations: how many there were in each of a row of buckets whose bounds grow by 2 %, so that every
- * quantile is told with a relative error of at most 1 % (the layout of DDSketch). Two sketches are merged by adding
- * their buckets, and tell of both together exactly what one sketch over all values would: percentiles are never
- * averaged.
+ * A sketch of many durations: counts in buckets whose bounds grow by 2 %, so every quantile has a relative error of at
+ * most 1 % (the layout of DDSketch). Two sketches are merged by adding their buckets. The result equals one sketch over
+ * all values: percentiles are never averaged.
  *
  *   bucket 0          up to 1 us
  *   bucket i          above growth^(i-1) us, up to growth^i us
@@ -49,7 +48,7 @@ export class Sketch {
     return this.maxUs;
   }
 
-  /** How many values were at most so long; those above it that share its bucket (up to 2 % above) are among them. */
+  /** How many values are not above this, including values up to 2 % above it in the same bucket. */
   countUpTo(us: number): number {
     const last = bucketOf(us);
     let below = 0;
@@ -59,8 +58,8 @@ export class Sketch {
   }
 
   /**
-   * As numbers: sum, greatest value, how many buckets follow, and of each its distance from the one before and its
-   * count.
+   * As numbers: the sum, the greatest value, the number of buckets, and for each bucket its distance from the one
+   * before and its count.
    */
   numbers(): readonly number[] {
     const pairs: number[] = [];
@@ -72,7 +71,7 @@ export class Sketch {
     return [Math.round(this.sumUs), Math.round(this.maxUs), pairs.length / 2, ...pairs];
   }
 
-  /** Adds what another sketch told of itself. @param next gives one number after the other. */
+  /** Adds a packed sketch. @param next returns the next number with each call. */
   absorb(next: () => number): void {
     this.sumUs += next();
     this.maxUs = Math.max(this.maxUs, next());
@@ -86,7 +85,7 @@ export class Sketch {
     }
   }
 
-  /** Those that are not empty, in ascending order. */
+  /** Visits buckets that are not empty, in ascending order. */
   #each(visit: (bucket: number, count: number) => void): void {
     for (let bucket = 0; bucket < this.#buckets.length; bucket++) {
       const count = this.#buckets[bucket] as number;

@@ -1,7 +1,7 @@
 /**
- * Capabilities: names of what a job needs of a worker ("gpu", "eu"). A job asks for some (`requires`), a worker offers
- * some (`capabilities`), and only a worker that offers all of what a job asks for may run it. A list is kept sorted and
- * without repeats, so that the same set is the same route (route.ts) however people wrote it.
+ * Capabilities: names of what a job needs of a worker ("gpu", "eu"). A job requires some (`requires`) and a worker
+ * offers some (`capabilities`). Only a worker that offers all that a job requires may run it. A list is sorted and
+ * without repeats, so that one set is one route (route.ts), however it was written.
  */
 import { checkName } from "../name.ts";
 import { invalidOption } from "../option.ts";
@@ -16,7 +16,7 @@ export function readCapabilities(given: unknown, what: string, max: number): rea
   return Object.freeze(caps);
 }
 
-/** What of the capabilities asked for is not offered. */
+/** The required capabilities that are not offered. */
 export function missingCapabilities(asked: readonly string[], offered: Iterable<string>): readonly string[] {
   const offers = offered instanceof Set ? (offered as ReadonlySet<string>) : new Set(offered);
   return asked.filter((cap) => !offers.has(cap));

@@ -1,6 +1,6 @@
 /**
- * Queues of Millrace's own, whose jobs people are not shown as jobs: a permit is counted by its limit, and a flow or a
- * part of one is shown as such. Their names have a control character, so no application has a queue of the same name.
+ * Queues of Millrace's own, whose jobs are not shown to users as jobs: a permit is counted by its limit, and a flow or
+ * a part of one is shown as such. Their names have a control character, so no application has a queue of that name.
  */
 import { flowQueue } from "../flow/flow-meta.ts";
 import { permitQueue } from "../limits/permit.ts";
@@ -9,7 +9,7 @@ export function isHiddenQueue(queue: string): boolean {
   return queue === permitQueue || queue === flowQueue;
 }
 
-/** What people are shown. */
+/** Leaves out what users are not shown. */
 export function withoutHidden<Shown extends { readonly queue: string }>(
   all: readonly Shown[],
 ): readonly Shown[] {

@@ -1,20 +1,20 @@
 /**
  * Placement: which partition of a store a job, a unique key or a document belongs to. A minted id carries its
- * partition; an id that a caller gave, a key and a document's name choose theirs by hash. A unit must lie in one
- * partition, because it is written in one step: a unit that does not is refused before any write.
+ * partition; an id that a caller gave, a key and a document's name choose theirs by hash. A unit is written in one
+ * step, so it must lie in one partition; otherwise it is refused before any write.
  *
- * What a gate lets pass is decided where all that it holds is known. So jobs with gates on their route lie in one
- * partition, whatever their ids. A key lies where its name says: jobs that take from it, and jobs of a group that runs
- * so many at once, lie there. A key of a limit that is on the job's route too lies with that. Groups that only take
- * turns go where their key says if nothing else decides. A queue's gate is in every partition.
+ * A gate decides where everything that it holds is known. So jobs with gates on their route lie in one partition,
+ * whatever their ids. The name of a key chooses its partition: jobs that take from the key, and jobs of a group with a
+ * cap, lie there. If the limit is also on the job's route, its keys lie with it. A group that only takes turns chooses
+ * by its key if nothing else decides. A queue's gate is in every partition.
  *
- * A flow lies in one partition with all its members: their ids, and names of documents, that begin with a minted id and
- * a dot lie where that id does.
+ * A flow lies in one partition with all its members: ids of jobs and names of documents that begin with a minted id and
+ * a dot lie with that id.
  *
- * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
+ * If a name has text in braces, only that text counts, so that users can choose what lies together: the id
  * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
  *
- * These rules are part of the stored data: changing one would lose jobs in stores that exist.
+ * These rules are part of the stored data: a change would lose jobs in existing stores.
  */
 import { MillraceError } from "../error.ts";
 import { gateName } from "../limits/gate.ts";
@@ -28,11 +28,11 @@ export interface Placement {
   ofId(id: string): number;
   /** The partition of a unique key or a document. */
   ofName(name: string): number;
-  /** The partition of the gates that jobs name themselves, and of these jobs. */
+  /** The partition of the gates that jobs name, and of these jobs. */
   readonly ofGates: number;
 }
 
-/** A unit, as far as placement is concerned. */
+/** What placement needs to know of a unit. */
 export interface Unit {
   readonly jobs?: readonly UnitJob[] | undefined;
   readonly docs?: readonly { readonly id: string }[] | undefined;
@@ -58,30 +58,30 @@ export function createPlacement(partitions: number): Placement {
   };
 }
 
-/** The one partition that the whole unit lies in; null for an empty unit. */
+/** The partition of the unit; null for an empty unit. */
 export function partitionOfUnit(placement: Placement, unit: Unit, home: number | null = null): number | null {
   return onePartition(placement, unit, home, true);
 }
 
-/** The partition that something of the unit asks for, whatever minted ids its jobs have; null where nothing does. */
+/** The partition that a part of the unit asks for, apart from minted ids; null if none does. */
 export function askedPartition(placement: Placement, unit: Unit): number | null {
   return onePartition(placement, unit, null, false);
 }
 
-/** Whether all names that begin so lie in one partition: text in braces decides. */
+/** Whether all names with this prefix lie in one partition, because it has text in braces. */
 export function isPlacedByPrefix(prefix: string): boolean {
   return countedPart(prefix) !== prefix;
 }
 
-/** A text that belongs to this partition: put in braces in front of a name, it brings the name there. */
+/** A text that belongs to this partition: in braces before a name, it places the name there. */
 export function textIn(placement: Placement, partition: number): string {
   for (let number = 0; ; number++) if (placement.ofName(String(number)) === partition) return String(number);
 }
 
 /**
- * The jobs of a unit, with such minted ids that the whole unit lies in one partition: the one that a given id, a key or
- * a document asks for, else that of the first job. Only before the first call: afterwards the ids must stay, because
- * they make a repeat safe.
+ * The jobs of a unit, with minted ids that lie in one partition: the one that a given id, a key or a document asks for,
+ * else that of the first job. Only before the first call: afterwards the ids must not change, because they make a
+ * repeat safe.
  */
 export function gatherJobs<Job extends UnitJob>(
   placement: Placement,
@@ -99,7 +99,7 @@ export function gatherJobs<Job extends UnitJob>(
   );
 }
 
-/** Where a group that only takes turns is kept together. */
+/** The partition of a group that only takes turns. */
 function byGroup(placement: Placement, { laneKey }: UnitJob): number | null {
   const group = groupOfLane(laneKey);
   return group === null ? null : placement.ofName(group);
@@ -140,8 +140,8 @@ function onePartition(
 }
 
 /**
- * The partition that a minted id carries, also as the beginning of a longer name: the members of a flow and what is
- * deferred for them lie with the flow, whose id is in front of theirs.
+ * The partition of a minted id, also at the beginning of a longer name: members of a flow and their deferred work lie
+ * with the flow, whose id begins theirs.
  */
 function partitionInId(name: string): number | null {
   const dot = name.indexOf(".");
@@ -156,9 +156,7 @@ function countedPart(name: string): string {
   return to <= from + 1 ? name : name.slice(from + 1, to);
 }
 
-/**
- * FNV-1a over the UTF-16 code units, with a final mix: equal on every machine, and spread evenly over few partitions.
- */
+/** FNV-1a over the UTF-16 code units, with a final mix: equal on every machine, and even over few partitions. */
 function hashName(name: string): number {
   const counted = countedPart(name);
   let hash = 0x811c9dc5;

@@ -1,12 +1,12 @@
 /**
  * The order of ready jobs: `rank = rankBase + rankSlope * dueAt`, fixed when the job is ranked, ties broken by seq.
  *
- * A level is worth `strideMs` of waiting: with a finite stride a job of level 10 goes ahead of a fresh job of level 0
- * once it has waited ten strides longer, so no job starves, and none has to be ranked again while it waits. The strict
- * stride is so wide that a level always wins; with levels of -1023 to 1023 every rank stays below 2^53 and so is exact
- * in a JavaScript number and in a Redis score.
+ * One step of priority is worth `strideMs` of waiting. With a finite stride a job of level 10 goes before a new job of
+ * level 0 after it has waited ten strides longer. So no job starves, and no job is ranked again while it waits. The
+ * strict stride is so wide that priority always wins. With levels of -1023 to 1023 every rank is below 2^53, so it is
+ * exact in a JavaScript number and in a Redis score.
  *
- * In LIFO order the job that became due last goes first. Waiting is worth nothing there, so a level always wins.
+ * In LIFO order the job that became due last goes first. Waiting is worth nothing there, so priority always wins.
  */
 import { MillraceError } from "../error.ts";
 
@@ -16,7 +16,7 @@ export type Priority = number | LevelName;
 
 export const levelMax = 1023;
 export const strictStrideMs = 2 ** 42;
-/** The default ageing: one level is worth half a minute of waiting. */
+/** The default ageing: one step of priority is worth half a minute of waiting. */
 export const defaultStrideMs = 30_000;
 
 export function levelOf(priority: unknown, what = "priority"): number {
@@ -34,7 +34,7 @@ export interface Ranking {
   readonly rankSlope: number;
 }
 
-/** How the jobs of one level stand: the first due first, or the last. */
+/** The order of jobs of one priority: the first due first, or the last. */
 export type Order = "fifo" | "lifo";
 
 export function rankingOf(job: { readonly level: number; readonly order: Order }, strideMs: number): Ranking {

@@ -1,14 +1,14 @@
 /**
- * Routes: where work of one kind waits. A route is what decides which workers may take a job, and when: its queue, its
- * name, the capabilities that it asks for and the gates that it has to pass. Its number is computed from that content,
- * so every process knows it without asking a store, it means the same in every partition and after every restart, and
- * no job can reach the wrong handler because two processes counted differently.
+ * Routes: where jobs of one kind wait. A route is everything that decides which workers may take a job, and when: its
+ * queue, its name, the capabilities that it requires and the gates that it has to pass. Its number is computed from
+ * this content. So every process knows it without asking a store, it means the same in every partition and after every
+ * restart, and no job can reach the wrong handler because two processes counted differently.
  *
  * 47 bits, which SQLite keeps in six bytes: among 10,000 routes two share a number with a probability of 4 in 10
- * million. A store keeps the content beside the number and refuses a second content under it (`route-collision`), so
- * not even then is a job run wrongly.
+ * million. A store keeps the content with the number and refuses a second content for it (`route-collision`), so even a
+ * collision runs no job wrongly.
  *
- * The formula is part of the stored data: changing it would strand jobs in stores that exist.
+ * The formula is part of the stored data: a change would strand jobs in existing stores.
  */
 import type { GateUse } from "../limits/gate.ts";
 import { laneOrderOf } from "./lane.ts";
@@ -22,7 +22,7 @@ export interface RouteContent {
   readonly caps: readonly string[];
   /** Limits; sorted by key, without repeats. */
   readonly gates: readonly GateUse[];
-  /** How its lanes share a claim; left out for a route whose jobs have none. */
+  /** How its lanes share a claim; absent for a route without lanes. */
   readonly lanes?: LaneOrder;
 }
 
@@ -33,7 +33,7 @@ export interface Route extends RouteContent {
 const noCaps: readonly string[] = [];
 const noGates: readonly GateUse[] = [];
 
-/** A route as records show it: without capabilities where it has none. */
+/** A route as records show it; capabilities only if it has any. */
 export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "lanes">): {
   readonly queue: string;
   readonly name: string;
@@ -42,14 +42,14 @@ export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "
   return caps.length === 0 ? { queue, name } : { queue, name, caps };
 }
 
-/** A route as state counts show it: with its gates, too, which decide together about all its ready jobs. */
+/** A route as state counts show it: also with its gates, which decide about all its ready jobs. */
 export function talliedRoute(route: Omit<RouteContent, "lanes">): ReturnType<typeof shownRoute> & {
   readonly gates?: readonly GateUse[];
 } {
   return route.gates.length === 0 ? shownRoute(route) : { ...shownRoute(route), gates: route.gates };
 }
 
-/** Two routes of one queue and name that ask for the same. */
+/** Whether two routes of one queue and name require the same. */
 export function asksAlike(
   one: Omit<RouteContent, "queue" | "name">,
   other: Omit<RouteContent, "queue" | "name">,
@@ -68,13 +68,13 @@ export function hasSameCaps(one: readonly string[], other: readonly string[]): b
   return one.length === other.length && one.every((cap, at) => cap === other[at]);
 }
 
-/** Ends each part. Names hold no control characters, so no content can be written in two ways. */
+/** Ends each part. Names have no control characters, so the text is unambiguous. */
 const partEnd = "\x1f";
-/** Begins a gate: a capability and a gate of the same name are not the same part. */
+/** Begins a gate, so that a capability and a gate of the same name differ. */
 const gateMark = "\x1e";
 const laneMark = "\x1d";
 
-/** The content asked for last: a bulk of one kind asks for it again and again. */
+/** The last route: a bulk of one kind asks for it again and again. */
 let last: Route = { queue: "", name: "", caps: noCaps, gates: noGates, number: hashContent(partEnd) };
 
 export function routeNumber(
@@ -93,7 +93,7 @@ export function routeNumber(
   return number;
 }
 
-/** What a job says of its route. */
+/** The part of a job that makes its route. */
 type RoutedJob = Pick<RouteContent, "queue" | "name"> &
   Partial<Pick<RouteContent, "caps" | "gates"> & Record<keyof LaneFields, unknown>>;
 

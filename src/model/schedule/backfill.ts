@@ -1,8 +1,8 @@
 /**
- * A backfill: the ticks of a range in the past, fired one after the other with only so many of their jobs alive at
- * once. It is a document of its own beside the schedule, so it goes on in another process where the first one ended,
- * and the schedule's own ticks neither wait for it nor count it. A tick that has fired before makes no second job as
- * long as its first one is kept, because both would have the same id.
+ * A backfill: the ticks of a range in the past, fired one after the other with at most N of their jobs alive at once.
+ * It is a document of its own, so another process can go on with it, and the schedule's own ticks neither wait for it
+ * nor count it. A tick that has fired before makes no second job as long as its first one is kept, because both would
+ * have the same id.
  */
 import { MillraceError } from "../error.ts";
 import { readInstant } from "../instant.ts";
@@ -25,7 +25,7 @@ const atOnceDefault = 10;
 const atOnceMax = 500;
 
 /**
- * Counts the ticks of the range, and refuses more than a person can have meant.
+ * Counts the ticks of the range, and refuses an implausible number.
  *
  * @param options `from` belongs to the range, `to` does not; `atOnce` jobs may be alive at once, 10 by default.
  */

@@ -1,13 +1,13 @@
 /**
- * Calendars: which days, and at what times of day, in words that cron has none for: every second week, the last working
- * day, the first Monday of a quarter. A day must match everything that is given.
+ * Calendars: days and times of day that cron cannot express, such as every second week, the last working day, or the
+ * first Monday of a quarter. A day must match everything that is given.
  *
  *   { at: "09:00", weekdays: ["mon"], every: { weeks: 2, from: "2026-01-05" } }
  *   { at: ["09:00", "17:30"], weekdays: ["mon", "tue", "wed", "thu", "fri"], pick: -1 }    the last working day
  *   { at: "00:30", months: [1, 4, 7, 10], weekdays: ["mon"], pick: 1 }
  *   { at: "23:59:30", days: [-1] }                                                          the last day
  *
- * A calendar that was read is JSON, has all fields, and reads as itself.
+ * A checked calendar is JSON with all fields, and passes the check again.
  */
 import { MillraceError } from "../error.ts";
 import { checkOptions, checkWhole, invalidOption } from "../option.ts";
@@ -24,13 +24,13 @@ export interface CalendarOptions {
   /** Days of the month; -1 is its last day, -2 the one before. */
   days?: readonly number[] | null;
   weekdays?: readonly WeekdayName[] | null;
-  /** Of the month's days that match all the rest, only these: 1 is the first, -1 the last. */
+  /** Only these of the month's days that match everything else: 1 is the first, -1 the last. */
   pick?: number | readonly number[] | null;
-  /** Only every so many days, weeks (from Monday) or months, counted from the one that `from` lies in. */
+  /** Only every N days, weeks (from Monday) or months, counted from the one that contains `from`. */
   every?: { days?: number; weeks?: number; months?: number; from: string } | null;
 }
 
-/** A calendar that was checked. */
+/** A checked calendar. */
 export interface Calendar {
   readonly at: readonly string[];
   readonly months: readonly number[] | null;
@@ -132,7 +132,7 @@ function listOf(value: unknown, what: string, max: number): readonly unknown[] {
   throw invalidOption(`${what} must be a list of 1 to ${max} values.`);
 }
 
-/** Always with its seconds, so that one time has one text. */
+/** Always with seconds, so that one time has one text. */
 function readTime(value: unknown, what: string): string {
   const match = typeof value === "string" ? timeForm.exec(value) : null;
   if (match === null)

@@ -1,12 +1,12 @@
-// Cron texts: five fields (minute hour day month weekday), or six with the second in front.
+// Cron texts: five fields (minute hour day month weekday), or six, beginning with the second.
 //
 //   *  7  1-5  1-20/5  */10  1,15,20-25  jan  mon     in any field; `?` is `*` for day and weekday
 //   L            day: the last of the month
 //   fri#2  5L    weekday: the second, the last of the month; 0 and 7 are Sunday
 //   @hourly @daily @midnight @weekly @monthly @yearly @annually
 //
-// Where day and weekday both name something, a day that matches either counts; a field that begins with `*` names
-// nothing. Every text is read in one pass over at most 256 characters, and an error names the field.
+// If day and weekday are both restricted, a day that matches either counts. A field that begins with `*` is not
+// restricted. Every text is read in one pass over at most 256 characters, and an error names the field.
 import { MillraceError } from "../error.ts";
 import { nthWeekdays, weekdayNames, weekdaysOf } from "./month.ts";
 import type { Month, NthWeekday } from "./month.ts";
@@ -23,7 +23,7 @@ export interface Cron {
   readonly nths: readonly NthWeekday[];
   /** Whether a day must match one of the two fields; else it must match both. */
   readonly isEither: boolean;
-  /** The hours are all hours, or counted from `*`: the rule is about time that passes, not about times of day. */
+  /** The hour is `*` or a step of it: the rule is about elapsed time, not about times of day. */
   readonly isHourly: boolean;
 }
 
@@ -54,7 +54,7 @@ const nicknames: Readonly<Record<string, string>> = {
   "@annually": "0 0 1 1 *",
 };
 
-/** The fields of a cron text, one space between them: the form in which a rule keeps it. */
+/** The fields of a cron text; a rule keeps them joined by one space. */
 export function cronFields(text: unknown, what: string): readonly string[] {
   if (typeof text !== "string") throw invalid(what, 'must be a text such as "0 3 * * *"');
   if (text.length > textMax) throw invalid(what, `is longer than ${textMax} characters`);
@@ -83,7 +83,7 @@ export function readCron(text: unknown, what: string): Cron {
     string,
     string,
   ];
-  /** The field's number for people, as they wrote the text. */
+  /** The field's number in the text as it was written, for errors. */
   const reader = (at: number): Reader => ({ what, number: at + fields.length - 5 });
   const hourValues = valuesOf(hours, hour, reader(1));
   const { rest: dayTexts, hasLastDay } = takeLastDay(days);
@@ -146,7 +146,7 @@ function rangeOf(
   reader: Reader,
   item: string,
 ): { readonly from: number; readonly to: number } {
-  // A weekday counts to 7 in a range, so that fri-sun is one, and to 6 with a star: seven days.
+  // A weekday goes to 7 in a range, so that fri-sun is valid, and to 6 with a star: seven days.
   if (range === "*" || (range === "?" && (field === day || field === weekday)))
     return { from: field.min, to: field === weekday ? 6 : field.max };
   const [fromText = "", toText, ...more] = range.split("-");

@@ -1,7 +1,7 @@
 /**
- * One look at a schedule: what to submit, what to cancel and what to remember, from the state, the store's clock and
- * the state of the previous job. The engine writes all of it in one step, guarded by the document's version: two
- * processes that look at once decide the same, and only one of them writes.
+ * One pass over a schedule: what to submit, what to cancel and what to keep, from the state, the store's clock and the
+ * state of the previous job. The engine writes all of it in one step, guarded by the document's version. Two processes
+ * at the same time decide the same, and only one of them writes.
  */
 import type { JobState } from "../job/job-state.ts";
 import { dueTicks } from "./due-ticks.ts";
@@ -27,16 +27,16 @@ export interface ScheduleDecision {
 export interface ScheduleLook {
   readonly name: string;
   readonly now: number;
-  /** The state of `lastJob`; null where there is none, or none any more. */
+  /** The state of `lastJob`; null if there is none, or it was deleted. */
   readonly previous: JobState | null;
   /** Where the document lies, and so its jobs. */
   readonly partition?: number;
 }
 
-/** How soon to look again while a tick waits for the previous job, should its end not be heard. */
+/** How soon to look again while a tick waits for the previous job, in case the hint of its end is lost. */
 const queuedLookMs = 1000;
 
-/** Null where there is nothing to do now. */
+/** Null if there is nothing to do now. */
 export function decideSchedule(state: ScheduleState, look: ScheduleLook): ScheduleDecision | null {
   if (state.isPaused || firingsLeft(state) === 0) return null;
   const { rule, missed, overlap } = settingsOf(state);
@@ -57,7 +57,7 @@ export function decideSchedule(state: ScheduleState, look: ScheduleLook): Schedu
     fireTick(queued);
     queued = null;
   }
-  // Of several ticks at once only the newest fires where each cancels the one before: the others would not begin.
+  // If each tick cancels the one before, only the newest of several fires: the others would not begin.
   const ticks = overlap === "cancel-previous" ? due?.fire.slice(-1) : due?.fire;
   skipped += (due?.fire.length ?? 0) - (ticks?.length ?? 0);
   for (const tick of ticks ?? []) {
@@ -74,7 +74,7 @@ export function decideSchedule(state: ScheduleState, look: ScheduleLook): Schedu
         break;
       case "cancel-and-fire":
         if (fire.length === 0) cancel = state.lastJob;
-        // A tick that was queued until now, under the policy before this one.
+        // A tick that was queued under the previous policy.
         skipped += fire.splice(0).length;
         fireTick(tick);
         break;
@@ -96,7 +96,7 @@ export function decideSchedule(state: ScheduleState, look: ScheduleLook): Schedu
   };
 }
 
-/** When to look at the schedule next; null for never, as long as nobody changes it. */
+/** When to look at the schedule next; null for never, unless it is changed. */
 export function scheduleDue(state: ScheduleState, name: string, now: number): number | null {
   if (state.isPaused || firingsLeft(state) === 0) return null;
   const { rule } = settingsOf(state);
@@ -105,7 +105,7 @@ export function scheduleDue(state: ScheduleState, name: string, now: number): nu
   return state.queued === null ? due : Math.min(due ?? Infinity, now + queuedLookMs);
 }
 
-/** For people: whether it fires, waits for a resume, or has no tick or no firing left. */
+/** For display: whether it fires, waits for a resume, or has no tick or firing left. */
 export function scheduleStatus(state: ScheduleState): "active" | "paused" | "ended" {
   const { rule } = settingsOf(state);
   const hasNext = state.queued !== null || nextTick(rule, state.position) !== null;

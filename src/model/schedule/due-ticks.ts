@@ -1,13 +1,13 @@
 /**
- * Which ticks fire now. A tick whose time came while no process looked is missed once it is ten seconds late: twice
- * what it takes until another process takes over from one that was killed, so in a fleet none is missed as long as one
- * process lives. Ticks on time always fire; what becomes of the missed ones, the schedule says:
+ * Which ticks fire now. A tick is missed if it is ten seconds late, because no process looked. That is more than twice
+ * the time that a takeover from a killed process needs, so a fleet misses none as long as one process lives. Ticks on
+ * time always fire. The schedule says what happens to missed ones:
  *
  *   skip         none of them
  *   once         one for all: the newest, unless a tick on time stands for them
  *   { all: N }   the newest N, oldest first
  *
- * A tick never overtakes an earlier one, whatever their jitters.
+ * A tick never overtakes an earlier one, whatever the jitters.
  */
 import { checkOptions, checkWhole, invalidOption } from "../option.ts";
 import { firingDue } from "./firing.ts";
@@ -19,14 +19,14 @@ export type Missed = "skip" | "once" | { readonly all: number };
 export interface DueTicks {
   /** Oldest first. */
   readonly fire: readonly number[];
-  /** Up to here every tick is decided. */
+  /** Every tick up to here is decided. */
   readonly position: number;
   /** How many missed ticks do not fire; counted up to a thousand. */
   readonly skipped: number;
 }
 
 export const onTimeMs = 10_000;
-/** With as many on time that makes a thousand jobs, which is what one call takes. */
+/** With 500 ticks on time that makes a thousand jobs, the maximum of one call. */
 const allMax = 500;
 const onTimeMax = 500;
 const countMax = 1000;
@@ -40,7 +40,7 @@ export function readMissed(value: unknown, what: string): Missed {
 
 /**
  * @param position up to where every tick is decided already.
- * @returns null where no tick is due.
+ * @returns null if no tick is due.
  */
 export function dueTicks(
   { name, rule, missed }: { readonly name: string; readonly rule: ScheduleRule; readonly missed: Missed },

@@ -1,16 +1,16 @@
 /**
- * A firing: the one job that a schedule makes for one tick. Its id follows from the schedule's name and the tick, so
- * however many processes fire the tick, at most one job comes of it; a backfill of a tick that has fired makes none.
- * The id has the form of a minted one because that carries its partition: a firing must lie where its schedule's
- * document lies, and a job with limits where all limits lie.
+ * A firing: the one job that a schedule makes for one tick. Its id follows from the schedule's name and the tick. So at
+ * most one job is made, however many processes fire the tick, and a backfill of a tick that has fired makes none. The
+ * id has the form of a minted one, which carries the partition: a firing must lie with its schedule's document, and a
+ * job with limits with all limits.
  *
- * Its due time is the tick plus a jitter that is drawn from the same two, so that all processes wait for the same.
+ * Its due time is the tick plus a jitter that follows from the same two, so it is equal in all processes.
  */
 import { deriveId } from "../job/job-id.ts";
 import { hashPair } from "../text-hash.ts";
 import type { ScheduleRule } from "./schedule-rule.ts";
 
-/** Names hold no control characters, so no schedule and tick can be written in two ways. */
+/** Names have no control characters, so the text is unambiguous. */
 const partEnd = "\x1f";
 
 /** @param partition where the schedule's document lies: a firing and its document are written in one step. */

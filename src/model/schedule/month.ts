@@ -1,6 +1,6 @@
 /**
  * The days of one month as bits (bit 1 is the first), and which of them are certain weekdays. Cron fields and calendars
- * both say which days match by such bits, so that a month without a match costs one comparison.
+ * say by such bits which days match, so a month without a match costs one comparison.
  */
 
 export interface Month {
@@ -14,7 +14,7 @@ export interface Month {
   readonly allDays: number;
 }
 
-/** Of a month's days of one weekday: the first (1) to the fifth (5), or the last (-1). */
+/** One of a month's days of a weekday: the first (1) to the fifth (5), or the last (-1). */
 export interface NthWeekday {
   readonly weekday: number;
   readonly nth: number;

@@ -1,6 +1,6 @@
 /**
  * What a tick does while the job of the schedule's previous firing is still alive: waiting, running, suspended or about
- * to be retried. A job that ended, or that is gone, is in nobody's way.
+ * to be retried. A job that has ended or was deleted does not count.
  *
  *   policy            previous alive                                    previous ended
  *   allow             fire                                              fire
@@ -22,7 +22,7 @@ export function readOverlap(value: unknown, what: string): Overlap {
   throw invalidOption(`${what} must be one of ${overlaps.map((each) => JSON.stringify(each)).join(", ")}.`);
 }
 
-/** @param previous the state of the previous firing's job; null where there is none, or none any more. */
+/** @param previous the state of the previous firing's job; null if there is none, or it was deleted. */
 export function isAlive(previous: JobState | null): boolean {
   return previous !== null && !isTerminal(previous);
 }

@@ -23,11 +23,11 @@ import type { Zone } from "./zone.ts";
 
 /** The end of the year 9999: dates have four digits of a year everywhere. */
 const lastInstant = 253_402_300_799_000;
-/** Each hop passes a change of offset or a time without ticks; more than a few in a row need a zone that is broken. */
+/** Each hop passes a change of offset or a time without ticks. More than a few in a row mean a broken zone. */
 const hopsMax = 64;
 const crons = new BoundedMap<string, WallRule>(1000);
 
-/** The first tick after this instant; null where the rule has no more. */
+/** The first tick after this instant; null if the rule has no more. */
 export function nextTick(rule: ScheduleRule, after: number): number | null {
   const { start, end } = rule;
   const from = Math.max(after, start === null ? -1 : start - 1, -1);
@@ -44,7 +44,7 @@ export function lastTick(
   const isWithin = (tick: number | null): tick is number => tick !== null && tick <= upTo;
   let tick = nextTick(rule, after);
   if (!isWithin(tick)) return null;
-  // Backwards in steps that double, because the newest tick is mostly near; then by halves.
+  // Backwards in doubling steps, because the newest tick is mostly near; then by bisection.
   for (let back = 1000; upTo - back > tick; back *= 2) {
     const found = nextTick(rule, upTo - back);
     if (!isWithin(found)) continue;
@@ -118,7 +118,7 @@ function nextPassing(walls: WallRule, zone: Zone, from: number): number | null {
 
 /** The first instant, in seconds, at or after `from` that a matching time of day is given. */
 function nextOfDay(walls: WallRule, zone: Zone, from: number): number | null {
-  // What the clock showed a second before: at the end of a gap that is before the gap, whose times are due now.
+  // The wall time a second before: at the end of a gap it is before the gap, whose times are due now.
   let wallFrom = from + zone.spanAt(from - 1).offset;
   for (let hop = 0; hop < hopsMax; hop++) {
     const wall = nextWall(walls, wallFrom);
@@ -129,7 +129,7 @@ function nextOfDay(walls: WallRule, zone: Zone, from: number): number | null {
       continue;
     }
     if (instant >= from) return instant;
-    // The second time around: what it shows was due the first time, up to the end of the fold.
+    // The second pass of a fold: its times were due the first time, up to the end of the fold.
     const { offset, until } = zone.spanAt(instant);
     wallFrom = (until ?? instant + offsetMax) + offset;
   }

@@ -1,10 +1,10 @@
 /**
- * A schedule's rule: when it fires. Exactly one of cron, every and calendar says so; start and end cut it off, limit
+ * A schedule's rule: when it fires. Exactly one of cron, every and calendar is given; start and end bound it, limit
  * counts firings, jitter spreads them.
  *
- * A rule that was read is frozen, is JSON, has all fields (null where nothing was given) and reads as itself: what a
- * store kept is checked by the same function as what a person wrote. What can be known to be wrong is refused here, a
- * rule that would never fire included.
+ * A checked rule is frozen JSON with all fields (null for absent ones), and passes the check again: one function checks
+ * both stored rules and rules of users. Every mistake that can be known is refused here, also a rule that would never
+ * fire.
  */
 import { durationMs } from "../duration.ts";
 import type { Duration } from "../duration.ts";
@@ -18,9 +18,9 @@ import { nextTick } from "./rule-ticks.ts";
 import { checkZone } from "./zone.ts";
 
 export interface ScheduleRuleOptions {
-  /** Five fields (minute hour day month weekday), or six with the second in front. */
+  /** Five fields (minute hour day month weekday), or six, beginning with the second. */
   cron?: string | null;
-  /** A tick every so often, counted from `anchor`; a second at least. */
+  /** The interval between ticks, counted from `anchor`; at least a second. */
   every?: Duration | null;
   /** Days and times of day. */
   calendar?: CalendarOptions | null;
@@ -32,13 +32,13 @@ export interface ScheduleRuleOptions {
   start?: Date | number | null;
   /** No tick at or after it. */
   end?: Date | number | null;
-  /** How many firings there are in all, as long as the schedule exists. */
+  /** The maximum number of firings in the life of the schedule. */
   limit?: number | null;
-  /** Each firing comes up to so much after its tick: an hour at most, and the same in every process. */
+  /** The maximum delay of a firing after its tick: at most an hour, and equal in every process. */
   jitter?: Duration | null;
 }
 
-/** A rule that was checked; durations and instants in milliseconds. */
+/** A checked rule; durations and instants in milliseconds. */
 export interface ScheduleRule {
   readonly cron: string | null;
   readonly every: number | null;

@@ -1,6 +1,6 @@
 /**
- * The settings of a schedule: its rule, what becomes of missed ticks, what a tick does while the previous job lives,
- * and the job it makes. The code or an operator gives them; which of the two holds, `state.ts` says.
+ * The settings of a schedule: its rule, what happens to missed ticks, what a tick does while the previous job is alive,
+ * and the job that it makes. The code or an operator gives them; schedule-state.ts decides which of the two holds.
  */
 import { checkOptions, invalidOption } from "../option.ts";
 import { readMissed } from "./due-ticks.ts";
@@ -11,9 +11,9 @@ import { readScheduleRule, ruleKeys } from "./schedule-rule.ts";
 import type { ScheduleRule, ScheduleRuleOptions } from "./schedule-rule.ts";
 
 export interface ScheduleOptions extends ScheduleRuleOptions {
-  /** What becomes of ticks that came while no process was there; "once" by default. */
+  /** What happens to ticks that came while no process ran; "once" by default. */
   missed?: Missed;
-  /** What a tick does while the job of the tick before is alive; "allow" by default. */
+  /** What a tick does while the job of the previous tick is alive; "allow" by default. */
   overlap?: Overlap;
 }
 
@@ -21,11 +21,11 @@ export interface ScheduleSettings {
   readonly rule: ScheduleRule;
   readonly missed: Missed;
   readonly overlap: Overlap;
-  /** The job that a firing makes, as the engine wrote it; nothing here reads it. */
+  /** The job that a firing makes, as the engine wrote it; not read here. */
   readonly job: string;
 }
 
-/** What an operator changed; a field that is left out is as defined. */
+/** What an operator has changed; absent fields are as defined. */
 export type ScheduleEdit = Partial<ScheduleSettings>;
 
 const defaultMissed: Missed = "once";
@@ -43,8 +43,8 @@ export function readScheduleSettings(options: unknown, job: string, what: string
 }
 
 /**
- * What an edit changes of the present settings. Options that are left out stay; null takes one away. Another one of
- * cron, every and calendar replaces the present one, and with it what only that one has.
+ * What an edit changes of the present settings. Absent options do not change; null removes one. Another one of cron,
+ * every and calendar replaces the present one, with the options that only that one has.
  */
 export function readScheduleEdit(options: unknown, present: ScheduleSettings, what: string): ScheduleEdit {
   const { missed, overlap, ...given } = checkOptions(options, what, [...ruleKeys, ...policyKeys]);
@@ -66,12 +66,12 @@ function mergeRule(present: ScheduleRule, given: Readonly<Record<string, unknown
   return { ...present, ...given };
 }
 
-/** Two definitions that say the same have the same text, whatever the order in which their options were written. */
+/** Equal definitions have equal texts, whatever the order of their options. */
 export function isSameSettings(one: ScheduleSettings, other: ScheduleSettings): boolean {
   return settingsText(one) === settingsText(other);
 }
 
-/** Whether two rules have the same ticks: a limit and a jitter change none. */
+/** Whether two rules have the same ticks; limit and jitter do not change them. */
 export function hasSameTicks(one: ScheduleRule, other: ScheduleRule): boolean {
   const text = (rule: ScheduleRule): string => JSON.stringify({ ...rule, limit: null, jitter: null });
   return text(one) === text(other);

@@ -1,14 +1,14 @@
 /**
- * What a store keeps of a schedule: the settings that the code gave, what an operator changed since, and how far its
+ * What a store keeps of a schedule: the settings from code, what an operator has changed since, and up to where its
  * ticks are decided.
  *
- *   - An edit holds until the definition in code changes; a definition that says the same as before changes nothing.
+ *   - An edit holds until the definition in code changes; an unchanged definition changes nothing.
  *   - A pause is no edit: only a resume ends it. Ticks that pass meanwhile are not missed, and nothing makes up for
  *     them.
- *   - New settings with other ticks count from the moment they came: no tick of theirs lies in the past.
- *   - `fired` counts for the schedule's whole life, so a higher limit lets it fire on.
+ *   - New settings with other ticks apply from the moment they came: none of their ticks is in the past.
+ *   - `fired` counts for the whole life of the schedule, so a higher limit lets it go on.
  *
- * The text keeps fields that only a newer version knows, so that two versions can work on one schedule in turn.
+ * The text keeps fields of a newer version, so that two versions can write one schedule in turn.
  */
 import { isSameSettings, hasSameTicks } from "./schedule-settings.ts";
 import type { ScheduleEdit, ScheduleSettings } from "./schedule-settings.ts";
@@ -17,14 +17,14 @@ import { readOverlap } from "./overlap.ts";
 import { readScheduleRule } from "./schedule-rule.ts";
 
 export interface ScheduleState {
-  /** What the code said last. */
+  /** The last definition in code. */
   readonly defined: ScheduleSettings;
-  /** What an operator changed since. */
+  /** What an operator has changed since. */
   readonly edited: ScheduleEdit;
   readonly isPaused: boolean;
-  /** Up to here every tick is decided: it fired, or it never will. */
+  /** Every tick up to here is decided: it has fired, or it never will. */
   readonly position: number;
-  /** The tick that fired last, and the job it made; a run by hand is a job without a tick. */
+  /** The last tick that fired, and its job; a manual run is a job without a tick. */
   readonly lastTick: number | null;
   readonly lastJob: string | null;
   /** The tick that waits for the previous job to end (overlap "queue-one"). */
@@ -37,7 +37,7 @@ export interface ScheduleState {
 
 export type ScheduleRead =
   | { readonly kind: "read"; readonly state: ScheduleState }
-  /** Left alone and shown: a newer version wrote it, or this Node.js does not know its zone. */
+  /** Not touched, and shown: a newer version wrote it, or this Node.js does not know its zone. */
   | { readonly kind: "unreadable"; readonly reason: string };
 
 export function newSchedule(defined: ScheduleSettings, now: number): ScheduleState {
@@ -59,7 +59,7 @@ export function settingsOf({ defined, edited }: ScheduleState): ScheduleSettings
   return { ...defined, ...edited };
 }
 
-/** The state once the code has said what the schedule is; null where the code said so before: then edits stay. */
+/** The state after the code's definition; null if the definition has not changed, so that edits stay. */
 export function afterDefinition(
   state: ScheduleState,
   defined: ScheduleSettings,
@@ -72,23 +72,23 @@ export function afterEdit(state: ScheduleState, edit: ScheduleEdit, now: number)
   return withSettings(state, { defined: state.defined, edited: { ...state.edited, ...edit } }, now);
 }
 
-/** The state as the code defines it; null where nothing was edited. */
+/** The state without edits; null if there are none. */
 export function afterReset(state: ScheduleState, now: number): ScheduleState | null {
   if (Object.keys(state.edited).length === 0) return null;
   return withSettings(state, { defined: state.defined, edited: {} }, now);
 }
 
-/** Null where it is paused already. */
+/** Null if it is paused already. */
 export function afterPause(state: ScheduleState): ScheduleState | null {
   return state.isPaused ? null : { ...state, isPaused: true };
 }
 
-/** Null where it is not paused. */
+/** Null if it is not paused. */
 export function afterResume(state: ScheduleState, now: number): ScheduleState | null {
   return state.isPaused ? { ...state, isPaused: false, position: Math.max(state.position, now) } : null;
 }
 
-/** A run by hand is the previous job for the tick that comes next; the limit does not count it. */
+/** After a manual run: its job is the previous job for the next tick; the limit does not count it. */
 export function afterRunNow(state: ScheduleState, job: string): ScheduleState {
   return { ...state, lastJob: job };
 }
@@ -134,7 +134,7 @@ export function readSchedule(text: string): ScheduleRead {
   }
 }
 
-/** Without a position nobody can say which ticks have fired, so there is no default for one. */
+/** There is no default for the position: without it, it is unknown which ticks have fired. */
 function wholeOr(value: unknown, otherwise: number | null): number {
   if (typeof value === "number" && Number.isSafeInteger(value)) return value;
   if (otherwise !== null && (value === undefined || value === null)) return otherwise;

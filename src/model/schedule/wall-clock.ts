@@ -1,7 +1,6 @@
 /**
- * Wall clock times: seconds that a clock on the wall shows, counted as if its zone were UTC. A rule says which days
- * match and which seconds of a day; `nextWall` finds the next of them, month by month and in bounded steps. What
- * instant a wall clock time is, the zone decides.
+ * Wall clock times, in seconds as if the zone were UTC. A rule says which days match and which seconds of a day;
+ * `nextWall` finds the next one, month by month and in bounded steps. The zone turns wall clock times into instants.
  */
 import { calendarDays, calendarSeconds } from "./calendar.ts";
 import type { Calendar } from "./calendar.ts";
@@ -16,8 +15,8 @@ export interface WallRule {
   /** The first matching second of a day at or after this one; null for none. */
   secondFrom(second: number): number | null;
   /**
-   * Whether the rule is about time that passes: it then holds for every hour, also for one that comes twice. Else it
-   * names times of day, and each comes once a day.
+   * Whether the rule is about elapsed time: it then also matches both passes of an hour that comes twice. Otherwise it
+   * names times of day, each of which comes once a day.
    */
   readonly isHourly: boolean;
 }

@@ -1,6 +1,6 @@
 /**
- * Zones: what a clock on the wall shows at an instant, and back, by the runtime's own time zone database (Intl). All in
- * whole seconds. A zone is asked once per day of UTC and remembered, because asking costs some microseconds.
+ * Zones: from an instant to wall clock time and back, by the runtime's own time zone database (Intl), in whole seconds.
+ * The offset of each day of UTC is cached, because a lookup costs some microseconds.
  *
  *   offset +1 h ────────────┐ 01:00Z           a gap: 02:00 to 03:00 is shown by no instant
  *                           └──── offset +2 h
@@ -11,11 +11,11 @@ import { BoundedMap } from "../bounded-map.ts";
 import { MillraceError } from "../error.ts";
 import { daySeconds } from "./wall-clock.ts";
 
-/** A time in which the zone's offset is one and the same. */
+/** A span of time with one offset. */
 export interface OffsetSpan {
-  /** What the wall clock shows is the instant plus this. */
+  /** Wall clock time is the instant plus this. */
   readonly offset: number;
-  /** When the offset changes; null where it does not within two days after the instant that was asked about. */
+  /** When the offset changes; null if it does not within two days after the given instant. */
   readonly until: number | null;
 }
 
@@ -32,13 +32,13 @@ interface ZoneDay {
 
 /** No zone was ever further than this from UTC. */
 export const offsetMax = 16 * 3600;
-/** A formatter takes tens of kilobytes, so a process does not remember every zone there is. */
+/** A formatter takes tens of kilobytes, so a process does not keep every zone. */
 const zonesMax = 200;
 const daysMax = 400;
 const nameForm = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
 const zones = new BoundedMap<string, Zone>(zonesMax);
 
-/** The name stays as it was given: two versions of a runtime may prefer different names of one zone. */
+/** The name is kept as given: two versions of a runtime may prefer different names of one zone. */
 export function checkZone(name: unknown, what: string): string {
   if (typeof name === "string" && findZone(name) !== null) return name;
   const given = typeof name === "string" ? JSON.stringify(name.slice(0, 80)) : `a ${typeof name}`;
@@ -48,7 +48,7 @@ export function checkZone(name: unknown, what: string): string {
   );
 }
 
-/** @param name of a zone that was checked. */
+/** @param name the name of a checked zone. */
 export function zoneOf(name: string): Zone {
   const zone = findZone(name);
   if (zone === null) throw new RangeError(`no zone has the name ${JSON.stringify(name)}`);
@@ -56,7 +56,7 @@ export function zoneOf(name: string): Zone {
 }
 
 function findZone(name: string): Zone | null {
-  // Intl takes tens of milliseconds when it is first used, which nobody pays who stays with UTC.
+  // The first use of Intl takes tens of milliseconds; UTC does not need it.
   if (name === "UTC") return utc;
   const known = zones.get(name);
   if (known !== undefined) return known;
@@ -70,14 +70,13 @@ function findZone(name: string): Zone | null {
 const utc: Zone = { spanAt: () => ({ offset: 0, until: null }) };
 
 /**
- * The instant at which the wall clock first shows this time; for a time in a gap the end of the gap, which is the first
- * instant that comes after it on the wall. Null for a day that the zone left out as a whole, by changing sides of the
- * date line: what was planned for that day has no day to come on.
+ * The instant at which the wall clock first shows this time; for a time in a gap the end of the gap. Null for a time on
+ * a day that the zone left out (by crossing the date line): that day has no ticks.
  */
 export function firstInstantOf(zone: Zone, wall: number): number | null {
   let from = wall - offsetMax;
   let offsetBefore = offsetMax;
-  // From sixteen hours before to as many after, an offset changes at most once or twice.
+  // From sixteen hours before to sixteen after, an offset changes at most twice.
   for (;;) {
     const { offset, until } = zone.spanAt(from);
     const instant = wall - offset;
@@ -147,7 +146,7 @@ function formatOf(zone: string): Intl.DateTimeFormat | null {
   }
 }
 
-/** Out of a text such as "11/16/2026, 09:05:00". */
+/** From a text such as "11/16/2026, 09:05:00". */
 function wallSeconds(format: Intl.DateTimeFormat, instant: number): number {
   const numbers = format.format(instant * 1000).match(/\d+/g) ?? [];
   const [month = 0, day = 0, year = 0, hour = 0, minute = 0, second = 0] = numbers.map(Number);
