@@ -22,11 +22,11 @@ export function waitMs(delayMs: number): Promise<void> {
 export function spendMs(lengthMs: number): Promise<void> {
   const untilMs = performance.now() + lengthMs;
   return new Promise((resolve) => {
-    const lap = (): void => {
-      if (performance.now() < untilMs) setImmediate(lap);
+    const turn = (): void => {
+      if (performance.now() < untilMs) setImmediate(turn);
       else resolve();
     };
-    lap();
+    turn();
   });
 }
 

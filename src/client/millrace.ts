@@ -11,7 +11,7 @@ import type { EnqueueOptions } from "../engine/submit/job-options.ts";
 import { Events } from "../engine/events/events.ts";
 import type { Flow } from "../engine/flows/flow.ts";
 import { Kv } from "../engine/docs/kv.ts";
-import { LeaseBook } from "../engine/attempts/lease-book.ts";
+import { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { Results } from "../engine/calls/results.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
 import { schedule } from "../engine/schedules/schedule-definition.ts";
@@ -112,15 +112,15 @@ export class Millrace implements Enqueuer {
     this.#engine = engine;
     this.#results = new Results(engine);
     this.#events = new Events(engine);
-    const leaseBook = new LeaseBook();
+    const heldLeases = new HeldLeases();
     this.#shared = {
-      leaseBook,
+      heldLeases,
       renewals: new Renewals(engine),
       stopped: (worker) => this.#workers.delete(worker),
     };
     const webhookWorker = new WebhookWorker(engine, (handlers, options) => this.work(handlers, options));
     const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);
-    const around = { leases: leaseBook, deliverWebhooks };
+    const around = { leases: heldLeases, deliverWebhooks };
     this.#supervisor = new Supervisor(engine, allDuties(engine, around, duties));
     this.jobs = new Jobs(engine);
     this.#calls = new Calls(engine, this.jobs, this.#results);

@@ -50,7 +50,7 @@ import type { KeptTimes } from "./policies/store-retention.ts";
 import type { Telemetry } from "./attempts/telemetry.ts";
 import { WebhookDocs } from "./webhooks/webhook-docs.ts";
 import { Publishing } from "./topics/publishing.ts";
-import { Lap } from "./calls/lap.ts";
+import { Flush } from "./calls/flush.ts";
 
 export interface EngineSettings {
   readonly coder: PayloadCoder;
@@ -91,7 +91,7 @@ export class Engine {
   readonly log: Logger;
   /** For lines that one outage would write for every job. */
   readonly repeated: RepeatedLines;
-  readonly lap: Lap;
+  readonly flush: Flush;
   readonly ids: JobIds;
   readonly retention: StoreRetention;
   readonly limits: LimitsInUse;
@@ -139,7 +139,7 @@ export class Engine {
     const store = this.metrics === null ? given : meteredStore(given, platform, this.metrics);
     this.store = store;
     if (this.metrics !== null) this.attemptObservers.push(this.metrics.ended);
-    this.lap = new Lap(platform);
+    this.flush = new Flush(platform);
     this.webhookDocs = new WebhookDocs(store);
     this.limits = new LimitsInUse(store);
     this.schedules = new DefinedSchedules(this);
@@ -163,7 +163,7 @@ export class Engine {
     });
     const shared = {
       platform,
-      lap: this.lap,
+      flush: this.flush,
       weightMax: storeLimits.callItemsMax,
       giveUpMs: settings.giveUpMs,
     };

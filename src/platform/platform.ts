@@ -1,5 +1,5 @@
 /**
- * Everything that Millrace takes from the world around it: time, timers, laps, randomness and identity. Only this
+ * Everything that Millrace takes from the world around it: time, timers, turns, randomness and identity. Only this
  * folder touches the real clock and process, so the whole engine runs under a virtual clock and a seeded scheduler in
  * tests.
  */
@@ -13,12 +13,12 @@ export interface Platform {
   monotonicUs(): number;
   /** Calls `run` once after at least `delayMs`. A timer that does not keep the process alive is for upkeep only. */
   setTimer(delayMs: number, run: () => void, keepsAlive?: boolean): Timer;
-  /** Calls `run` after everything that is already going on in this lap of the event loop. */
+  /** Calls `run` after everything that is already going on in this turn of the event loop. */
   defer(run: () => void): void;
   /** Uniform in [0, 1). */
   random(): number;
   randomBytes(count: number): Uint8Array;
-  /** Zstandard, from level 1 on. Other threads do it for large bodies, so the answer may come in any later lap. */
+  /** Zstandard, from level 1 on. Other threads do it for large bodies, so the answer may come in any later turn. */
   compress(body: Uint8Array, level: number): Promise<Uint8Array>;
   /** A text that changes when the machine restarts; null where that cannot be known. */
   bootId(): string | null;

@@ -11,7 +11,7 @@ import type { Handler } from "../worker/handler.ts";
 import type { Worker } from "../worker/worker.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
 import type { Memory } from "./remembering-store.ts";
-import { settleLap } from "./virtual-time.ts";
+import { settleTurn } from "./virtual-time.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 export interface DrainReport {
@@ -30,8 +30,8 @@ interface DrainOptions {
 
 /** The duties that answer a clock; the others are upkeep and matter to no test. */
 const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live", "due-documents"];
-/** After this many laps without news the drain looks for what keeps jobs from ending. */
-const quietLapsMax = 20;
+/** After this many turns without news the drain looks for what keeps jobs from ending. */
+const quietTurnsMax = 20;
 const realPauseMs = 2;
 /**
  * How far the clock may be moved for the engine's own timers; the longest wait of a batch that makes sense in a test.
@@ -79,10 +79,10 @@ export class Drain {
     const timersUntilUs = time.elapsedUs + engineTimersMaxUs;
     // A worker that is still there belongs to a drain that ran out of time; its handlers may have ended since.
     this.#worker ??= await mill.work(this.#options.handlers, this.#workerOptions());
-    let quietLaps = 0;
+    let quietTurns = 0;
     let lastSeen = "";
     for (;;) {
-      await settleLap();
+      await settleTurn();
       const unfinished = this.#unfinished();
       if (unfinished.length === 0) {
         for (const name of clockDuties) await mill.runDuty(name);
@@ -90,9 +90,9 @@ export class Drain {
       }
       if (nodePlatform.monotonicUs() >= untilUs) throw notDrained(unfinished, timeoutMs);
       const seen = `${this.#ran} ${unfinished.length} ${unfinished.reduce((sum, { rev }) => sum + rev, 0)}`;
-      quietLaps = seen === lastSeen ? quietLaps + 1 : 0;
+      quietTurns = seen === lastSeen ? quietTurns + 1 : 0;
       lastSeen = seen;
-      if (quietLaps < quietLapsMax) continue;
+      if (quietTurns < quietTurnsMax) continue;
       this.#tellQuiet();
       if (this.#worker.running > 0) await pauseReally();
       else if (await this.#areHeld(unfinished)) break;

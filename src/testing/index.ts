@@ -58,7 +58,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
   const time = new VirtualTime({ startAt: Number(startAt ?? defaultStartAt) });
   const platform = createVirtualPlatform({
     time,
-    laps: "real",
+    turns: "real",
     random: createSeededRandom(seed ?? "millrace"),
   });
   const read = readMillraceOptions(platform, {

@@ -30,7 +30,7 @@ import type { JobRecord } from "../store/records.ts";
 import type { Handler } from "../worker/handler.ts";
 import type { Drain, DrainReport } from "./drain.ts";
 import type { Memory, RememberedJob } from "./remembering-store.ts";
-import { settleLap } from "./virtual-time.ts";
+import { settleTurn } from "./virtual-time.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** A job as a test sees it: nothing redacted. */
@@ -179,8 +179,9 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     const { time } = this.#parts;
     let isClosed = false;
     const closing = this.mill.close().finally(() => (isClosed = true));
-    await settleLap();
-    for (let step = 0; step < closeStepsMax && !isClosed; step++) if (!(await time.step())) await settleLap();
+    await settleTurn();
+    for (let step = 0; step < closeStepsMax && !isClosed; step++)
+      if (!(await time.step())) await settleTurn();
     await closing;
   }
 

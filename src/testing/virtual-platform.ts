@@ -13,10 +13,10 @@ export interface VirtualPlatformOptions {
   readonly random?: SeededRandom;
   readonly processId?: number;
   /**
-   * Where the ends of laps happen. "virtual": they are events like timers, so nothing moves unless the test moves
+   * Where the ends of turns happen. "virtual": they are events like timers, so nothing moves unless the test moves
    * time. "real": they follow by themselves, so that an await on the engine ends while the clock stands still.
    */
-  readonly laps?: "virtual" | "real";
+  readonly turns?: "virtual" | "real";
   /** Variables of the environment. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -32,13 +32,13 @@ export interface VirtualPlatform extends Platform {
 const timerMinUs = 1000;
 
 export function createVirtualPlatform(options: VirtualPlatformOptions = {}): VirtualPlatform {
-  const { time = new VirtualTime(), random = createSeededRandom("millrace"), laps = "virtual" } = options;
+  const { time = new VirtualTime(), random = createSeededRandom("millrace"), turns = "virtual" } = options;
   return {
     time,
     now: () => time.now,
     monotonicUs: () => time.elapsedUs,
     setTimer: (delayMs, run) => time.after(Math.max(delayMs * 1000, timerMinUs), run),
-    defer: (run) => void (laps === "real" ? nodePlatform.defer(run) : time.after(0, run)),
+    defer: (run) => void (turns === "real" ? nodePlatform.defer(run) : time.after(0, run)),
     random: () => random.next(),
     randomBytes: (count) => random.bytes(count),
     compress: compressAtOnce,

@@ -99,8 +99,8 @@ describe("the virtual platform", () => {
     expect(rang).toBe(11);
   });
 
-  test("real laps end by themselves while the clock stands still", async () => {
-    const platform = createVirtualPlatform({ laps: "real" });
+  test("real turns end by themselves while the clock stands still", async () => {
+    const platform = createVirtualPlatform({ turns: "real" });
     const before = platform.now();
     await new Promise<void>((resolve) => platform.defer(resolve));
     expect(platform.now()).toBe(before);

@@ -59,23 +59,23 @@ export class VirtualTime {
     const { run } = event;
     event.run = null;
     run?.();
-    await settleLap();
+    await settleTurn();
     return true;
   }
 
   /** Runs everything that is due within this span and leaves the clock at its end. */
   async advance(us: number): Promise<void> {
     const untilUs = this.#elapsedUs + us;
-    await settleLap();
+    await settleTurn();
     while (await this.step(untilUs));
     this.#elapsedUs = untilUs;
   }
 }
 
 /**
- * Resolves once all promises that can settle by themselves have settled: after a lap of the real event loop. Counting
+ * Resolves once all promises that can settle by themselves have settled: after a turn of the real event loop. Counting
  * promise ticks instead would mean to know the longest chain in the engine.
  */
-export function settleLap(): Promise<void> {
+export function settleTurn(): Promise<void> {
   return new Promise((resolve) => nodePlatform.defer(resolve));
 }

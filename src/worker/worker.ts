@@ -10,7 +10,7 @@
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
 import type { Engine } from "../engine/engine.ts";
-import type { LeaseBook } from "../engine/attempts/lease-book.ts";
+import type { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -59,7 +59,7 @@ export interface Worker extends AsyncDisposable {
 
 /** What the workers of one process share. */
 export interface SharedByWorkers {
-  readonly leaseBook: LeaseBook;
+  readonly heldLeases: HeldLeases;
   readonly renewals: Renewals;
   readonly stopped: (worker: JobWorker) => void;
 }
@@ -165,7 +165,7 @@ export class JobWorker implements Worker {
     this.#closeSandboxes = closeSandboxes;
     const { platform, store } = this.#engine;
     this.#leave.push(
-      this.#shared.leaseBook.addHolder((lease) => this.#leases.holds(lease)),
+      this.#shared.heldLeases.addHolder((lease) => this.#leases.holds(lease)),
       this.#engine.handled.add(this.#names),
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));

@@ -39,7 +39,7 @@ async function open(given: { readonly callTimeoutMs?: number } = {}): Promise<Ne
 describeNetwork({
   title: "a network that breaks before Redis",
   words: {
-    // The operations of a lap, as arguments of its call.
+    // The operations of a flush, as arguments of its call.
     submit: "\r\nsubmit\r\n",
     submitKeyed: "\r\nsubmit\r\n",
     claim: "\r\nclaim\r\n",

@@ -36,7 +36,7 @@ class Sweep {
     this.#running.set(key, now);
     this.#most.set(key, Math.max(this.#most.get(key) ?? 0, now));
     try {
-      for (let laps = random.whole(0, 3); laps > 0; laps--) await new Promise(setImmediate);
+      for (let flushes = random.whole(0, 3); flushes > 0; flushes--) await new Promise(setImmediate);
       await work();
     } finally {
       this.#running.set(key, (this.#running.get(key) ?? 0) - 1);

@@ -5,7 +5,7 @@ import { useTestDatabase } from "../support/servers/use-postgres.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const skips = {
-  "calls made at once in one lap are each answered as if they had come one after the other":
+  "calls made at once in one flush are each answered as if they had come one after the other":
     "calls made at once run on several connections, and nothing but their commits orders them",
 };
 

@@ -70,7 +70,7 @@ describe.each(places)("on %s", (title, place) => {
         if (adds) await own.topics.subscribe(placed, handle, { name });
         else await own.topics.unsubscribe(placed, name);
         history.push({ at, until: ++step, name, adds });
-        // Some embedded store would let an operator do all of its changes in one lap.
+        // Some embedded store would let an operator do all of its changes in one flush.
         if (random.next() < 0.5) await someAnswer.promise;
       }
     };

@@ -17,7 +17,7 @@ import type { Platform } from "../../src/platform/platform.ts";
 import type { ClaimAnswer } from "../../src/store/operations.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
-import { settleLap, VirtualTime } from "../../src/testing/virtual-time.ts";
+import { settleTurn, VirtualTime } from "../../src/testing/virtual-time.ts";
 import { aChange, aClaim, aDoc, aGate, aJob, aSettle, finish, schedule } from "../support/builders.ts";
 import { openCompared } from "../support/compared-bucket.ts";
 import { auditAll } from "../support/walk.ts";
@@ -206,7 +206,7 @@ class Life {
         isOver = true;
       },
     );
-    await settleLap();
+    await settleTurn();
     while (!isOver && !this.mortal.isDead) await this.#time.step();
     // Whatever was on its way lands.
     await this.#time.advance(10 * latencyUs);
@@ -227,7 +227,7 @@ async function liveAndDie(crash: Crash | null): Promise<number> {
     let isDone = false;
     const end = (): void => void (isDone = true);
     promise.then(end, end);
-    await settleLap();
+    await settleTurn();
     while (!isDone && (await time.step()));
     return promise;
   };

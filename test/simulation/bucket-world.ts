@@ -23,7 +23,7 @@ import type { CallOutcome } from "../../src/stores/sqlite/connection/commit.ts";
 import { laterOperations } from "../../src/store/later-version.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
-import { settleLap } from "../../src/testing/virtual-time.ts";
+import { settleTurn } from "../../src/testing/virtual-time.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { Effect, Operation, StoreCall } from "../history/history.ts";
 import { rowsOf } from "../support/compared-bucket.ts";
@@ -523,7 +523,7 @@ export class BucketWorld {
   async #until(holds: () => boolean): Promise<void> {
     const { time } = this.#options;
     const endUs = time.elapsedUs + hangUs;
-    await settleLap();
+    await settleTurn();
     while (!holds()) {
       if (time.elapsedUs > endUs || !(await time.step()))
         throw new Error(`The bucket hangs: ${this.#states()}`);

@@ -1,10 +1,10 @@
 /**
  * Calls that are at a real server. Virtual time must not run away from them: the world asks here how far it may go, and
- * waits for an answer when it may go no further. A store in memory answers before the lap is over, so its calls are
+ * waits for an answer when it may go no further. A store in memory answers before the flush is over, so its calls are
  * not counted.
  */
 import type { Store } from "../../src/store/store.ts";
-import { settleLap } from "../../src/testing/virtual-time.ts";
+import { settleTurn } from "../../src/testing/virtual-time.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 
 export class InFlight {
@@ -52,7 +52,7 @@ export class InFlight {
         if (limitUs === untilUs) return false;
       } else {
         await this.#answered.promise;
-        await settleLap();
+        await settleTurn();
       }
     }
   }

@@ -24,7 +24,7 @@ export interface BucketWorld {
 
 export function aBucketWorld(cacheFolder: string): BucketWorld {
   const bucket = new MemoryBucket();
-  const platform = createVirtualPlatform({ laps: "real" });
+  const platform = createVirtualPlatform({ turns: "real" });
   let made = 0;
   return {
     bucket,

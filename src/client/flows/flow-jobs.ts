@@ -45,7 +45,7 @@ export function keepsPriority(id: string): MillraceError {
   );
 }
 
-/** Replays of members that were asked for in one lap: one for each flow. */
+/** Replays of members that were asked for in one flush: one for each flow. */
 export class MemberReplays {
   readonly #engine: Engine;
   readonly #asked = new Map<string, { readonly paths: string[]; readonly answer: Promise<RetryAnswer> }>();

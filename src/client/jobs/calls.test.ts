@@ -49,7 +49,7 @@ describe("a call", () => {
     expect(JSON.parse(record!.policy!)).toEqual({ timeoutMs: 5000 });
   });
 
-  test("reads its job once, after the end, and together with the other calls of its lap", async () => {
+  test("reads its job once, after the end, and together with the other calls of its flush", async () => {
     const reads = countReads();
     await serve();
     const answers = await v.run(

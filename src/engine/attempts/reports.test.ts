@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const plain = job("plain");
 
-test("a thousand reports of one lap are one write: the last progress counts, and every line is kept in order", async () => {
+test("a thousand reports of one flush are one write: the last progress counts, and every line is kept in order", async () => {
   const run = handler(plain, async ({ progress, log }) => {
     for (let step = 1; step <= 1000; step++) {
       progress(step / 1000);

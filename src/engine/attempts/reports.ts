@@ -1,7 +1,7 @@
 /**
  * Reports of running attempts: progress and log lines. While a write of an attempt waits for its call, later reports of
  * the same attempt join that write: the last progress counts, and all lines are kept, in order. So a handler that
- * reports a thousand times in one lap costs the store one write.
+ * reports a thousand times in one flush costs the store one write.
  */
 import { overflowLine } from "../../model/job/log-line.ts";
 import { storeLimits } from "../../store/limits.ts";
@@ -22,7 +22,7 @@ export class Reports {
   ) {
     this.#batcher = batching({
       platform: options.platform,
-      lap: options.lap,
+      flush: options.flush,
       call: options.call,
       weightMax: options.weightMax,
       giveUpMs: options.giveUpMs,

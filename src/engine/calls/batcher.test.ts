@@ -4,7 +4,7 @@ import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { MillraceError } from "../../model/error.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatcherOptions } from "./batcher.ts";
-import { Lap } from "./lap.ts";
+import { Flush } from "./flush.ts";
 
 function open(
   call: BatcherOptions<number, number>["call"],
@@ -13,7 +13,7 @@ function open(
   const platform = createVirtualPlatform();
   const batcher = new Batcher<number, number>({
     platform,
-    lap: new Lap(platform),
+    flush: new Flush(platform),
     call,
     weightMax: 10,
     giveUpMs: 1000,
@@ -23,7 +23,7 @@ function open(
 }
 
 describe("natural batching", () => {
-  test("what is asked in one lap goes in one call, and what arrives during a call joins the next", async () => {
+  test("what is asked in one flush goes in one call, and what arrives during a call joins the next", async () => {
     const calls: number[][] = [];
     const { batcher, run } = open(async (items) => {
       calls.push([...items]);
@@ -51,11 +51,11 @@ describe("natural batching", () => {
       },
       { secondFrom: 3 },
     );
-    const lapEnds = (): Promise<void> => run(new Promise((resolve) => platform.defer(resolve)));
+    const turnEnds = (): Promise<void> => run(new Promise((resolve) => platform.defer(resolve)));
     const all: Promise<number>[] = [];
     const add = (...items: number[]): Promise<void> => {
       for (const item of items) all.push(batcher.add(item));
-      return lapEnds();
+      return turnEnds();
     };
     await add(1);
     await add(2, 3);
@@ -65,8 +65,8 @@ describe("natural batching", () => {
     expect(calls).toEqual([[1], [2, 3, 4]]);
     for (let landed = 0; landed < calls.length; landed++) {
       answers[landed]?.();
-      await lapEnds();
-      await lapEnds();
+      await turnEnds();
+      await turnEnds();
     }
     expect(await run(Promise.all(all))).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect(calls).toEqual([[1], [2, 3, 4], [5, 6, 7]]);

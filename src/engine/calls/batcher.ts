@@ -18,7 +18,7 @@ import type { Platform } from "../../platform/platform.ts";
 import { isLocked } from "../../store/operations.ts";
 import type { OrLocked } from "../../store/operations.ts";
 import { answersWithin } from "./settles-within.ts";
-import type { Lap } from "./lap.ts";
+import type { Flush } from "./flush.ts";
 
 /** Who waits for an item's answer. An object with two methods, because a promise per item costs the hot path. */
 export interface Ticket<Answer> {
@@ -28,7 +28,7 @@ export interface Ticket<Answer> {
 
 export interface BatcherOptions<Item, Answer> {
   readonly platform: Platform;
-  readonly lap: Lap;
+  readonly flush: Flush;
   readonly call: (items: readonly Item[]) => Promise<readonly OrLocked<Answer>[]>;
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
@@ -115,7 +115,7 @@ export class Batcher<Item, Answer> {
   #schedule(): void {
     if (this.#isScheduled || !this.#mayCall()) return;
     this.#isScheduled = true;
-    this.#options.lap.atEnd(this.#flush);
+    this.#options.flush.atEnd(this.#flush);
   }
 
   #mayCall(): boolean {

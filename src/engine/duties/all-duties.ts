@@ -1,6 +1,6 @@
 /** The duties of a process, in the order of a job's life. A new duty is a file beside this one and a line here. */
 import type { Engine } from "../engine.ts";
-import type { LeaseBook } from "../attempts/lease-book.ts";
+import type { HeldLeases } from "../attempts/held-leases.ts";
 import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { DutyName, DutyTuning } from "./duty-tuning.ts";
@@ -16,7 +16,7 @@ import { webhooksDuty } from "./webhooks-duty.ts";
 
 /** What duties need of the rest of their process. */
 export interface DutySurroundings {
-  readonly leases: LeaseBook;
+  readonly leases: HeldLeases;
   /** Told whether this process is the one that delivers webhooks. */
   readonly deliverWebhooks: (isOurs: boolean) => void;
 }

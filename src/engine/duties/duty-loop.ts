@@ -86,7 +86,7 @@ export class DutyLoop {
     this.#setTimer();
   }
 
-  /** A pass is under way, or begins in this lap. */
+  /** A pass is under way, or begins in this flush. */
   get isAtWork(): boolean {
     return this.#wake === null;
   }

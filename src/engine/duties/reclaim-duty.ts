@@ -6,13 +6,13 @@
  */
 import { afterCrash, lostLeases } from "../../model/job/after-run.ts";
 import type { Engine } from "../engine.ts";
-import type { LeaseBook } from "../attempts/lease-book.ts";
+import type { HeldLeases } from "../attempts/held-leases.ts";
 import { modelSources } from "../policies/model-sources.ts";
 import { dueDuty, policyOfDue } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): Duty {
+export function reclaimDuty(engine: Engine, leases: HeldLeases, tuning: Tuning): Duty {
   return dueDuty(engine, {
     tuning,
     name: "reclaim",

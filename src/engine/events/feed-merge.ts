@@ -65,7 +65,7 @@ export class FeedMerge {
   async #fill(): Promise<unknown> {
     const empty = this.#parts.filter(({ records, next, isEnd }) => next === records.length && !isEnd);
     if (empty.length === 0) return undefined;
-    // A store in this thread answers without a lap of the event loop: a long feed must leave laps to others.
+    // A store in this thread answers without a turn of the event loop: a long feed must leave flushes to others.
     await new Promise<void>((resolve) => this.#platform.defer(resolve));
     let failure: unknown;
     await Promise.all(

@@ -3,7 +3,7 @@
  * Jobs are counted here, because every submit comes by: enqueues, follow-ups, schedules, and what is submitted in the
  * caller's own transaction (counted when it is written, though the transaction may be rolled back).
  *
- * Always true: the caller gets the very promise of the store, so a metered call is not a lap later than another.
+ * Always true: the caller gets the very promise of the store, so a metered call is not a flush later than another.
  */
 import type { Platform } from "../../platform/platform.ts";
 import { isLocked } from "../../store/operations.ts";

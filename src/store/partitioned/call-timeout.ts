@@ -17,7 +17,7 @@ interface Waiting {
   end: ((isAnswered: boolean) => void) | null;
 }
 
-export class Patience {
+export class CallTimeout {
   readonly #platform: Timekeeper;
   readonly #lengthMs: number;
   /** The oldest first. */

@@ -57,7 +57,7 @@ export class Claims {
     const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY } = request;
     const startedMs = this.#calls.nowMs();
     for (const { routes } of offers) for (const route of routes) this.#routes.add(route);
-    for (const { outlook } of this.#calls.partitions) outlook.passTime(startedMs);
+    for (const { cache } of this.#calls.partitions) cache.passTime(startedMs);
     const wanted = offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
       .map(({ routes, max, starts = 0 }): Wanted => ({ routes, left: max, startsLeft: starts, jobs: [] }));
@@ -104,18 +104,18 @@ export class Claims {
     const others = presentOnes(this.#calls.partitions).filter(
       (partition) => partition !== home && partition.health.mayAsk("claim"),
     );
-    for (const { outlook } of others) outlook.passTime(nowMs);
-    const mayHide = ({ outlook }: Partition): boolean => !isTrusted || !outlook.isRecent(nowMs);
+    for (const { cache } of others) cache.passTime(nowMs);
+    const mayHide = ({ cache }: Partition): boolean => !isTrusted || !cache.isRecent(nowMs);
     if (!this.lost.isEmpty || others.some(mayHide)) return this.routes;
-    return this.routes.filter((route) => others.some(({ outlook }) => outlook.mayHave([route])));
+    return this.routes.filter((route) => others.some(({ cache }) => cache.mayHave([route])));
   }
 
   /** How long until the next clock of any partition rings, as far as it is known; null for none. */
   nextInMs(): number | null {
     const nowMs = this.#calls.nowMs();
     let next: number | null = null;
-    for (const { outlook, health } of this.#calls.partitions)
-      if (!health.isAway) next = earlier(next, outlook.nextInMs(nowMs));
+    for (const { cache, health } of this.#calls.partitions)
+      if (!health.isAway) next = earlier(next, cache.nextInMs(nowMs));
     return next;
   }
 
@@ -130,7 +130,7 @@ export class Claims {
       const reached = await reach(partition, {
         name: "extendIfLeased",
         call: (store) => store.extendIfLeased({ owner, leaseMs, leases, wantsOthers: false }),
-        patience: this.#calls.patience.short,
+        timeout: this.#calls.timeout.short,
       });
       if (reached.kind !== "answered") return this.lost.isLost(owner, partition);
       const { answers, now } = reached.answer;
@@ -162,17 +162,17 @@ export class Claims {
   }
 
   #isWorthAsking(partition: Partition, { wanted, asked }: Round): boolean {
-    const { outlook, health } = partition;
+    const { cache, health } = partition;
     if (!health.mayAsk("claim")) return false;
     const isTrusted = this.#calls.isWatched() || asked.has(partition);
-    if (!outlook.isRecent(this.#calls.nowMs()) || (wanted.length === 0 && !isTrusted)) return true;
-    return wanted.some((offer) => offer.left > 0 && (!isTrusted || outlook.mayHave(offer.routes)));
+    if (!cache.isRecent(this.#calls.nowMs()) || (wanted.length === 0 && !isTrusted)) return true;
+    return wanted.some((offer) => offer.left > 0 && (!isTrusted || cache.mayHave(offer.routes)));
   }
 
   /** Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. */
   async #askOne(round: Round, partition: Partition, [share, of]: readonly [number, number]): Promise<void> {
     const { owner, leaseMs, inputBytesMax } = round.request;
-    const { outlook } = partition;
+    const { cache } = partition;
     const asks = round.wanted
       .map((offer) => ({
         offer,
@@ -182,24 +182,24 @@ export class Claims {
       .filter((ask) => ask.max > 0);
     const bound = inputBytesMax === undefined ? {} : { inputBytesMax: Math.ceil(round.charsLeft / of) };
     const offers = asks.map(({ max, starts, offer }) => ({ routes: offer.routes, max, starts }));
-    const heard = outlook.heard;
+    const heard = cache.heard;
     const sentMs = this.#calls.nowMs();
     const reached = await reach(partition, {
       name: "claim",
       async call(store) {
         const answer = await store.claim({ owner, leaseMs, offers, ...bound });
-        outlook.sawClock(answer.nextDueInMs, sentMs, heard);
-        outlook.asked(sentMs);
+        cache.sawClock(answer.nextDueInMs, sentMs, heard);
+        cache.asked(sentMs);
         return answer;
       },
-      patience: this.#calls.patience.short,
+      timeout: this.#calls.timeout.short,
     });
     round.reached.push(reached);
     if (reached.kind === "silent") this.lost.isOpen(owner, partition, sentMs, reached.later);
     if (reached.kind === "failed") this.lost.failed(owner, partition, reached.error);
     if (reached.kind !== "answered") return;
     const { jobs, more, opensInMs } = reached.answer;
-    if (opensInMs !== undefined) outlook.sawGate(sentMs + opensInMs);
+    if (opensInMs !== undefined) cache.sawGate(sentMs + opensInMs);
     // A claim that its bound on bytes ended early says nothing about what is left.
     const mayBeCut = more && inputBytesMax !== undefined;
     for (const { input } of jobs) round.charsLeft -= input.length;
@@ -209,7 +209,7 @@ export class Claims {
       offer.jobs.push(...got);
       offer.left -= got.length;
       offer.startsLeft -= Math.min(starts, got.length);
-      outlook.found(offer.routes, got.length < max && !mayBeCut, heard);
+      cache.found(offer.routes, got.length < max && !mayBeCut, heard);
     }
   }
 }

@@ -12,7 +12,7 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 type Answer = ExtendAnswer["answers"][number];
 
 export async function extendIfLeased(
-  { partitions, patience }: PartitionedCalls,
+  { partitions, timeout }: PartitionedCalls,
   lost: LostClaims,
   request: ExtendRequest,
   ofId: (id: string) => number,
@@ -37,7 +37,7 @@ export async function extendIfLeased(
       return reach(partition, {
         name: "extendIfLeased",
         call: (store) => store.extendIfLeased(call),
-        patience: patience.short,
+        timeout: timeout.short,
       });
     }),
   );
@@ -62,7 +62,7 @@ export async function extendIfLeased(
     now = await readTime(
       partitions.filter((each) => !asked.includes(each)),
       owner,
-      patience,
+      timeout,
     );
   if (now === 0) throwFirst(ends);
   return { answers, others: others.sort((one, other) => one.seq - other.seq), now };
@@ -71,13 +71,13 @@ export async function extendIfLeased(
 async function readTime(
   others: readonly Partition[],
   owner: string,
-  patience: PartitionedCalls["patience"],
+  timeout: PartitionedCalls["timeout"],
 ): Promise<number> {
   for (const partition of presentOnes(others)) {
     const reached = await reach(partition, {
       name: "extendIfLeased",
       call: (store) => store.extendIfLeased({ owner, leaseMs: 0, leases: [], wantsOthers: false }),
-      patience: patience.short,
+      timeout: timeout.short,
     });
     if (reached.kind === "answered") return reached.answer.now;
   }

@@ -38,7 +38,7 @@ export async function readGates(
 type ReadIn = (partition: Partition, request: ReadGatesRequest) => Promise<ReadGatesAnswer>;
 
 async function readHastily(
-  { patience }: PartitionedCalls,
+  { timeout }: PartitionedCalls,
   partition: Partition,
   request: ReadGatesRequest,
 ): Promise<ReadGatesAnswer> {
@@ -46,7 +46,7 @@ async function readHastily(
   const reached =
     presentOnes([partition]).length === 0
       ? null
-      : await reach(partition, { name: "readGates", call, patience: patience.long });
+      : await reach(partition, { name: "readGates", call, timeout: timeout.long });
   if (reached?.kind === "answered") return reached.answer;
   if (reached?.kind === "failed") throw reached.error;
   throw new MillraceError("store-unavailable", `Partition ${partition.number} does not answer.`);

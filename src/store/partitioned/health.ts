@@ -2,7 +2,7 @@
  * The health of one partition, as its callers saw it: which operations fail there, and whether it can be reached at
  * all.
  *
- *   present ──unreachable, or silent past a caller's patience──► away ──anything is answered──► present
+ *   present ──unreachable, or silent past a caller's timeout──► away ──anything is answered──► present
  *
  * Nobody waits for a partition that is away: a call that finds it away passes it over and, once the wait is over, has
  * it probed in the background (partition.ts). An operation that fails there although the partition answers is left

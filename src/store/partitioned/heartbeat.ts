@@ -13,19 +13,19 @@ export async function heartbeat(
   home: Partition,
   request: HeartbeatRequest,
 ): Promise<HeartbeatAnswer> {
-  const { outlook } = home;
-  const { heard } = outlook;
+  const { cache } = home;
+  const { heard } = cache;
   const sentMs = calls.nowMs();
   const reached = await reach(home, {
     name: "heartbeat",
     call: (store) => store.heartbeat(request),
-    patience: calls.patience.short,
+    timeout: calls.timeout.short,
   });
   const end = reached.kind === "silent" ? await reached.later : reached;
   if (end.kind === "failed") throw end.error;
   const { answer } = end as Extract<typeof end, { kind: "answered" }>;
-  outlook.sawClock(answer.nextDueInMs, sentMs, heard);
-  outlook.heardReady(answer.ready);
+  cache.sawClock(answer.nextDueInMs, sentMs, heard);
+  cache.heardReady(answer.ready);
   const ready = new Set([...answer.ready, ...claims.routesOutside(home)]);
   return { ...answer, ready: [...ready], nextDueInMs: claims.nextInMs() };
 }

@@ -110,14 +110,14 @@ export async function readDocs(
 /** All that begin so lie in this partition. */
 async function readPlaced(
   partition: Partition,
-  { patience }: PartitionedCalls,
+  { timeout }: PartitionedCalls,
   request: Extract<ReadDocsRequest, { prefix: string }>,
 ): Promise<ReadDocsAnswer> {
   if (request.passesOver !== true) return partition.store.readDocs(request);
   const reached = await reach(partition, {
     name: "readDocs",
     call: (store) => store.readDocs(request),
-    patience: patience.long,
+    timeout: timeout.long,
   });
   return reached.kind === "answered" ? reached.answer : { docs: [], cursor: null };
 }
@@ -209,15 +209,15 @@ async function readRung<Item, Answer extends RungAnswer>(
   const asked = visits.slice(0, max);
   const share = Math.floor(max / asked.length);
   const ask = async (partition: Partition): Promise<Reached<Answer>> => {
-    const { number, outlook } = partition;
-    const heard = outlook.heard;
+    const { number, cache } = partition;
+    const heard = cache.heard;
     const sentMs = calls.nowMs();
     const own = { max: asked.includes(partition) ? share : 1, cursor: places[number] || null };
     const page = await reach(partition, {
-      ...{ name, patience: calls.patience.long },
+      ...{ name, timeout: calls.timeout.long },
       call: (store) => read(store, own),
     });
-    if (page.kind === "answered") outlook.sawClock(page.answer.nextInMs, sentMs, heard);
+    if (page.kind === "answered") cache.sawClock(page.answer.nextInMs, sentMs, heard);
     return page;
   };
   const pages = await Promise.all(asked.map(ask));
@@ -255,10 +255,10 @@ function worthReading(
 ): { readonly visits: readonly Partition[]; readonly others: readonly Partition[] } {
   const present = presentOnes(calls.partitions).filter(({ health }) => health.mayAsk(name));
   if (present.length === 0) return { visits: calls.partitions.slice(-1), others: [] };
-  const isWorth = ({ number, outlook }: Partition): boolean => {
+  const isWorth = ({ number, cache }: Partition): boolean => {
     const place = places[number];
     if (typeof place === "string") return true;
-    return place === null && (!calls.isWatched() || outlook.mayHaveRung(calls.nowMs()));
+    return place === null && (!calls.isWatched() || cache.mayHaveRung(calls.nowMs()));
   };
   const others = present.filter((partition) => !isWorth(partition)).toReversed();
   return { visits: present.filter(isWorth), others };

@@ -4,30 +4,30 @@
  */
 import type { Due } from "../../model/job/change.ts";
 import type { DocPut, NewJob } from "../records.ts";
-import type { Outlook } from "./partition-cache.ts";
+import type { PartitionCache } from "./partition-cache.ts";
 
-export function noteJobs(outlook: Outlook, jobs: readonly NewJob[], nowMs: number): void {
+export function noteJobs(cache: PartitionCache, jobs: readonly NewJob[], nowMs: number): void {
   for (const { due, deadline, ttlMs } of jobs) {
-    noteDue(outlook, due, nowMs);
-    if (deadline !== null || ttlMs !== null) outlook.heardDue(0, nowMs);
+    noteDue(cache, due, nowMs);
+    if (deadline !== null || ttlMs !== null) cache.heardDue(0, nowMs);
   }
 }
 
-export function noteDocs(outlook: Outlook, puts: readonly DocPut[], nowMs: number): void {
-  for (const { due } of puts) if (due !== undefined && due !== null) noteDue(outlook, due, nowMs);
+export function noteDocs(cache: PartitionCache, puts: readonly DocPut[], nowMs: number): void {
+  for (const { due } of puts) if (due !== undefined && due !== null) noteDue(cache, due, nowMs);
 }
 
 /** Of settles, and of the cases of a change. */
 export function noteChanges(
-  outlook: Outlook,
+  cache: PartitionCache,
   changes: readonly { readonly next: object }[],
   nowMs: number,
 ): void {
-  for (const { next } of changes) if ("due" in next) noteDue(outlook, next.due as Due, nowMs);
+  for (const { next } of changes) if ("due" in next) noteDue(cache, next.due as Due, nowMs);
 }
 
 /** An instant is by the store's clock, which is not known here: it counts as rung, so that the partition is asked. */
-function noteDue(outlook: Outlook, due: Due, nowMs: number): void {
-  if ("at" in due) outlook.heardDue(0, nowMs);
-  else if (due.inMs > 0) outlook.heardDue(due.inMs, nowMs);
+function noteDue(cache: PartitionCache, due: Due, nowMs: number): void {
+  if ("at" in due) cache.heardDue(0, nowMs);
+  else if (due.inMs > 0) cache.heardDue(due.inMs, nowMs);
 }

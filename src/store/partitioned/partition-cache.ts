@@ -1,13 +1,13 @@
 /**
- * The outlook on one partition: which routes had no ready job when they were last asked for, and when its next clock
- * rings, so that nobody asks it in vain. An outlook is only ever a reason not to ask: a route that is not known to be
- * empty counts as having work, and a hint takes back what was known.
+ * What this process remembers of one partition: which routes had no ready job when they were last asked for, and when
+ * its next clock rings, so that nobody asks it in vain. A cache is only ever a reason not to ask: a route that is not
+ * known to be empty counts as having work, and a hint takes back what was known.
  *
  * An answer to a call that went out before a hint came does not overrule the hint; it overrules every earlier one.
  */
 import { earlier } from "../rules/timer.ts";
 
-/** Hints may be lost, so an outlook that is older than this is not trusted any more. */
+/** Hints may be lost, so a cache that is older than this is not trusted any more. */
 const trustMs = 30_000;
 /** More clocks than are hinted at while one call is under way; beyond it the earliest of all is kept for all. */
 const heardMax = 64;
@@ -20,7 +20,7 @@ export interface Heard {
   readonly due: number;
 }
 
-export class Outlook {
+export class PartitionCache {
   readonly #empty = new Set<number>();
   /** When the first gate opens that held jobs of an empty route back; null for none. */
   #gateOpensAtMs: number | null = null;

@@ -1,18 +1,18 @@
 /**
- * One partition of a store, a whole store of its own, with the outlook on it and its health; and the way to ask one so
+ * One partition of a store, a whole store of its own, with its cache and its health; and the way to ask one so
  * that it cannot hold up the others: whatever goes wrong there is noted with its health and told to the caller as a
  * failure, and a partition that does not answer in time is not waited for. Its late answer still counts.
  */
 import { isMillraceError } from "../../model/error.ts";
 import type { Store } from "../store.ts";
 import type { Health } from "./health.ts";
-import type { Outlook } from "./partition-cache.ts";
-import type { Patience } from "./call-timeout.ts";
+import type { PartitionCache } from "./partition-cache.ts";
+import type { CallTimeout } from "./call-timeout.ts";
 
 export interface Partition {
   readonly number: number;
   readonly store: Store;
-  readonly outlook: Outlook;
+  readonly cache: PartitionCache;
   readonly health: Health;
 }
 
@@ -21,8 +21,8 @@ export interface PartitionedCalls {
   /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
   /** For what is short in a healthy store, and for what may read much. */
-  readonly patience: { readonly short: Patience; readonly long: Patience };
-  /** Whether hints of all partitions come in; while they do not, no outlook can be trusted to stay true. */
+  readonly timeout: { readonly short: CallTimeout; readonly long: CallTimeout };
+  /** Whether hints of all partitions come in; while they do not, no cache can be trusted to stay true. */
   isWatched(): boolean;
 }
 
@@ -36,12 +36,12 @@ export interface Ask<Answer> {
   /** The operation, by the name that the contract gives it. */
   readonly name: string;
   readonly call: (store: Store) => Promise<Answer>;
-  readonly patience: Patience;
+  readonly timeout: CallTimeout;
 }
 
 export async function reach<Answer>(
   partition: Partition,
-  { name, call, patience }: Ask<Answer>,
+  { name, call, timeout }: Ask<Answer>,
 ): Promise<Reached<Answer>> {
   const { health, store } = partition;
   const ending = call(store).then(
@@ -54,7 +54,7 @@ export async function reach<Answer>(
       return { kind: "failed", error };
     },
   );
-  if (await patience.isAnswered(ending)) return ending;
+  if (await timeout.isAnswered(ending)) return ending;
   health.awaits(ending);
   health.fellSilent();
   return { kind: "silent", later: ending };
@@ -90,9 +90,9 @@ export async function askAll<Answer>(
 ): Promise<readonly { readonly partition: Partition; readonly answer: Answer }[]> {
   const present = presentOnes(among);
   const asked = present.length > 0 ? present : among;
-  const patience = calls.patience.long;
+  const timeout = calls.timeout.long;
   const reached = await Promise.all(
-    asked.map((partition) => reach(partition, { name, call: (store) => call(store, partition), patience })),
+    asked.map((partition) => reach(partition, { name, call: (store) => call(store, partition), timeout })),
   );
   const ends = await orLater(reached);
   const answers = ends.flatMap((each, index) =>

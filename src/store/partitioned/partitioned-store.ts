@@ -2,7 +2,7 @@
  * A store of several partitions: the whole contract over stores that each have a part of the jobs. A job lives in one
  * partition from its submit to its removal, and everything that happens in one step happens there. This file sends each
  * part of a call to its partition and puts the answers together. Which partitions a claim asks is decided in claim.ts;
- * what is known of a partition lies in outlook.ts.
+ * what is known of a partition lies in partition-cache.ts.
  *
  *  unit, settle, change ─► the partition of the id      claim, promote ─► partitions that may have work
  *  document ─► the partition of its name                lists, state counts, prunes, audits ─► all of them
@@ -29,10 +29,10 @@ import { heartbeat } from "./heartbeat.ts";
 import { Health } from "./health.ts";
 import { findJobs, joinRoutes, readDocs, readDue, readDueDocs } from "./merged-reads.ts";
 import { noteChanges, noteDocs, noteJobs } from "./own-clocks.ts";
-import { Outlook } from "./partition-cache.ts";
+import { PartitionCache } from "./partition-cache.ts";
 import { askAll } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
-import { Patience } from "./call-timeout.ts";
+import { CallTimeout } from "./call-timeout.ts";
 import type { Timekeeper } from "./call-timeout.ts";
 import { Promotion } from "./promote.ts";
 import { putGates } from "./put-gates.ts";
@@ -49,27 +49,27 @@ interface PartitionedOptions {
 /** How long after the first watch hints may still be missed, because not all partitions are listened to yet. */
 const settlingMs = 10_000;
 /** How long a claim, a promotion or an extension waits for one partition where others have answered; and a list. */
-const shortPatienceMs = 250;
-const longPatienceMs = 5000;
+const shortTimeoutMs = 250;
+const longTimeoutMs = 5000;
 const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
 
 export function partitionedStore(stores: readonly Store[], options: PartitionedOptions): Store {
   const { platform, placement = createPlacement(stores.length) } = options;
   const nowMs = (): number => platform.monotonicUs() / 1000;
   const partitions = stores.map((store, number): Partition => {
-    const outlook = new Outlook();
-    return { number, store, outlook, health: new Health(nowMs, () => returned(outlook)) };
+    const cache = new PartitionCache();
+    return { number, store, cache, health: new Health(nowMs, () => returned(cache)) };
   });
   for (const [number, opening] of options.late ?? []) partitions[number]?.health.opensLate(opening);
   const watchers = new Set<(hint: Hint) => void>();
   let unwatches: Unwatch[] = [];
   let watchedMs = 0;
   const isWatched = (): boolean => unwatches.length > 0 && nowMs() - watchedMs >= settlingMs;
-  const patience = {
-    short: new Patience(platform, shortPatienceMs),
-    long: new Patience(platform, longPatienceMs),
+  const timeout = {
+    short: new CallTimeout(platform, shortTimeoutMs),
+    long: new CallTimeout(platform, longTimeoutMs),
   };
-  const calls: PartitionedCalls = { partitions, nowMs, patience, isWatched };
+  const calls: PartitionedCalls = { partitions, nowMs, timeout, isWatched };
   const at = (number: number): Partition => partitions[number] as Partition;
 
   /** Sends each item to its partition, in the given order, and answers in the order of the items. */
@@ -119,16 +119,16 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   const promotion = new Promotion(calls);
 
   /** Hints of a partition that was away may be lost: workers and duties look there at once. */
-  const returned = (outlook: Outlook): void => {
-    outlook.forget();
+  const returned = (cache: PartitionCache): void => {
+    cache.forget();
     if (claims.routes.length > 0) tell({ kind: "ready", routes: claims.routes });
     tell({ kind: "due", inMs: 0 });
   };
 
-  const heed = ({ number, outlook }: Partition, hint: Hint): void => {
-    if (hint.kind === "due") outlook.heardDue(hint.inMs, nowMs());
-    if (hint.kind === "ready") outlook.heardReady(hint.routes);
-    if (hint.kind === "promoted") outlook.heardPromoted(nowMs());
+  const heed = ({ number, cache }: Partition, hint: Hint): void => {
+    if (hint.kind === "due") cache.heardDue(hint.inMs, nowMs());
+    if (hint.kind === "ready") cache.heardReady(hint.routes);
+    if (hint.kind === "promoted") cache.heardPromoted(nowMs());
     if (hint.kind !== "told") tell(hint);
     tell({ kind: "told", partition: number });
   };
@@ -165,11 +165,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return split(
         units,
         (unit) => partitionOfUnit(placement, unit) ?? 0,
-        async ({ store, outlook }, own) => {
+        async ({ store, cache }, own) => {
           const answers = await store.submit(own);
           for (const { jobs, docs = [] } of own) {
-            noteJobs(outlook, jobs, nowMs());
-            noteDocs(outlook, docs, nowMs());
+            noteJobs(cache, jobs, nowMs());
+            noteDocs(cache, docs, nowMs());
           }
           return answers;
         },
@@ -182,17 +182,17 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     async heartbeat(request) {
       const home = homeOf(request);
       const answer = await heartbeat(calls, claims, home, request);
-      noteDocs(home.outlook, request.puts, nowMs());
+      noteDocs(home.cache, request.puts, nowMs());
       return answer;
     },
     async settleIfLeased(settles) {
       return split(
         settles,
         ({ id, effects = {} }) => partitionOfUnit(placement, effects, placement.ofId(id)) as number,
-        async ({ store, outlook }, own) => {
+        async ({ store, cache }, own) => {
           const answers = await store.settleIfLeased(own);
-          noteChanges(outlook, own, nowMs());
-          for (const { effects } of own) noteJobs(outlook, effects?.jobs ?? [], nowMs());
+          noteChanges(cache, own, nowMs());
+          for (const { effects } of own) noteJobs(cache, effects?.jobs ?? [], nowMs());
           return answers;
         },
       );
@@ -208,9 +208,9 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       split(
         changes,
         ({ id }) => placement.ofId(id),
-        async ({ store, outlook }, own) => {
+        async ({ store, cache }, own) => {
           const answers = await store.changeIf(own);
-          for (const { cases } of own) noteChanges(outlook, cases, nowMs());
+          for (const { cases } of own) noteChanges(cache, cases, nowMs());
           return answers;
         },
       ),
@@ -225,9 +225,9 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       split(
         puts,
         ({ id }) => placement.ofName(id),
-        async ({ store, outlook }, own) => {
+        async ({ store, cache }, own) => {
           const answers = await store.putDocs(own);
-          noteDocs(outlook, own, nowMs());
+          noteDocs(cache, own, nowMs());
           return answers;
         },
       ),
@@ -267,7 +267,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     watch(watcher) {
       watchers.add(watcher);
       if (unwatches.length === 0) {
-        for (const { outlook } of partitions) outlook.forget();
+        for (const { cache } of partitions) cache.forget();
         watchedMs = nowMs();
         unwatches = partitions.map((partition) => partition.store.watch((hint) => heed(partition, hint)));
       }
@@ -279,8 +279,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     inTransaction: (connection) => at(0).store.inTransaction(connection),
     async close() {
       watchers.clear();
-      patience.short.close();
-      patience.long.close();
+      timeout.short.close();
+      timeout.long.close();
       await Promise.all(stores.map((store) => store.close()));
     },
   };

@@ -61,7 +61,7 @@ export class Promotion {
       count,
       countIn,
       // A clock that rang while others were asked: only a look tells whether it is a due job's.
-      more: more || present.some(({ outlook }) => outlook.hasRungUnseen(nowMs())),
+      more: more || present.some(({ cache }) => cache.hasRungUnseen(nowMs())),
       nextDueInMs: present.length === partitions.length ? next : Math.min(next ?? lookAgainMs, lookAgainMs),
       ...(hidden === null ? {} : { hiddenInMs: hidden }),
     };
@@ -76,26 +76,26 @@ export class Promotion {
     const atMs = nowMs();
     const byAge = presentOnes(partitions)
       .filter(({ health }) => health.mayAsk("promoteDue"))
-      .toSorted((one, other) => one.outlook.clockSeenMs - other.outlook.clockSeenMs);
+      .toSorted((one, other) => one.cache.clockSeenMs - other.cache.clockSeenMs);
     if (byAge.length === 0) return partitions.slice(0, 1);
-    return byAge.filter(({ outlook }, index) => {
-      const isOld = atMs - outlook.clockSeenMs >= this.#shortestLeaseMs * lookShare;
-      return index === 0 || !this.#calls.isWatched() || isOld || outlook.mayHaveRung(atMs);
+    return byAge.filter(({ cache }, index) => {
+      const isOld = atMs - cache.clockSeenMs >= this.#shortestLeaseMs * lookShare;
+      return index === 0 || !this.#calls.isWatched() || isOld || cache.mayHaveRung(atMs);
     });
   }
 
   #askOne(partition: Partition, max: number): Promise<Reached<PromoteAnswer>> {
-    const { outlook } = partition;
-    const heard = outlook.heard;
+    const { cache } = partition;
+    const heard = cache.heard;
     const sentMs = this.#calls.nowMs();
     return reach(partition, {
       name: "promoteDue",
       async call(store) {
         const answer = await store.promoteDue({ max });
-        outlook.sawClock(answer.nextDueInMs, sentMs, heard, true);
+        cache.sawClock(answer.nextDueInMs, sentMs, heard, true);
         return answer;
       },
-      patience: this.#calls.patience.short,
+      timeout: this.#calls.timeout.short,
     });
   }
 }
@@ -107,8 +107,8 @@ function addTo(counts: Record<number, number>, number: number, count: number): v
 /** The first clock that has not rung, so that one partition's that nobody can answer hides no other partition's. */
 function earliestBehind(partitions: readonly Partition[], atMs: number): number | null {
   let first: number | null = null;
-  for (const { outlook } of partitions) {
-    const inMs = outlook.nextInMs(atMs);
+  for (const { cache } of partitions) {
+    const inMs = cache.nextInMs(atMs);
     if (inMs !== null && inMs > 0) first = earlier(first, inMs);
   }
   return first;

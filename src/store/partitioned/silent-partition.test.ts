@@ -7,7 +7,7 @@ import { openReference } from "../../../test/support/reference-as-store.ts";
 import { auditAll, findAll, pruneAll } from "../../../test/support/walk.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../testing/virtual-platform.ts";
-import { settleLap } from "../../testing/virtual-time.ts";
+import { settleTurn } from "../../testing/virtual-time.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { ExtendRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
@@ -44,7 +44,7 @@ async function within<Answer>(limitMs: number, asked: Promise<Answer>): Promise<
     () => (isOver = true),
     () => (isOver = true),
   );
-  await settleLap();
+  await settleTurn();
   for (let ms = 0; ms < limitMs && !isOver; ms += 10) await passMs(10);
   expect(isOver, `answered within ${limitMs} ms`).toBe(true);
   return asked;

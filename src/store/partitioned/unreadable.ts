@@ -20,7 +20,7 @@ export async function readUnreadable(
     const page = await reach(partition, {
       name: "readUnreadable",
       call: (store) => store.readUnreadable({ after: own, max: max - records.length }),
-      patience: calls.patience.long,
+      timeout: calls.timeout.long,
     });
     reached.push(page);
     if (page.kind !== "answered") continue;

@@ -41,7 +41,7 @@ export async function prune(calls: PartitionedCalls, request: PruneRequest): Pro
             ? { ...request, max, cursor: number === at ? rest : null }
             : { ...request, max },
         ),
-      patience: calls.patience.long,
+      timeout: calls.timeout.long,
     });
     reached.push(visit);
     if (visit.kind !== "answered") continue;
@@ -73,7 +73,7 @@ export async function auditIndexes(
     const visit = await reach(partition, {
       name: "auditIndexes",
       call: (store) => store.auditIndexes({ cursor: own, max }),
-      patience: calls.patience.long,
+      timeout: calls.timeout.long,
     });
     reached.push(visit);
     if (visit.kind !== "answered") continue;

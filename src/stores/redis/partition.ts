@@ -42,7 +42,7 @@ import type { ServerFacts, ServerWishes } from "./connection/server-check.ts";
 import { settleIfLeased } from "./runs/settle.ts";
 import { submit } from "./jobs/submit.ts";
 import { fieldEnd } from "./packing/value-text.ts";
-import { LapCall } from "./connection/flush-call.ts";
+import { FlushCall } from "./connection/flush-call.ts";
 import { auditIndexes, prune } from "./upkeep/upkeep.ts";
 
 const operations = {
@@ -122,7 +122,7 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
       }),
   });
   const tell = (hints: Hints): void => watch.tellOwn(hints);
-  const calls: Calls = { connection, lap: new LapCall(connection, tell), tell };
+  const calls: Calls = { connection, flush: new FlushCall(connection, tell), tell };
   let closing: Promise<void> | null = null;
 
   const store: Store = {

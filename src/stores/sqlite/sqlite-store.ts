@@ -2,7 +2,7 @@
  * The embedded store: one SQLite file, shared by any number of processes, or a database in memory for tests. Nothing
  * to install, strictly durable unless asked otherwise. This file puts the parts together; each operation has its own.
  *
- *  sqlite-store ─► executor (calls of a lap) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
+ *  sqlite-store ─► executor (calls of a flush) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
  *               └► watch (hints), bell         └► open-file, migrate, epoch (once, at the start)
  */
 import { realpathSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * A claim that goes out ahead of its jobs leaves behind the settles of those that have ended in the same lap: it would
- * else meet permits that are still held.
+ * A claim that goes out ahead of its jobs leaves behind the settles of those that have ended in the same flush: it
+ * would else meet permits that are still held.
  */
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
@@ -14,7 +14,7 @@ import { handler } from "../handler.ts";
 const jobs = 5000;
 const group = { key: (index: number) => `key ${index}`, concurrency: 1 };
 
-test("a claim that goes ahead is sent behind the settles of jobs with permits that have ended in its lap", async () => {
+test("a claim that goes ahead is sent behind the settles of jobs with permits that have ended in its flush", async () => {
   const platform = createVirtualPlatform();
   const store = await openSqliteStore({ path: ":memory:", platform });
   const [run, all] = [
@@ -27,7 +27,7 @@ test("a claim that goes ahead is sent behind the settles of jobs with permits th
     claims += 1;
     if (settled < ended) early += 1;
     const answer = await store.claim(request);
-    // The answer comes when the jobs of the last one have ended, and their settles wait for the end of the lap.
+    // The answer comes when the jobs of the last one have ended, and their settles wait for the end of the flush.
     if (ended < taken) await new Promise<void>((resolve) => (hasEnded = resolve));
     for (let steps = 0; steps < 50; steps++) await Promise.resolve();
     taken += answer.jobs.length;

@@ -65,7 +65,7 @@ describe("the next claim", () => {
     expect(new Set(runs)).toEqual(new Set([1]));
   });
 
-  test("waits for the end of the lap on a store inside this process, so that it shares a commit with the settles", async () => {
+  test("waits for the end of the flush on a store inside this process, so that it shares a commit with the settles", async () => {
     const { ahead, inFlightMax, runs } = await drain(false);
     expect(ahead).toBe(0);
     expect(inFlightMax).toBe(1);

@@ -141,7 +141,7 @@ export class ClaimTriggers {
       return;
     if (!this.#isWanted()) return;
     this.#isScheduled = true;
-    this.#engine.lap.atEnd(this.#flush);
+    this.#engine.flush.atEnd(this.#flush);
   }
 
   /** The same, and there may be jobs for every pool. */
@@ -267,7 +267,7 @@ export class ClaimTriggers {
     if (this.#engine.store.claimsAhead === true && this.#isWanted()) {
       // Settles that give permits back and wait for the flush leave first: the claim would meet the permits of a whole
       // half-batch that are still held, and come back with nothing.
-      if (this.#hasFreedPermits) this.#engine.lap.endNow();
+      if (this.#hasFreedPermits) this.#engine.flush.endNow();
       this.#hasFreedPermits = false;
       this.#claim();
       // A driver sends the call only after all that is to be done in this turn of the event loop, the handlers too.

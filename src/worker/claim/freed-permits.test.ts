@@ -1,5 +1,5 @@
 /**
- * What waits for a permit is claimed in the lap in which the job that held it is settled, in one commit with its
+ * What waits for a permit is claimed in the flush in which the job that held it is settled, in one commit with its
  * settle.
  */
 import { expect, test } from "vitest";
@@ -27,20 +27,20 @@ const bounded: readonly (readonly [title: string, options: Bounds])[] = [
   ["a group", { group: { key: () => "k", concurrency: atOnce } }],
 ];
 
-test.each(bounded)("claims and settles of jobs under %s share their laps", async (_, options) => {
+test.each(bounded)("claims and settles of jobs under %s share their flushes", async (_, options) => {
   const platform = createVirtualPlatform();
   const store = await openSqliteStore({ path: ":memory:", platform });
   const run = <Value>(promise: Promise<Value>): Promise<Value> => runUntil(platform, promise);
   let settles = 0;
   let claimsAlone = 0;
-  /** What is called at the end of one lap. */
+  /** What is called at the end of one flush. */
   let called: Set<string> | null = null;
   const note = (operation: string): void => {
     if (called === null) {
-      const ofLap = (called = new Set<string>());
+      const ofFlush = (called = new Set<string>());
       queueMicrotask(() => {
         called = null;
-        if (!ofLap.has("settle")) claimsAlone += 1;
+        if (!ofFlush.has("settle")) claimsAlone += 1;
       });
     }
     called.add(operation);

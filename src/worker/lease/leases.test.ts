@@ -158,7 +158,7 @@ describe("leases", () => {
     expect(reasons).toEqual(["lease-lost"]);
   });
 
-  test("a job that arrives at an idle worker of its own process is claimed in the lap of its submit", async () => {
+  test("a job that arrives at an idle worker of its own process is claimed in the flush of its submit", async () => {
     const calls: string[] = [];
     await v.run(v.mill.work([handler(slow, async () => "ok")]));
     await v.run((await v.run(v.mill.enqueue(slow, {}))).result());

@@ -81,7 +81,7 @@ interface Waiter {
 }
 
 /**
- * How long the permit job of another process is out of the way: who tries once here claims again in the lap in which
+ * How long the permit job of another process is out of the way: who tries once here claims again in the flush in which
  * it goes back, and would get it again and again.
  */
 const anothersMs = 5;
@@ -308,7 +308,7 @@ export class PermitDesk {
   #tryOnce(waiter: Waiter, late: () => void): void {
     if (!this.#waiters.has(waiter)) return;
     const before = this.#forNobody;
-    // What the claim has brought is handed to who waits before the lap is over. One for nobody may have come instead
+    // What the claim has brought is handed to who waits before the flush is over. One for nobody may have come instead
     // of its own.
     const over = (): void => (this.#forNobody === before ? late() : this.#tryOnce(waiter, late));
     this.#pool.afterNextClaim(() => this.#engine.platform.defer(over));

@@ -26,7 +26,7 @@ const waiting: Extract<ToSandbox, { type: "run" }>[] = [];
 /** Those of them that were told to stop before they began, with the reason. */
 const stopped = new Map<number, AbortReason>();
 
-/** What is said in one lap goes as one piece. */
+/** What is said in one flush goes as one piece. */
 let unsent = "";
 function send(text: string): void {
   if (unsent === "") queueMicrotask(flush);

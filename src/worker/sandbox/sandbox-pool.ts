@@ -35,7 +35,7 @@ export interface SandboxPoolOptions extends Omit<SandboxStart, "freed" | "gone" 
 const weighEveryMs = 1000;
 /** Sandboxes beyond the first that had nothing to do for this long are ended. */
 const idleMs = 60_000;
-/** Enough that a lap of the worker settles several jobs at once; what waits behind a slow job is bounded by it. */
+/** Enough that a flush of the worker settles several jobs at once; what waits behind a slow job is bounded by it. */
 const aheadMax = 15;
 /** Runs are quick below this average. */
 const quickUs = 2000;

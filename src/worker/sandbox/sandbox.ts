@@ -182,7 +182,7 @@ export class Sandbox {
     return bytes;
   }
 
-  /** What is said in one lap goes as one piece. */
+  /** What is said in one flush goes as one piece. */
   #say(line: string): void {
     if (this.#unsaid === "") queueMicrotask(() => this.#flush());
     this.#unsaid += line;
@@ -246,7 +246,7 @@ export class Sandbox {
       this.#start.freed(this, { ranUs, hasPrinted: output !== null });
     };
     const [next] = this.#sent;
-    // What it printed before its last message comes by another way, in this lap at the latest.
+    // What it printed before its last message comes by another way, in this flush at the latest.
     if (next === undefined) return nodePlatform.defer(end);
     end();
     next.startedUs = nowUs;

@@ -1,5 +1,5 @@
--- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, unreadable at
--- more; they answer how many these were and which was the last, unreadable only where there are more.
+-- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after, unreadable
+-- at more; they answer how many these were and which was the last, unreadable only where there are more.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4, OUT repaired jsonb,
     OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_rows int8; v_after int8; v_last int8; v_gates text[]; v_more bool;

@@ -1,5 +1,5 @@
--- Finds a job in any table and locks its row; null without one, and for one that cannot be read, which is kept as unreadable. A
--- row that moves meanwhile is looked for again.
+-- Finds a job in any table and locks its row; null without one, and for one that cannot be read, which is kept as
+-- unreadable. A row that moves meanwhile is looked for again.
 CREATE FUNCTION @lock_job_v1(p_now int8, p_id text) RETURNS @waiting LANGUAGE plpgsql AS $$
 DECLARE j @waiting;
 BEGIN

@@ -16,8 +16,8 @@ function listen(store: Store): { hints: Hint[]; unwatch: () => void } {
   return { hints, unwatch: store.watch((hint) => hints.push(hint)) };
 }
 
-/** Hints may come a lap after their call. */
-const lap = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+/** Hints may come a flush after their call. */
+const flush = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 const laterOperations = ["signal", "adjust", "exportPage", "importPage"] as const;
 
@@ -30,32 +30,32 @@ export const hintCases: ContractGroup = {
         const { hints, unwatch } = listen(store);
         const two = { name: "two", caps: ["gpu"] };
         await submit(aJob({ id: "a" }), aJob({ id: "b", ...two }));
-        await lap();
+        await flush();
         const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));
         expect(new Set(ready)).toEqual(new Set([aRoute(), aRoute(two)]));
         await submit(aJob({ id: "c", due: { inMs: 40 } }), aJob({ id: "d" }));
-        await lap();
+        await flush();
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });
         const [, b, d] = await claim({
           offers: [{ routes: [aRoute(), aRoute(two)], max: 3 }],
           owner: "w3",
         });
         await store.changeIf([aChange("a", ["running"], askCancel)]);
-        await lap();
+        await flush();
         expect(hints).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w3" });
         await store.settleIfLeased([aSettle(b!, finish())]);
-        await lap();
+        await flush();
         expect(hints).toContainEqual({ kind: "finished", ids: ["b"] });
         hints.length = 0;
         await store.settleIfLeased([aSettle(d!, schedule(0))]);
-        await lap();
+        await flush();
         expect(hints).toContainEqual({ kind: "ready", routes: [aRoute()] });
         await store.promoteDue({ max: 10 });
-        await lap();
+        await flush();
         expect(hints).not.toContainEqual({ kind: "promoted" });
         platform.advance(40);
         await store.promoteDue({ max: 10 });
-        await lap();
+        await flush();
         expect(hints).toContainEqual({ kind: "promoted" });
         unwatch();
       },
@@ -69,7 +69,7 @@ export const hintCases: ContractGroup = {
         const { hints, unwatch } = listen(store);
         const settles = jobs.map((job) => aSettle(job, job.id === "later" ? schedule(40) : finish()));
         expect(await store.settleIfLeased(settles)).toEqual([{ kind: "ok" }, { kind: "ok" }]);
-        await lap();
+        await flush();
         expect(hints).toContainEqual({ kind: "due", inMs: 0 });
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });
         unwatch();
@@ -84,7 +84,7 @@ export const hintCases: ContractGroup = {
           throw new Error("a bad listener");
         });
         expect(await submit(aJob({ id: "a" }))).toMatchObject([{ kind: "ok" }]);
-        await lap();
+        await flush();
         expect(hints).toEqual([]);
         unwatchThrower();
       },
@@ -129,7 +129,7 @@ export const describeCases: ContractGroup = {
       },
     ],
     [
-      "calls made at once in one lap are each answered as if they had come one after the other",
+      "calls made at once in one flush are each answered as if they had come one after the other",
       async ({ store, submit, read }) => {
         const calls = Array.from({ length: 20 }, (_, index) => submit(aJob({ id: `j${index}` })));
         const claimed = store.claim({

@@ -8,8 +8,8 @@
 import { gatesToPass } from "../../../src/model/limits/gate.ts";
 import type { GateUse } from "../../../src/model/limits/gate.ts";
 import type { FeedEvent } from "../../../src/store/records.ts";
-import { GateBook, scopeOf } from "../gate-book.ts";
-import type { Bounds } from "../gate-book.ts";
+import { GateHistory, scopeOf } from "../gate-history.ts";
+import type { Bounds } from "../gate-history.ts";
 import { keepsGroup } from "../lane-of.ts";
 import type { Lane } from "../lane-of.ts";
 import { pushTo } from "../ledger.ts";
@@ -30,14 +30,14 @@ interface Hold {
 type Takes = (event: FeedEvent, lease: Lease | undefined) => readonly Hold[];
 
 export function* checkLimits(ledger: Ledger): Generator<Violation> {
-  const book = new GateBook(ledger.evidence.operations);
-  yield* capsHold(ledger, book);
-  yield* ratesHold(ledger, book);
+  const gates = new GateHistory(ledger.evidence.operations);
+  yield* capsHold(ledger, gates);
+  yield* ratesHold(ledger, gates);
   yield* nothingIsHeldByNobody(ledger);
 }
 
-function* capsHold(ledger: Ledger, book: GateBook): Generator<Violation> {
-  for (const { event, at, taken } of sweepHolds(ledger, book))
+function* capsHold(ledger: Ledger, gates: GateHistory): Generator<Violation> {
+  for (const { event, at, taken } of sweepHolds(ledger, gates))
     for (const { scope, held, cap } of taken)
       if (held > cap)
         yield {
@@ -57,9 +57,9 @@ interface Step {
 /** Every event of the feed in its order, with what is held behind it. */
 export function* sweepHolds(
   ledger: Ledger,
-  book = new GateBook(ledger.evidence.operations),
+  gates = new GateHistory(ledger.evidence.operations),
 ): Generator<Step> {
-  const takes: readonly Takes[] = [gatesTaken(ledger, book), keysTaken(ledger, book)];
+  const takes: readonly Takes[] = [gatesTaken(ledger, gates), keysTaken(ledger, gates)];
   const held = new Map<string, number>();
   const holds = new Map<string, readonly Hold[]>();
   const kept = new Set<string>();
@@ -93,12 +93,12 @@ export function* sweepHolds(
 }
 
 const gatesTaken =
-  (ledger: Ledger, book: GateBook): Takes =>
+  (ledger: Ledger, gates: GateHistory): Takes =>
   ({ route }, lease) => {
     const asks = ledger.routes.get(route);
     if (asks === undefined) return [];
     return gatesToPass(asks).map(({ key, weight }) => {
-      const cap = highestCap(lease === undefined ? null : book.inForce(key, lease.call));
+      const cap = highestCap(lease === undefined ? null : gates.inForce(key, lease.call));
       return { key, scope: scopeOf(key, lease?.call), weight, cap };
     });
   };
@@ -107,7 +107,7 @@ const gatesTaken =
  * The cap of a group comes with the job, and its gate may be held beyond the lease; any other is what the limit says.
  */
 const keysTaken =
-  (ledger: Ledger, book: GateBook): Takes =>
+  (ledger: Ledger, gates: GateHistory): Takes =>
   ({ id }, lease) => {
     const lane = ledger.lanes.get(id);
     return (lane?.uses ?? []).map(({ key, weight, cap }) => {
@@ -117,7 +117,7 @@ const keysTaken =
         key,
         scope,
         weight,
-        cap: highestCap(lease === undefined ? null : book.ofKey(key, lease.call)),
+        cap: highestCap(lease === undefined ? null : gates.ofKey(key, lease.call)),
       };
     });
   };
@@ -138,8 +138,8 @@ interface Passed {
  * from no earlier than its claim, is never ahead by more than the burst. Windows over a change of the rate are not
  * judged.
  */
-function* ratesHold(ledger: Ledger, book: GateBook): Generator<Violation> {
-  for (const [scope, passes] of readPasses(ledger, book)) {
+function* ratesHold(ledger: Ledger, gates: GateHistory): Generator<Violation> {
+  for (const [scope, passes] of readPasses(ledger, gates)) {
     let tatUs = -Infinity;
     let last: Passed["rate"] = null;
     for (const { id, at, weight, rate } of passes.toSorted((one, other) => one.at - other.at)) {
@@ -157,7 +157,7 @@ function* ratesHold(ledger: Ledger, book: GateBook): Generator<Violation> {
   }
 }
 
-function readPasses(ledger: Ledger, book: GateBook): Map<string, Passed[]> {
+function readPasses(ledger: Ledger, gates: GateHistory): Map<string, Passed[]> {
   const passes = new Map<string, Passed[]>();
   for (const { at, events } of ledger.evidence.snapshot.feed) {
     for (const { kind, id, rev, route } of events) {
@@ -168,8 +168,8 @@ function readPasses(ledger: Ledger, book: GateBook): Map<string, Passed[]> {
         const rate = bounds?.length === 1 ? (bounds[0]?.rate ?? null) : null;
         pushTo(passes, scopeOf(key, lease.call), { id, at, weight, rate });
       };
-      for (const use of gatesToPass(asks)) pass(use, book.inForce(use.key, lease.call));
-      for (const use of ledger.lanes.get(id)?.uses ?? []) pass(use, book.ofKey(use.key, lease.call));
+      for (const use of gatesToPass(asks)) pass(use, gates.inForce(use.key, lease.call));
+      for (const use of ledger.lanes.get(id)?.uses ?? []) pass(use, gates.ofKey(use.key, lease.call));
     }
   }
   return passes;

@@ -71,7 +71,7 @@ export class SimProcess {
     return this.#isAlive;
   }
 
-  /** What is on its way to the process: timers, ends of laps, replies, hints. */
+  /** What is on its way to the process: timers, ends of flushes, replies, hints. */
   get pending(): number {
     return this.#isAlive ? this.#timers : 0;
   }

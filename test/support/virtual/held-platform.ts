@@ -1,5 +1,5 @@
 /**
- * A platform whose clock stands still until the test moves it, for tests of one store. Timers and laps are the real
+ * A platform whose clock stands still until the test moves it, for tests of one store. Timers and flushes are the real
  * ones: a store may need them to wait for a lock or a thread, and nothing that these tests observe depends on how long
  * that takes.
  */

@@ -7,7 +7,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { openSqliteStore } from "../../../src/stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../../src/testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../../src/testing/virtual-platform.ts";
-import { settleLap } from "../../../src/testing/virtual-time.ts";
+import { settleTurn } from "../../../src/testing/virtual-time.ts";
 import { millOn } from "../mill-on.ts";
 
 export interface VirtualMill {
@@ -49,10 +49,10 @@ export async function runUntil<Value>(platform: VirtualPlatform, promise: Promis
     () => (isSettled = true),
   );
   const untilUs = platform.time.elapsedUs + patienceUs;
-  await settleLap();
+  await settleTurn();
   while (!isSettled) {
     if (!(await platform.time.step(untilUs))) {
-      await settleLap();
+      await settleTurn();
       if (!isSettled) throw new Error("the promise did not settle although all time has passed");
     }
   }

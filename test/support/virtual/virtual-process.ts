@@ -5,7 +5,7 @@
 import type { Platform } from "../../../src/platform/platform.ts";
 import { createSeededRandom } from "../../../src/testing/seeded-random.ts";
 import { createVirtualPlatform } from "../../../src/testing/virtual-platform.ts";
-import { settleLap } from "../../../src/testing/virtual-time.ts";
+import { settleTurn } from "../../../src/testing/virtual-time.ts";
 import type { VirtualTime } from "../../../src/testing/virtual-time.ts";
 
 export interface VirtualProcess extends Platform {
@@ -49,11 +49,11 @@ async function whileOpen<Answer>(promise: Promise<Answer>, step: () => Promise<u
   let isOpen = true;
   const settled = (): void => void (isOpen = false);
   promise.then(settled, settled);
-  await settleLap();
+  await settleTurn();
   for (let steps = 0; isOpen; steps++) {
     if (steps > stepsMax) throw new Error(`the promise did not settle within ${stepsMax} steps`);
-    // Without a lap what comes from another thread would never arrive.
-    if ((await step()) !== true) await settleLap();
+    // Without a flush what comes from another thread would never arrive.
+    if ((await step()) !== true) await settleTurn();
   }
   return promise;
 }

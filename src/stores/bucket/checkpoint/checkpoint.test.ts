@@ -7,7 +7,7 @@ import type { BucketWorld } from "../../../../test/support/bucket-jobs.ts";
 import { until } from "../../../../test/support/until.ts";
 import { aClaim, aJob, aSettle, finish } from "../../../../test/support/builders.ts";
 import { rowsOf } from "../../../../test/support/compared-bucket.ts";
-import { settleLap } from "../../../testing/virtual-time.ts";
+import { settleTurn } from "../../../testing/virtual-time.ts";
 import { openBucketStore } from "../bucket-store.ts";
 import { chunkPrefix, logPrefix, markFrom, markPrefix } from "../layout.ts";
 import { CountedObjects } from "../objects/counted.ts";
@@ -200,7 +200,7 @@ test("a checkpoint that could not put its mark puts no chunk a second time under
   });
   for (let job = 0; marks === 0; job++) {
     await store.submit([{ jobs: [aJob({ id: `job-${job}` })] }]);
-    await settleLap();
+    await settleTurn();
   }
   // Nothing lands between the failure and the close, which tries again.
   await store.close();
@@ -239,7 +239,7 @@ test("what a failed checkpoint was to put is put by the next one", async () => {
   const submitUntil = async (isDone: () => Promise<boolean>): Promise<void> => {
     while (!(await isDone())) {
       await store.submit([{ jobs: [aJob({ id: `small-${(submitted += 1)}` })] }]);
-      await settleLap();
+      await settleTurn();
     }
   };
   let submitted = 0;

@@ -94,7 +94,7 @@ export class LogWriter implements Landing {
   #isPutting = false;
   #timer: Timer | null = null;
   /** Gives the waits up that have waited too long. */
-  #patience: Timer | null = null;
+  #giveUpTimer: Timer | null = null;
   #timerAtUs = Number.POSITIVE_INFINITY;
   #landedAt: { nowMs: number; monotonicUs: number };
   readonly #carefulUntilUs: number;
@@ -322,14 +322,14 @@ export class LogWriter implements Landing {
   #giveUpLater(): void {
     const { platform, callTimeoutMs } = this.#options;
     const [first] = this.#waits;
-    if (this.#patience !== null || first === undefined) return;
+    if (this.#giveUpTimer !== null || first === undefined) return;
     const leftMs = callTimeoutMs - (platform.monotonicUs() - first.sinceUs) / 1000;
     const giveUp = (): void => {
-      this.#patience = null;
+      this.#giveUpTimer = null;
       this.#giveUpWaits(this.#trouble?.error ?? new ObjectsError("unreachable", "a put has no answer yet"));
       this.#giveUpLater();
     };
-    this.#patience = platform.setTimer(Math.max(1, leftMs), giveUp, false);
+    this.#giveUpTimer = platform.setTimer(Math.max(1, leftMs), giveUp, false);
   }
 
   /** Those who waited too long. What they wait for may still land. */

@@ -25,7 +25,7 @@ import type { ClaimAnswer } from "../../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
 import { createVirtualPlatform } from "../../../testing/virtual-platform.ts";
-import { settleLap } from "../../../testing/virtual-time.ts";
+import { settleTurn } from "../../../testing/virtual-time.ts";
 import { openBucketStore } from "../bucket-store.ts";
 import { logPrefix, numberOf } from "../layout.ts";
 import { MemoryBucket } from "../objects/memory.ts";
@@ -58,7 +58,7 @@ const routes = kinds.map(routeOf);
 /** A store whose records land when the test says so. */
 async function openHeld() {
   const bucket = new MemoryBucket();
-  const platform = createVirtualPlatform({ laps: "real" });
+  const platform = createVirtualPlatform({ turns: "real" });
   const own = bucket.open();
   const carried = new Map<number, number>();
   const taken: { position: number; jobs: readonly LeasedJob[] }[] = [];
@@ -96,7 +96,7 @@ async function openHeld() {
   const land = async (): Promise<void> => {
     held?.();
     held = null;
-    await settleLap();
+    await settleTurn();
   };
   return {
     ...{ store, world, land, platform },
@@ -197,7 +197,7 @@ test("no claim hands out a job that was made, freed or became first by what has 
         await platform.time.advance(2000);
         begin(store.promoteDue({ max: 10 }));
       } else if (step.does === "land") await land();
-      else await settleLap();
+      else await settleTurn();
     }
     for (let rest = 0; rest < 20; rest++) await land();
     await close();
@@ -227,9 +227,9 @@ async function isEarly(
     isAnswered = true;
     return got.map(({ id }) => id);
   });
-  for (let lap = 0; lap < 5; lap++) await settleLap();
+  for (let turn = 0; turn < 5; turn++) await settleTurn();
   const wasEarly = isAnswered;
-  for (let lap = 0; lap < 5; lap++) await land();
+  for (let turn = 0; turn < 5; turn++) await land();
   const ids = await claiming;
   await close();
   return { wasEarly, ids };
@@ -243,7 +243,7 @@ test("a claim waits for what made its job the first of its lane, though no job o
   expect(await isEarly([one], [routeOf(one)], () => undefined)).toEqual({ wasEarly: true, ids: ["given-0"] });
 });
 
-test("a claim waits for the job of a submit that was made in the same lap and that it has taken at once", async () => {
+test("a claim waits for the job of a submit that was made in the same flush and that it has taken at once", async () => {
   const submit = (store: Store): void => void store.submit([{ jobs: [aJob({ id: "new" })] }]);
   expect(await isEarly([], [aRoute()], submit)).toEqual({ wasEarly: false, ids: ["new"] });
 });
@@ -264,15 +264,15 @@ test("a claim waits for the permit that a settle gives back, and for the gate th
     () => store.putGates([aGate("limit:x", { cap: 2 })]),
   ]) {
     void act();
-    await settleLap();
+    await settleTurn();
     let isAnswered = false;
     const claiming = claim(offers, found).then((answer) => {
       isAnswered = true;
       return answer;
     });
-    for (let lap = 0; lap < 5; lap++) await settleLap();
+    for (let turn = 0; turn < 5; turn++) await settleTurn();
     expect(isAnswered).toBe(false);
-    for (let lap = 0; lap < 5; lap++) await land();
+    for (let turn = 0; turn < 5; turn++) await land();
     expect((await claiming).jobs).toHaveLength(1);
   }
   await close();

@@ -8,7 +8,7 @@ import type { BucketWorld } from "../../../../test/support/bucket-jobs.ts";
 import { aClaim, aJob } from "../../../../test/support/builders.ts";
 import { findAll } from "../../../../test/support/walk.ts";
 import type { Platform } from "../../../platform/platform.ts";
-import { settleLap } from "../../../testing/virtual-time.ts";
+import { settleTurn } from "../../../testing/virtual-time.ts";
 import type { Store } from "../../../store/store.ts";
 import { openBucketStore } from "../bucket-store.ts";
 import { CleanUp } from "../checkpoint/clean-up.ts";
@@ -222,13 +222,13 @@ test("a checkpoint makes no mark before everything that may be in its chunks has
   });
   for (let job = 0; late.length === 0; job++) {
     await store.submit([{ jobs: [aJob({ id: `job-${job}` })] }]);
-    await settleLap();
+    await settleTurn();
   }
-  for (let lap = 0; lap < 20; lap++) await settleLap();
+  for (let turn = 0; turn < 20; turn++) await settleTurn();
   expect(await namesOf(objects, markPrefix)).toEqual([]);
   released.resolve();
   await Promise.all(late);
-  await settleLap();
+  await settleTurn();
   const marks = await namesOf(objects, markPrefix);
   expect(marks.length).toBeGreaterThan(0);
   await store.close();
@@ -303,8 +303,8 @@ test("a wall clock that leaps an hour forward ends no grace", async () => {
     tuning: { recordsMin: 5, apartMs: 0, cleanUpEveryMs: 0 },
   });
   const hasMarks = async (count: number): Promise<boolean> => {
-    // A checkpoint begins in a later lap.
-    await settleLap();
+    // A checkpoint begins in a later flush.
+    await settleTurn();
     return (await namesOf(bucket.open(), markPrefix)).length >= count;
   };
   for (let job = 0; !(await hasMarks(3)); job++)

@@ -158,9 +158,9 @@ async function hearsItself(
     heard: () => undefined,
     changed: () => resolve(true),
   });
-  const patience = platform.setTimer(hearMaxMs, () => resolve(false));
+  const timer = platform.setTimer(hearMaxMs, () => resolve(false));
   const hears = await promise;
-  patience.cancel();
+  timer.cancel();
   await listener.close();
   return hears;
 }

@@ -75,12 +75,12 @@ export function openListener(options: ListenerOptions): Listener {
     const stream = streamOf(from);
     // Whoever waits for the end must not find the process gone before, nor wait for a peer that is gone without a word.
     stream?.ref?.();
-    const patience = platform.setTimer(endMaxMs, () => stream?.destroy?.());
+    const timer = platform.setTimer(endMaxMs, () => stream?.destroy?.());
     ending = from.end().then(
       () => before,
       () => before,
     );
-    void ending.then(() => patience.cancel());
+    void ending.then(() => timer.cancel());
   };
 
   const begin = async (): Promise<void> => {
@@ -126,9 +126,9 @@ export function openListener(options: ListenerOptions): Listener {
     } catch {
       return "not-sent";
     }
-    const patience = platform.setTimer(echoWithinMs, () => mine?.end(false), false);
+    const timer = platform.setTimer(echoWithinMs, () => mine?.end(false), false);
     const hasHeard = await heardIt;
-    patience.cancel();
+    timer.cancel();
     return hasHeard ? "heard" : "swallowed";
   };
 

@@ -1,13 +1,13 @@
-/** What every operation needs: the connection, the call of the present lap, and where hints go. */
+/** What every operation needs: the connection, the call of the present flush, and where hints go. */
 import type { OperationOf } from "../../../store/bind-operations.ts";
 import type { Hints } from "../../../store/watch/hints.ts";
 import type { Store } from "../../../store/store.ts";
 import type { Connection } from "./connection.ts";
-import type { LapCall } from "./flush-call.ts";
+import type { FlushCall } from "./flush-call.ts";
 
 export interface Calls {
   readonly connection: Connection;
-  readonly lap: LapCall;
+  readonly flush: FlushCall;
   tell(hints: Hints): void;
 }
 

@@ -1,4 +1,4 @@
-/** Submits, settles and claims of one lap are one call; each is answered as if it had been made alone. */
+/** Submits, settles and claims of one flush are one call; each is answered as if it had been made alone. */
 import { describe, expect, test } from "vitest";
 import type { NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
@@ -8,7 +8,7 @@ import { until } from "../../../../test/support/until.ts";
 import { auditAll } from "../../../../test/support/walk.ts";
 import type { Connection } from "./connection.ts";
 import { routeText } from "../packing/route-text.ts";
-import { LapCall } from "./flush-call.ts";
+import { FlushCall } from "./flush-call.ts";
 
 const redis = useOwnRedis();
 
@@ -38,7 +38,7 @@ async function published(): Promise<() => Promise<string[]>> {
   };
 }
 
-describe("one lap", () => {
+describe("one flush", () => {
   test("is one call, in which a claim sees the jobs of every submit, also of one made behind it", async () => {
     const store = await redis.open();
     await submit(store, aJob({ id: "first" }));
@@ -111,17 +111,17 @@ describe("one lap", () => {
   });
 });
 
-test("a route that a claim of this lap or a later one has asked for is not hinted at, any other is", async () => {
+test("a route that a claim of this flush or a later one has asked for is not hinted at, any other is", async () => {
   const told: number[][] = [];
   const answers = Array.from({ length: 2 }, () => Promise.withResolvers<unknown>());
   let sent = 0;
   const write = (): Promise<unknown> => answers[sent++]!.promise;
-  const lap = new LapCall({ write } as unknown as Connection, ({ routes }) => told.push([...routes]));
+  const flush = new FlushCall({ write } as unknown as Connection, ({ routes }) => told.push([...routes]));
   const routes = [1, 2, 3];
   const ready = [routes.map(routeText).join(","), "", "", ""];
-  const first = [lap.call("claim", [], [1]), lap.call("submit", [])];
+  const first = [flush.call("claim", [], [1]), flush.call("submit", [])];
   await Promise.resolve();
-  const second = lap.call("claim", [], [2]);
+  const second = flush.call("claim", [], [2]);
   await Promise.resolve();
   answers[0]!.resolve([ready, [[], []]]);
   answers[1]!.resolve([ready, [[]]]);

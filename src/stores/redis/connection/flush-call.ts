@@ -1,6 +1,6 @@
 /**
- * The submits, settles and claims of one lap travel as one call (flush.lua.ts): a job on an idle queue goes to its
- * worker by one exchange with the server. What is asked for waits until the lap's calls are made, and no longer;
+ * The submits, settles and claims of one flush travel as one call (flush.lua.ts): a job on an idle queue goes to its
+ * worker by one exchange with the server. What is asked for waits until the flush's calls are made, and no longer;
  * docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them: this process reads
  * their answers while the server claims.
  */
@@ -17,13 +17,13 @@ interface Operation {
   readonly failed: (error: unknown) => void;
 }
 
-/** With more arguments than about ten settles have, the others of a lap are many. */
+/** With more arguments than about ten settles have, the others of a flush are many. */
 const fewArgsMax = 40;
 
-/** What comes before the claims of its lap. */
+/** What comes before the claims of its flush. */
 const isOfJobs = ({ name }: Operation): boolean => name === "submit" || name === "settle";
 
-export class LapCall {
+export class FlushCall {
   readonly #connection: Connection;
   readonly #tell: (hints: Hints) => void;
   /** How many calls were sent, and by route the last of them that claimed there. */
@@ -46,7 +46,7 @@ export class LapCall {
     const operations = this.#operations;
     this.#operations = [];
     if (operations.length === 1) return this.#sendTogether(operations);
-    // Claims come last, so that they see the jobs of this lap.
+    // Claims come last, so that they see the jobs of this flush.
     const claims = operations.filter((operation) => !isOfJobs(operation));
     const others = operations.filter(isOfJobs);
     const isMany = others.some(({ args }) => args.length > fewArgsMax);

@@ -34,7 +34,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
 };
 
 async function send(
-  { lap }: Calls,
+  { flush }: Calls,
   units: readonly SubmitUnit[],
   arePlain: readonly boolean[],
 ): Promise<SubmitAnswer[] | null> {
@@ -57,7 +57,7 @@ async function send(
   }
   stretch.end();
   if (steps.length === 0) return units.map(created);
-  const answers = (await lap.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
+  const answers = (await flush.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
   if (answers === draining) return null;
   let at = 0;
   return units.map((unit, index) => {

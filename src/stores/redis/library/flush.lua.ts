@@ -1,5 +1,5 @@
 /**
- * lap: the submits, settles and claims that one process wants in one lap of its event loop, as one call: one entry
+ * flush: the submits, settles and claims that one process wants in one flush of its event loop, as one call: one entry
  * check, one record in the feed, one hint. Each operation leaves what it would leave alone; a claim sees the jobs of a
  * submit before it.
  *

@@ -110,14 +110,14 @@ test("a bulk of plain jobs loses only the units that have one of a draining queu
   expect(await store.countJobs()).toEqual([{ queue: "other", name: "send", state: "ready", count: 2 }]);
 });
 
-test("a job that is claimed in the lap of its submit passes its gates too", async () => {
-  const lap = async (id: string, given: Partial<NewJob> = {}): Promise<ClaimAnswer> =>
+test("a job that is claimed in the flush of its submit passes its gates too", async () => {
+  const flush = async (id: string, given: Partial<NewJob> = {}): Promise<ClaimAnswer> =>
     (await Promise.all([store.submit([{ jobs: [limited(id, given)] }]), claim()]))[1];
-  for (const id of ["a", "b", "c"]) expect(ids(await lap(id))).toEqual([id]);
+  for (const id of ["a", "b", "c"]) expect(ids(await flush(id))).toEqual([id]);
   await store.putGates([aGate(slack, { cap: 3 })]);
-  expect(ids(await lap("d"))).toEqual([]);
+  expect(ids(await flush("d"))).toEqual([]);
   await store.putGates([aGate(slack), aGate("q:mail", { closed: { inMs: 50 } })]);
-  expect(await lap("e")).toMatchObject({ jobs: [], opensInMs: 50 });
+  expect(await flush("e")).toMatchObject({ jobs: [], opensInMs: 50 });
   await store.putGates([aGate("q:mail", { isDraining: true })]);
   const [refused] = await store.submit([{ jobs: [limited("f")] }]);
   expect(refused).toEqual({ kind: "refused", reason: "draining", id: "f" });

@@ -20,7 +20,7 @@ type Answer = [
 ];
 
 export const claim: Operation<"claim"> = async (
-  { lap },
+  { flush },
   { owner, leaseMs, inputBytesMax, offers }: ClaimRequest,
 ): Promise<ClaimAnswer> => {
   const args = [packText(owner), String(leaseMs), valueText(inputBytesMax)];
@@ -31,7 +31,7 @@ export const claim: Operation<"claim"> = async (
     args.push(String(max), String(starts), String(numbers.length), ...numbers.map(routeText));
     asked.push(...numbers);
   }
-  const answer = (await lap.call("claim", args, asked)) as Answer;
+  const answer = (await flush.call("claim", args, asked)) as Answer;
   const [at, clock, filled, first, handles, specs, others, opensInMs] = answer;
   const now = Number(at);
   return {

@@ -17,7 +17,7 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
   stretches.end();
   const handles = settles.map(({ seq }) => handleOf(seq));
   const args = stretches.shapes.args().concat(String(settles.length), handles, stretches.args);
-  const refusals = (await calls.lap.call("settle", args)) as (number | string)[];
+  const refusals = (await calls.flush.call("settle", args)) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
     const [kind, id] = said.split(fieldEnd);

@@ -22,14 +22,14 @@ const codes = (outcomes: readonly CallOutcome[]) =>
     outcome.kind === "error" ? ((outcome.error as { code?: string }).code ?? "other") : outcome.kind,
   );
 
-describe("the calls of one lap", () => {
+describe("the calls of one flush", () => {
   it("share one transaction, and each tells its own record", () => {
     const group = commitCalls(memorySession(), [submit(aJob("one")), submit(aJob("two"))], 1000);
     expect(codes(group.outcomes)).toEqual(["answer", "answer"]);
     expect(group.told).toEqual([1, 2]);
   });
 
-  it("fail alone: a call that breaks leaves the others of its lap whole", () => {
+  it("fail alone: a call that breaks leaves the others of its flush whole", () => {
     const session = memorySession();
     // A minted id that is there twice is a wrong program, and SQLite stops it.
     const { outcomes } = commitCalls(

@@ -1,5 +1,5 @@
 /**
- * The calls of one lap in one transaction: one commit, one wait for the disk, however many callers. Answers are
+ * The calls of one flush in one transaction: one commit, one wait for the disk, however many callers. Answers are
  * given only once COMMIT has returned. A call that fails unexpectedly rolls the transaction back and the calls run
  * again one by one, so that only the guilty one fails. A record that cannot be read is kept as unreadable, and the call
  * that met it runs again (retry-unreadable.ts).
@@ -173,7 +173,7 @@ function openCommit(session: Session, machineNow: number): Commit {
   return beginCommit({ statements, routes, epoch, now: session.lastNow });
 }
 
-/** Claims come last, so that they see the jobs of the calls that were made in the same lap. */
+/** Claims come last, so that they see the jobs of the calls that were made in the same flush. */
 function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   const hints = emptyHints();
   const outcomes: CallOutcome[] = [];

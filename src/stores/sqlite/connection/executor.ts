@@ -1,5 +1,5 @@
 /**
- * Where the calls meet the connection. Calls made in one lap are collected and run as one commit; while one runs
+ * Where the calls meet the connection. Calls made in one flush are collected and run as one commit; while one runs
  * elsewhere, or waits for another process's write lock, what arrives joins the next one.
  *
  * Nobody ever sleeps inside SQLite for long: a held lock is an answer, and the commit is tried again after a while by

@@ -1,10 +1,10 @@
 /**
- * One flush per lap of the event loop. Batchers that want to call the store register here and are called together at
- * the end of the lap, so that a store can put the calls of one lap into one commit.
+ * One flush per turn of the event loop. Batchers that want to call the store register here and are called together at
+ * the end of the flush, so that a store can put the calls of one flush into one commit.
  */
 import type { Platform } from "../../platform/platform.ts";
 
-export class Lap {
+export class Flush {
   readonly #platform: Platform;
   #flushes: (() => void)[] = [];
 
@@ -12,12 +12,12 @@ export class Lap {
     this.#platform = platform;
   }
 
-  /** Runs `flush` once at the end of this lap. The caller registers at most once per lap. */
+  /** Runs `flush` once at the end of this flush. The caller registers at most once per flush. */
   atEnd(flush: () => void): void {
     if (this.#flushes.push(flush) === 1) this.#platform.defer(this.#run);
   }
 
-  /** Runs now what waits for the end of this lap. */
+  /** Runs now what waits for the end of this flush. */
   endNow(): void {
     this.#run();
   }

@@ -21,7 +21,7 @@ const neverPut: Bounds = { cap: null, rate: null };
 /** A gate of one partition: each partition of a store has its own share of a queue's. */
 export const scopeOf = (key: string, call: StoreCall | undefined): string => `${call?.partition ?? 0}/${key}`;
 
-export class GateBook {
+export class GateHistory {
   readonly #puts = new Map<string, Put[]>();
 
   constructor(operations: readonly Operation[]) {

@@ -1,10 +1,10 @@
 /** Which leases the workers of this process have right now. The reclaim duty asks before it takes one away. */
 import type { LeaseRef } from "../../store/records.ts";
 
-export class LeaseBook {
+export class HeldLeases {
   readonly #workers = new Set<(lease: LeaseRef) => boolean>();
 
-  /** @returns a function that takes the worker out of the book again. */
+  /** @returns a function that takes the worker out again. */
   addHolder(isHeld: (lease: LeaseRef) => boolean): () => void {
     this.#workers.add(isHeld);
     return () => this.#workers.delete(isHeld);
