@@ -5,11 +5,16 @@
 import { assembledStores } from "../test/assembled/assembled-stores.ts";
 
 const [store = "", name] = process.argv.slice(2);
-const texts = assembledStores[store]?.texts();
+const assembled = assembledStores[store];
+const texts = assembled?.texts();
 if (texts === undefined)
   fail(`Usage: npm run assembled -- ${Object.keys(assembledStores).join("|")} [FUNCTION]`);
 else if (name === undefined) console.log([...texts.values()].join("\n\n"));
-else console.log(texts.get(name) ?? fail(`No function ${name}. There are: ${[...texts.keys()].join(", ")}`));
+else {
+  const names = [...texts.keys(), ...(assembled?.functions?.() ?? [])];
+  const text = assembled?.functionText?.(name) ?? texts.get(name);
+  console.log(text ?? fail(`No function ${name}. There are: ${names.join(", ")}`));
+}
 
 function fail(sentence: string): never {
   console.error(sentence);

@@ -41,45 +41,14 @@ local function init()
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
 end
 
-local KEYS = {
-  "meta",
-  "route",
-  "spec",
-  "state",
-  "ids",
-  "due",
-  "lease",
-  "clock",
-  "keep",
-  "results",
-  "feed",
-  "tally",
-  "uniq",
-  "held",
-  "doc",
-  "docs",
-  "docttl",
-  "docdue",
-  "page",
-  "pages",
-  "hint",
-  "unreadable",
-  "gate",
-  "line",
-  "lane",
-  "waits",
-  "use",
-  "one",
-  "opens",
-  "top",
-  "keeping",
-}
+local KEYS = "meta route spec state ids due lease clock keep results feed tally uniq held doc docs "
+  .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping"
 local names = {}
 local function keysOf(tag)
   local k = names[tag]
   if k then return k end
   k = {}
-  for _, word in ipairs(KEYS) do
+  for word in string.gmatch(KEYS, "%a+") do
     k[word] = tag .. ":" .. word
   end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"

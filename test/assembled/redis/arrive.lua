@@ -1,0 +1,49 @@
+-- flows/arrive
+module(function()
+local readWaits, waitsText, isToFlow, countEnd = M.readWaits, M.waitsText, M.isToFlow, M.countEnd
+local readFreed, isFlow = M.readFreed, M.isFlow
+local tell = M.tell
+local touch, forget = M.touch, M.forget
+local advance, placeOf = M.advance, M.placeOf
+local putDoc = M.putDoc
+
+local DEFERRED, DEFERRED_BODY = "deferred\031", "\001e"
+
+-- Deferred work: a due document under the job's id, put whatever is there.
+local function deferWork(c, id) putDoc(c, DEFERRED .. id, "any", "+0", "", DEFERRED_BODY, "") end
+
+-- A job leaves the store. A flow leaves its members to a duty.
+local function drop(c, job)
+  forget(c, job)
+  if isFlow(job) then deferWork(c, job.id) end
+end
+
+-- A blocked job that has no need left goes where its submit said. A flow stays: a duty decides about it.
+local function free(c, job)
+  if job.freed == "" then return end
+  advance(job, placeOf(c, job, readFreed(job.freed)))
+  tell(c, job, FREED)
+end
+
+-- What becomes of a blocked job that had so much need and slack left, and has these counts now.
+local function judge(c, job, need, slack, waits)
+  local isMet = need > 0 and waits.need <= 0
+  if (slack >= 0 and waits.slack < 0) or (isMet and waits.defers == "1") then deferWork(c, job.id) end
+  if isMet and waits.slack >= 0 then free(c, job) end
+end
+
+-- One end arrives at the target of an edge. Nothing comes of it where the target is not blocked, and is not the flow
+-- that counts its members.
+local function arrive(c, target, edge, ended)
+  local isBlocked = target.state == BLOCKED
+  if target.waits == "" or not (isBlocked or isToFlow(edge)) then return end
+  touch(c, target)
+  local waits = readWaits(target.waits)
+  local need, slack = waits.need, waits.slack
+  countEnd(waits, edge, ended, 1)
+  target.waits = waitsText(waits)
+  if isBlocked then judge(c, target, need, slack, waits) end
+end
+
+M.deferWork, M.drop, M.free, M.arrive = deferWork, drop, free, arrive
+end)

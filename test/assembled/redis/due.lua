@@ -1,0 +1,122 @@
+-- upkeep/due
+module(function()
+local num, push, push2 = M.num, M.push, M.push2
+local READS, WRITES, serve, nextArg, nextNumber = M.READS, M.WRITES, M.serve, M.nextArg, M.nextNumber
+local firstScore, nextClock = M.firstScore, M.nextClock
+local tell = M.tell
+local whereIs, loadJobs, touch = M.whereIs, M.loadJobs, M.touch
+local hasClockRung, promote = M.hasClockRung, M.promote
+local noteHead, writeCall = M.noteHead, M.writeCall
+local recordsOf = M.recordsOf
+
+-- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
+-- another time than its job's is set right. Answers how many were promoted.
+local function promoteRoute(c, route, most)
+  local key, promoted = c.k.dueOf .. route, 0
+  local handles = call("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
+  c.met = { route = route, state = SCHEDULED }
+  loadJobs(c, handles)
+  c.met = nil
+  for _, h in ipairs(handles) do
+    local job = c.jobs[h]
+    if not job or whereIs(c.k, job) ~= key then
+      push(c.zrem, key, h)
+    elseif tonumber(job.dueAt) > c.now then
+      push2(c.zadd, key, job.dueAt, h)
+    else
+      touch(c, job)
+      promote(job)
+      tell(c, job, PROMOTED)
+      promoted = promoted + 1
+    end
+  end
+  noteHead(c, key)
+  return promoted
+end
+
+serve("promote", WRITES, function(c)
+  local most, k, count = nextNumber(c), c.k, 0
+  local share = max(1, floor(most / max(1, call("ZCOUNT", k.due, "-inf", c.at))))
+  for _, route in ipairs(call("ZRANGEBYSCORE", k.due, "-inf", c.at, "LIMIT", 0, most)) do
+    count = count + promoteRoute(c, route, share)
+  end
+  c.hasPromoted = count > 0
+  local hints = writeCall(c)
+  local head = firstScore(k.due)
+  return { c.at, hints, count, head and head <= c.now and 1 or 0, nextClock(c) }
+end)
+
+local LOOK_MAX, LOOKED_AT_ONCE = 2000, 200
+
+-- Whether an entry of an index is that of a job which belongs there, at its time.
+local function isPlaced(c, job, key, score)
+  if not job then return false end
+  local own, at, clock = whereIs(c.k, job)
+  if key == c.k.clock then return clock ~= "" and tonumber(clock) == tonumber(score) end
+  return own == key and tonumber(at) == tonumber(score)
+end
+
+-- Rung jobs of one index behind the cursor, in order; stops at wanted matches or LOOK_MAX entries and then tells where.
+local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
+  local at, looked, matched = 0, 0, 0
+  local from = fromScore == "" and "-inf" or fromScore
+  while true do
+    local found = call("ZRANGEBYSCORE", key, from, c.at, "WITHSCORES", "LIMIT", at, LOOKED_AT_ONCE)
+    local handles, scores = {}, {}
+    for i = 1, #found, 2 do
+      local h, score = found[i], num(tonumber(found[i + 1]))
+      if score ~= fromScore or h > fromHandle then
+        handles[#handles + 1] = h
+        scores[#scores + 1] = score
+      end
+    end
+    at = at + #found / 2
+    loadJobs(c, handles)
+    for i, h in ipairs(handles) do
+      looked = looked + 1
+      local job = c.jobs[h]
+      if not isPlaced(c, job, key, scores[i]) then
+        c.unreadable[#c.unreadable + 1] = h
+      elseif hasClockRung(c, job, clock) then
+        out[#out + 1] = { score = scores[i], h = h }
+        matched = matched + 1
+      end
+      if matched == wanted or looked == LOOK_MAX then return { score = scores[i], h = h } end
+    end
+    if #found < LOOKED_AT_ONCE * 2 then return nil end
+  end
+end
+
+local function isEarlier(a, b)
+  if a.score ~= b.score then return tonumber(a.score) < tonumber(b.score) end
+  return a.h < b.h
+end
+
+-- Which indexes have jobs with this clock: running ones have no time to live, waiting ones no lease and no attempt.
+local function indexesOf(k, clock)
+  if clock == "ttl" then return { k.clock } end
+  if clock == "deadline" then return { k.lease, k.clock } end
+  return { k.lease }
+end
+
+serve("read_due", READS, function(c)
+  local clock, wanted, fromScore, fromHandle = nextArg(c), nextNumber(c), nextArg(c), nextArg(c)
+  local found, stop = {}, nil
+  for _, key in ipairs(indexesOf(c.k, clock)) do
+    local stopped = rungOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
+    if stopped and (not stop or isEarlier(stopped, stop)) then stop = stopped end
+  end
+  table.sort(found, isEarlier)
+  local handles, last = {}, nil
+  for _, entry in ipairs(found) do
+    if #handles == wanted or (stop and isEarlier(stop, entry)) then break end
+    last = entry
+    handles[#handles + 1] = entry.h
+  end
+  local cursor = stop
+  if #handles == wanted then cursor = (stop or #found > wanted) and last or nil end
+  local score, h = cursor and cursor.score or "", cursor and cursor.h or ""
+  return { c.at, nextClock(c), score, h, recordsOf(c, handles), c.unreadable }
+end)
+
+end)

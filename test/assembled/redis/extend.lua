@@ -1,0 +1,112 @@
+-- runs/extend
+module(function()
+local num, many, fetch = M.num, M.many, M.fetch
+local WRITES, FREES, serve, nextArg, nextNumber = M.WRITES, M.FREES, M.serve, M.nextArg, M.nextNumber
+local nextFlag = M.nextFlag
+local after = M.after
+local tell = M.tell
+local loadJobs, jobOf, handleById, touch = M.loadJobs, M.jobOf, M.handleById, M.touch
+local writeCall = M.writeCall
+local recordsOf = M.recordsOf
+
+local LEASED = "^" .. SKIP .. times(TAKE, 2) .. times(SKIP, 15) .. "([^\31]*)"
+local LINES_MAX, LOOKED_AT_ONCE = 1000, 500
+
+-- The job while this lease is the current one, else nothing and why not.
+local function leased(c, h, prefix)
+  local fence, id = match(prefix, "^([^\31]*)\31([^\31]*)\31$")
+  local job = jobOf(c, h)
+  if job and job.id == id then
+    if job.state == RUNNING and job.fence == fence then return job end
+    return nil, "stale"
+  end
+  return nil, handleById(c, id) and "stale" or "gone"
+end
+
+-- Running jobs of an owner that the call does not name. What was claimed under an earlier entry is left to the reclaim:
+-- its owner may have run and settled it, and the settle was lost with the server.
+local function othersOf(c, wanted, named)
+  local found, at = {}, 0
+  while true do
+    local members = call("ZRANGE", c.k.lease, at, at + LOOKED_AT_ONCE - 1)
+    if #members == 0 then break end
+    at = at + #members
+    local states = fetch("HMGET", c.k.state, members)
+    for i, h in ipairs(members) do
+      if states[i] then
+        local fence, id, owner = match(states[i], LEASED)
+        local isOther = owner == wanted and not named[fence .. US .. id .. US]
+        if isOther and tonumber(fence) > c.fence then found[#found + 1] = h end
+      end
+    end
+  end
+  table.sort(found)
+  -- Those that cannot be read are kept as unreadable, and have no record behind this.
+  loadJobs(c, found)
+  return found
+end
+
+serve("extend", FREES, function(c)
+  local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextFlag(c)
+  local handles, answers, named = {}, {}, {}
+  for i = c.i, #c.args, 4 do
+    handles[#handles + 1] = c.args[i]
+  end
+  loadJobs(c, handles)
+  for i = 1, #handles do
+    local h, prefix, startedAgo, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
+    named[prefix] = true
+    local job, why = leased(c, h, prefix)
+    if job then
+      touch(c, job)
+      if ends > tonumber(job.leaseEndsAt) then job.leaseEndsAt = num(ends) end
+      if startedAgo ~= UNCHANGED then
+        local isNews = job.startedAt == ""
+        job.startedAt = num(c.now - startedAgo)
+        if isNews then tell(c, job, STARTED) end
+      end
+      if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
+      why = job.cancelAsked == "1" and "cancel-asked" or "ok"
+    end
+    answers[i] = why
+  end
+  local others = wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {}
+  return { c.at, writeCall(c), answers, others }
+end)
+
+local function addLines(c, job, lines, overflow)
+  local key = c.k.trail .. job.h
+  local room, kept = LINES_MAX - call("LLEN", key), {}
+  for i = 1, min(room, #lines) do
+    kept[i] = c.at .. US .. lines[i]
+  end
+  many("RPUSH", key, kept)
+  if #lines > room and overflow ~= "" then call("LSET", key, -1, c.at .. US .. overflow) end
+end
+
+serve("record", WRITES, function(c)
+  local answers = {}
+  while c.i <= #c.args do
+    local h, prefix, progress, overflow, lines = nextArg(c), nextArg(c), nextArg(c), nextArg(c), {}
+    for i = 1, nextNumber(c) do
+      lines[i] = nextArg(c)
+    end
+    local job, why = leased(c, h, prefix)
+    if job then
+      if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
+      if progress ~= UNCHANGED then
+        job.progress = progress
+        tell(c, job, PROGRESS)
+      end
+      if #lines > 0 then
+        job.hasLines = true
+        addLines(c, job, lines, overflow)
+      end
+    end
+    answers[#answers + 1] = why or "ok"
+  end
+  writeCall(c)
+  return answers
+end)
+
+end)

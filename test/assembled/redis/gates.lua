@@ -1,0 +1,164 @@
+-- limits/gates
+module(function()
+local add2, push, tagsIn, readFields = M.add2, M.push, M.tagsIn, M.readFields
+
+local QUEUE_GATE, FOREVER_MS, ANY = "q:", 8640000000000000, 1 / 0
+local COUNTED = { "0", "1", "4", "5", "6", "7", "8", "9" }
+local NUMBERS = { "version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil", "perKey",
+  "perCap", "perStepUs", "perBurstUs" }
+
+-- A rate may have fractions, where the numbers of jobs have none.
+local function exact(n) return n and fmt("%.17g", n) or "" end
+
+local function gateText(gate)
+  local fields = {}
+  for i, name in ipairs(NUMBERS) do
+    fields[i] = exact(gate[name])
+  end
+  add2(fields, gate.isDraining and "1" or "0", gate.body)
+  return concat(fields, US)
+end
+
+local function writeGate(k, gate) call("HSET", k.gate, gate.key, gateText(gate)) end
+
+local function numberIn(text) return find(text, "^[%d.e+-]+$") and tonumber(text) or nil end
+
+-- Nothing where the text is no gate.
+local function readGate(key, text)
+  local gate = readFields(text, "gate")
+  for _, name in ipairs(NUMBERS) do
+    local given = gate[name] or "?"
+    gate[name] = numberIn(given)
+    if not gate[name] and given ~= "" then return nil end
+  end
+  if not gate.version or not gate.tatUs or (gate.stepUs == nil) ~= (gate.burstUs == nil) then return nil end
+  gate.key, gate.isDraining = key, gate.isDraining == "1"
+  return gate
+end
+
+-- A route has to pass this gate.
+local function addUser(gates, key, route, weight)
+  push(gates.users, key, { route = route, weight = weight })
+  local gate = gates.all[key]
+  if gate then push(gates.uses, route, { gate = gate, weight = weight }) end
+end
+
+-- A route of this content (route-text.ts) is there.
+local function addRoute(gates, route, content)
+  local queue, asked = match(content, "^([^\31]*)\31[^\31]*\31[^\31]*\31([^\31]*)")
+  local parts = tagsIn(asked or "")
+  addUser(gates, QUEUE_GATE .. queue, route, 1)
+  for i = 1, #parts, 2 do
+    addUser(gates, parts[i], route, tonumber(parts[i + 1]) or 1)
+  end
+end
+
+local function addGate(gates, gate)
+  gates.all[gate.key], gates.sorted = gate, nil
+  if gate.isDraining then gates.draining = gates.draining + 1 end
+  for _, user in ipairs(gates.users[gate.key] or {}) do
+    push(gates.uses, user.route, { gate = gate, weight = user.weight })
+  end
+end
+
+-- From the first gate on, all routes are known.
+local function startGates(k, life)
+  local gates = { all = {}, users = {}, uses = {}, fields = {}, draining = 0 }
+  local flat = call("HGETALL", k.route)
+  for i = 1, #flat, 2 do
+    addRoute(gates, flat[i], flat[i + 1])
+  end
+  life.gates = gates
+  return gates
+end
+
+local function usersOf(c, gate) return c.life.gates.users[gate.key] or {} end
+
+-- The gates of a route, with its weight; nothing without any.
+local function usesOf(c, route)
+  local gates = c.life.gates
+  return gates and gates.uses[route]
+end
+
+local function hasDraining(c)
+  local gates = c.life.gates
+  return gates and gates.draining > 0
+end
+
+local function isDraining(c, shape)
+  local gate = c.life.gates.all[QUEUE_GATE .. match(shape.content, "^[^\31]*")]
+  return gate and gate.isDraining
+end
+
+local function fieldsOf(c, route)
+  local fields = c.life.gates.fields[route]
+  if not fields then
+    fields = { route .. ":" .. TOTAL }
+    for i, state in ipairs(COUNTED) do
+      fields[i + 1] = route .. ":" .. state
+    end
+    c.life.gates.fields[route] = fields
+  end
+  return fields
+end
+
+-- How many jobs of a route run: all without those that wait or are over.
+local function runningOf(c, route)
+  local counts = call("HMGET", c.k.tally, unpack(fieldsOf(c, route)))
+  local running = tonumber(counts[1] or 0) - call("ZCARD", c.k.ready .. route)
+  for i = 2, #counts do
+    if counts[i] then running = running - counts[i] end
+  end
+  return max(0, running)
+end
+
+local function heldOf(c, gate)
+  local held = 0
+  for _, user in ipairs(usersOf(c, gate)) do
+    held = held + user.weight * runningOf(c, user.route)
+  end
+  return held
+end
+
+-- model/limits/gate.ts has these three by the same names.
+local function permitsLeft(gate, held, now)
+  if gate.closedUntil and gate.closedUntil > now then return 0 end
+  local byCap = gate.cap and max(0, gate.cap - held) or ANY
+  if not gate.stepUs then return byCap end
+  local nowUs = now * 1000
+  local byRate = floor((nowUs + gate.burstUs - max(gate.tatUs, nowUs)) / gate.stepUs)
+  return min(byCap, max(0, byRate))
+end
+
+local function tatAfter(gate, permits, now)
+  if not gate.stepUs or permits == 0 then return gate.tatUs end
+  return max(gate.tatUs, now * 1000) + permits * gate.stepUs
+end
+
+-- tatUs: with what has passed in this call.
+local function opensAt(gate, tatUs, permits, now)
+  if gate.closedUntil == FOREVER_MS then return nil end
+  local tokensAt = gate.stepUs and math.ceil((tatUs + permits * gate.stepUs - gate.burstUs) / 1000) or 0
+  local at = max(gate.closedUntil or 0, tokensAt)
+  return at > now and at or nil
+end
+
+-- The routes of this gate are worth a look (tellCall).
+local function tellGate(c, gate)
+  c.opened = c.opened or {}
+  c.opened[gate] = true
+end
+
+-- A job of this route runs no longer.
+local function returnPermits(c, route)
+  for _, use in ipairs(usesOf(c, route) or {}) do
+    if use.gate.cap then tellGate(c, use.gate) end
+  end
+end
+
+M.FOREVER_MS, M.ANY, M.exact, M.gateText, M.writeGate = FOREVER_MS, ANY, exact, gateText, writeGate
+M.numberIn, M.readGate, M.addRoute, M.addGate = numberIn, readGate, addRoute, addGate
+M.startGates, M.usersOf, M.usesOf, M.hasDraining = startGates, usersOf, usesOf, hasDraining
+M.isDraining, M.heldOf, M.permitsLeft, M.tatAfter = isDraining, heldOf, permitsLeft, tatAfter
+M.opensAt, M.tellGate, M.returnPermits = opensAt, tellGate, returnPermits
+end)

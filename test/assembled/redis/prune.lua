@@ -1,0 +1,231 @@
+-- upkeep/prune
+module(function()
+local num, push, many, fetch = M.num, M.push, M.many, M.fetch
+local FREES, serve, change, nextArg, nextNumber = M.FREES, M.serve, M.change, M.nextArg, M.nextNumber
+local nextFlag, eachRoute = M.nextFlag, M.eachRoute
+local isTerminal = M.isTerminal
+local loadJobs, jobOf, touch = M.loadJobs, M.jobOf, M.touch
+local leave, writeCall = M.leave, M.writeCall
+local dropDoc = M.dropDoc
+local drop = M.drop
+
+local ENDED = "^" .. TAKE .. SKIP .. TAKE .. SKIP .. times(TAKE, 2) .. times(SKIP, 9)
+  .. TAKE .. times(SKIP, 7) .. times(TAKE, 2) .. "([^\31]*)"
+local LOOKED_AT_ONCE = 250
+-- A job with one of these is listed elsewhere too, or may be a flow, so its spec is needed to forget it.
+local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
+
+local function meantRoutes(c, isAll, queue, excepted)
+  local meant = {}
+  for route, q in eachRoute(c) do
+    if isAll then
+      meant[route] = not excepted[q]
+    else
+      meant[route] = q == queue
+    end
+  end
+  return meant
+end
+
+-- Removes a finished job without reading more of it than is needed.
+local function removeFinished(c, h, route, state, id, flags, resultUntil)
+  local isListed = match(flags, LISTED)
+  local job = isListed and jobOf(c, h)
+  if job then
+    drop(c, job)
+  elseif not isListed then
+    leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
+    push(c, "goneIds", id)
+  end
+end
+
+-- One piece of a list. Answers how many entries were looked at and how many jobs removed; who stays is at the tail.
+local function pruneList(c, asked, minute, list, most, room)
+  local handles = call("LRANGE", list, 0, most - 1)
+  local states, stay, seen, looked, removed = fetch("HMGET", c.k.state, handles), {}, {}, 0, 0
+  for i, h in ipairs(handles) do
+    if removed == room then break end
+    looked = i
+    if states[i] and not seen[h] then
+      local state, id, flags, route, keepsLane, endedAt, keepUntil, resultUntil = match(states[i], ENDED)
+      -- Looked at closely, it is kept as unreadable.
+      if not state or not tonumber(endedAt) and endedAt ~= "" then
+        jobOf(c, h)
+      elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
+        seen[h] = true
+        local isKept = keepsLane == "1" or tonumber(endedAt) > asked.before
+        if isKept or not asked.routes[route] then
+          stay[#stay + 1] = h
+        else
+          removed = removed + 1
+          removeFinished(c, h, route, state, id, flags, resultUntil)
+        end
+      end
+    end
+  end
+  if looked > 0 then call("LTRIM", list, looked, -1) end
+  many("RPUSH", list, stay)
+  return looked, removed
+end
+
+serve("prune_history", FREES, function(c)
+  local asked, isAll, queue = { state = nextArg(c) }, nextFlag(c), nextArg(c)
+  asked.before = c.now - nextArg(c)
+  local most, minute, left, excepted = nextNumber(c), nextArg(c), nextArg(c), {}
+  for i = c.i, #c.args do
+    excepted[c.args[i]] = true
+  end
+  asked.routes = meantRoutes(c, isAll, queue, excepted)
+  local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
+  while removed < most and looked < lookMax do
+    if left == "" then
+      local from, to = minute == "" and "-inf" or "(" .. minute, num(floor(asked.before / MINUTE_MS))
+      minute = call("ZRANGEBYSCORE", minutes, from, to, "LIMIT", 0, 1)[1]
+      if not minute then break end
+    end
+    local list = c.k.ended .. asked.state .. ":" .. minute
+    left = left == "" and call("LLEN", list) or tonumber(left)
+    local seen, gone = pruneList(c, asked, minute, list, min(left, LOOKED_AT_ONCE, lookMax - looked), most - removed)
+    looked, removed, left = looked + seen, removed + gone, left - seen
+    if left <= 0 or seen == 0 then
+      if call("EXISTS", list) == 0 then call("ZREM", minutes, minute) end
+      left = ""
+    end
+  end
+  writeCall(c)
+  return { removed, minute or "", minute and tostring(left) or "" }
+end)
+
+-- One piece of a list, of which up to room jobs are too many: the first ended go first. Who is of another queue goes to
+-- the tail, who may go but stays comes back to the head. Answers how many entries are done with, removed, and whether
+-- others may go.
+local function pruneSurplusOf(c, asked, minute, list, most, room)
+  local handles = call("LRANGE", list, 0, most - 1)
+  local states, others, own, seen = fetch("HMGET", c.k.state, handles), {}, {}, {}
+  for i, h in ipairs(handles) do
+    if states[i] and not seen[h] then
+      local state, id, flags, route, keepsLane, endedAt, keepUntil, resultUntil = match(states[i], ENDED)
+      seen[h] = true
+      if not state or not tonumber(endedAt) and endedAt ~= "" then
+        jobOf(c, h)
+      elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
+        if asked.routes[route] and keepsLane ~= "1" then
+          own[#own + 1] = { h, route, state, id, flags, resultUntil, endedAt = tonumber(endedAt) }
+        else
+          others[#others + 1] = h
+        end
+      end
+    end
+  end
+  table.sort(own, function(a, b)
+    if a.endedAt ~= b.endedAt then return a.endedAt < b.endedAt end
+    return a[1] < b[1]
+  end)
+  local removed, back = min(#own, room), {}
+  for i, job in ipairs(own) do
+    if i <= removed then
+      removeFinished(c, unpack(job))
+    else
+      back[#own - i + 1] = job[1]
+    end
+  end
+  call("LTRIM", list, #handles, -1)
+  many("RPUSH", list, others)
+  many("LPUSH", list, back)
+  return #handles - #back, removed, #back > 0
+end
+
+serve("prune_surplus", FREES, function(c)
+  local asked, queue, keep, most = { state = nextArg(c) }, nextArg(c), nextNumber(c), nextNumber(c)
+  local minute, left, surplus, isFull = nextArg(c), nextArg(c), -keep, false
+  asked.routes = meantRoutes(c, false, queue)
+  for route, isMeant in pairs(asked.routes) do
+    if isMeant then surplus = surplus + (tonumber(call("HGET", c.k.tally, route .. ":" .. asked.state)) or 0) end
+  end
+  local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
+  while removed < min(most, surplus) and looked < lookMax and not isFull do
+    if left == "" then
+      minute = call("ZRANGEBYSCORE", minutes, minute == "" and "-inf" or "(" .. minute, "+inf", "LIMIT", 0, 1)[1] or ""
+      if minute == "" then break end
+    end
+    local list, done, gone = c.k.ended .. asked.state .. ":" .. minute, 0, 0
+    left = left == "" and call("LLEN", list) or tonumber(left)
+    done, gone, isFull = pruneSurplusOf(c, asked, minute, list, min(left, LOOKED_AT_ONCE), min(most, surplus) - removed)
+    looked, removed, left = looked + done, removed + gone, left - done
+    if left <= 0 or (done == 0 and not isFull) then
+      if call("EXISTS", list) == 0 then call("ZREM", minutes, minute) end
+      left = ""
+    end
+  end
+  writeCall(c)
+  return { removed, removed < surplus and minute ~= "" and 1 or 0, minute, tostring(left) }
+end)
+
+-- prune answers how many it removed and looked at; where it looked at as many as it may, more are left.
+local function servePrune(name, prune)
+  serve(name, FREES, function(c)
+    local most = nextNumber(c)
+    local removed, looked = prune(c, most)
+    writeCall(c)
+    return { removed, looked == most and 1 or 0 }
+  end)
+end
+
+-- What is over by now, in an index by time.
+local function overIn(c, index, most) return call("ZRANGEBYSCORE", index, "-inf", c.at, "LIMIT", 0, most) end
+
+-- Acts on the finished jobs of an index whose time, a field of theirs, is over; an entry that does not belong there is
+-- taken out.
+local function pruneTimed(c, most, index, field, act)
+  local handles, removed = overIn(c, index, most), 0
+  loadJobs(c, handles)
+  for _, h in ipairs(handles) do
+    local job = c.jobs[h]
+    if job and not job.isGone and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
+      removed = removed + 1
+      act(c, job)
+    else
+      push(c.zrem, index, h)
+    end
+  end
+  return removed, #handles
+end
+
+-- The results alone; their jobs stay.
+local function dropResult(c, job)
+  touch(c, job)
+  job.result, job.resultUntil = "", ""
+end
+
+servePrune("prune_kept", function(c, most)
+  local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", drop)
+  if looked == most then return removed, looked end
+  local dropped, seen = pruneTimed(c, most - looked, c.k.results, "resultUntil", dropResult)
+  return removed + dropped, looked + seen
+end)
+
+servePrune("prune_expired", function(c, most)
+  local keys = overIn(c, c.k.held, most)
+  for _, key in ipairs(keys) do
+    change(c, "uniq", key, false)
+  end
+  local docs = #keys < most and overIn(c, c.k.docttl, most - #keys) or {}
+  for _, field in ipairs(docs) do
+    dropDoc(c, field)
+  end
+  return #keys + #docs, #keys + #docs
+end)
+
+servePrune("prune_feed", function(c, most)
+  local before, newest = c.now - nextArg(c), call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
+  local removed, last = 0, nil
+  for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
+    -- After an entry the next number is far above the newest one, which tells the last seq and stays.
+    if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
+    removed, last = removed + 1, tonumber(match(entry[1], "^%d+"))
+  end
+  if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
+  return removed, removed
+end)
+
+end)

@@ -1,0 +1,399 @@
+-- runs/settle
+module(function()
+local num, seqOf, add2, newList, push2, many, fetch = M.num, M.seqOf, M.add2, M.newList, M.push2, M.many, M.fetch
+local split, NONE, readFields = M.split, M.NONE, M.readFields
+local readRest, isOfFlow, restOf, cutTimes, fillEnding = M.readRest, M.isOfFlow, M.restOf, M.cutTimes, M.fillEnding
+local keysIn = M.keysIn
+local readWaits, withPassed, edgesInUses, edgesIn = M.readWaits, M.withPassed, M.edgesInUses, M.edgesIn
+local widen, nextArg, nextNumber, nextFlag, recall = M.widen, M.nextArg, M.nextNumber, M.nextFlag, M.recall
+local keep, readShapes = M.keep, M.readShapes
+local after = M.after
+local NOTED, NOTED_UNTOLD, NOTE_MAX, isBad, count = M.NOTED, M.NOTED_UNTOLD, M.NOTE_MAX, M.isBad, M.count
+local bundleOf, noteOf, eventOf = M.bundleOf, M.noteOf, M.eventOf
+local returnPermits = M.returnPermits
+local giveBackUses, freeGates = M.giveBackUses, M.freeGates
+local KEPT_FOREVER_AT, isKeptUntil, jobOf, handleById = M.KEPT_FOREVER_AT, M.isKeptUntil, M.jobOf, M.handleById
+local touch = M.touch
+local finish, apply = M.finish, M.apply
+local appendEnded, writeRecords = M.appendEnded, M.writeRecords
+local AT_ONCE, passingOf, loadTargets, takeTargets = M.AT_ONCE, M.passingOf, M.loadTargets, M.takeTargets
+local leaveTargets = M.leaveTargets
+local goAlong = M.goAlong
+local follow = M.follow
+local nextUnit, submitUnit, whole = M.nextUnit, M.submitUnit, M.whole
+
+-- Which no state has behind its id.
+local NO_ENDING = { rest = HOLE, isPlain = false }
+
+local function newStretch(next, text, fence)
+  local running = RUNNING .. US .. fence .. US
+  local stretch = { next = next, text = text, fence = fence, running = running, endings = {}, handles = {}, n = 0 }
+  stretch.idAt, stretch.last = #running + 1, NO_ENDING
+  return stretch
+end
+
+-- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next and fence.
+local function stretchOf(stretches, text, fence)
+  local key = fence .. US .. text
+  local stretch = stretches[key]
+  if not stretch then
+    stretch = newStretch(readFields(text), text, fence)
+    local next = stretch.next
+    stretch.isPlain = HAS_SETTLE_SET and next.kind == "finish" and next.keepMs ~= "0"
+      and next.keepResultMs == "" and next.keepsLane ~= "1"
+    stretches[key] = stretch
+  end
+  return stretch
+end
+
+-- The same for the members of flows in a stretch whose ends go along so many edges: they are kept as long as their
+-- flows, and their waits say how far their ends have gone.
+local function stretchOfMembers(stretches, stretch, passes)
+  local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
+  local own = ofMembers[passes]
+  if not own then
+    local next = stretch.next
+    own = newStretch(next, stretch.text, stretch.fence)
+    own.passes, own.isPlain = passes, HAS_SETTLE_FLOW_MEMBERS and next.kind == "finish"
+      and next.keepsLane ~= "1"
+    ofMembers[passes], stretches[passes .. US .. stretch.fence .. US .. stretch.text] = own, own
+  end
+  return own
+end
+
+-- What plain endings of one next share where their states differ in times alone: the parts of their texts around
+-- attempts, times and result, and their event. false for a rest of which no such ending is made. passes: of members of
+-- flows, along how many edges their ends go at once.
+local function templateOf(c, next, rest, passes)
+  local job = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }
+  -- A state without fence and id.
+  if isOfFlow(RUNNING .. US .. US .. rest) ~= (passes ~= nil) then return false end
+  if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
+  local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
+  t.hasUses = t.hasGates or passes ~= nil
+  t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
+  local mark = job.startedAt == "" and NOTED_UNTOLD or NOTED
+  if job.startedAt == job.claimedAt then job.startedAt = HOLE end
+  job.claimedAt = HOLE
+  if passes then
+    -- What runs has passed nothing on.
+    if readWaits(job.waits).passed ~= 0 then return false end
+    job.flow, job.waits = HOLE, withPassed(job.waits, passes)
+  end
+  finish({ now = c.now, at = HOLE }, job, next)
+  job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
+  t.parts, t.state = split(restOf(job), HOLE), job.state
+  t.event = eventOf(job, next.event, false, mark)
+  return t
+end
+
+-- The same, and the time of the claim. Remembered by the library where nothing in it is of one job or of this call.
+local function recallTemplate(c, stretch, rest)
+  local shared, claimedAt = cutTimes(rest)
+  if not shared or stretch.next.keepMs ~= "" then
+    local t = templateOf(c, stretch.next, rest, stretch.passes)
+    return t, t and t.claimedAt
+  end
+  local key = (stretch.passes or "") .. stretch.text .. shared
+  local t = recall(c, key)
+  if t == nil then
+    t = templateOf(c, stretch.next, rest, stretch.passes)
+    if t then keep(c, key, t) end
+  end
+  return t, claimedAt
+end
+
+-- Plain endings of one call whose states have the same behind the id.
+local function prepare(c, stretch, rest)
+  local t, claimedAt = recallTemplate(c, stretch, rest)
+  local ending = { jobs = 0, rest = rest, isPlain = t and not (t.hasKey and #c.shapes > 0) }
+  if ending.isPlain then
+    ending.hasKey, ending.hasGates, ending.hasUses = t.hasKey, t.hasGates, t.hasUses
+    ending.attempts, ending.route = t.attempts, t.route
+    ending.before = t.state .. US .. stretch.fence .. US
+    ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
+    ending.bundle = bundleOf(c, t.event, t.state)
+  end
+  stretch.endings[rest] = ending
+  return ending
+end
+
+-- The next settle from a place on becomes what the stretch ends as. Answers whether it is one of a set: it runs under
+-- the fence of the stretch, and nobody in the call has it in view. Jobs that differ in their uses alone have the same
+-- ending.
+local function meetEnding(c, stretch, s, at)
+  local h, state, id, jobs = c.args[s.before + at + 1], s.states[at + 1], c.args[c.i], c.jobs
+  if not stretch.isPlain or not state or c.done[h] or jobs and jobs[h] ~= nil then return false end
+  if s.hasAttempts then id = sub(id, 1, find(id, US, 1, true) - 1) end
+  local idAt = stretch.idAt
+  if find(state, stretch.running, 1, true) ~= 1 or find(state, id, idAt, true) ~= idAt then return false end
+  local rest = match(state, "^.*\31", idAt + #id) or ""
+  stretch.last = stretch.endings[rest] or prepare(c, stretch, rest)
+  return stretch.last.isPlain
+end
+
+-- An end of a member goes along its edges. Answers whether nothing but a count was needed: others wait for it that wait
+-- for the one before it already.
+local function countAlong(c, passing, to)
+  local counted = not c.isOneByOne and passing.counted
+  if not (counted and counted[to]) then return false end
+  counted[to] = counted[to] + 1
+  return true
+end
+
+-- Ends those from a place on that look like the last ending of their stretch, with all that they share at hand; of
+-- members of flows those with this passing. Answers the place of the last.
+local function endAlike(c, stretch, s, at, stop, passing)
+  local ending, args, i, first, before, states = stretch.last, c.args, c.i, at, s.before, s.states
+  local running, idAt, rest, done, written = stretch.running, stretch.idAt, ending.rest, c.done, c.states
+  local handles, hasAttempts, hasResults = stretch.handles, s.hasAttempts, s.hasResults
+  local members, jobs = s.members, c.jobs
+  local head, middle, tail, g, hasGates = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasGates
+  if not ending.isPlain then return at end
+  -- Most have nothing to look at beside their texts.
+  local hasUses, hasMore = ending.hasUses, jobs or passing or hasGates or ending.hasKey
+  local w, n, gn, ids, restLength, left = c.statesAt, stretch.n, g.n, g.ids, #rest, nil
+  while at < stop do
+    local h, state, ended = args[before + at + 1], states[at + 1], args[i]
+    local id, told, result = ended, ended, ""
+    if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
+    local restAt = idAt + #id
+    local restEnd = restAt + restLength
+    if
+      not state
+      or not hasUses and #state ~= restEnd - 1
+      or find(state, rest, restAt, true) ~= restAt
+      or find(state, id, idAt, true) ~= idAt
+      or find(state, running, 1, true) ~= 1
+      or done[h]
+    then
+      break
+    end
+    if hasMore then
+      if
+        jobs and jobs[h] ~= nil
+        or passing and members[at + 1] ~= passing
+        or hasGates and not giveBackUses(c, state, restEnd)
+      then
+        break
+      end
+      if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
+    end
+    -- The id and its note: a short attempt log as it came, most often.
+    if not hasAttempts then
+      told, ended = id .. US, id .. US .. ending.attempts
+    elseif #ended > #id + 1 + NOTE_MAX then
+      told = id .. US
+    end
+    if hasResults then
+      i = i + 1
+      result = args[i]
+    end
+    ended = head .. ended .. middle .. result .. tail
+    at, i, n, gn = at + 1, i + 1, n + 1, gn + 1
+    written[w + 1], written[w + 2] = h, ended
+    w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, told, id
+    if passing and not countAlong(c, passing, stretch.next.to) then
+      left = id
+      break
+    end
+  end
+  c.i, c.statesAt, stretch.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
+  if left then goAlong(c, passing, left, stretch.next.to) end
+  return at
+end
+
+-- The set path of settles: ends those from a place on that are of a set, whatever they look like. Answers the place of
+-- the last.
+local function endSet(c, stretch, s, at, stop, passing)
+  local hasMet = false
+  while at < stop and not (passing and s.members[at + 1] ~= passing) do
+    local to = endAlike(c, stretch, s, at, stop, passing)
+    if to == at and (hasMet or not meetEnding(c, stretch, s, at)) then return at end
+    hasMet, at = to == at, to
+  end
+  return at
+end
+
+-- The jobs of a stretch that ended as a set leave the leases for the lists of their outcome.
+local function writeEndings(c, stretch)
+  local k, to, keepUntil = c.k, stretch.next.to, after(c, stretch.next.keepMs or "")
+  if stretch.passes then keepUntil = KEPT_FOREVER_AT end
+  if stretch.n == 0 then return end
+  many("ZREM", k.lease, stretch.handles)
+  if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), stretch.handles) end
+  local isKept = isKeptUntil(keepUntil)
+  for _, h in ipairs((isKept or isBad(to)) and stretch.handles or NONE) do
+    if isKept then push2(c.zadd, k.keep, keepUntil, h) end
+    if isBad(to) then push2(c.zadd, k.bad .. to, seqOf(h), h) end
+  end
+  for _, ending in pairs(stretch.endings) do
+    if ending.jobs > 0 then
+      count(c, ending.route, RUNNING, -ending.jobs)
+      count(c, ending.route, to, ending.jobs)
+      if c.life.gates then returnPermits(c, ending.route) end
+      if ending.hasGates then c.freed[ending.route] = true end
+    end
+  end
+end
+
+-- The jobs that ended as a set free the keys that they hold, as finish (rules.lua.ts) does.
+local function freeKeys(c)
+  local handles = c.keyHolders
+  if #handles == 0 then return end
+  local keys, held, gone = keysIn(fetch("HMGET", c.k.spec, handles)), {}, {}
+  for _, key in ipairs(keys) do
+    held[#held + 1] = key or ""
+  end
+  local holders = fetch("HMGET", c.k.uniq, held)
+  for i, key in ipairs(keys) do
+    local holder = key and holders[i] and readFields(holders[i], "holder")
+    if holder and holder.handle == handles[i] and (holder.hold == HOLD_END or holder.hold == HOLD_STARTED) then
+      gone[#gone + 1] = key
+    end
+  end
+  many("HDEL", c.k.uniq, gone)
+end
+
+local function refusalOf(c, h, id, fence)
+  local present = handleById(c, id)
+  if not present then return "gone" end
+  local job = present == h and jobOf(c, h)
+  return job and job.settledFence == fence and "already" or "stale"
+end
+
+-- One settle by the job's tables. Answers a refusal, or nothing and the job.
+local function settleOne(c, h, id, fence, next, attempts)
+  local job = jobOf(c, h)
+  if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
+  if job.cancelAsked == "1" and next.kind ~= "finish" then return "cancel-asked" end
+  touch(c, job)
+  local note = noteOf(job, attempts)
+  if attempts ~= "" then job.attempts = attempts end
+  job.settledFence = fence
+  apply(c, job, next, note)
+  return nil, job
+end
+
+-- Any settle, with its effects. Answers a refusal or nothing.
+local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
+  widen(c)
+  local unit, next = hasEffects and nextUnit(c), stretch.next
+  next.result = result
+  local refusal = whole(c, unit and unit.isLate, function()
+    local refusal, job = settleOne(c, h, id, stretch.fence, next, attempts)
+    if not refusal and unit then refusal = submitUnit(c, false, unit) end
+    if not refusal then follow(c, job, RUNNING, next) end
+    return refusal
+  end)
+  if unit then c.i = unit.stop end
+  return refusal
+end
+
+-- The passing of a running member whose state says its edges; nothing where it does not. Members with the same edges of
+-- one flow share it. passings: by uses, and in order.
+local function passingIn(c, state, passings)
+  local uses = match(state, "^.*(\31.*)$")
+  local passing = passings[uses]
+  if passing then
+    passing.ends = passing.ends + 1
+  else
+    local flow, edges = edgesInUses(sub(uses, #US + 1))
+    if not flow then return nil end
+    passing = passingOf(c, flow, edges, 0, AT_ONCE)
+    passing.uses, passings[uses], passings[#passings + 1] = uses, passing, passing
+  end
+  return passing
+end
+
+-- The members of flows among the settles from one place on, by their places, and in view all that their ends arrive at,
+-- by a few commands for all of them.
+local function loadMembers(c, s, from, to)
+  widen(c)
+  takeTargets(c)
+  local members, wanted, handles, passings, jobs, last, uses = {}, {}, {}, {}, c.jobs, nil, HOLE
+  if not c.targets then return members end
+  for i = from, to do
+    local h, state = c.args[s.before + i], s.states[i]
+    local isOpen = state and jobs[h] == nil
+    -- Most have the uses of the one before. Those of a member begin as no others do.
+    if isOpen and find(state, uses, #state - #uses + 1, true) then
+      last.ends = last.ends + 1
+      members[i] = last
+    -- The flag of a flow is the last one. What has this text elsewhere has no flow in its state or its spec.
+    elseif isOpen and find(state, HAS_FLOW .. US, 1, true) then
+      local passing = passingIn(c, state, passings)
+      members[i] = passing
+      if passing then
+        last, uses = passing, passing.uses
+      else
+        wanted[#wanted + 1], handles[#handles + 1] = i, h
+      end
+    end
+  end
+  for i, spec in ipairs(fetch("HMGET", c.k.spec, handles)) do
+    local flow, edges = edgesIn(spec or "")
+    if flow and flow ~= "" then
+      local passing = passingOf(c, flow, edges, 0, AT_ONCE)
+      members[wanted[i]], passings[#passings + 1] = passing, passing
+    end
+  end
+  loadTargets(c, passings)
+  return members
+end
+
+-- The path of members of flows: ends those from a place on that have the passing of the first, and goes along its
+-- edges.
+local function endMembers(c, stretches, stretch, s, at, stop)
+  local passing = s.members[at + 1]
+  local own = passing.own
+  if not own or passing.ownOf ~= stretch then
+    own = stretchOfMembers(stretches, stretch, passing.to)
+    passing.own, passing.ownOf = own, stretch
+  end
+  return endSet(c, own, s, at, stop, passing)
+end
+
+-- The general path: one settle, with its effects. Answers a refusal or nothing.
+local function endOne(c, stretch, s, at, hasEffects)
+  local h, id, ended, result = c.args[s.before + at + 1], c.args[c.i], c.args[c.i], ""
+  c.i = c.i + 1
+  if s.hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
+  if s.hasResults then result = nextArg(c) end
+  return settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
+end
+
+function OPERATIONS.settle(c)
+  local refused = readShapes(c)
+  if refused then return refused end
+  local total, refusals, stretches, at = nextNumber(c), {}, {}, 0
+  local s = { before = c.i - 1, states = fetch("HMGET", c.k.state, c.args, c.i, c.i + total - 1), members = nil }
+  c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
+  while at < total do
+    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
+    local stop, hasEffects = at + length, nil
+    s.hasAttempts, s.hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
+    while at < stop do
+      local from = at
+      if not hasEffects and not (s.members and s.members[at + 1]) then at = endSet(c, stretch, s, at, stop) end
+      if at == stop then break end
+      s.members = s.members or loadMembers(c, s, at + 1, total)
+      if not hasEffects and s.members[at + 1] then at = endMembers(c, stretches, stretch, s, at, stop) end
+      if at == from then
+        local refusal = endOne(c, stretch, s, at, hasEffects)
+        at = at + 1
+        if refusal then add2(refusals, at - 1, refusal) end
+      end
+    end
+  end
+  if s.members then leaveTargets(c) end
+  for _, stretch in pairs(stretches) do
+    writeEndings(c, stretch)
+  end
+  freeKeys(c)
+  if c.back then freeGates(c, c.freed) end
+  writeRecords(c)
+  return refusals
+end
+
+end)
