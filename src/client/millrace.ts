@@ -310,8 +310,8 @@ export class Millrace implements Enqueuer {
   }
 
   /**
-   * What is left alone: by the duties of any process for a while, because it failed again and again; for good, because
-   * the store could not read the record and keeps it as unreadable.
+   * What needs an operator: items that a duty quarantines for a while, because it failed on them again and again; and,
+   * for good, because the store could not read the record and keeps it as unreadable.
    */
   quarantined(): Promise<readonly Quarantined[]> {
     return readQuarantined(this.#engine.store);

@@ -79,7 +79,7 @@ describe("doctor", () => {
     );
     const { code, out } = await say(["doctor", "--store", store]);
     expect(out).toMatch(
-      /FINDING +duties: 1 job whose due time has come more than a minute ago was left alone/,
+      /FINDING +duties: 1 job whose due time has come more than a minute ago was not handled/,
     );
     expect(out).toMatch(/start millrace work/);
     expect(code).toBe(1);

@@ -4,7 +4,7 @@
  * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
-import { readLeftAlone, readUnreadableItems } from "../../client/workers/quarantined.ts";
+import { readQuarantinedItems, readUnreadableItems } from "../../client/workers/quarantined.ts";
 import { unlessMissing } from "../../client/jobs/unless-missing.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
@@ -292,18 +292,18 @@ async function overdueFindings(store: Store, now: number): Promise<readonly Find
   if (unpromoted > 0) overdue.set("due time has come", unpromoted);
   return [...overdue].map(([what, count]) => ({
     check: "duties",
-    problem: `${count}${count >= sampleMax ? " or more" : ""} ${count === 1 ? "job" : "jobs"} whose ${what} more than a minute ago ${count === 1 ? "was" : "were"} left alone.`,
+    problem: `${count}${count >= sampleMax ? " or more" : ""} ${count === 1 ? "job" : "jobs"} whose ${what} more than a minute ago ${count === 1 ? "was" : "were"} not handled.`,
     advice:
       "No process runs the duties on this store: start millrace work, or any process that calls work() or startDuties().",
   }));
 }
 
 async function quarantineFindings(store: Store): Promise<readonly Finding[]> {
-  const items = await readLeftAlone(store);
+  const items = await readQuarantinedItems(store);
   return items.map(({ duty, item, failures, error, until }) => ({
     check: "duties",
     problem: `The duty ${duty} failed ${failures} times${item === null ? "" : ` on ${item}`}: ${error}`,
-    advice: `It is left alone until ${formatInstant(until)} and then tried again. Look at the job with millrace show, and at the log of the process.`,
+    advice: `The item is quarantined until ${formatInstant(until)} and then tried again. Look at the job with millrace show, and at the log of the process.`,
   }));
 }
 

@@ -1,4 +1,6 @@
-/** `millrace duties`: what the background duties of all processes have done and left alone, or one duty run by hand. */
+/**
+ * `millrace duties`: what the background duties of all processes have done and quarantined, or one duty run by hand.
+ */
 import type { DutyView, PartitionDutyView } from "../../client/workers/duty-views.ts";
 import type { Quarantined } from "../../client/workers/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
@@ -47,16 +49,19 @@ export const duties = command({
 
 const columns = [
   { title: "DUTY" },
-  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "LEFT ALONE"].map((title) => ({ title, isNumber: true })),
+  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "QUARANTINED"].map((title) => ({
+    title,
+    isNumber: true,
+  })),
   { title: "LAST" },
   { title: "PARTITIONS MISSING" },
 ];
 
 function cells({ duty, lagMs, missing, ...counts }: DutyView): readonly string[] {
-  const { processes, passes, processed, errors, leftAlone } = counts;
+  const { processes, passes, processed, errors, quarantined } = counts;
   return [
     duty,
-    ...[processes, passes, processed, errors, leftAlone].map(String),
+    ...[processes, passes, processed, errors, quarantined].map(String),
     lastOf(lagMs),
     missing.join(", "),
   ];
@@ -66,14 +71,14 @@ function partitionCells({
   partition,
   processed,
   errors,
-  leftAlone,
+  quarantined,
   lagMs,
 }: PartitionDutyView): readonly string[] {
   return [
     `  partition ${partition}`,
     "",
     "",
-    ...[processed, errors, leftAlone].map(String),
+    ...[processed, errors, quarantined].map(String),
     lastOf(lagMs),
     "",
   ];
@@ -83,7 +88,7 @@ function lastOf(lagMs: number | null): string {
   return lagMs === null ? "" : `${durationText(lagMs)} ago`;
 }
 
-/** Items and records that are left alone, below the table; `--json` has all. */
+/** Quarantined items and unreadable records, below the table; `--json` has all. */
 const shownMax = 50;
 
 function lineOf(each: Quarantined): string {
@@ -91,6 +96,6 @@ function lineOf(each: Quarantined): string {
   const sentence =
     each.duty === null
       ? `unreadable: record${of} (ref ${each.ref}) cannot be read: ${each.error}`
-      : `left alone: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
+      : `quarantined: ${each.duty}${of} until ${formatInstant(each.until)}, after ${each.failures} failures: ${each.error}`;
   return escapeText(sentence);
 }

@@ -13,8 +13,8 @@ import type { Held } from "./held.ts";
 import { heldByCapability } from "./held-by-capability.ts";
 import type { HeldByCapability } from "./held-by-capability.ts";
 import { readHeldByGate, viewHeldByGate } from "./held-by-gate.ts";
-import { readLeftAlone } from "../workers/quarantined.ts";
-import type { LeftAlone } from "../workers/quarantined.ts";
+import { readQuarantinedItems } from "../workers/quarantined.ts";
+import type { QuarantinedDutyItem } from "../workers/quarantined.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import { durationText } from "../../model/duration.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
@@ -45,13 +45,13 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     engine.store.countJobs(),
     engine.store.describe(),
     readWorkers(engine.store, true),
-    readLeftAlone(engine.store),
+    readQuarantinedItems(engine.store),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name, caps = [] } = record;
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
-  const leftAlone = describeCase(items.find(({ item }) => item === id));
+  const quarantined = describeCase(items.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
     withoutGates(stateCounts).find(
       (stateCount) =>
@@ -68,7 +68,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     id,
     // A flow that has not ended counts as running.
     state: isFlow(record) && state === "blocked" ? "running" : state,
-    why: isTerminal(state) ? why : why + leftAlone + missing,
+    why: isTerminal(state) ? why : why + quarantined + missing,
     held,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
     readyLikeThis: count("ready"),
@@ -153,10 +153,10 @@ function heldGroup({ laneKey, keepsLane }: JobRecord): string {
   return ` It holds its group ${JSON.stringify(group)} until it is replayed or deleted.`;
 }
 
-function describeCase(item: LeftAlone | undefined): string {
+function describeCase(item: QuarantinedDutyItem | undefined): string {
   if (item === undefined) return "";
   const { duty, failures, error, until } = item;
-  return ` The duty ${duty} failed on it ${failures} times and leaves it alone until ${until.toISOString()}: ${error}`;
+  return ` The duty ${duty} failed on it ${failures} times and quarantines it until ${until.toISOString()}: ${error}`;
 }
 
 function handedBack({ attempts }: JobRecord): string {

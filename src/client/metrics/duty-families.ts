@@ -7,7 +7,7 @@ import type { DutyFigures } from "../../engine/duties/duty-figures.ts";
 import type { Family, Labels, Sample } from "../../model/metrics/prometheus-text.ts";
 import type { ProcessDuties } from "../workers/duty-views.ts";
 
-type Counted = "processed" | "errors" | "leftAlone";
+type Counted = "processed" | "errors" | "quarantined";
 
 export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Family[] {
   const all = processes.flatMap(({ process, duties }) =>
@@ -29,10 +29,10 @@ export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Fami
       samples: counts("errors"),
     },
     {
-      name: "millrace_duty_left_alone_items",
-      help: "Items that the duty leaves alone for now.",
+      name: "millrace_duty_quarantined_items",
+      help: "Items that the duty quarantines for now.",
       type: "gauge",
-      samples: counts("leftAlone"),
+      samples: counts("quarantined"),
     },
     {
       name: "millrace_duty_lag_seconds",

@@ -56,8 +56,8 @@ test("what a duty has done is told by partition, and what it could not reach wit
   expect(parts.reduce((sum, { processed }) => sum + processed, 0)).toBe(promote?.processed);
   const busy = parts.filter(({ processed }) => processed > 0).length;
   expect(busy).toBeGreaterThan(1);
-  for (const { partition, errors, lagMs, leftAlone } of parts) {
-    expect(leftAlone).toBe(0);
+  for (const { partition, errors, lagMs, quarantined } of parts) {
+    expect(quarantined).toBe(0);
     expect(errors > 0).toBe(partition === 2);
     if (partition === 2) expect(lagMs).toBeGreaterThan(20_000);
     else expect(lagMs).toBeLessThan(20_000);

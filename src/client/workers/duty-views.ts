@@ -6,8 +6,8 @@ import type { Store } from "../../store/store.ts";
 interface DutyCounts {
   readonly processed: number;
   readonly errors: number;
-  /** Items that are left alone for now; `quarantined()` lists them. */
-  readonly leftAlone: number;
+  /** Items in quarantine for now; `quarantined()` lists them. */
+  readonly quarantined: number;
   /** How long ago it was last done by anybody, as of that process's registration; null for never. */
   readonly lagMs: number | null;
 }
@@ -65,11 +65,11 @@ export async function readDutyViews(
 }
 
 function countsOf(figures: readonly PartitionFigures[]): DutyCounts {
-  const sum = (field: "processed" | "errors" | "leftAlone"): number =>
+  const sum = (field: "processed" | "errors" | "quarantined"): number =>
     figures.reduce((total, figures) => total + (figures[field] ?? 0), 0);
   const lags = figures.flatMap(({ lastPassMs }) => lastPassMs ?? []);
   return {
-    ...{ processed: sum("processed"), errors: sum("errors"), leftAlone: sum("leftAlone") },
+    ...{ processed: sum("processed"), errors: sum("errors"), quarantined: sum("quarantined") },
     lagMs: lags.length === 0 ? null : Math.min(...lags),
   };
 }

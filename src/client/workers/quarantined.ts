@@ -1,5 +1,5 @@
 /**
- * What is left alone although somebody should look at it, for operators, `duties`, `doctor` and explain: items that the
+ * What needs an operator, for `duties`, `doctor` and explain: items that the
  * duties of any process failed on again and again, and records that the store could not read.
  */
 import { allUnreadable } from "../../engine/docs/all-unreadable.ts";
@@ -7,8 +7,8 @@ import { readQuarantined as readNotices } from "../../engine/duties/quarantine-n
 import type { QuarantinedItem } from "../../engine/duties/quarantine-notice.ts";
 import type { Store } from "../../store/store.ts";
 
-/** An item that a duty leaves alone for a while. */
-export interface LeftAlone extends Omit<QuarantinedItem, "until"> {
+/** An item that a duty quarantines for a while. */
+export interface QuarantinedDutyItem extends Omit<QuarantinedItem, "until"> {
   /** When it is tried again. */
   readonly until: Date;
 }
@@ -26,9 +26,11 @@ export interface UnreadableItem {
   readonly at: Date;
 }
 
-export type Quarantined = LeftAlone | UnreadableItem;
+export type Quarantined = QuarantinedDutyItem | UnreadableItem;
 
-export async function readLeftAlone(store: Pick<Store, "readDocs">): Promise<readonly LeftAlone[]> {
+export async function readQuarantinedItems(
+  store: Pick<Store, "readDocs">,
+): Promise<readonly QuarantinedDutyItem[]> {
   const items = await readNotices(store);
   return items.map((item) => ({ ...item, until: new Date(item.until) }));
 }
@@ -45,7 +47,7 @@ export async function readUnreadableItems(
 export async function readQuarantined(
   store: Pick<Store, "readDocs" | "readUnreadable">,
 ): Promise<readonly Quarantined[]> {
-  const [items, records] = await Promise.all([readLeftAlone(store), readUnreadableItems(store)]);
+  const [items, records] = await Promise.all([readQuarantinedItems(store), readUnreadableItems(store)]);
   return [...items, ...records];
 }
 

@@ -87,7 +87,7 @@ test("the duties of all processes are told with what they have done", async () =
   await v.advance(21_000);
   const views = await v.run(v.mill.duties());
   const promote = views.find(({ duty }) => duty === "promote");
-  expect(promote).toMatchObject({ processes: 1, processed: 1, errors: 0, leftAlone: 0, missing: [] });
+  expect(promote).toMatchObject({ processes: 1, processed: 1, errors: 0, quarantined: 0, missing: [] });
   expect(promote?.passes).toBeGreaterThanOrEqual(2);
   expect(promote?.lagMs).toBeLessThan(1500);
   expect(views.map(({ duty }) => duty)).toEqual(v.mill.dutyNames);

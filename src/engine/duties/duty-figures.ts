@@ -13,8 +13,8 @@ export interface DutyFigures {
   readonly processed: number;
   /** Items and partitions that failed, and passes that did. */
   readonly errors: number;
-  /** Items that it leaves alone for now. */
-  readonly leftAlone: number;
+  /** Items that it quarantines for now. */
+  readonly quarantined: number;
   /** How long ago the last pass came to its end, when the figures were read; null before the first. */
   readonly lastPassMs: number | null;
   /** The partitions that the last pass passed over; left out for none. */
@@ -29,7 +29,7 @@ export interface DutyFigures {
 export interface PartitionFigures {
   readonly processed?: number;
   readonly errors?: number;
-  readonly leftAlone?: number;
+  readonly quarantined?: number;
   /** Of one that the last pass passed over: how long ago one did not; null for never. */
   readonly lastPassMs?: number | null;
 }
@@ -72,11 +72,16 @@ export class DutyCount {
     this.#lastUs = this.#platform.monotonicUs();
   }
 
-  /** @param cases what the duty leaves alone. @param failuresIn how often its items failed, by partition. */
+  /** @param cases what the duty quarantines. @param failuresIn how often its items failed, by partition. */
   read(cases: readonly { readonly partition?: number }[], failuresIn: ByPartition): DutyFigures {
     const partitions = this.#readPartitions(cases, failuresIn);
     return {
-      ...{ passes: this.#passes, processed: this.#processed, errors: this.#errors, leftAlone: cases.length },
+      ...{
+        passes: this.#passes,
+        processed: this.#processed,
+        errors: this.#errors,
+        quarantined: cases.length,
+      },
       lastPassMs: this.#sinceMs(this.#lastUs),
       ...(this.#missing.length === 0 ? {} : { missing: this.#missing }),
       ...(Object.keys(partitions).length === 0 ? {} : { partitions }),
@@ -88,16 +93,16 @@ export class DutyCount {
     failuresIn: ByPartition,
   ): Readonly<Record<number, PartitionFigures>> {
     const told: Record<number, PartitionFigures> = {};
-    const tell = (field: "processed" | "errors" | "leftAlone", counts: ByPartition | undefined): void => {
+    const tell = (field: "processed" | "errors" | "quarantined", counts: ByPartition | undefined): void => {
       for (const [partition, count] of Object.entries(counts ?? {}))
         if (count > 0) told[Number(partition)] = { ...told[Number(partition)], [field]: count };
     };
     tell("processed", this.#processedIn);
     tell("errors", addByPartition(this.#missedIn, failuresIn));
-    const leftAloneIn: Record<number, number> = {};
+    const quarantinedIn: Record<number, number> = {};
     for (const { partition } of cases)
-      if (partition !== undefined) leftAloneIn[partition] = (leftAloneIn[partition] ?? 0) + 1;
-    tell("leftAlone", leftAloneIn);
+      if (partition !== undefined) quarantinedIn[partition] = (quarantinedIn[partition] ?? 0) + 1;
+    tell("quarantined", quarantinedIn);
     for (const [partition, reachedUs] of this.#reachedUs)
       told[partition] = { ...told[partition], lastPassMs: this.#sinceMs(reachedUs) };
     return told;

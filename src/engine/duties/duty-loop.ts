@@ -95,7 +95,7 @@ export class DutyLoop {
     return this.#count.read(this.cases, this.duty.quarantine?.failuresIn ?? {});
   }
 
-  /** The items that the duty leaves alone, and its own trouble as a case without an item. */
+  /** The items that the duty quarantines, and its own trouble as a case without an item. */
   get cases(): readonly (Omit<QuarantineCase, "item"> & { readonly item: string | null })[] {
     const items = this.duty.quarantine?.list() ?? [];
     if (this.#trouble === null) return items;

@@ -38,7 +38,7 @@ export interface Duty {
   /** It answers the due times of documents. */
   readonly servesDocs?: true;
   /**
-   * Items that the duty leaves alone for a while. A duty without a quarantine makes one call to the store: it has no
+   * Items that the duty quarantines for a while. A duty without a quarantine makes one call to the store: it has no
    * items, and the supervisor tells of its failures.
    */
   readonly quarantine?: Quarantine;

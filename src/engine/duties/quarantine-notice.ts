@@ -1,5 +1,5 @@
 /**
- * The notice that tells operators in every process what the duties of this one leave alone: one document per process,
+ * The notice that tells operators in every process what the duties of this one quarantine: one document per process,
  * written when the list changes. It expires by itself once nothing is quarantined any more, or once the process is
  * gone.
  */
@@ -21,7 +21,7 @@ export interface QuarantinedItem {
   readonly error: string;
   /** When it is tried again, in epoch milliseconds by the clock of the process. */
   readonly until: number;
-  /** Which process leaves it alone. */
+  /** Which process quarantines it. */
   readonly process: string;
 }
 
@@ -37,7 +37,7 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
   };
 }
 
-/** What the duties of all processes leave alone, ordered by duty. */
+/** What the duties of all processes quarantine, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
   for await (const { body } of allDocs(store, { kind: noticeKind, passesOver: true }))

@@ -11,7 +11,7 @@ const away = new MillraceError("store-unavailable", "nobody is there");
 const plain = job("plain");
 
 describe("a quarantine", () => {
-  test("leaves an item alone for growing periods after three failures, and a success clears it", async () => {
+  test("quarantines an item for growing periods after three failures, and a success clears it", async () => {
     const platform = createVirtualPlatform();
     const quarantine = new Quarantine(platform);
     quarantine.failed("bad", broken);
@@ -62,7 +62,7 @@ describe("one bad item", () => {
       { duty: "deadline", item: bad.id, error: "its page is damaged", until: expect.any(Date) },
     ]);
     expect((await v.run(v.mill.explain(bad.id)))?.why).toMatch(
-      /The duty deadline failed on it \d+ times and leaves it alone until .*: its page is damaged$/,
+      /The duty deadline failed on it \d+ times and quarantines it until .*: its page is damaged$/,
     );
     await v.run(v.mill.jobs.delete(good.id));
   });
@@ -120,7 +120,7 @@ describe("one bad item", () => {
     expect(await v.run(v.mill.quarantined())).toMatchObject([{ duty: "retention", item: "completed" }]);
   });
 
-  test("that hangs does not keep the others, and is left alone like one that fails", async () => {
+  test("that hangs does not stop the others, and is quarantined like one that fails", async () => {
     const prune = v.store.prune.bind(v.store);
     let hung = 0;
     v.store.prune = (request) =>

@@ -1,5 +1,5 @@
 /**
- * Items that made a duty fail again and again are left alone for growing periods, so that one bad item does not keep
+ * Items that made a duty fail again and again are quarantined for growing periods, so that one bad item does not keep
  * the rest waiting. A success clears the item. Operators are told of what is quarantined (quarantine-notice.ts).
  *
  * A failure because the store is away says nothing about the item and is not counted.
@@ -57,7 +57,7 @@ export class Quarantine {
     return this.#failuresIn;
   }
 
-  /** Whether the item is to be left alone for now. */
+  /** Whether the item is quarantined for now. */
   has(item: string): boolean {
     const found = this.#cases.get(item);
     return (

@@ -1,6 +1,6 @@
 /**
  * The supervisor of the duties of a process: each has a loop of its own (duty-loop.ts), so that a duty that hangs or
- * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
+ * fails stops no other. It tells operators what the duties quarantine. Stopping is bounded and says which duties did
  * not stop.
  *
  * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says
