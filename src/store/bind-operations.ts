@@ -1,6 +1,6 @@
 /**
- * The operations of a store as its files have them: functions that take what all calls of the store share, then what
- * the contract says. Bound to that, they are the contract's own.
+ * The operations of a store as its files define them: functions whose first argument is what all calls of the store
+ * share. Bound to it, they have the signatures of the contract.
  */
 import type { Store } from "./store.ts";
 

@@ -1,4 +1,4 @@
-/** Pages of due documents, as every store gives them: by due time, kind and id, with the last one as the cursor. */
+/** Pages of due documents, equal in every store: by due time, kind and id, with the last one as the cursor. */
 import type { ReadDueDocsAnswer } from "./operations.ts";
 import type { Doc } from "./records.ts";
 
@@ -8,14 +8,14 @@ export function cursorOf({ dueAt, kind, id }: Doc): string {
   return JSON.stringify([dueAt, kind, id]);
 }
 
-/** Where to go on behind; without a cursor a place before every document. */
+/** The position after which to go on; without a cursor a position before every document. */
 export function placeOfCursor(cursor: string | null): DuePlace {
   if (cursor === null) return { dueAt: Number.MIN_SAFE_INTEGER, kind: "", id: "" };
   const [dueAt, kind, id] = JSON.parse(cursor) as [number, string, string];
   return { dueAt, kind, id };
 }
 
-/** @param read one more than the page may have, where there are so many: it tells whether anything is left. */
+/** @param read one more than the page may have, if there are that many: it tells whether anything is left. */
 export function dueDocsPage(read: readonly Doc[], max: number): Pick<ReadDueDocsAnswer, "docs" | "cursor"> {
   const docs = read.slice(0, max);
   const last = docs.at(-1);

@@ -1,4 +1,4 @@
-/** A job whose clock has rung, as every store hands it to the duty that decides about it. */
+/** A job with a due clock, as every store returns it to the duty that decides about it. */
 import { stateOfCode } from "../model/job/job-state.ts";
 import { dueFields, toldOtherwise } from "./job-fields.ts";
 import type { JobFieldName, JobRow } from "./job-fields.ts";

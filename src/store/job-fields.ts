@@ -1,6 +1,6 @@
 /**
- * The fields of a job, each declared once. Every store makes its tables or packed texts, its column lists, its moves
- * between live and finished jobs and its row readers from this table, by name; no store reads a field by its number.
+ * The fields of a job, each declared once. From this table every store makes its tables or packed texts, its column
+ * lists, its moves between live and finished jobs and its row readers, by name. No store reads a field by its number.
  *
  *  type     integer, text, flag (0 or 1), list (texts)
  *  home     spec   what the job is: written by the submit, changed only by an edit or a replacement
@@ -13,7 +13,7 @@
  *  isRare   most jobs have the initial value; a new job with another one is not plain (plain.ts)
  *  isOwn    for the store's own use: a read of the job does not show it
  *
- * To add a field: one line here, and what uses it. See CONTRIBUTING, "Add a field".
+ * To add a field, add one line here, and the code that uses it. See CONTRIBUTING, "Add a field of a job".
  */
 
 export interface JobField {
@@ -34,14 +34,11 @@ export const jobFields = {
   uniqueKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   /** How long the key is held: see rules/unique-holds.ts. */
   uniqueHold: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
-  /** Which lane the job stands in (model/routing/lane.ts), how far it moves its turn, and the gates of its keys. */
+  /** The lane of the job (model/routing/lane.ts), its step of the lane's turn, and the gates of its keys. */
   laneKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   laneStep: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true },
   laneGates: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
-  /**
-   * The flow that it is a member of; its edges, which its end goes along (model/flow/edge.ts); where it goes when
-   * freed.
-   */
+  /** The flow of a member, its edges (model/flow/edge.ts), and how it is placed when it is freed. */
   flow: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   edges: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
   freed: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
@@ -57,7 +54,7 @@ export const jobFields = {
   dueAt: { type: "integer", home: "state" },
   deadlineAt: { type: "integer", home: "state", isNullable: true, initial: null },
   ttlAt: { type: "integer", home: "state", isNullable: true, initial: null, cleared: ["lease"] },
-  /** The earliest clock of the present state; it follows from the others. */
+  /** The earliest clock of the present state, computed from the others. */
   timerAt: {
     type: "integer",
     home: "state",
@@ -76,9 +73,9 @@ export const jobFields = {
   holds: { type: "integer", home: "state", initial: 0, cleared: ["finish"], isOwn: true },
   /** The token of the last change by an operator or a duty: its repeat is answered `already`. */
   changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },
-  /** It holds the gate of its group although it does not run: it waits for its retry, or has failed. */
+  /** It holds the gate of its group without running: it waits for its retry, or has failed. */
   keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place"] },
-  /** What it waits for and has passed on (model/flow/flow-waits.ts); null for a job of no flow. */
+  /** What a member waits for and has passed on (model/flow/flow-waits.ts); null without a flow. */
   waits: { type: "text", home: "state", isNullable: true, initial: null, isRare: true },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
@@ -103,7 +100,7 @@ export const jobFields = {
 
   endedAt: { type: "integer", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
   keepUntil: { type: "integer", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
-  /** When the result goes; null for with the job. */
+  /** When the result is deleted; null for together with the job. */
   resultUntil: {
     type: "integer",
     home: "end",
@@ -126,13 +123,13 @@ type ValueOf<Field extends JobField> =
 /** A job with every field, as the rules read and change it. `state` is the code of the job's state. */
 export type JobRow = { -readonly [Name in JobFieldName]: ValueOf<JobFields[Name]> };
 
-/** What a claim hands out of a job. */
+/** The fields of a job that a claim returns. */
 export const leasedFields = [
   ...(["id", "seq", "fence", "route", "rev", "attempt", "input", "policy", "meta", "attempts"] as const),
   ...(["createdAt", "dueAt", "claimedAt", "deadlineAt"] as const),
 ] as const satisfies readonly JobFieldName[];
 
-/** What a duty needs to decide about a job whose clock has rung. */
+/** The fields that a duty needs to decide about a job with a due clock. */
 export const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev", "attempt", "policy", "attempts", "owner"] as const),
   ...(["cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
@@ -143,7 +140,7 @@ export const toldOtherwise = [
   ...(["state", "cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
 ] as const satisfies readonly (typeof dueFields)[number][];
 
-/** Read anew at each call: a test adds a field to the table. */
+/** Reads the table at each call, because a test adds a field to it. */
 export function fieldNames(
   isWanted: (field: JobField, name: string) => boolean = () => true,
 ): JobFieldName[] {
@@ -151,9 +148,9 @@ export function fieldNames(
 }
 
 export const isSpecField = ({ home }: JobField): boolean => home === "spec";
-/** Of a live job, beside its spec. */
+/** A field of a live job outside its spec. */
 export const isLiveField = ({ home }: JobField): boolean => home === "state" || home === "lease";
-/** Of a finished job, beside its spec: what the end does not clear, and how it ended. */
+/** A field of a finished job outside its spec: not cleared by the end, or written by it. */
 export const isFinishedField = (field: JobField): boolean =>
   !isSpecField(field) && field.cleared?.includes("finish") !== true;
 export const isClearedBy =

@@ -1,4 +1,4 @@
-/** Requests that only a later version will understand (signals, budgets, moving a store) are refused, never ignored. */
+/** Requests of a later version (signals, budgets, moving a store) are refused, never ignored. */
 import { notYetSupported } from "../model/error.ts";
 import type { Store } from "./store.ts";
 

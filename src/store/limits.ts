@@ -2,16 +2,16 @@
 export const storeLimits = {
   /** Items in one call, over all its units. */
   callItemsMax: 1000,
-  /** Jobs handed out by one claim. */
+  /** Jobs returned by one claim. */
   claimJobsMax: 500,
-  /** Bytes of input handed out by one claim, beside the last job: a process must be able to hold what it claims. */
+  /** Bytes of input returned by one claim, not counting the last job: a process must be able to hold what it claims. */
   claimInputBytesMax: 16 * 1024 * 1024,
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
-  /** Gates that one job may name itself: its limits. */
+  /** Gates that one job may name: its limits. */
   gatesPerJobMax: 8,
-  /** Capabilities that one job may ask for. */
+  /** Capabilities that one job may require. */
   capsPerJobMax: 32,
   /** Learned routes in one offer of a claim: a worker offers more of them in rotation. */
   learnedRoutesPerOfferMax: 64,
@@ -21,11 +21,11 @@ export const storeLimits = {
   edgesAtOnceMax: 64,
   edgesPerStepMax: 500,
   logLinesPerJobMax: 1000,
-  /** Of an attempt log that the event of its settle carries. */
+  /** Characters of an attempt log that the event of a settle carries. */
   noteCharsMax: 48,
   /**
-   * How long a call to a shared store waits for a row that somebody's open transaction holds, before its items are
-   * done one by one; and behind the first of these that is still held, how long for each of the others.
+   * How long a call to a shared store waits for a row that an open transaction holds before its items are done one by
+   * one; then also how long for each further item after the first one that is still held.
    */
   lockWaitMs: 30,
   lockWaitAgainMs: 1,

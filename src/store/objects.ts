@@ -11,7 +11,7 @@
  */
 
 export interface Objects {
-  /** `exists` only with ifAbsent: somebody's object is there (perhaps our own: a reply may have been lost). */
+  /** `exists` only with ifAbsent: the object is there already (perhaps our own, if a reply was lost). */
   put(name: string, bytes: Uint8Array, ifAbsent: boolean): Promise<"stored" | "exists">;
   /** null: no such object. */
   get(name: string): Promise<Uint8Array | null>;
@@ -20,11 +20,11 @@ export interface Objects {
    * page has at least one name.
    */
   list(prefix: string, after: string | null): Promise<NamePage>;
-  /** Removing what is not there is no error. If it fails, some of the objects may be gone. */
+  /** Deleting an absent object is no error. If it fails, some of the objects may be deleted. */
   remove(names: readonly string[]): Promise<void>;
   /**
    * For doctor: the rules by which the storage deletes objects of this store by itself, a sentence each; null if this
-   * process may not read them. Left out by a client whose storage does not say.
+   * process may not read them. Absent if the storage does not say.
    */
   deletionRules?(): Promise<readonly string[] | null>;
   close(): Promise<void>;
@@ -67,11 +67,11 @@ export class ObjectsError extends Error {
   }
 }
 
-/** What a bucket is asked with. The environment has them, or a function gives them. */
+/** The credentials of a bucket, from the environment or from a function. */
 export type BucketCredentials = S3Credentials | AzureCredentials | GcsCredentials;
 
 interface Expiring {
-  /** Asked for again some minutes before; without it, only after a denial. */
+  /** New credentials are requested some minutes before; without it, only after a denial. */
   readonly expiration?: Date | undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Requests and answers of the store operations, in the order of a job's life. All take and give arrays; a **unit** is
- * what is atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race
- * is an answer.
+ * Requests and answers of the store operations, in the order of a job's life. All take and return arrays. A **unit** is
+ * atomic. A call may carry units of many callers, and a refused unit never affects another. A lost race is an answer,
+ * not an error.
  */
 import type { ByPartition } from "./partitioned/by-partition.ts";
 import type { ChangeNext, SettleNext } from "../model/job/change.ts";
@@ -23,8 +23,8 @@ import type {
 } from "./records.ts";
 
 /**
- * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it
- * happened, the others were done; it is asked for again in a while, without them (engine/calls/batcher.ts).
+ * Replaces the answer to one item of a call if an open transaction holds what the item needs. The item did not happen,
+ * the others did. It is sent again later, without them (engine/calls/batcher.ts).
  */
 export interface Locked {
   readonly kind: "locked";
@@ -42,8 +42,8 @@ export interface SubmitUnit extends Growth {
   readonly docs?: Effects["docs"];
   readonly checks?: readonly DocCheck[];
   /**
-   * True when an earlier try may have happened: known ids are then answered as existing. A unit one of whose minted ids
-   * is known has happened: its checks are not made, its documents not put and its flow not grown again.
+   * True when an earlier try may have happened: known ids are then answered as existing. If one of its minted ids is
+   * known, the unit has happened: its checks are skipped, its documents are not put and its flow does not grow again.
    */
   readonly isRepeat?: boolean;
 }
@@ -55,7 +55,10 @@ export type SubmitAnswer =
   | { readonly kind: "ok"; readonly ids: readonly string[]; readonly hows: readonly SubmitHow[] }
   | {
       readonly kind: "refused";
-      /** flow-closed: `id` is not there, not blocked any more, or to be cancelled. key-held: a member meets nobody. */
+      /**
+       * flow-closed: `id` was deleted, is not blocked any more, or is to be cancelled. key-held: another job holds the
+       * key of a member.
+       */
       readonly reason: "id-differs" | "draining" | "doc-changed" | "flow-closed" | "key-held";
       readonly id: string;
     };
@@ -67,19 +70,18 @@ export interface ClaimRequest {
   readonly leaseMs: number;
   readonly offers: readonly ClaimOffer[];
   /**
-   * The claim stops behind the job with which the inputs reach so many bytes; it always hands out one. Left out: no
-   * bound. A claim that stops early answers `more`.
+   * The claim stops after the job with which the inputs reach this number of bytes; it always returns at least one.
+   * Absent: no bound. A claim that stops early answers `more`.
    */
   readonly inputBytesMax?: number;
 }
 
-/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted of them. */
+/** Routes that share slots (one queue) and have lanes of one order, or none, with the number of jobs wanted. */
 export interface ClaimOffer {
   readonly routes: readonly number[];
   readonly max: number;
   /**
-   * A slot is free for the first so many of them: their handlers start with the claim, so startedAt = now. Left out:
-   * for none.
+   * The number of free slots: the handlers of that many jobs start with the claim, so startedAt = now. Absent for none.
    */
   readonly starts?: number;
 }
@@ -90,17 +92,17 @@ export interface ClaimAnswer {
   /** True when an offer was filled to its max, so that more may be waiting. */
   readonly more: boolean;
   /**
-   * Until the earliest clock of any live job, or the earliest due time of a document, after this call; 0 when one has
-   * rung already, null when none is set.
+   * The time until the earliest clock of a live job, or the earliest due time of a document, after this call; 0 if one
+   * is due already, null if none is set.
    */
   readonly nextDueInMs: number | null;
   readonly now: number;
   /**
-   * Jobs of this claim's offers were refused by a gate that opens by its own clock: until the first of these lets one
-   * pass. Left out where there are none.
+   * If gates that open by their own clock refused jobs of this claim's offers: the time until the first of these gates
+   * lets one pass. Absent if there are none.
    */
   readonly opensInMs?: number;
-  /** An earlier claim may have taken jobs that its owner has not heard of: it looks for them, as `wantsOthers` says. */
+  /** An earlier claim may have taken jobs whose answer was lost: the owner looks for them by `wantsOthers`. */
   readonly mustLook?: boolean;
 }
 
@@ -119,7 +121,7 @@ export interface HeartbeatRequest {
 export interface HeartbeatAnswer {
   readonly puts: readonly PutDocAnswer[];
   readonly read: ReadDocsAnswer;
-  /** The routes that have ready jobs, by number. A gate or a lane may keep a claim from them. */
+  /** The routes that have ready jobs, by number. A gate or a lane may still hold these jobs. */
   readonly ready: readonly number[];
   /** As in the answer to a claim. */
   readonly nextDueInMs: number | null;
@@ -132,7 +134,7 @@ export type GatePutAnswer =
   | { readonly kind: "ok"; readonly version: number }
   | { readonly kind: "changed"; readonly version: number };
 
-/** `mayFail`: the caller can do without; a partition that is away, or falls silent, fails it and is not waited for. */
+/** `mayFail`: the caller can do without it; it fails at once if a partition is missing or unresponsive. */
 export type ReadGatesRequest =
   | { readonly keys: readonly string[]; readonly mayFail?: boolean }
   | { readonly prefix: string; readonly after: string | null; readonly max: number };
@@ -148,7 +150,7 @@ export interface ReadGatesAnswer {
 
 export interface Settle extends LeaseRef {
   readonly next: SettleNext;
-  /** The packed attempt log from now on; null leaves it. */
+  /** The new packed attempt log; null keeps the old one. */
   readonly attempts: string | null;
   readonly effects?: Effects;
 }
@@ -158,12 +160,11 @@ export type SettleAnswer =
   /** A settle with the same fence was applied before: the reply was lost, the effect is there. */
   | { readonly kind: "already" }
   /**
-   * A newer fence, or the lease was reclaimed, ended or expired by somebody else (also when that left the fence as it
-   * was).
+   * The fence is newer, or the lease was reclaimed, ended or expired otherwise (which may leave the fence unchanged).
    */
   | { readonly kind: "stale" }
   | { readonly kind: "gone" }
-  /** A cancel was asked for, so the job must not wait again: only a Finish is applied from here on. */
+  /** A cancel was requested, so the job must not wait again: only a Finish is applied. */
   | { readonly kind: "cancel-asked" }
   | { readonly kind: "doc-changed"; readonly id: string }
   | { readonly kind: "flow-closed"; readonly id: string }
@@ -172,8 +173,8 @@ export type SettleAnswer =
 
 export interface Extend extends LeaseRef {
   /**
-   * Reported once, when the handler has really started; the store sets startedAt = now - startedAgoMs. Given again it
-   * is set again.
+   * Reported once, when the handler has really started; the store sets startedAt = now - startedAgoMs. A repeat sets it
+   * again.
    */
   readonly startedAgoMs?: number;
   /** The backstop for an attempt that outlives its timeout; null for none. */
@@ -182,20 +183,20 @@ export interface Extend extends LeaseRef {
 
 export interface ExtendRequest {
   readonly owner: string;
-  /** From now on at least; a lease is never made shorter. */
+  /** The minimum from now on; a lease is never shortened. */
   readonly leaseMs: number;
   readonly leases: readonly Extend[];
   /**
-   * Also hand out running jobs of this owner that `leases` does not name by id and fence, by seq: a claim whose reply
-   * was lost. They are not extended: only a lease that its worker names is.
+   * Also return, by seq, running jobs of this owner that `leases` does not name by id and fence: those of a claim whose
+   * reply was lost. They are not extended: only a lease that its worker names is.
    */
   readonly wantsOthers: boolean;
 }
 
 export interface ExtendAnswer {
   /**
-   * `unknown`: its partition did not answer, while others did, or somebody's open transaction holds the job. The lease
-   * is not known to be extended: try again.
+   * `unknown`: its partition did not answer, while others did, or an open transaction holds the job. The lease may not
+   * be extended: try again.
    */
   readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone" | "unknown")[];
   readonly others: readonly LeasedJob[];
@@ -207,7 +208,7 @@ export interface LeasedWrite extends LeaseRef {
   readonly progress?: string;
   /** Appended to the job's journal of logs, in order. */
   readonly logs?: readonly string[];
-  /** The line that takes the place of the last one that fits (`storeLimits.logLinesPerJobMax`), where more come. */
+  /** The line that replaces the last one that fits (`storeLimits.logLinesPerJobMax`) if there are more. */
   readonly overflow?: string;
 }
 
@@ -221,16 +222,16 @@ export interface Guard {
   readonly states: readonly JobState[];
   readonly rev?: number;
   readonly fence?: number;
-  /** This clock of the job has rung by the store's time. */
+  /** This clock of the job is due by the store's time. */
   readonly rang?: Clock;
 }
 
-/** The first case whose guard holds is applied; none holding is the answer `changed`. */
+/** The first case whose guard holds is applied; if none holds, the answer is `changed`. */
 export interface Change {
   readonly id: string;
   /**
-   * Names this very change. A store remembers the token of the last change of a job; where no guard holds and the
-   * tokens are equal, the reply was lost and the answer is `already`.
+   * Identifies this change. A store keeps the token of the last change of a job. If no guard holds and the tokens are
+   * equal, the reply was lost and the answer is `already`.
    */
   readonly token?: string;
   readonly cases: readonly ChangeCase[];
@@ -239,7 +240,7 @@ export interface Change {
 export interface ChangeCase {
   readonly guard: Guard;
   readonly next: ChangeNext;
-  /** The packed attempt log from now on; null or absent leaves it. */
+  /** The new packed attempt log; null or absent keeps the old one. */
   readonly attempts?: string | null;
 }
 
@@ -266,13 +267,13 @@ export type ChangeAnswer =
  */
 export interface PromoteAnswer {
   readonly count: number;
-  /** Left out by a store of one partition, as in the answers to a prune and to an audit. */
+  /** Absent for a store of one partition, as in the answers to a prune and to an audit. */
   readonly countIn?: ByPartition;
   /** True while jobs that were due are still scheduled. */
   readonly more: boolean;
   /** As in the answer to a claim. */
   readonly nextDueInMs: number | null;
-  /** The next clock behind those that have rung; left out by a store that knows only the earliest. */
+  /** The next clock after those that are due; absent if the store knows only the earliest. */
   readonly hiddenInMs?: number;
 }
 
@@ -289,7 +290,7 @@ export interface ReadDueAnswer {
   /** Null when nothing is left behind what was read. */
   readonly cursor: string | null;
   readonly now: number;
-  /** As in the answer to a claim: of any clock, so that whoever reads it knows when to look again. */
+  /** As in the answer to a claim: of any clock, so that the reader knows when to read again. */
   readonly nextInMs: number | null;
 }
 
@@ -308,12 +309,12 @@ export type ReadDocsRequest =
       readonly prefix: string;
       readonly after: string | null;
       readonly max: number;
-      /** Partitions that fail are passed over, instead of failing the call: a part is better than nothing. */
+      /** Failing partitions are passed over instead of failing the call. */
       readonly passesOver?: boolean;
     };
 
 export interface ReadDocsAnswer {
-  /** By id in byte order; what is absent or expired is left out. */
+  /** By id in byte order, without absent and expired ones. */
   readonly docs: readonly Doc[];
   /** The id to go on after; null at the end. */
   readonly cursor: string | null;
@@ -342,14 +343,14 @@ export interface JobFilter {
   readonly states?: readonly JobState[];
   readonly queue?: string;
   readonly name?: string;
-  /** Exactly these, as a route has them; an empty list means jobs that ask for none. */
+  /** Exactly these, as a route has them; an empty list means jobs that require none. */
   readonly caps?: readonly string[];
   readonly tag?: string;
   readonly reason?: string;
   /** Both exclusive. */
   readonly createdAfter?: number;
   readonly createdBefore?: number;
-  /** Only jobs that hold their group although they do not run. Finished ones have an index of their own. */
+  /** Only jobs that hold their group without running. Finished ones have an index of their own. */
   readonly keepsLane?: true;
 }
 
@@ -366,7 +367,7 @@ export interface FindAnswer {
   readonly jobs: readonly JobRecord[];
   readonly cursor: string | null;
   readonly scanned: number;
-  /** The partitions that this page passed over because they fail; left out for none. */
+  /** The partitions that this page passed over because they fail; absent for none. */
   readonly missing?: readonly number[];
 }
 
@@ -377,13 +378,13 @@ export interface FeedRequest {
   readonly after: number;
   readonly max: number;
   /**
-   * Of each record only events of these kinds, with their `index` in it, and its `count` of all: whoever wants few of
-   * them is spared the reading of the others. Left out: all.
+   * Only events of these kinds, with their `index` in the record and the record's `count` of all, so that a reader of
+   * few kinds does not unpack the others. Absent: all.
    */
   readonly kinds?: readonly EventKind[];
   /**
-   * Records with `bundles` in the place of events, for whoever takes these one by one: an object for each event of a
-   * page costs more than all that a listener does with it.
+   * Records with `bundles` instead of events, for readers that walk through them: an object for each event of a page
+   * costs more than all that a listener does with it.
    */
   readonly isBundled?: boolean;
 }

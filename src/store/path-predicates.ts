@@ -1,7 +1,7 @@
 /**
- * The predicates that the tables of paths (paths.ts) are made of, the same for every store. Plain work has nothing
- * special, so a store writes it as a set; the general path applies the rules to one job after the other, still in one
- * call. Both leave the same rows.
+ * The predicates of the tables of paths (paths.ts), shared by all stores. Plain work has nothing special, so a store
+ * writes it as a set. The general path applies the rules to one job after the other, still in one call. Both leave the
+ * same rows.
  */
 import { arrows, isTerminal } from "../model/job/job-state.ts";
 import type { JobState } from "../model/job/job-state.ts";
@@ -25,7 +25,7 @@ const rareBesideLane = rareFields.filter((name) => !laneFields.includes(name));
 const flowFields: readonly string[] = ["flow", "edges", "freed", "waits"] satisfies (keyof NewJob)[];
 const rareBesideFlow = rareBesideLane.filter((name) => !flowFields.includes(name));
 
-/** A new job that cannot be refused and meets nobody: its id is minted, it asks for no key and for nothing rare. */
+/** A new job that cannot be refused or conflict: its id is minted, and it has no unique key and no rare field. */
 export function isPlainJob(job: NewJob): boolean {
   return (
     job.digest === null &&
@@ -36,8 +36,7 @@ export function isPlainJob(job: NewJob): boolean {
 }
 
 /**
- * `hasNothingRare` of `laneFields` and `flowFields`, written out: a look-up by a name that varies takes ten times as
- * long.
+ * `hasNothingRare` of `laneFields` and `flowFields`, written out: a lookup by a variable name takes ten times as long.
  */
 function hasNeitherLaneNorFlow(job: NewJob): boolean {
   return (
@@ -51,12 +50,12 @@ function hasNeitherLaneNorFlow(job: NewJob): boolean {
   );
 }
 
-/** The same, whichever lane it stands in: for a store that lets jobs join their lanes as a set. */
+/** The same, also with a lane: for a store in which jobs join their lanes as a set. */
 export function isPlainButForLane(job: NewJob): boolean {
   return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideLane);
 }
 
-/** The same, in a lane or not, as a flow or a member of one: for a store that takes these as a set, too. */
+/** The same, also with a lane, as a flow or as a member: for a store that takes these as a set, too. */
 export function isPlainButForFlow(job: NewJob): boolean {
   return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideFlow);
 }
@@ -75,7 +74,7 @@ export function isPlainUnit(unit: SubmitUnit, isPlain = isPlainJob): boolean {
   );
 }
 
-/** Whether members join a flow that is there already. */
+/** Whether members join an existing flow. */
 export function isGrowth({ grows, links }: Growth): boolean {
   return (grows !== undefined && grows.length > 0) || (links !== undefined && links.length > 0);
 }
@@ -87,8 +86,8 @@ function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
 }
 
 /**
- * Whether a unit may be refused after something of it was written, so that it needs a way back. A single job is looked
- * up before anything of its unit is written. So are checks, but for a repeat, which asks first whether it has happened.
+ * Whether a unit may be refused after a part of it was written, so that it needs a rollback. A single job is looked up
+ * before its unit writes anything. So are checks, except in a repeat, which first asks whether it has happened.
  */
 export function mayBeRefusedLate(unit: SubmitUnit): boolean {
   const { jobs, docs, checks, isRepeat } = unit;
@@ -97,7 +96,7 @@ export function mayBeRefusedLate(unit: SubmitUnit): boolean {
   return jobs.length > 1 && jobs.some(mayMeet);
 }
 
-/** By the id that its caller gave, or as a member of a flow by its key. */
+/** Whether a job may conflict: by a given id, or as a member of a flow by its key. */
 function mayMeet(job: NewJob): boolean {
   return job.digest !== null || (job.unique !== null && isOfFlow(job));
 }
@@ -106,7 +105,7 @@ export function isFinish(next: SettleNext): next is Finish {
   return isTerminal(next.to as JobState);
 }
 
-/** Whether two endings differ in their results alone, so that what they share is told and written once. */
+/** Whether two endings differ in their results alone, so that the shared part is written and emitted once. */
 export function areAlike(one: Finish, other: Finish): boolean {
   if (one === other) return true;
   return (
@@ -119,7 +118,9 @@ export function areAlike(one: Finish, other: Finish): boolean {
   );
 }
 
-/** A settle that ends its job, whose result stays as long as the job, carries no effects and holds no lane on. */
+/**
+ * A settle that ends its job, keeps the result as long as the job, has no effects and does not go on holding a lane.
+ */
 export function isPlainSettle(settle: Settle): settle is Settle & { readonly next: Finish } {
   const { effects, next } = settle;
   if (effects !== undefined || !isFinish(next)) return false;
@@ -127,15 +128,15 @@ export function isPlainSettle(settle: Settle): settle is Settle & { readonly nex
 }
 
 /**
- * Changes that end jobs which wait in one state, all in the same way, with their results; each job once. A result that
- * is kept shorter than its job, a lane that is held on and a job of which nothing is kept go by themselves.
+ * Changes that end jobs of one waiting state, all in the same way, with their results; each job once. Not plain: a
+ * result that is kept shorter than its job, a lane that is still held, and a job of which nothing is kept.
  */
 export function arePlainEnds(changes: readonly Change[]): boolean {
   const [first] = changes;
   const shared = first?.cases[0];
   const [state] = shared?.guard.states ?? [];
   if (shared === undefined || state === undefined || !isPlainEnd(shared.next)) return false;
-  // The general path refuses an end to which no arrow leads.
+  // The general path refuses an end to which no transition leads.
   if (!arrows[state].includes(shared.next.to)) return false;
   return (
     changes.every(({ token, cases }) => {

@@ -2,8 +2,8 @@
  * The table of paths. An operation of a store has one general path, which applies the rules to one job after the other,
  * and beside it at most the fast paths named here. Each store lists its own in `stores/STORE/paths.ts`: per choice the
  * fast paths in the order in which they are asked, each with the predicate that chooses it. Work that no fast path
- * takes goes the general path. A store chooses by `choosePath`, or in its server by branches that are made of this
- * table, so it has no path that is not listed.
+ * takes goes the general path. A store chooses by `choosePath`, or in its server by branches that are made from this
+ * table. So it has no path that is not listed.
  *
  * Every fast path leaves the rows that the general path leaves; a property test of the store compares them.
  * test/architecture/paths.test.ts counts the entries of all stores.
@@ -21,7 +21,7 @@ export type FastPathName = "set" | "flow members" | "lanes" | "one job";
 
 /**
  * Where a path is chosen: an operation; `lease`, the part of a claim that writes each job it has picked; or `arrive`,
- * what an end means to each job that waits for it.
+ * the effect of an end on each job that waits for it.
  */
 export type Choice = "submit" | "claim" | "lease" | "settle" | "change" | "putDocs" | "promote" | "arrive";
 

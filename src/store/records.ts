@@ -1,6 +1,6 @@
 /**
- * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store keeps and
- * hands back unread; everything a rule reads is a number, a flag or a key.
+ * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store never
+ * reads; everything that a rule reads is a number, a flag or a key.
  */
 import type { dueFields, JobRow, leasedFields, toldOtherwise } from "./job-fields.ts";
 import type { Due } from "../model/job/change.ts";
@@ -12,7 +12,7 @@ import type { Unique } from "../model/job/unique-key.ts";
 /** A job as submitted. */
 export interface NewJob {
   readonly id: string;
-  /** For a caller-given id: what must be equal for a repeat to be the same job. Null for a minted id. */
+  /** For a given id: a repeat is the same job iff this is equal. Null for a minted id. */
   readonly digest: string | null;
   readonly queue: string;
   readonly name: string;
@@ -29,17 +29,17 @@ export interface NewJob {
   /** Counted from the due time, ended by the first claim; null for none. */
   readonly ttlMs: number | null;
   readonly unique: Unique | null;
-  /** Limits, sorted by key and without repeats; left out for none. Part of the route. */
+  /** Limits, sorted by key and without repeats; absent for none. Part of the route. */
   readonly gates?: readonly GateUse[];
-  /** The capabilities that a worker must offer, sorted and without repeats; left out for none. Part of the route. */
+  /** The capabilities that a worker must offer, sorted and without repeats; absent for none. Part of the route. */
   readonly caps?: readonly string[];
-  /** Its lane; left out for none. */
+  /** Its lane; absent for none. */
   readonly laneKey?: string;
   readonly laneStep?: number | null;
   readonly laneGates?: readonly string[] | null;
   /**
-   * Of a member of a flow, or a flow itself (model/flow/); left out for neither. It meets nobody: a held key refuses
-   * it.
+   * For a member of a flow, or a flow itself (model/flow/); absent for other jobs. It replaces no other job: a held key
+   * refuses it.
    */
   readonly flow?: string | null;
   readonly edges?: readonly string[] | null;
@@ -48,8 +48,8 @@ export interface NewJob {
 }
 
 /**
- * Names one lease; all three must match. A caller-given id that was removed and submitted again is another job with
- * another seq, whose fences begin anew: without the seq a worker of its past life could settle the new one.
+ * Names one lease; all three must match. A given id that was deleted and submitted again is another job with another
+ * seq, whose fences begin again: without the seq a worker of the deleted job could settle the new one.
  */
 export interface LeaseRef {
   readonly id: string;
@@ -61,11 +61,11 @@ export interface LeaseRef {
 export interface LeasedJob extends Readonly<Omit<Pick<JobRow, (typeof leasedFields)[number]>, "claimedAt">> {
   /** Store time of the claim. */
   readonly claimedAt: number;
-  /** The gates of its keys, where it has any. Only a claim tells them. */
+  /** The gates of its keys, if it has any. Only a claim returns them. */
   readonly keyGates?: readonly string[];
 }
 
-/** A job whose clock has rung, with what the model needs to decide. */
+/** A job with a due clock, with what the model needs to decide. */
 export interface DueJob extends Readonly<
   Omit<Pick<JobRow, (typeof dueFields)[number]>, (typeof toldOtherwise)[number]>
 > {
@@ -73,7 +73,7 @@ export interface DueJob extends Readonly<
   readonly cancelAsked: boolean;
   /** Whether the running attempt reported that its handler had started. */
   readonly started: boolean;
-  /** How long ago the clock rang. */
+  /** For how long the clock has been due. */
   readonly lateMs: number;
 }
 
@@ -83,7 +83,7 @@ export interface JobRecord {
   readonly seq: number;
   readonly queue: string;
   readonly name: string;
-  /** What its route asks of a worker; left out for nothing. */
+  /** What its route requires of a worker; absent for nothing. */
   readonly caps?: readonly string[];
   readonly state: JobState;
   /** 1 after the submit, then one more with every event but `started` and `progress`, which change no state. */
@@ -99,9 +99,9 @@ export interface JobRecord {
   readonly laneKey: string | null;
   readonly laneStep: number | null;
   readonly laneGates: readonly string[] | null;
-  /** It waits for its retry and holds its group meanwhile. */
+  /** It waits for its retry and still holds its group. */
   readonly keepsLane: 0 | 1;
-  /** Of a member of a flow, or a flow itself (model/flow/); null for neither. */
+  /** For a member of a flow, or a flow itself (model/flow/); null for other jobs. */
   readonly flow: string | null;
   readonly edges: readonly string[] | null;
   readonly waits: string | null;
@@ -114,9 +114,9 @@ export interface JobRecord {
   readonly ttlAt: number | null;
   /** As submitted, whether the job still holds it or not. */
   readonly uniqueKey: string | null;
-  /** Stays until the job ends, over hand-backs too; a replay clears it. */
+  /** Kept until the job ends, also over hand-backs; a replay clears it. */
   readonly cancelAsked: boolean;
-  /** Of the present or last attempt; the two ends are null unless it is running. */
+  /** Of the present or last attempt; the next two are null unless it is running. */
   readonly owner: string | null;
   readonly claimedAt: number | null;
   readonly startedAt: number | null;
@@ -129,7 +129,7 @@ export interface JobRecord {
   readonly keepUntil: number | null;
 }
 
-/** A versioned document: settings, terms, the caller's KV. One mechanism for all. */
+/** A versioned document: settings, registrations, the leader lease, the caller's KV. One mechanism for all. */
 export interface Doc {
   readonly kind: string;
   readonly id: string;
@@ -140,10 +140,10 @@ export interface Doc {
 }
 
 /**
- * A guarded write of one document, whole: a time left out is none. `body: null` deletes it. Versions grow by 1. A new
- * document begins above every version that a deleted or pruned document of the store has had (at 1 where there was
- * none), and one written over an expired document goes on from its version: no version of a document is ever given
- * twice, so that it can serve as a fencing term.
+ * A guarded write of one whole document: an absent time means none. `body: null` deletes it. Versions grow by 1. A new
+ * document begins above every version that a deleted or pruned document of the store has had (at 1 if there was none).
+ * One that is written over an expired document goes on from its version. So no version of a document occurs twice, and
+ * it can serve as a fence.
  */
 export type DocPut = {
   readonly kind: string;
@@ -154,7 +154,7 @@ export type DocPut = {
   readonly tells?: PutEvent;
 } & (
   | { readonly due?: null; readonly expiresInMs?: number | null }
-  /** From its due time on the document is given by `readDueDocs`. One that is due does not expire. */
+  /** From its due time on `readDueDocs` returns the document. A document with a due time does not expire. */
   | { readonly due: Due; readonly expiresInMs?: null }
 );
 
@@ -171,9 +171,9 @@ export interface PutEvent {
 export type DocGuard = "any" | "absent" | { readonly version: number };
 
 /**
- * A guard without a write: the document is there with this version, from the step that checks it until that step is
- * committed, be it in the caller's own transaction; else the unit is refused as `doc-changed`. Checks exclude puts of
- * the document, not one another.
+ * A guard without a write: the document has this version from the step that checks it until that step is committed,
+ * also in the caller's own transaction. Otherwise the unit is refused as `doc-changed`. Checks exclude puts of the
+ * document, but not each other.
  */
 export interface DocCheck {
   readonly kind: string;
@@ -181,44 +181,42 @@ export interface DocCheck {
   readonly version: number;
 }
 
-/** A gate (rule R7) as it stands. */
+/** A gate (rule R7) in its present state. */
 export interface Gate extends GateState {
   readonly key: string;
   /** 1 with the first put, then one more with each. */
   readonly version: number;
   /** New jobs of its queue are refused. */
   readonly isDraining: boolean;
-  /** What bounds each key of it (model/routing/lane.ts) that has no bounds of its own; null for nothing. */
+  /** The bounds of each of its keys (model/routing/lane.ts) without bounds of its own; null for none. */
   readonly perKey: GateBounds | null;
-  /** What people set, unread by any rule. */
+  /** What users have set; no rule reads it. */
   readonly body: string | null;
 }
 
-/**
- * A guarded write of one gate, whole but for its token time. Gates are not removed: one that asks for nothing is open.
- */
+/** A guarded write of one gate, except its token time. Gates are not deleted: one without bounds is open. */
 export interface GatePut {
   readonly key: string;
   /** Version 0: the gate was never put. */
   readonly guard: "any" | { readonly version: number };
   readonly cap: number | null;
   readonly rate: TokenRate | null;
-  /** How long nothing passes; null for open. */
+  /** How long no job passes; null for open. */
   readonly closed: Due | null;
   readonly isDraining: boolean;
-  /** Left out for null. */
+  /** Absent for null. */
   readonly perKey?: GateBounds | null;
   readonly body: string | null;
-  /** Takes all tokens that are there: the token time is at least now + burstUs. */
+  /** Takes all present tokens: the token time is at least now + burstUs. */
   readonly drains?: boolean;
   /** What the feed tells where the put is applied; left out for nothing. Over partitions it is told once. */
   readonly tells?: PutEvent;
 }
 
 /**
- * What rides along in the same atomic step as a submit, a settle or a change. All apply or the unit is refused. Applied
- * in this order behind the job's own change, so a follow-up may take the unique key that the finishing job frees; the
- * first refusal is told.
+ * What is applied in the same atomic step as a submit, a settle or a change. All are applied or the unit is refused.
+ * They are applied in this order after the job's own change, so a follow-up may take the unique key that the finishing
+ * job frees. The answer names the first refusal.
  */
 export interface Effects extends Growth {
   readonly jobs?: readonly NewJob[];
@@ -226,12 +224,11 @@ export interface Effects extends Growth {
 }
 
 /**
- * What new members mean to the flow that they join, behind the jobs. Where one part fails the unit is `flow-closed`.
+ * What new members change in the flow that they join, applied after the jobs. If one part fails, the answer is
+ * `flow-closed`.
  */
 export interface Growth {
-  /**
-   * Each of these is blocked and nobody has asked for its cancel: it needs so much more, and has so many members more.
-   */
+  /** Each of these must be blocked without a requested cancel: its need and its number of members grow. */
   readonly grows?: readonly {
     readonly id: string;
     readonly need: number;
@@ -239,27 +236,28 @@ export interface Growth {
     readonly members: number;
   }[];
   /**
-   * Edges from members that are there already, behind what grows: each has one edge more. Where the end of such a
-   * member has gone along all its edges, it goes along this one at once.
+   * New edges from existing members, applied after `grows`. If the end of such a member has gone along all its edges,
+   * it goes along this one at once.
    */
   readonly links?: readonly { readonly from: string; readonly edge: string }[];
 }
 
 /**
- * One change of one job as the feed tells it. Order inside a job is rev; what tells no change has that of the change
- * before.
+ * One change of one job as the feed has it. The order inside a job is rev; an event without a change has the rev of the
+ * change before.
  */
 export interface FeedEvent {
   readonly kind: EventKind;
   readonly id: string;
   readonly rev: number;
   readonly route: number;
-  /** The state after the change; null once removed. */
+  /** The state after the change; null once deleted. */
   readonly state: JobState | null;
   readonly attempt: number;
   /**
-   * By the kind: claimed = 1 where its handler starts with the claim; started = startedAt; progress = the text. Of any
-   * other, by the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner; else null.
+   * By the kind: claimed = 1 if its handler starts with the claim; started = startedAt; progress = the text. For any
+   * other kind, by the state after: scheduled = dueAt; terminal = reason; running with a requested cancel = owner; else
+   * null.
    */
   readonly extra: string | number | null;
   /**
@@ -267,7 +265,7 @@ export interface FeedEvent {
    * `storeLimits.noteCharsMax`. Left out where that is nothing.
    */
   readonly note?: string;
-  /** Its place in the record, from 0 on, where only some of its events were asked for. */
+  /** Its index in the record, from 0, if only some events were requested. */
   readonly index?: number;
 }
 
@@ -276,13 +274,13 @@ export interface FeedEvent {
  * them.
  */
 export interface FeedBundle extends Omit<FeedEvent, "id" | "note" | "index"> {
-  /** The place of its first event in the record, from 0 on. */
+  /** The index of its first event in the record, from 0. */
   readonly first: number;
   /** How many events it has. */
   readonly count: number;
-  /** Their ids, each with its note behind it where the bundle is noted. */
+  /** Their ids, each followed by its note if the bundle has notes. */
   readonly packed: string;
-  /** What all of its notes begin with, which is not packed with them; null where it has none. */
+  /** The common prefix of its notes, which is not packed with them; null without notes. */
   readonly noteStart: string | null;
 }
 
@@ -292,23 +290,25 @@ export interface FeedBundle extends Omit<FeedEvent, "id" | "note" | "index"> {
 export interface FeedRecord {
   readonly number: number;
   readonly at: number;
-  /** None where bundles were asked for. */
+  /** Empty if bundles were requested. */
   readonly events: readonly FeedEvent[];
-  /** Where they were asked for. */
+  /** Only if they were requested. */
   readonly bundles?: readonly FeedBundle[];
-  /** How many events it has, where bundles or only some of them were asked for. */
+  /** How many events it has, if bundles or only some events were requested. */
   readonly count?: number;
 }
 
 /**
- * How many jobs of a route are in a state, finished ones that are still kept included; exact at every commit, never 0.
+ * How many jobs of a route are in a state, including finished ones that are still kept; exact at every commit, never 0.
  */
 export interface StateCount {
   readonly queue: string;
   readonly name: string;
-  /** Left out for none. */
+  /** Absent for none. */
   readonly caps?: readonly string[];
-  /** That all its jobs have to pass, beside the gate of their queue and those of their keys; left out for none. */
+  /**
+   * The gates that all its jobs have to pass, besides the gate of their queue and those of their keys; absent for none.
+   */
   readonly gates?: readonly GateUse[];
   readonly state: JobState;
   readonly count: number;

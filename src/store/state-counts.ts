@@ -1,7 +1,7 @@
-/** Counts of jobs from several places, added up: of partitions, and of routes that state counts do not tell apart. */
+/** Adds up counts of jobs: of partitions, and of routes that state counts do not distinguish. */
 import type { StateCount } from "./records.ts";
 
-/** Routes that differ in the order of their lanes alone are counted together. */
+/** Routes that differ only in the order of their lanes are counted together. */
 export function addStateCounts(stateCounts: readonly (readonly StateCount[])[]): StateCount[] {
   const sums = new Map<string, StateCount>();
   for (const stateCount of stateCounts.flat()) {

@@ -1,11 +1,8 @@
-/**
- * Requests and answers of upkeep: pruning, records that could not be read, and the index audit (operations.ts has the
- * rest).
- */
+/** Requests and answers of upkeep: pruning, unreadable records, and the index audit (operations.ts has all others). */
 import type { ByPartition } from "./partitioned/by-partition.ts";
 import type { TerminalState } from "../model/job/job-state.ts";
 
-/** `olderThanMs`: at least that old. Pruning keeps the state counts exact and tells no events. */
+/** `olderThanMs`: at least that old. Pruning keeps the state counts exact and emits no events. */
 export type PruneRequest =
   /** Finished jobs without a keeping time of their own. `queue: null` takes every queue not in `exceptQueues`. */
   | {
@@ -18,10 +15,10 @@ export type PruneRequest =
       readonly cursor: string | null;
     }
   /**
-   * What a queue has of an outcome beyond `keep`, by the state counts. In each window of what the store has longest,
-   * those that ended first go first; so a small history is pruned strictly in order of its ends. Jobs with a keeping
-   * time of their own count, and stay; so do jobs that hold their group. The answer's cursor may be given to the next
-   * call also where `more` is false.
+   * The finished jobs of a queue and an outcome beyond `keep`, by the state counts. In each window of the oldest jobs,
+   * those that ended first are deleted first, so a small history is pruned strictly in order of ends. Jobs with a
+   * keeping time of their own, and jobs that hold their group, count and stay. The answer's cursor may be given to the
+   * next call even if `more` is false.
    */
   | {
       readonly what: "surplus";
@@ -33,10 +30,10 @@ export type PruneRequest =
     }
   /**
    * Finished jobs whose own keeping time is over, then results that are kept for a shorter time than their jobs: these
-   * jobs stay, and no event tells it.
+   * jobs stay, and no event is emitted.
    */
   | { readonly what: "kept"; readonly max: number }
-  /** Unique keys held by time, and documents, that have run out. */
+  /** Unique keys held by time, and documents, that have expired. */
   | { readonly what: "expired"; readonly max: number }
   | { readonly what: "feed"; readonly olderThanMs: number; readonly max: number };
 
@@ -47,15 +44,15 @@ export interface PruneAnswer {
   readonly cursor: string | null;
 }
 
-/** A record that could not be read. */
+/** An unreadable record. */
 export interface UnreadableRecord {
   /** The store's own name for it. */
   readonly ref: string;
-  /** The job's id where it can still be told. */
+  /** The job's id, if it can be read. */
   readonly id: string | null;
   readonly why: string;
   readonly at: number;
-  /** What was found there, cut to 4,000 characters. */
+  /** What was found there, at most 4,000 characters. */
   readonly text: string;
 }
 
