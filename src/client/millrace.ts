@@ -344,7 +344,7 @@ export class Millrace implements Enqueuer {
   }
 
   async #close(): Promise<CloseReport> {
-    const { log, submits, changes, store, platform, settings } = this.#engine;
+    const { log, submits, changes, store, platform, giveUpMs } = this.#engine;
     const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await this.#permits.close();
     const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
@@ -357,7 +357,7 @@ export class Millrace implements Enqueuer {
     this.#results.close();
     this.#events.close();
     const idle = Promise.all([this.#calls.whenIdle(), submits.whenIdle(), changes.whenIdle()]);
-    await settlesWithin(platform, idle, Math.max(callsGraceMs, settings.giveUpMs));
+    await settlesWithin(platform, idle, Math.max(callsGraceMs, giveUpMs));
     const closing = store.close();
     const isClosed = await settlesWithin(platform, closing, callsGraceMs);
     if (isClosed) await closing;

@@ -5,7 +5,7 @@
 import type { PayloadCoder } from "../codec/payload.ts";
 import { withMintedIds } from "../model/error.ts";
 import { outcomesNotKept } from "../model/job/job-policy.ts";
-import type { DecidedPolicy, JobPolicy } from "../model/job/job-policy.ts";
+import type { JobPolicy } from "../model/job/job-policy.ts";
 import type { CustomBackoff } from "../model/job/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -87,7 +87,15 @@ const secondSettlesFrom = 100;
 export class Engine {
   readonly store: Store;
   readonly platform: Platform;
-  readonly settings: EngineSettings;
+  readonly coder: PayloadCoder;
+  readonly strideMs: number;
+  readonly backoffs: EngineSettings["backoffs"];
+  readonly router: Router;
+  readonly enqueueMiddleware: readonly EnqueueMiddleware[];
+  readonly noHandlerGraceMs: number | null;
+  readonly giveUpMs: number;
+  readonly allowPrivate: boolean | readonly string[];
+  readonly telemetry: Telemetry | null;
   readonly log: Logger;
   /** For lines that one outage would write for every job. */
   readonly repeated: RepeatedLines;
@@ -126,11 +134,19 @@ export class Engine {
 
   readonly heartbeat: Heartbeat;
 
-  readonly #policies: Policies;
+  readonly policies: Policies;
 
   constructor(given: Store, platform: Platform, settings: EngineSettings, log: Logger) {
     this.platform = platform;
-    this.settings = settings;
+    this.coder = settings.coder;
+    this.strideMs = settings.strideMs;
+    this.backoffs = settings.backoffs;
+    this.router = settings.router;
+    this.enqueueMiddleware = settings.enqueueMiddleware;
+    this.noHandlerGraceMs = settings.noHandlerGraceMs;
+    this.giveUpMs = settings.giveUpMs;
+    this.allowPrivate = settings.allowPrivate;
+    this.telemetry = settings.telemetry;
     this.log = log;
     this.repeated = new RepeatedLines(this);
     this.metrics = settings.hasMetrics
@@ -152,14 +168,14 @@ export class Engine {
     const process = `${platform.hostName}:${platform.processId}:${this.ids.mint()}`;
     this.leadership = new Leadership({ store, platform }, process);
     this.heartbeat = new Heartbeat(this, process);
-    this.queuePolicies = new QueuePolicies(this, (queue) => this.#policies.queueChanged(queue));
-    this.#policies = new Policies(settings.codeDefaults, (queue) => this.queuePolicies.of(queue));
+    this.queuePolicies = new QueuePolicies(this, (queue) => this.policies.queueChanged(queue));
+    this.policies = new Policies(settings.codeDefaults, (queue) => this.queuePolicies.of(queue));
     let notKept = "{}";
     this.retention = new StoreRetention(store, settings.retention, ({ feedMs: _feed, ...times }) => {
       const retention = outcomesNotKept(times);
       if (JSON.stringify(retention) === notKept) return;
       notKept = JSON.stringify(retention);
-      this.#policies.setRetention(retention);
+      this.policies.setRetention(retention);
     });
     const shared = {
       platform,
@@ -209,11 +225,6 @@ export class Engine {
       byId,
     );
     this.reads = batching({ ...shared, call: (ids) => store.readJobs(ids) }, (id) => id);
-  }
-
-  /** @param queue where what an operator has set of it is to count, as far as it is known here. */
-  readPolicy(text: string | null, queue?: string): DecidedPolicy {
-    return this.#policies.read(text, queue);
   }
 }
 

@@ -198,7 +198,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
 
   #view(record: JobRecord): TestedJob {
     const { engine } = this.#parts;
-    const { coder } = engine.settings;
+    const { coder } = engine;
     const view = viewRecord(engine, record);
     return {
       ...view,

@@ -26,7 +26,7 @@ export async function readHeldByGate(
 ): Promise<readonly (HeldBack | null)[]> {
   const usesOf = ({ state, queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
     if (state !== "ready") return [];
-    const { limits } = engine.readPolicy(policy);
+    const { limits } = engine.policies.read(policy);
     const gates = limits.map(([name, weight]) => ({ key: limitGateKey(name), weight }));
     return [...routeUses({ queue, gates }), ...(laneGates ?? []).map(readKeyUse)];
   };

@@ -144,7 +144,7 @@ function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, t
   const waitText = durationText(timeoutMs);
   if ("inMs" in due && due.inMs >= timeoutMs)
     throw invalidOption(`${what}: with this delay the job is not due within the wait of ${waitText}.`);
-  const kept = shortestKept(engine.readPolicy(policy, queue), engine.retention.known ?? defaultTimes);
+  const kept = shortestKept(engine.policies.read(policy, queue), engine.retention.known ?? defaultTimes);
   if (kept.ms >= timeoutMs) return;
   const how =
     kept.ms === 0
@@ -159,7 +159,7 @@ function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, t
 function answerOf(engine: Engine, record: JobRecord, name: string): unknown {
   const result = resultOf(engine, record, name);
   if (result !== undefined) return result;
-  const { keepsResult } = engine.readPolicy(record.policy, record.queue);
+  const { keepsResult } = engine.policies.read(record.policy, record.queue);
   const goneAt = keepsResult === true ? Infinity : (record.endedAt ?? 0) + Number(keepsResult);
   if (engine.platform.now() < goneAt) return undefined;
   throw new MillraceError("result-expired", `The result of the job ${record.id} (${name}) is not kept.`);

@@ -46,7 +46,7 @@ export async function cancelJobs(
     const answer = await changes.changeAsRead(first, (record) => {
       const { policy, queue, attempts, cancelAsked } = record;
       ({ owner } = record);
-      return cancelChanges({ policy: engine.readPolicy(policy, queue), attempts, cancelAsked }, reason);
+      return cancelChanges({ policy: engine.policies.read(policy, queue), attempts, cancelAsked }, reason);
     });
     if (!isMade(answer)) return answer.kind === "gone" ? "not-found" : "finished";
     if (answer.state === "cancelled") return "cancelled";
@@ -84,7 +84,7 @@ export async function cancelWaiting(
   const found = await changes.read(id);
   if (found === null) return;
   await changes.changeAsRead(found, ({ policy, queue, attempts, cancelAsked }) =>
-    cancelChanges({ policy: engine.readPolicy(policy, queue), attempts, cancelAsked }, reason).filter(
+    cancelChanges({ policy: engine.policies.read(policy, queue), attempts, cancelAsked }, reason).filter(
       ({ states }) => !states.includes("running"),
     ),
   );

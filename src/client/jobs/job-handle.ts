@@ -92,7 +92,7 @@ export class JobHandle<Result = unknown> {
     if (!isTerminal(record.state)) return { status: "pending" };
     if (record.state !== "completed") return { status: "ended", state: record.state, reason: record.reason };
     if (record.result === null) return { status: "none" };
-    return { status: "value", value: this.#around.engine.settings.coder.decode(record.result) as Result };
+    return { status: "value", value: this.#around.engine.coder.decode(record.result) as Result };
   }
 }
 
@@ -102,7 +102,7 @@ export class JobHandle<Result = unknown> {
 export function resultOf(engine: Engine, record: JobRecord, name: string | null): unknown {
   checkIsJob(record, name);
   if (record.state !== "completed") throw endError(record);
-  return record.result === null ? undefined : engine.settings.coder.decode(record.result);
+  return record.result === null ? undefined : engine.coder.decode(record.result);
 }
 
 export function noSuchJob(id: string): MillraceError {

@@ -88,7 +88,7 @@ export async function viewJobs(engine: Engine, records: readonly JobRecord[]): P
 
 /** What the record alone tells. */
 export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "held"> {
-  const policy = engine.readPolicy(record.policy, record.queue);
+  const policy = engine.policies.read(record.policy, record.queue);
   const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null): unknown =>
@@ -149,7 +149,7 @@ const unreadable = "[unreadable]";
 function shown(engine: Engine, payload: string, { isReadable, redact: paths }: DecidedPolicy): unknown {
   if (!isReadable) return unreadable;
   try {
-    return redact(engine.settings.coder.decode(payload), paths);
+    return redact(engine.coder.decode(payload), paths);
   } catch {
     return unreadable;
   }

@@ -206,7 +206,7 @@ export class Jobs {
         throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
       const when = readWhen(options, "retry");
       const edit = this.#editOf(options);
-      const { strideMs } = this.#engine.settings;
+      const { strideMs } = this.#engine;
       const members = new MemberReplays(this.#engine);
       // Whose flow takes it back as it was.
       const isPlain = Object.entries(options).every(
@@ -218,7 +218,7 @@ export class Jobs {
         const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
         const answer = await this.#changes.changeAsRead(record, ({ policy, attempts }) => [
           replayChange(
-            { policy: this.#engine.readPolicy(policy), attempts },
+            { policy: this.#engine.policies.read(policy), attempts },
             { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) },
           ),
         ]);
@@ -287,8 +287,8 @@ export class Jobs {
       const input = this.#editOf(changes);
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
         if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
-        const { isReadable, order } = this.#engine.readPolicy(record.policy);
-        const { strideMs } = this.#engine.settings;
+        const { isReadable, order } = this.#engine.policies.read(record.policy);
+        const { strideMs } = this.#engine;
         const edit: Edit = {
           ...input,
           ...(level === undefined || !isReadable
@@ -311,7 +311,7 @@ export class Jobs {
       checkCallOptions(limit, "revoke");
       const record = await this.#changes.mustRead(id);
       const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
-        revokeChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }),
+        revokeChanges({ policy: this.#engine.policies.read(policy, queue), attempts, cancelAsked }),
       );
       refuse(answer, id);
     });
@@ -319,9 +319,9 @@ export class Jobs {
 
   async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
     const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
-      const policy = this.#engine.readPolicy(record.policy);
+      const policy = this.#engine.policies.read(record.policy);
       const waiting = { policy, countsAttempt: record.countsAttempt, hasStarted: record.fence > 0 };
-      return [rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit)];
+      return [rescheduleChange(waiting, due, this.#engine.strideMs, edit)];
     });
     refuse(answer, id);
   }
@@ -368,15 +368,13 @@ export class Jobs {
   }
 
   #editOf(options: { input?: unknown }): Edit | undefined {
-    return "input" in options
-      ? { input: this.#engine.settings.coder.encode(options.input, "input") }
-      : undefined;
+    return "input" in options ? { input: this.#engine.coder.encode(options.input, "input") } : undefined;
   }
 
   /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
   #readLine(body: string): Omit<LogLine, "number" | "at"> {
     try {
-      return this.#engine.settings.coder.decode(body) as { level: string; message: string };
+      return this.#engine.coder.decode(body) as { level: string; message: string };
     } catch {
       return { level: "warn", message: body };
     }

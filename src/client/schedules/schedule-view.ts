@@ -60,7 +60,7 @@ export function viewSchedule(engine: Engine, found: FoundSchedule): ScheduleView
 
 function shownInput(engine: Engine, { input, policy }: { input: string; policy: string | null }): unknown {
   try {
-    return redact(engine.settings.coder.decode(input), engine.readPolicy(policy).redact ?? []);
+    return redact(engine.coder.decode(input), engine.policies.read(policy).redact ?? []);
   } catch {
     return "[unreadable]";
   }

@@ -19,8 +19,8 @@ const retryAfterMaxSeconds = 3600;
 const textShownChars = 300;
 
 export function deliveryHandler(engine: Engine): Handler {
-  const { platform, settings } = engine;
-  const mayConnect = addressGuard(settings.allowPrivate);
+  const { platform, allowPrivate } = engine;
+  const mayConnect = addressGuard(allowPrivate);
   return handler(deliverWebhook, async ({ id, input: { hook: name, event }, signal }) => {
     const hook = (await engine.webhookDocs.find()).hooks.find((each) => each.name === name);
     if (hook === undefined) throw new Cancel("The webhook was removed.");
@@ -46,8 +46,8 @@ export function deliveryHandler(engine: Engine): Handler {
   });
 }
 
-function secretsOf({ settings }: Engine, { secrets }: Webhook): readonly string[] {
-  return settings.coder.decode(secrets) as readonly string[];
+function secretsOf({ coder }: Engine, { secrets }: Webhook): readonly string[] {
+  return coder.decode(secrets) as readonly string[];
 }
 
 function mustBeGood({ status, retryAfter, text }: PostAnswer): void {

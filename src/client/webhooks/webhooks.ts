@@ -61,7 +61,7 @@ export class Webhooks {
   async add(name: string, options: WebhookOptions): Promise<WebhookView> {
     const engine = this.#engine;
     const { hook, secrets } = readWebhook(name, options);
-    const added: Webhook = { ...hook, secrets: engine.settings.coder.encode(secrets, "secret") };
+    const added: Webhook = { ...hook, secrets: engine.coder.encode(secrets, "secret") };
     deliveriesTo(engine, added);
     // The position comes first: a hook without one would be told of everything that is kept.
     await engine.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
@@ -183,7 +183,7 @@ export class Webhooks {
   /** 0 where this process has not the key to read them. */
   #countSecrets({ secrets }: Webhook): number {
     try {
-      return (this.#engine.settings.coder.decode(secrets) as readonly string[]).length;
+      return (this.#engine.coder.decode(secrets) as readonly string[]).length;
     } catch {
       return 0;
     }

@@ -84,7 +84,7 @@ export class Kv {
   /** @returns the entry's new version. A version that does not match is a `version-conflict`. */
   async put(key: string, value: unknown, options?: KvPutOptions): Promise<number> {
     checkName(key, "kv key");
-    const body = this.#engine.settings.coder.encode(value, "kv value");
+    const body = this.#engine.coder.encode(value, "kv value");
     return this.#write(kvPut(key, body, readKvPutOptions(options, [...kvPutKeys, ...callKeys])), options);
   }
 
@@ -116,7 +116,7 @@ export class Kv {
   #entry<Value>(doc: Doc): KvEntry<Value> {
     return {
       key: doc.id,
-      value: this.#engine.settings.coder.decode(doc.body) as Value,
+      value: this.#engine.coder.decode(doc.body) as Value,
       version: doc.version,
     };
   }

@@ -72,5 +72,5 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
 
 /** The policy of a due job, with what is known of its queue. */
 export function policyOfDue(engine: Engine, { policy, route }: DueJob): DecidedPolicy {
-  return engine.readPolicy(policy, engine.queuePolicies.queueAt(route));
+  return engine.policies.read(policy, engine.queuePolicies.queueAt(route));
 }

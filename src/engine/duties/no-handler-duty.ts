@@ -29,7 +29,7 @@ const name = "no-handler";
 type Orphans = Required<Pick<StateCount, "queue" | "name" | "caps">>;
 
 export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
-  const { noHandlerGraceMs } = engine.settings;
+  const { noHandlerGraceMs } = engine;
   const quarantine = new Quarantine(engine.platform);
   const rest = new SkippedPasses(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
   // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
@@ -46,7 +46,7 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     else cursors.set(item, page.cursor);
     const late = page.jobs.filter(({ id, dueAt }) => dueAt <= before && !quarantine.has(id));
     const changes = late.map((job): Change => {
-      const next = afterNoHandler(engine.readPolicy(job.policy, job.queue));
+      const next = afterNoHandler(engine.policies.read(job.policy, job.queue));
       return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
     });
     const { applied, appliedIn, errors, outcomes } = await applyChanges(engine, changes, {

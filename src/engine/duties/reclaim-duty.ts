@@ -19,7 +19,7 @@ export function reclaimDuty(engine: Engine, leases: HeldLeases, tuning: Tuning):
     clock: "lease",
     applied({ id, attempt, owner, lateMs, policy }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
-      if (engine.readPolicy(policy).isPermit)
+      if (engine.policies.read(policy).isPermit)
         engine.log.warn("lease expired, a permit that somebody held is free again", fields);
       else if (state === "failed") engine.log.error(`job failed for good: crash-loop, ${lostLeases}`, fields);
       else engine.log.warn("lease expired, job reclaimed", fields);

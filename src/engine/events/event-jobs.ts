@@ -58,11 +58,11 @@ function lacksAttempt(
 }
 
 export class EventJobs {
-  readonly #engine: Pick<Engine, "store" | "settings" | "readPolicy">;
+  readonly #engine: Pick<Engine, "store" | "coder" | "policies">;
   /** Tags never change, so what is known of a job stays true. */
   readonly #tags = new BoundedMap<string, readonly string[]>(knownMax);
 
-  constructor(engine: Pick<Engine, "store" | "settings" | "readPolicy">) {
+  constructor(engine: Pick<Engine, "store" | "coder" | "policies">) {
     this.#engine = engine;
   }
 
@@ -112,10 +112,10 @@ export class EventJobs {
   /** Decoded, without what the job's definition hides; undefined where the job is gone or nobody here can read it. */
   #shown(progress: unknown, record: JobRecord | undefined): unknown {
     if (record === undefined || typeof progress !== "string") return undefined;
-    const { isReadable, redact: paths } = this.#engine.readPolicy(record.policy, record.queue);
+    const { isReadable, redact: paths } = this.#engine.policies.read(record.policy, record.queue);
     if (!isReadable) return undefined;
     try {
-      return redact(this.#engine.settings.coder.decode(progress), paths);
+      return redact(this.#engine.coder.decode(progress), paths);
     } catch {
       return undefined;
     }

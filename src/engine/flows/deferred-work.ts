@@ -86,7 +86,7 @@ async function decide(engine: Engine, record: JobRecord): Promise<string | null>
   const meta = flowMetaOf(record);
   if (meta.part !== undefined) return decidePart(engine, record, waits, meta.part);
   if (record.state === "blocked" && waits.slack < 0)
-    return endAsRead(engine, record, afterImpossible(engine.readPolicy(record.policy, record.queue)));
+    return endAsRead(engine, record, afterImpossible(engine.policies.read(record.policy, record.queue)));
   if (meta.cancelsRest === true && record.state !== "blocked" && waits.need <= 0)
     await cancelParents(engine, record.id, meta);
   return "settled";
@@ -105,7 +105,7 @@ async function decidePart(
   part: Part,
 ): Promise<string | null> {
   const { id, cancelAsked } = record;
-  const policy = engine.readPolicy(record.policy, record.queue);
+  const policy = engine.policies.read(record.policy, record.queue);
   const { cancelReason = null } = readAttemptLog(record.attempts);
   const hasNoList = part.kind === "group" && (await hasFailedToExpand(engine, id));
   const { end, cancelsRest } = decideFlow({ part, waits, policy, cancelAsked, cancelReason, hasNoList });

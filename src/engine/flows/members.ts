@@ -136,7 +136,7 @@ function cancelsOf(
 ): readonly OperatorChange[] {
   if (flowMetaOf(record).part !== undefined) return [closeChange(record, reason)];
   const { attempts, cancelAsked } = record;
-  const policy = engine.readPolicy(record.policy, record.queue);
+  const policy = engine.policies.read(record.policy, record.queue);
   const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
   return pendingOnly ? changes.filter(({ states }) => !states.includes("running")) : changes;
 }

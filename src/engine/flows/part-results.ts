@@ -14,8 +14,7 @@ const pageMax = 500;
 /** Undefined where it returned nothing, has not completed, or nothing is kept. */
 export async function readMemberResult(engine: Engine, record: JobRecord): Promise<unknown> {
   const { part } = flowMetaOf(record);
-  if (part === undefined)
-    return record.result === null ? undefined : engine.settings.coder.decode(record.result);
+  if (part === undefined) return record.result === null ? undefined : engine.coder.decode(record.result);
   return part.kind === "flow" ? readFlowResult(engine, record) : readPartResults(engine, record);
 }
 

@@ -230,8 +230,8 @@ function letGo(engine: Engine, record: JobRecord, capped: readonly string[]): Op
 }
 
 function replayAfter(engine: Engine, { policy, queue, attempts }: JobRecord, inMs: number): ReplayChange {
-  const decided = engine.readPolicy(policy, queue);
-  const options = { due: { inMs }, resetsAttempts: true, strideMs: engine.settings.strideMs };
+  const decided = engine.policies.read(policy, queue);
+  const options = { due: { inMs }, resetsAttempts: true, strideMs: engine.strideMs };
   return replayChange({ policy: decided, attempts }, options);
 }
 

@@ -3,7 +3,7 @@ import type { Sources } from "../../model/job/after-run.ts";
 import type { Engine } from "../engine.ts";
 
 export function modelSources(engine: Engine, now: number, worker: string): Sources {
-  const { strideMs, backoffs } = engine.settings;
+  const { strideMs, backoffs } = engine;
   return {
     now,
     worker,

@@ -105,7 +105,7 @@ export class DefinedSchedules {
   }
 
   #asStored(settings: ScheduleSettings, stored: ScheduleSettings): ScheduleSettings {
-    const isSame = isSameTemplate(this.#engine.settings.coder, settings.job, stored.job);
+    const isSame = isSameTemplate(this.#engine.coder, settings.job, stored.job);
     return isSame ? { ...settings, job: stored.job } : settings;
   }
 

@@ -182,7 +182,7 @@ async function cancelJob(engine: Engine, id: string): Promise<void> {
   const record = await engine.reads.add(id);
   if (record === null) return;
   const { attempts, cancelAsked, rev } = record;
-  const policy = engine.readPolicy(record.policy);
+  const policy = engine.policies.read(record.policy);
   const reason: EndReason<"cancelled"> = "next-tick";
   const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
   const answer = await engine.changes.add({

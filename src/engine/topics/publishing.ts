@@ -125,7 +125,7 @@ export class Publishing {
   #planning(publish: Publish): (subscription: KnownSubscription) => Promise<NewJob> {
     const engine = this.#engine;
     const { name, what, id, input, given } = publish;
-    const { coder, enqueueMiddleware } = engine.settings;
+    const { coder, enqueueMiddleware } = engine;
     const partition = engine.ids.placement?.ofName(name) ?? 0;
     const digest = id === undefined ? null : digestText(`${name}\n${canonicalText(input)}`);
     const encoded = coder.encode(input, "input");

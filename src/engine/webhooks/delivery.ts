@@ -38,7 +38,7 @@ export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => 
   const what = `webhook ${JSON.stringify(name)}`;
   const submission = anySubmission(deliverWebhook, undefined as never, options);
   const template = engine.planner.planTemplate(submission, what);
-  const { coder } = engine.settings;
+  const { coder } = engine;
   return (event) => {
     const delivery: Delivery = { hook: name, event: JSON.parse(JSON.stringify(event)) as Delivery["event"] };
     return { ...template, id: engine.ids.mint(), input: coder.encode(delivery, "input") };

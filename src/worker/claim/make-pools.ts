@@ -32,12 +32,12 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
       throw new MillraceError("duplicate-handler", `Two handlers for ${JSON.stringify(definition.name)}.`);
     seen.add(definition.name);
     checkKnownBackoff(
-      engine.settings.backoffs,
+      engine.backoffs,
       customBackoffOf(definition.options.policy),
       `work: the job ${JSON.stringify(definition.name)}`,
     );
     if (kind === "single" && each.sandbox === undefined) singles.add(definition.name);
-    queuesOfHandlers.add(queueOf(engine.settings.router, definition));
+    queuesOfHandlers.add(queueOf(engine.router, definition));
   }
   const own = { slots: settings.concurrency, total: null, weight: 1 };
   const served = settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, own]));

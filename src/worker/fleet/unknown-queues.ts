@@ -13,7 +13,7 @@ export async function warnOfUnknownQueues(
   queues: ReadonlyMap<string, unknown> | null,
 ): Promise<void> {
   try {
-    const declared = new Set(handlers.map(({ definition }) => queueOf(engine.settings.router, definition)));
+    const declared = new Set(handlers.map(({ definition }) => queueOf(engine.router, definition)));
     const undeclared = [...(queues?.keys() ?? [])].filter((queue) => !declared.has(queue));
     if (undeclared.length === 0) return;
     const used = new Set((await engine.store.readRoutes()).map(({ queue }) => queue));

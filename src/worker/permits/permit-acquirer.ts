@@ -158,7 +158,7 @@ export class PermitDesk {
    * @returns null where another process has the same desk number: to wait on at a desk of another one.
    */
   async acquire({ key, waitMs, signal }: AcquireWait): Promise<Permit | null> {
-    const { platform, settings } = this.#engine;
+    const { platform, giveUpMs } = this.#engine;
     this.#lingering?.cancel();
     const got = Promise.withResolvers<Permit | null>();
     const waiter: Waiter = {
@@ -176,7 +176,7 @@ export class PermitDesk {
         new MillraceError("aborted", `${this.#what(key)} was aborted.`, { cause: signal?.reason }),
       );
     const late = (): void => this.#refuse(waiter, this.#busy(key, waitMs));
-    const timer = platform.setTimer(waitMs === 0 ? settings.giveUpMs : waitMs, late);
+    const timer = platform.setTimer(waitMs === 0 ? giveUpMs : waitMs, late);
     signal?.addEventListener("abort", aborted, { once: true });
     const again = this.#submit(waiter);
     if (waitMs === 0) void waiter.submitting.then(() => this.#tryOnce(waiter, late));
@@ -194,14 +194,14 @@ export class PermitDesk {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#lingering?.cancel();
-    const { platform, settings } = this.#engine;
+    const { platform, giveUpMs } = this.#engine;
     for (const waiter of this.#waiters.all())
       this.#refuse(
         waiter,
         new MillraceError("closed", `${this.#what(waiter.key)}: this Millrace was closed.`),
       );
     await this.#worker.stop();
-    await settlesWithin(platform, Promise.all(this.#leaving), settings.giveUpMs);
+    await settlesWithin(platform, Promise.all(this.#leaving), giveUpMs);
   }
 
   #what(key: string | null): string {

@@ -72,9 +72,9 @@ export class HeldPermit implements Permit {
     this.#engine.limits.ending([[this.limit]], this.#engine.platform);
     this.#ended.resolve();
     if (this.signal.aborted) return;
-    const { platform, settings } = this.#engine;
+    const { platform, giveUpMs } = this.#engine;
     // A store that is away gets the end later: who holds nothing any more need not wait for that.
-    await settlesWithin(platform, this.#settled.promise, settings.giveUpMs);
+    await settlesWithin(platform, this.#settled.promise, giveUpMs);
   }
 
   #end(reason: unknown): void {

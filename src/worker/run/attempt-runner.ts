@@ -45,7 +45,7 @@ export class AttemptRunner {
 
   /** @param ended told for each of them. */
   runBatch(attempts: readonly Attempt[], handler: BatchHandler, ended: Ended): void {
-    const { telemetry } = this.#engine.settings;
+    const { telemetry } = this.#engine;
     const joint = new JointCall(handler, attempts.length, telemetry);
     for (const attempt of attempts) {
       let hasJoined = false;
@@ -63,7 +63,7 @@ export class AttemptRunner {
 
   /** Telemetry lies outside all middleware; that of a batch lies around its joint call. */
   #layersOf(attempt: Attempt): Layers {
-    const { telemetry } = this.#engine.settings;
+    const { telemetry } = this.#engine;
     if (telemetry === null || attempt.policy.isPermit) return this.#layers;
     return (context, call) => telemetry.run([attempt], false, () => this.#layers(context, call));
   }

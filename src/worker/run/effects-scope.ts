@@ -71,7 +71,7 @@ export function effectsScope(
       put: (key, value, options) =>
         draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
           key,
-          engine.settings.coder.encode(value, "kv value"),
+          engine.coder.encode(value, "kv value"),
           readKvPutOptions(options, kvPutKeys),
         ),
       delete: (key, options) =>
@@ -86,7 +86,7 @@ export function effectsScope(
 
 /** The follow-up belongs to the trace of the attempt that asks for it. */
 function traced(
-  { settings: { telemetry } }: Engine,
+  { telemetry }: Engine,
   attempt: Attempt,
   planned: NewJob | Promise<NewJob>,
 ): NewJob | Promise<NewJob> {

@@ -286,9 +286,9 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     const engine = this.#engine;
     const drafted = this.#attempt.effects?.bodyOf(checkName(key, "kv key"));
     if (drafted === null) return undefined;
-    if (drafted !== undefined) return engine.settings.coder.decode(drafted) as Value;
+    if (drafted !== undefined) return engine.coder.decode(drafted) as Value;
     const { docs } = await engine.store.readDocs({ kind: kvKind, ids: [key] });
-    return docs[0] === undefined ? undefined : (engine.settings.coder.decode(docs[0].body) as Value);
+    return docs[0] === undefined ? undefined : (engine.coder.decode(docs[0].body) as Value);
   }
 
   /** Never throws: a line that cannot be kept as it is must not fail the job. */
@@ -310,15 +310,15 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   #encode(value: unknown, fallback: unknown): string {
-    const { settings, repeated } = this.#engine;
+    const { coder, repeated } = this.#engine;
     try {
-      const encoded = settings.coder.encode(value, "log line");
+      const encoded = coder.encode(value, "log line");
       if (encoded.length <= recordCharsMax) return encoded;
     } catch (error) {
       const message = `a log line or progress of ${JSON.stringify(this.name)} could not be encoded and was cut`;
       repeated.say("warn", message, { id: this.id, error });
     }
-    return settings.coder.encode(fallback, "log line");
+    return coder.encode(fallback, "log line");
   }
 
   #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {

@@ -46,7 +46,7 @@ export function shownError(thrown: unknown): unknown {
 /** @returns the input as the handler gets it; a promise only where the schema answers with one. */
 export function decodeInput(engine: Engine, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
   try {
-    const input = engine.settings.coder.decode(attempt.job.input);
+    const input = engine.coder.decode(attempt.job.input);
     const flow = flowOf(attempt);
     if (flow?.refs !== undefined) return completeAndCheck(engine, attempt, input, flow, inputSchema);
     return flow?.expands === undefined ? checkInput(inputSchema, input) : input;
@@ -100,7 +100,7 @@ export function encodeResult(
 function encodeChecked(engine: Engine, { policy }: Attempt, value: unknown): string | null {
   if (value === undefined || !policy.keepsResult) return null;
   try {
-    return engine.settings.coder.encode(value, "result");
+    return engine.coder.encode(value, "result");
   } catch (error) {
     return refuseResult(error);
   }

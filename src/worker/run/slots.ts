@@ -123,7 +123,7 @@ export class Slots {
   #policyOf(job: LeasedJob): DecidedPolicy {
     const { queuePolicies } = this.#engine;
     const queue = queuePolicies.isEmpty ? undefined : this.#options.routes.titleOf(job).queue;
-    return this.#engine.readPolicy(job.policy, queue);
+    return this.#engine.policies.read(job.policy, queue);
   }
 
   /** Whatever arrives from now on goes back. */

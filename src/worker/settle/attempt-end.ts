@@ -38,7 +38,7 @@ export type AttemptEnd = Decision | null;
 
 /** The job goes back unfinished, and no attempt is burnt. */
 export function handedBack(engine: Engine, { policy }: Attempt): Decision {
-  return { next: afterHandBack(policy, engine.settings.strideMs), attempts: null };
+  return { next: afterHandBack(policy, engine.strideMs), attempts: null };
 }
 
 /** The handler gave something back. A promise only where the result's schema answers with one. */
@@ -68,7 +68,7 @@ export function endByReturn(
 /** The handler threw, or was made to stop. */
 export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): AttemptEnd {
   const { policy, job, abortReason } = attempt;
-  const { strideMs } = engine.settings;
+  const { strideMs } = engine;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "shutdown") return handedBack(engine, attempt);
   const nowUs = engine.platform.monotonicUs();
