@@ -149,8 +149,7 @@ export class Supervisor {
   }
 
   /**
-   * A heartbeat, or a claim that brought nothing, tells the clocks as a pass of the promote duty would, so that an idle
-   * process needs no such pass.
+   * A heartbeat answers the next clock as a pass of the promote duty would, so that an idle process needs no such pass.
    */
   readonly #clockRead = (nextDueInMs: number | null): void => {
     // Documents that are being served have rung, most likely.

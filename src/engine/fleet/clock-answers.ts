@@ -1,14 +1,14 @@
 /**
  * Which process of a store answers a clock that rings: the leader, at once. The others answer only a clock that a
- * heartbeat or a claim finds unanswered, after a fallback delay in which the news of a promotion under way may come.
+ * heartbeat finds unanswered, after a fallback delay in which the news of a promotion under way may come.
  * So a due job costs the fleet one promotion and not one per process. While there is no leader, or if it does not
  * answer, a due job starts at most 1.2 s late.
  *
  *  a hint, an answer ──► clock ──rings──► the leader: a pass
  *
- *  a heartbeat or a claim finds a clock that has rung ──► another process: fallback delay ──► a pass
- *                                                                │
- *                                                   "promoted" ──┴──► nothing to do
+ *  a heartbeat finds a clock that has rung ──► another process: fallback delay ──► a pass
+ *                                                     │
+ *                                        "promoted" ──┴──► nothing to do
  *
  * If the clock is answered by the end of the delay although no hint said so, the workers here claim: what was promoted
  * is not known to them. The longest sleep of the clock duty is the last resort, in every process.

@@ -2,8 +2,8 @@
  * What this process learns of the clocks of the store's jobs, for those of its parts that act on it: the duties, which
  * answer clocks, and the workers, which claim what a clock has made ready.
  *
- *   a heartbeat, or a claim that brought nothing ──nextRead──► the supervisor of the duties
- *   the supervisor, after a promotion            ──promoted──► the workers
+ *   a heartbeat                        ──nextRead──► the supervisor of the duties
+ *   the supervisor, after a promotion  ──promoted──► the workers
  */
 import { Listeners } from "../listeners.ts";
 

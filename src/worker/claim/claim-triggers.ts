@@ -288,8 +288,7 @@ export class ClaimTriggers {
     if (answer.opensInMs !== undefined) this.#requestAllIn(answer.opensInMs);
     // A part of this claim is lost: a partition has not answered.
     if (answer.mustLook === true) this.#options.renewal.findLost();
-    if (answer.jobs.length === 0) this.#engine.clocks.nextRead.emit(answer.nextDueInMs);
-    else if (hasTakenAll) this.#fallback.announceTaken(answer.jobs, sentUs);
+    if (answer.jobs.length > 0 && hasTakenAll) this.#fallback.announceTaken(answer.jobs, sentUs);
   }
 
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
