@@ -1,6 +1,6 @@
 /**
- * The packed body of a feed record, as every store puts it together: events that differ only in their job are one
- * bundle. RS and US are the control characters of packed-text.ts.
+ * The packed body of a feed record, equal in every store: events that differ only in their job are one bundle. RS and
+ * US are the control characters of packed-text.ts.
  *
  *  body    bundle RS bundle RS ...
  *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
@@ -24,17 +24,22 @@ import { untoldStart } from "../rules/emit.ts";
 export interface EventBundle extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
-  /** By job, "" for none; left out where no job has one. */
+  /** One per job, "" for none; absent if no job has one. */
   readonly notes?: readonly string[];
 }
 
-/** Behind the code of the event of a bundle with notes. */
+/** Follows the code of the event of a bundle with notes. */
 export const notedMark = "+";
-/** And behind that: every note of the bundle tells of an untold start (rules/tell.ts), and is written without it. */
+/**
+ * And behind that: every note of the bundle tells of an untold start (rules/tell.ts), and is written without that
+ * beginning.
+ */
 export const untoldMark = "!";
 const untoldNotes = `${notedMark}${untoldMark}`;
 
-/** What all notes of a bundle begin with, by the code of its event and its marks; null for a bundle without notes. */
+/**
+ * The common prefix of the notes of a bundle, by the code of its event and its marks; null for a bundle without notes.
+ */
 function noteStartOf(code: string): string | null {
   if (code.endsWith(untoldNotes)) return untoldStart;
   return code.endsWith(notedMark) ? "" : null;
@@ -74,7 +79,7 @@ function packExtra(extra: string | number | null): string {
   return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
 }
 
-/** Whether jobs may have left `running` by this event, so that what they held is free. */
+/** Whether jobs may have left `running` by this event, which frees what they held. */
 export function mayFree({ state, attempt }: Pick<EventBundle, "state" | "attempt">): boolean {
   return attempt > 0 && state !== stateCodes.running;
 }
@@ -113,14 +118,14 @@ function readBundle(bundle: string, readRoute: ReadRoute, isEscaped: boolean): E
 /** The fields of a bundle before its ids. */
 const headFields = 6;
 
-/** How many events the packed ids are of. */
+/** The number of events of the packed ids. */
 function countOf(packed: string, isNoted: boolean): number {
   let texts = 1;
   for (let at = packed.indexOf(fieldEnd); at !== -1; at = packed.indexOf(fieldEnd, at + 1)) texts += 1;
   return isNoted ? texts / 2 : texts;
 }
 
-/** Of ids and notes in turns. */
+/** The ids of a list that alternates ids and notes. */
 function everyId(texts: readonly string[]): string[] {
   const found: string[] = [];
   for (let at = 0; at < texts.length; at += 2) found.push(texts[at] as string);
@@ -167,8 +172,8 @@ function readHeads(packed: string, kinds: FeedRequest["kinds"], readRoute: ReadR
 }
 
 /**
- * Goes through the events of bundles, of which it holds one at a time in its own fields: a listener in a drain meets
- * millions. Without a bundle, or behind its last event, there is none.
+ * Walks through the events of bundles, and holds one at a time in its own fields, because a listener in a drain reads
+ * millions. Without a bundle, or after its last event, there is none.
  */
 export class BundleWalk {
   kind: EventKind = "submitted";
@@ -180,7 +185,7 @@ export class BundleWalk {
   extra: string | number | null = null;
   /** Empty for none. */
   note = "";
-  /** Its place in the record. */
+  /** Its index in the record. */
   index = -1;
   #packed = "";
   #noteStart: string | null = null;
@@ -206,7 +211,7 @@ export class BundleWalk {
     this.#left = bundle.count;
   }
 
-  /** Goes to the next event of the bundle. @returns false where there is none. */
+  /** Goes to the next event of the bundle. @returns false if there is none. */
   next(): boolean {
     if (this.#left === 0) return false;
     this.#left -= 1;
@@ -224,9 +229,7 @@ export class BundleWalk {
   }
 }
 
-/**
- * What `readFeed` answers of a record: all of its events, those of the kinds that were asked for, or bundles of them.
- */
+/** What `readFeed` answers of a record: all its events, those of the requested kinds, or bundles. */
 export function readRecord(
   packed: string,
   { kinds, isBundled = false }: Pick<FeedRequest, "kinds" | "isBundled">,
@@ -257,7 +260,7 @@ function eventsOf(bundles: readonly FeedBundle[], isPart: boolean): FeedEvent[] 
   return events;
 }
 
-/** Adds the hints that follow from packed events. `now` is the time of the call that told them. */
+/** Adds the hints that follow from packed events. `now` is the time of the call that emitted them. */
 export function hintEvents(hints: Hints, packed: string, now: number, readRoute: ReadRoute = Number): void {
   for (const bundle of bundlesOf(packed, readRoute)) hintEvent(hints, bundle, now);
 }

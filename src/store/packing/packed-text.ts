@@ -1,8 +1,8 @@
 /**
  * Packed texts: how the stores on Postgres and Redis write a text into a list, a record or an event whose parts are
  * joined by control characters. Every text must come back as it was given, but Postgres stores no NUL and UTF-8 has no
- * lone surrogates. So a packed text escapes these, as \x01 and four hex digits, and with them the control characters
- * that do the joining:
+ * lone surrogates. So a packed text escapes these as \x01 and four hex digits, and also the control characters that
+ * join:
  *
  *  \x1e  between the items of a list        \x1f  between the fields of a record        \x02  an item that is null
  */
@@ -25,7 +25,8 @@ export function packText(text: string): string {
 }
 
 /**
- * Packed texts as the fields of a record. Mostly none needs an escape: one look at all costs a third of a look at each.
+ * Packed texts as the fields of a record. Mostly none needs an escape: one check of all costs a third of a check of
+ * each.
  */
 export function packJoined(texts: readonly string[]): string {
   return packAll(texts, fieldEnd, hardInFields);
@@ -36,7 +37,7 @@ export function packItems(texts: readonly string[]): string {
   return packAll(texts, itemEnd, hardInItems);
 }
 
-/** `hard` finds whatever needs an escape but the separator. */
+/** `hard` matches everything that needs an escape except the separator. */
 function packAll(texts: readonly string[], separator: string, hard: RegExp): string {
   const joined = texts.join(separator);
   const isEasy =
@@ -44,7 +45,7 @@ function packAll(texts: readonly string[], separator: string, hard: RegExp): str
   return isEasy ? joined : texts.map(packText).join(separator);
 }
 
-/** Whether so many parts were joined, none of them empty: then no part has the separator in itself. */
+/** Whether this number of parts was joined, none of them empty: then no part contains the separator. */
 function hasParts(
   joined: string,
   { separator, count }: { readonly separator: string; readonly count: number },

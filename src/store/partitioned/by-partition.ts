@@ -1,7 +1,7 @@
 /** Counts by the number of the partition; a store of one partition has none. */
 export type ByPartition = Readonly<Record<number, number>>;
 
-/** The sum of both; undefined where neither is there. */
+/** The sum of both; undefined if both are. */
 export function addByPartition(
   left: ByPartition | undefined,
   right: ByPartition | undefined,

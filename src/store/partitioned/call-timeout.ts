@@ -4,7 +4,7 @@
  * there is no timer.
  */
 
-/** As much of a `Platform` as is needed here. */
+/** The part of `Platform` that is needed here. */
 export interface Timekeeper {
   /** Microseconds that never go back. */
   monotonicUs(): number;
@@ -29,7 +29,7 @@ export class CallTimeout {
     this.#lengthMs = lengthMs;
   }
 
-  /** Whether the call is answered in time, with success or without. Never rejects. */
+  /** Whether the call is answered in time, successfully or not. Never rejects. */
   isAnswered(call: Promise<unknown>): Promise<boolean> {
     return new Promise((resolve) => {
       const waiting: Waiting = { untilMs: this.#nowMs + this.#lengthMs, end: resolve };
@@ -43,7 +43,7 @@ export class CallTimeout {
     });
   }
 
-  /** Nobody waits any longer. */
+  /** Ends all waits. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = null;

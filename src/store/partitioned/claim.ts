@@ -1,10 +1,10 @@
 /**
- * Claims over partitions. A claim asks the partitions that may have work, beginning with another one each time: first
- * one partition for all that is wanted, then, if that was not enough, a few at once for a share each. While hints come
- * in, a partition without work is asked no more than once in 30 s; it is asked at all because a hint may be lost.
+ * Claims over partitions. A claim asks the partitions that may have work, and begins with another one each time: first
+ * one partition for everything, then, if that was not enough, a few at once for a share each. While hints come in, a
+ * partition without work is asked at most once in 30 s, because a hint may be lost.
  *
- * Jobs are ordered by rank inside a partition only. A partition that fails or is silent is left out and the others go
- * on; what becomes of the claim there is kept in lost-claims.ts, and later claims bring it to its owner.
+ * Jobs are ordered by rank inside a partition only. A partition that fails or is unresponsive is left out.
+ * lost-claims.ts keeps the claim there, and later claims return its jobs to the owner.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
@@ -16,7 +16,7 @@ import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
 const askedAtOnceMax = 4;
-/** A partition is not asked for a smaller share than this: the call would cost more than it brings. */
+/** The least share that a partition is asked for: less would cost more than it brings. */
 const shareMin = 16;
 
 interface Wanted {
@@ -26,7 +26,7 @@ interface Wanted {
   readonly jobs: LeasedJob[];
 }
 
-/** One claim on its way through the partitions. */
+/** The state of one claim over the partitions. */
 interface Round {
   readonly request: ClaimRequest;
   readonly wanted: readonly Wanted[];
@@ -110,7 +110,7 @@ export class Claims {
     return this.routes.filter((route) => others.some(({ cache }) => cache.mayHave([route])));
   }
 
-  /** How long until the next clock of any partition rings, as far as it is known; null for none. */
+  /** The time until the next clock of any partition is due, as far as it is known; null for none. */
   nextInMs(): number | null {
     const nowMs = this.#calls.nowMs();
     let next: number | null = null;
@@ -120,8 +120,8 @@ export class Claims {
   }
 
   /**
-   * Jobs that an earlier claim took and that came too late for its answer. Their leases began with that claim, so they
-   * are extended first: the owner counts them from the claim that brings them.
+   * Jobs of an earlier claim that came too late for its answer. Their leases began with that claim, so they are
+   * extended first, because the owner counts leases from the claim that returns them.
    */
   async #handOutLate({ owner, leaseMs }: ClaimRequest): Promise<{ readonly jobs: LeasedJob[]; now: number }> {
     const handedOut: { readonly jobs: LeasedJob[]; now: number } = { jobs: [], now: 0 };
@@ -141,7 +141,7 @@ export class Claims {
     return handedOut;
   }
 
-  /** Asks partitions until all that is wanted was found or none is left. */
+  /** Asks partitions until enough was found or none is left. */
   async #ask(round: Round): Promise<void> {
     const { partitions } = this.#calls;
     const { wanted, asked } = round;
@@ -169,7 +169,7 @@ export class Claims {
     return wanted.some((offer) => offer.left > 0 && (!isTrusted || cache.mayHave(offer.routes)));
   }
 
-  /** Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. */
+  /** Asks one partition for its share, part `share` of `of` of what is still wanted. */
   async #askOne(round: Round, partition: Partition, [share, of]: readonly [number, number]): Promise<void> {
     const { owner, leaseMs, inputBytesMax } = round.request;
     const { cache } = partition;
@@ -200,7 +200,7 @@ export class Claims {
     if (reached.kind !== "answered") return;
     const { jobs, more, opensInMs } = reached.answer;
     if (opensInMs !== undefined) cache.sawGate(sentMs + opensInMs);
-    // A claim that its bound on bytes ended early says nothing about what is left.
+    // A claim that ended early by its bound on bytes says nothing about remaining jobs.
     const mayBeCut = more && inputBytesMax !== undefined;
     for (const { input } of jobs) round.charsLeft -= input.length;
     const untold = new Set(jobs);
@@ -232,8 +232,8 @@ function shareOf(number: number, share: number, of: number): number {
 }
 
 /**
- * The one partition to ask when none is known to have work: a claim is always answered by somebody. One that is away is
- * asked only where no other can be.
+ * The partition to ask if none is known to have work: a claim always needs an answer. One that is away is asked only if
+ * there is no other.
  */
 function anyOf(free: readonly Partition[], asked: ReadonlySet<Partition>): readonly Partition[] {
   const able = free.filter((partition) => partition.health.mayAsk("claim") && !asked.has(partition));

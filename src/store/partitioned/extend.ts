@@ -1,7 +1,7 @@
 /**
- * Extending leases over partitions: each partition answers for its own. Where one fails or is silent its leases are
- * answered as `unknown`, so that those of the others are not lost with it; a look for the jobs of a lost claim that
- * could not be made there is made later.
+ * Extending leases over partitions: each partition answers for its own leases. If one fails or is unresponsive, its
+ * leases are answered as `unknown`, so that the leases of the others are not lost with it. A look there for jobs of a
+ * lost claim is made later.
  */
 import type { ExtendAnswer, ExtendRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
@@ -57,7 +57,7 @@ export async function extendIfLeased(
     now = Math.max(now, end.answer.now);
   }
   for (const partition of looked) if (!asked.includes(partition)) lost.isLost(owner, partition);
-  // A look that could not be made is made later, so it does not fail: another partition tells the time.
+  // A look that could not be made is made later and does not fail the call: another partition tells the time.
   if (now === 0 && wantsOthers)
     now = await readTime(
       partitions.filter((each) => !asked.includes(each)),

@@ -1,5 +1,5 @@
 /**
- * In which partitions a gate is. The first of them is its home, where its guard is asked:
+ * In which partitions a gate is. The first of them is its home, which checks the guard:
  *
  *   of a limit    where all its jobs lie (model/routing/placement.ts), so one partition decides; what it says of each
  *                 key is sent to every partition, because its keys may lie in any

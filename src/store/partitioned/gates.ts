@@ -1,6 +1,6 @@
 /**
- * Reading gates over partitions. Of a queue's cap and rate each partition has a share, so that together they are never
- * exceeded, and what is shown is all of it. A key may be held in two partitions (gate-places.ts), which are added up.
+ * Reading gates over partitions. Each partition has a share of a queue's cap and rate, so that together they are never
+ * exceeded. The sum is shown. A key may be held in two partitions (gate-places.ts), which are added up.
  */
 import { MillraceError } from "../../model/error.ts";
 import { isQueueGate } from "../../model/limits/gate.ts";
@@ -52,7 +52,7 @@ async function readHastily(
   throw new MillraceError("store-unavailable", `Partition ${partition.number} does not answer.`);
 }
 
-/** The parts of a queue's gate as one. */
+/** The shares of a queue's gate as one gate. */
 async function withShares(calls: PartitionedCalls, answer: ReadGatesAnswer): Promise<ReadGatesAnswer> {
   const keys = answer.gates.map(({ key }) => key).filter(isQueueGate);
   if (keys.length === 0) return answer;
@@ -98,7 +98,7 @@ async function readKeyed(
   });
 }
 
-/** All of a gate, from its parts. */
+/** One gate from its parts. */
 function joined(first: Gate, parts: readonly Gate[]): Gate {
   const sum = (of: (gate: Gate) => number): number => parts.reduce((total, gate) => total + of(gate), 0);
   return {

@@ -1,20 +1,18 @@
 /**
- * The health of one partition, as its callers saw it: which operations fail there, and whether it can be reached at
- * all.
+ * The health of one partition, as its callers see it: which operations fail there, and whether it can be reached.
  *
  *   present ──unreachable, or silent past a caller's timeout──► away ──anything is answered──► present
  *
- * Nobody waits for a partition that is away: a call that finds it away passes it over and, once the wait is over, has
- * it probed in the background (partition.ts). An operation that fails there although the partition answers is left
- * alone for a while, and only that operation.
+ * No call waits for a partition that is away: it passes it over and, after a delay, starts a probe in the background
+ * (partition.ts). If an operation fails although the partition answers, only that operation is not tried for a while.
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 
 const waitFirstMs = 250;
 const waitMaxMs = 5000;
-/** A call that was not answered by then will tell nothing any more. */
+/** After this time the answer to a call is not expected any more. */
 export const hopelessMs = 30_000;
-/** An operation that nobody tried again is not told of for ever. */
+/** A failed operation that is not tried again is reported no longer than this. */
 const shownMs = 60_000;
 
 interface Trouble {
@@ -26,13 +24,13 @@ interface Trouble {
 export class Health {
   readonly #nowMs: () => number;
   readonly #returned: () => void;
-  /** By operation; without those that worked when they were last tried. */
+  /** By operation, without those that worked when they were last tried. */
   readonly #troubles = new Map<string, Trouble>();
   #away: Trouble | null = null;
-  /** Probes, and calls that were not answered in time: their answer will tell. */
+  /** Probes, and calls that were not answered in time: their answers will show whether it is back. */
   #awaited = 0;
 
-  /** @param returned told when a partition that was away has answered. */
+  /** @param returned called when a partition that was away has answered. */
   constructor(nowMs: () => number, returned: () => void) {
     this.#nowMs = nowMs;
     this.#returned = returned;
@@ -48,7 +46,9 @@ export class Health {
     return this.#away === null && (trouble === undefined || this.#isOver(trouble));
   }
 
-  /** Whether a probe is due: the partition is away, the wait is over, and no call is left that would tell. */
+  /**
+   * Whether a probe is due: the partition is away, the delay is over, and no call is left whose answer would show it.
+   */
   get isProbeDue(): boolean {
     if (this.#away === null) return false;
     return this.#awaited === 0 ? this.#isOver(this.#away) : this.#nowMs() - this.#away.atMs >= hopelessMs;
@@ -79,7 +79,7 @@ export class Health {
     this.#away = this.#after(this.#away, error);
   }
 
-  /** An answer of this call is still to come, whatever it is: until then no probe is due. */
+  /** This call will still be answered: until then no probe is due. */
   awaits(call: Promise<unknown>): void {
     this.#awaited += 1;
     const over = (): void => void (this.#awaited -= 1);
@@ -121,7 +121,7 @@ export class Health {
   }
 }
 
-/** Whether the error says that nobody was there, rather than that the operation went wrong. */
+/** Whether the error means that the partition was not reached, rather than that the operation failed. */
 function isUnreachable(error: unknown): boolean {
   return (
     isMillraceError(error, "store-unavailable") ||

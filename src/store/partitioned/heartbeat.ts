@@ -1,6 +1,6 @@
 /**
  * The heartbeat over partitions. The registry lies in one of them, and only that one is asked: it answers which routes
- * have ready jobs there. Of the others the answer names the routes for which a claim would ask one of them.
+ * have ready jobs there. The answer adds the routes for which a claim would ask another partition.
  */
 import type { HeartbeatAnswer, HeartbeatRequest } from "../operations.ts";
 import type { Claims } from "./claim.ts";

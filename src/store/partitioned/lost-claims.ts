@@ -1,13 +1,13 @@
 /**
- * Claims whose outcome their owner has not heard of, by owner and partition. None of them holds up a later claim.
+ * Claims whose outcome their owner does not know, by owner and partition. None of them holds up a later claim.
  *
  *   open ──answered late, with jobs──► late ──handed out with the owner's next claim
  *    │                                  └──cannot be extended any more──┐
  *    └──failed, never answered ────────► lost ◄──────────────────────────┘
  *                                         └──the partition answers again──► told: the owner looks for jobs there
  *
- * A look for lost jobs in a partition finds the jobs of its open and late claims too, so those are given up with it:
- * no job is handed out twice.
+ * A look for lost jobs in a partition also finds the jobs of its open and late claims, so these claims are given up
+ * with it: no job is returned twice.
  */
 import type { ClaimAnswer } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
@@ -42,7 +42,7 @@ export class LostClaims {
   readonly #nowMs: () => number;
   readonly #arrived: (jobs: readonly LeasedJob[]) => void;
 
-  /** @param arrived told when jobs of a late answer wait for the owner's next claim. */
+  /** @param arrived called when jobs of a late answer wait for the owner's next claim. */
   constructor(nowMs: () => number, arrived: (jobs: readonly LeasedJob[]) => void) {
     this.#nowMs = nowMs;
     this.#arrived = arrived;
@@ -83,7 +83,7 @@ export class LostClaims {
     const claims = this.#owners.get(owner);
     if (claims === undefined) return false;
     const open = claims.open.get(partition);
-    // The partition answers, and still not this claim: it is not waited for any longer.
+    // The partition answers, but not this claim: stop waiting for it.
     if (open !== undefined && !partition.health.isAway && this.#nowMs() - open.sentMs >= hopelessMs) {
       open.isGivenUp = true;
       claims.open.delete(partition);
@@ -92,7 +92,7 @@ export class LostClaims {
     return claims.open.has(partition) || claims.lost.has(partition);
   }
 
-  /** Late jobs, to be handed out now: those of claims that went out at `sinceMs` or later, or all. */
+  /** Late jobs to return now: those of claims that were sent at `sinceMs` or later, or all. */
   takeLate(owner: string, sinceMs = Number.NEGATIVE_INFINITY): readonly LateClaim[] {
     const claims = this.#owners.get(owner);
     if (claims === undefined || claims.late.length === 0) return [];
@@ -102,7 +102,7 @@ export class LostClaims {
     return taken;
   }
 
-  /** Whether the owner is to look for jobs now: in partitions that answer again, or in all that are left. */
+  /** Whether the owner should look for jobs now: in partitions that answer again, or in all that are left. */
   tell(owner: string, isAnywhere = false): boolean {
     const claims = this.#owners.get(owner);
     if (claims === undefined) return false;
@@ -114,7 +114,7 @@ export class LostClaims {
     return claims.told.size > 0;
   }
 
-  /** Where an owner is to look for jobs; null when it is not known where, which means everywhere. */
+  /** Where an owner should look for jobs; null for everywhere. */
   whereTold(owner: string): ReadonlySet<Partition> | null {
     const told = this.#owners.get(owner)?.told;
     return told === undefined || told.size === 0 ? null : told;

@@ -1,7 +1,7 @@
 /**
- * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor
- * names where each partition stopped, so nothing is missed and nothing comes twice. A partition that is away or fails
- * is passed over; it keeps its place in the cursor, for when it is back on a later page.
+ * Reading over partitions: pages of jobs, documents and due clocks, merged from each partition's own. A cursor has the
+ * position in each partition, so nothing is missed or repeated. A partition that is away or fails is passed over; it
+ * keeps its position in the cursor and may be back on a later page.
  *
  *  jobs        one position per partition, joined by dots: the seq to go on below, or empty before the first page,
  *              or "-" at the end
@@ -29,7 +29,7 @@ import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 const ended = "-";
 
 /**
- * Jobs by the time of their creation, newest first. Where the scan of one partition stops early, only the jobs inside a
+ * Jobs by the time of their creation, newest first. If the scan of one partition stops early, only the jobs inside a
  * page are in that order.
  */
 export async function findJobs(
@@ -63,7 +63,7 @@ export async function findJobs(
     if (own.length === answer.jobs.length) positions[partition.number] = answer.cursor ?? ended;
     else if (own.length > 0) positions[partition.number] = String(own.at(-1)?.job.seq);
   }
-  // What is left lies in partitions that do not answer: a walk that waited for them would not end.
+  // The remaining jobs lie in partitions that do not answer: a walk that waited for them would not end.
   const isOver = open.every((each) => !isOpen(each) || missing.includes(each.number));
   return {
     jobs: given.map(({ job }) => job),
@@ -77,7 +77,7 @@ function byAge(one: JobRecord, other: JobRecord): number {
   return other.createdAt - one.createdAt || other.seq - one.seq;
 }
 
-/** Absence from the answer means something to most callers, so a partition that fails, fails the call. */
+/** Absence from the answer has a meaning for most callers, so a failing partition fails the call. */
 export async function readDocs(
   calls: PartitionedCalls,
   request: ReadDocsRequest,
@@ -107,7 +107,7 @@ export async function readDocs(
   return { docs, cursor: isOver ? null : (docs.at(-1)?.id ?? request.after) };
 }
 
-/** All that begin so lie in this partition. */
+/** All ids with this prefix lie in this partition. */
 async function readPlaced(
   partition: Partition,
   { timeout }: PartitionedCalls,
@@ -126,10 +126,7 @@ function byId(one: Doc, other: Doc): number {
   return byteOrder(one.id, other.id);
 }
 
-/**
- * The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last, surrogates or
- * not.
- */
+/** The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last. */
 export function byteOrder(one: string, other: string): number {
   for (let at = 0; at < one.length && at < other.length; at++) {
     const left = one.charCodeAt(at);
@@ -149,7 +146,7 @@ function isPaired(text: string, at: number): boolean {
   return isHalf(unit, 0xdc00) && isHalf(text.charCodeAt(at - 1), 0xd800);
 }
 
-/** Jobs whose clock has rung. */
+/** Jobs with a due clock. */
 export async function readDue(
   calls: PartitionedCalls,
   { clock, max, cursor }: ReadDueRequest,
@@ -181,12 +178,13 @@ interface RungAnswer {
   readonly nextInMs: number | null;
 }
 
-/** Where a walk is in one partition: before its first page (null), behind a page, or at its end (false). */
+/** The position of a walk in one partition: before its first page (null), after a page, or at its end (false). */
 type RungPlace = string | null | false;
 
 /**
- * What has rung: partitions are asked at once, each for its share, so that silent ones do not add up. Only those in
- * which a clock may have rung are asked. One that does not answer is left out of the rest of the walk.
+ * Reads what is due. Partitions are asked at once, each for its share, so that the timeouts of unresponsive ones do not
+ * add up. Only those in which a clock may be due are asked. One that does not answer is skipped for the rest of the
+ * walk.
  */
 async function readRung<Item, Answer extends RungAnswer>(
   calls: PartitionedCalls,
@@ -230,12 +228,12 @@ async function readRung<Item, Answer extends RungAnswer>(
   const reached = [...pages, ...(await tellTime(pages, others, ask))];
   const now = Math.max(0, ...reached.map((page) => (page.kind === "answered" ? page.answer.now : 0)));
   if (now === 0) throwFirst(reached);
-  // What is left in a partition that cannot be asked keeps no walk going.
+  // A partition that cannot be asked does not keep the walk going.
   const isOver = asked.length === visits.length && asked.every(({ number }) => places[number] === false);
   return { items, cursor: isOver ? null : JSON.stringify(places), now };
 }
 
-/** Where no page has told the time another partition is asked for it: one, and all that are left if that is no help. */
+/** If no page has the store's time, another partition is asked for it: one, and then all others. */
 async function tellTime<Answer>(
   pages: readonly Reached<Answer>[],
   others: readonly Partition[],
@@ -247,7 +245,7 @@ async function tellTime<Answer>(
   return isTold(first) ? first : [...first, ...(await Promise.all(others.slice(1).map(ask)))];
 }
 
-/** The partitions to read from in a walk at these places, and others that can tell the time where these fail. */
+/** The partitions to read in a walk at these positions, and others that can tell the time if these fail. */
 function worthReading(
   calls: PartitionedCalls,
   places: readonly RungPlace[],
@@ -264,7 +262,7 @@ function worthReading(
   return { visits: present.filter(isWorth), others };
 }
 
-/** A route has the same number in every partition, so that one partition's word for it is enough. */
+/** A route has the same number in every partition, so one partition's entry is enough. */
 export function joinRoutes(lists: readonly (readonly Route[])[]): Route[] {
   const routes = new Map(lists.flat().map((route) => [route.number, route]));
   return [...routes.values()].sort((one, other) => one.number - other.number);

@@ -1,6 +1,6 @@
 /**
- * Clocks that this process sets itself. It knows of them without a hint, so that its own delayed jobs, retries and due
- * documents are served in time also while no hints come in.
+ * Clocks that this process sets itself. It knows them without a hint, so its own delayed jobs, retries and due
+ * documents are served in time even while no hints come in.
  */
 import type { Due } from "../../model/job/change.ts";
 import type { DocPut, NewJob } from "../records.ts";
@@ -17,7 +17,7 @@ export function noteDocs(cache: PartitionCache, puts: readonly DocPut[], nowMs: 
   for (const { due } of puts) if (due !== undefined && due !== null) noteDue(cache, due, nowMs);
 }
 
-/** Of settles, and of the cases of a change. */
+/** Records the clocks of settles and of the cases of a change. */
 export function noteChanges(
   cache: PartitionCache,
   changes: readonly { readonly next: object }[],
@@ -26,7 +26,7 @@ export function noteChanges(
   for (const { next } of changes) if ("due" in next) noteDue(cache, next.due as Due, nowMs);
 }
 
-/** An instant is by the store's clock, which is not known here: it counts as rung, so that the partition is asked. */
+/** An instant is by the store's clock, which is not known here: it counts as due, so that the partition is asked. */
 function noteDue(cache: PartitionCache, due: Due, nowMs: number): void {
   if ("at" in due) cache.heardDue(0, nowMs);
   else if (due.inMs > 0) cache.heardDue(due.inMs, nowMs);

@@ -1,20 +1,20 @@
 /**
- * What this process remembers of one partition: which routes had no ready job when they were last asked for, and when
- * its next clock rings, so that nobody asks it in vain. A cache is only ever a reason not to ask: a route that is not
- * known to be empty counts as having work, and a hint takes back what was known.
+ * What this process knows of one partition: which routes had no ready job at the last claim, and when its next clock is
+ * due, so that calls in vain are avoided. The cache is only ever a reason not to ask: a route that is not known to be
+ * empty counts as having work, and a hint removes what was known.
  *
- * An answer to a call that went out before a hint came does not overrule the hint; it overrules every earlier one.
+ * The answer to a call that was sent before a hint does not overrule that hint; it overrules every earlier one.
  */
 import { earlier } from "../rules/timer.ts";
 
-/** Hints may be lost, so a cache that is older than this is not trusted any more. */
+/** Hints may be lost, so an older cache is not trusted. */
 const trustMs = 30_000;
-/** More clocks than are hinted at while one call is under way; beyond it the earliest of all is kept for all. */
+/** More clocks than hints bring during one call; beyond it the earliest stands for all. */
 const heardMax = 64;
 /** Earlier than every real time. */
 const neverMs = Number.MIN_SAFE_INTEGER;
 
-/** What was heard before a call went out: its answer is newer than that, and older than what is heard later. */
+/** The hints that came before a call was sent: its answer is newer than these, and older than later hints. */
 export interface Heard {
   readonly ready: number;
   readonly due: number;
@@ -26,16 +26,16 @@ export class PartitionCache {
   #gateOpensAtMs: number | null = null;
   #askedAtMs: number | null = null;
   #clockSeenMs = neverMs;
-  /** A promotion met the clock that has rung, so it is no due job's. A claim that meets one does not know. */
+  /** A promotion has met the due clock, so it is not that of a due job. A claim that meets one does not know that. */
   #isRungKnown = false;
-  /** The next clock as the last answer told it. */
+  /** The next clock by the last answer. */
   #toldAtMs: number | null = null;
-  /** Clocks that were hinted at since a call went out whose answer is known, later ones behind earlier ones. */
+  /** Clocks from hints that came after the last answered call was sent, the earliest first. */
   #hinted: { readonly number: number; readonly atMs: number }[] = [];
   #readyHints = 0;
   #dueHints = 0;
 
-  /** To be read before a call and given back with its answer. */
+  /** Read it before a call, and pass it with the answer. */
   get heard(): Heard {
     return { ready: this.#readyHints, due: this.#dueHints };
   }
@@ -47,7 +47,7 @@ export class PartitionCache {
 
   heardDue(inMs: number, nowMs: number): void {
     const number = ++this.#dueHints;
-    // An earlier hint at a later clock says nothing that this one does not say for longer.
+    // An earlier hint of a later clock adds nothing to this one.
     const earlier = this.#hinted.filter(({ atMs }) => atMs < nowMs + inMs);
     const [first] = earlier;
     const atMs = earlier.length < heardMax || first === undefined ? nowMs + inMs : first.atMs;
@@ -55,8 +55,8 @@ export class PartitionCache {
   }
 
   /**
-   * Another process has promoted what is due here. It also sees to the clocks that have rung and are no due job's, so
-   * nobody has to ask because of one that has rung since the last answer.
+   * Another process has promoted the due jobs here. It also handles due clocks of other kinds, so this process need not
+   * ask because of a clock that became due since the last answer.
    */
   heardPromoted(nowMs: number): void {
     this.#hinted = this.#hinted.filter(({ atMs }) => atMs > nowMs);
@@ -65,26 +65,26 @@ export class PartitionCache {
     if (hasRungSince) this.#toldAtMs = null;
   }
 
-  /** A gate held jobs back and opens by its own clock: until then their routes count as empty. */
+  /** A gate that opens by its own clock held jobs back: until then their routes count as empty. */
   sawGate(opensAtMs: number): void {
     this.#gateOpensAtMs = earlier(this.#gateOpensAtMs, opensAtMs);
   }
 
-  /** To be told before a claim: a gate that has opened makes every route worth asking for again. */
+  /** Call it before a claim: after a gate has opened, every route may have work again. */
   passTime(nowMs: number): void {
     if (this.#gateOpensAtMs === null || this.#gateOpensAtMs > nowMs) return;
     this.#gateOpensAtMs = null;
     this.#empty.clear();
   }
 
-  /** Forgets everything, because hints were not heard for a while. */
+  /** Clears the cache, because hints were not received for a while. */
   forget(): void {
     this.#askedAtMs = null;
     this.#clockSeenMs = neverMs;
     this.#empty.clear();
   }
 
-  /** Notes that a claim has asked this partition. */
+  /** Records that a claim has asked this partition. */
   asked(nowMs: number): void {
     this.#askedAtMs = nowMs;
   }
@@ -99,7 +99,7 @@ export class PartitionCache {
     return routes.some((route) => !this.#empty.has(route));
   }
 
-  /** Notes what a claim found for these routes: all that was ready (`wereAllTaken`), or as many as it wanted. */
+  /** Records what a claim found for these routes: all ready jobs (`wereAllTaken`), or as many as it wanted. */
   found(routes: readonly number[], wereAllTaken: boolean, heard: Heard): void {
     for (const route of routes) {
       if (!wereAllTaken) this.#empty.delete(route);
@@ -108,11 +108,11 @@ export class PartitionCache {
   }
 
   /**
-   * Notes the next clock of the partition as the answer to a call told it. @param sentMs when the call went out.
+   * Records the next clock of the partition from the answer to a call. @param sentMs when the call went out.
    * @param promotes whether the call has promoted what is due, so that a clock that has rung is another one.
    */
   sawClock(inMs: number | null, sentMs: number, heard: Heard, promotes = false): void {
-    // The answer to a call that went out before one whose answer is known.
+    // The answer to a call that was sent before the last answered one.
     if (sentMs < this.#clockSeenMs) return;
     this.#isRungKnown = inMs === 0 && (promotes || this.#isRungKnown);
     this.#toldAtMs = inMs === null ? null : sentMs + inMs;
@@ -120,7 +120,7 @@ export class PartitionCache {
     this.#clockSeenMs = sentMs;
   }
 
-  /** When a call went out that told the next clock; earlier than every real time if none did. */
+  /** When the last call was sent whose answer had the next clock; earlier than every real time if there was none. */
   get clockSeenMs(): number {
     return this.#clockSeenMs;
   }
@@ -130,14 +130,14 @@ export class PartitionCache {
     return this.#clockSeenMs === neverMs || (nextAtMs !== null && nextAtMs <= nowMs);
   }
 
-  /** Whether a clock has rung of which no promotion has seen yet whom it concerns. */
+  /** Whether a clock is due that no promotion has looked at yet. */
   hasRungUnseen(nowMs: number): boolean {
     const nextAtMs = this.#nextAtMs;
     if (nextAtMs === null || nextAtMs > nowMs) return false;
     return nextAtMs > this.#clockSeenMs || !this.#isRungKnown;
   }
 
-  /** Null when no clock is known to be set. */
+  /** Null if no clock is known to be set. */
   nextInMs(nowMs: number): number | null {
     const nextAtMs = this.#nextAtMs;
     return nextAtMs === null ? null : Math.max(0, nextAtMs - nowMs);

@@ -1,7 +1,7 @@
 /**
- * One partition of a store, a whole store of its own, with its cache and its health; and the way to ask one so
- * that it cannot hold up the others: whatever goes wrong there is noted with its health and told to the caller as a
- * failure, and a partition that does not answer in time is not waited for. Its late answer still counts.
+ * One partition, a store of its own, with its cache and its health; and calls to a partition that cannot hold up the
+ * others. A failure is recorded in its health and returned to the caller. A partition that does not answer in time is
+ * not waited for; its late answer still counts.
  */
 import { isMillraceError } from "../../model/error.ts";
 import type { Store } from "../store.ts";
@@ -20,9 +20,9 @@ export interface PartitionedCalls {
   readonly partitions: readonly Partition[];
   /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
-  /** For what is short in a healthy store, and for what may read much. */
+  /** For operations that are short in a healthy store, and for those that may read much. */
   readonly timeout: { readonly short: CallTimeout; readonly long: CallTimeout };
-  /** Whether hints of all partitions come in; while they do not, no cache can be trusted to stay true. */
+  /** Whether hints of all partitions come in. While they do not, no cache is trusted. */
   isWatched(): boolean;
 }
 
@@ -61,8 +61,8 @@ export async function reach<Answer>(
 }
 
 /**
- * Those that are not away. One that is away is probed in the background once its wait is over: whoever asks next finds
- * it present again.
+ * The partitions that are not away. One that is away is probed in the background after its delay, so that a later call
+ * finds it present.
  */
 export function presentOnes(partitions: readonly Partition[]): Partition[] {
   for (const partition of partitions) if (partition.health.isProbeDue) probe(partition);
@@ -79,8 +79,8 @@ function probe({ store, health }: Partition): void {
 }
 
 /**
- * Asks partitions at once, without those that are away, and waits for none that is silent while another has answered.
- * Where no partition answers, the first error is thrown: there is nothing to tell then.
+ * Asks partitions at once, without those that are away, and does not wait for an unresponsive one after another has
+ * answered. If no partition answers, the first error is thrown.
  */
 export async function askAll<Answer>(
   calls: PartitionedCalls,
@@ -102,7 +102,7 @@ export async function askAll<Answer>(
   return answers;
 }
 
-/** Where nobody has answered, waits for the first that does after all, or until all have failed. */
+/** If none has answered, waits for the first late answer, or until all have failed. */
 export async function orLater<Answer>(
   reached: readonly Reached<Answer>[],
 ): Promise<readonly Reached<Answer>[]> {

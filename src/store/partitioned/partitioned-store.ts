@@ -1,16 +1,16 @@
 /**
- * A store of several partitions: the whole contract over stores that each have a part of the jobs. A job lives in one
- * partition from its submit to its removal, and everything that happens in one step happens there. This file sends each
- * part of a call to its partition and puts the answers together. Which partitions a claim asks is decided in claim.ts;
- * what is known of a partition lies in partition-cache.ts.
+ * A store of several partitions: the contract over stores that each have a part of the jobs. A job lives in one
+ * partition from its submit to its deletion, and every step happens in one partition. This file sends each part of a
+ * call to its partition and joins the answers. claim.ts decides which partitions a claim asks; partition-cache.ts has
+ * what is known of a partition.
  *
  *  unit, settle, change ─► the partition of the id      claim, promote ─► partitions that may have work
  *  document ─► the partition of its name                lists, state counts, prunes, audits ─► all of them
  *
  * Seqs, feed numbers and epochs are each partition's own, and ranks order jobs inside a partition only.
  *
- * A partition that fails in any way or is silent stops nothing of the others: what goes over all passes it over, and
- * `missing` tells which. A call that is addressed to it tells its caller.
+ * A partition that fails or is unresponsive does not stop the others: calls over all partitions pass it over, and
+ * `missing` names it. A call that is addressed to it fails.
  */
 import assert from "node:assert/strict";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
@@ -42,13 +42,13 @@ interface PartitionedOptions {
   readonly platform: Timekeeper;
   /** Tests choose the partitions themselves. */
   readonly placement?: Placement;
-  /** How the opening ends of those that did not answer it in time. They are away until then. */
+  /** The pending openings of partitions that did not answer in time. They are away until then. */
   readonly late?: ReadonlyMap<number, Promise<unknown>>;
 }
 
 /** How long after the first watch hints may still be missed, because not all partitions are listened to yet. */
 const settlingMs = 10_000;
-/** How long a claim, a promotion or an extension waits for one partition where others have answered; and a list. */
+/** How long a claim, a promotion or an extension waits for one partition after others have answered; and a list. */
 const shortTimeoutMs = 250;
 const longTimeoutMs = 5000;
 const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
@@ -118,7 +118,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   const claims = new Claims(calls, tell);
   const promotion = new Promotion(calls);
 
-  /** Hints of a partition that was away may be lost: workers and duties look there at once. */
+  /** Hints of a partition that was away may be lost, so workers and duties ask it at once. */
   const returned = (cache: PartitionCache): void => {
     cache.forget();
     if (claims.routes.length > 0) tell({ kind: "ready", routes: claims.routes });
@@ -288,7 +288,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
 
 /**
  * Throws if the call failed in any partition. If it failed in some only, the outcome is unknown, because the others
- * have done their part: whoever repeats the call then marks it as a repeat.
+ * have done their part: the caller then repeats it as a repeat.
  */
 function throwFailure(settled: readonly PromiseSettledResult<unknown>[]): void {
   const failures = settled.flatMap((result) =>

@@ -1,14 +1,13 @@
 /**
- * Promotion over partitions: all in which a clock has rung are asked at once, so that none waits for another; how many
- * jobs a call may promote counts in each. One that is silent is not waited for; what it promoted counts with the next
- * call.
+ * Promotion over partitions: all partitions with a due clock are asked at once, so that none waits for another. The
+ * maximum of a call applies to each. An unresponsive one is not waited for; what it promoted counts with the next call.
  */
 import type { PromoteAnswer } from "../operations.ts";
 import { earlier } from "../rules/timer.ts";
 import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
-/** The longest sleep while a partition is away: one of its clocks may ring, and nobody knows when. */
+/** The longest sleep while a partition is away, because its clocks are not known. */
 const lookAgainMs = 1000;
 /**
  * How soon a partition is looked at again, as a share of the shortest lease. A claim sends no hint, so other processes
@@ -21,14 +20,14 @@ const leaseMaxMs = 15_000;
 export class Promotion {
   readonly #calls: PartitionedCalls;
   #shortestLeaseMs = leaseMaxMs;
-  /** What silent partitions promoted after all. */
+  /** What unresponsive partitions promoted after all. */
   #lateIn: Record<number, number> = {};
 
   constructor(calls: PartitionedCalls) {
     this.#calls = calls;
   }
 
-  /** Notes how long the leases of this process are. Those of other processes are assumed to be no shorter. */
+  /** Records the length of the leases of this process. Those of other processes are assumed to be no shorter. */
   noteLease(lengthMs: number): void {
     this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, lengthMs);
   }
@@ -38,7 +37,7 @@ export class Promotion {
     const asked = this.#worthAsking();
     const reached = await Promise.all(asked.map((partition) => this.#askOne(partition, max)));
     const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
-    // While others can be asked nobody waits for those that were: their clocks ring meanwhile.
+    // While other partitions can be asked, do not wait for these: clocks of the others become due meanwhile.
     const ends = present.length > 0 ? reached : await orLater(reached);
     const countIn = this.#lateIn;
     this.#lateIn = {};
@@ -60,7 +59,7 @@ export class Promotion {
     return {
       count,
       countIn,
-      // A clock that rang while others were asked: only a look tells whether it is a due job's.
+      // A clock became due while others were asked: only another look tells whether it is that of a due job.
       more: more || present.some(({ cache }) => cache.hasRungUnseen(nowMs())),
       nextDueInMs: present.length === partitions.length ? next : Math.min(next ?? lookAgainMs, lookAgainMs),
       ...(hidden === null ? {} : { hiddenInMs: hidden }),
@@ -68,8 +67,8 @@ export class Promotion {
   }
 
   /**
-   * Partitions in which a clock has rung or which were not looked at for long. The one that was not looked at for
-   * longest is always asked, because a hint may be lost. Where all are away the first is asked: the caller is told why.
+   * Partitions with a due clock, and those that were not asked for long. The one that was not asked for longest is
+   * always asked, because a hint may be lost. If all are away the first is asked, so that the caller gets the error.
    */
   #worthAsking(): readonly Partition[] {
     const { partitions, nowMs } = this.#calls;
@@ -104,7 +103,7 @@ function addTo(counts: Record<number, number>, number: number, count: number): v
   if (count > 0) counts[number] = (counts[number] ?? 0) + count;
 }
 
-/** The first clock that has not rung, so that one partition's that nobody can answer hides no other partition's. */
+/** The first clock that is not due, so that a clock that no duty can serve hides no clock of another partition. */
 function earliestBehind(partitions: readonly Partition[], atMs: number): number | null {
   let first: number | null = null;
   for (const { cache } of partitions) {

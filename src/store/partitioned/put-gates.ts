@@ -1,10 +1,10 @@
 /**
- * Puts of gates over partitions: the guard is asked at the gate's home (gate-places.ts), the others follow it, and a
- * put is answered when all of them have it. Puts of several processes may come to the others in any order; the versions
- * at home are the one order of all puts, and every partition ends with the last one.
+ * Puts of gates over partitions: the gate's home (gate-places.ts) checks the guard, the others follow it, and a put is
+ * answered when all of them have it. Puts of several processes may come to the others in any order; the versions at
+ * home are the one order of all puts, and every partition ends with the last one.
  *
- * What a limit says of its keys is told to the others before it is put at home: a put that failed half way leaves no
- * key unbounded that the home believes to be bounded.
+ * The bounds of a limit's keys are sent to the others before they are put at home: a put that fails half-way leaves no
+ * key unbounded that the home considers bounded.
  */
 import { MillraceError } from "../../model/error.ts";
 import { isQueueGate, shareOf } from "../../model/limits/gate.ts";
@@ -15,7 +15,7 @@ import type { GatePut } from "../records.ts";
 import { everywhere, placesOf } from "./gate-places.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
-/** As many operators as may change one gate in the same moment. */
+/** The number of operators that may change one gate at the same moment. */
 const triesMax = 100;
 
 export async function putGates(
@@ -39,7 +39,7 @@ async function putGate(
     : placesOf(partitions, placement, put.key);
   const of = partitions.length;
   const { tells: _told, ...copied } = put;
-  // Before the put at home: a copy that is as it was then has been written by nobody who came there later.
+  // Read before the put at home: a copy that has not changed since was not written by a later put.
   const copies = await Promise.all(
     others.map(async (other) =>
       isOfKeys ? (await putAt(other, { ...copied, guard: "any" }, of)).version : versionIn(other, put.key),
@@ -54,8 +54,8 @@ async function putGate(
 }
 
 /**
- * Brings what was put at home to another partition. A copy is written only as it was known, and somebody who finds it
- * changed looks home: the last put there writes its copies again, any other leaves them to it.
+ * Copies the gate from home to another partition. A copy is written only if it is as it was read. If it has changed,
+ * the home decides: the last put there writes its copies again, any other put leaves them.
  */
 async function follow(
   other: Partition,
@@ -82,7 +82,7 @@ async function versionIn({ store }: Partition, key: string): Promise<number> {
   return gates[0]?.version ?? 0;
 }
 
-/** Whether the put of a limit says something of its keys, or takes back what was said. */
+/** Whether the put of a limit sets or removes the bounds of its keys. */
 async function saysOfKeys(home: Partition, { key, perKey = null }: GatePut): Promise<boolean> {
   if (isQueueGate(key) || isKeyedGate(key)) return false;
   if (perKey !== null) return true;

@@ -1,8 +1,7 @@
 /**
- * Retention by count over partitions. The count is that of the queue as a whole: each partition keeps a share of it
- * that is as large as its share of the finished jobs, rounded up. So never fewer are kept than asked for, and at most
- * one more for each partition. What a partition has that cannot be asked right now is not counted, so the others keep
- * more.
+ * Retention by count over partitions. The count is for the whole queue: each partition keeps a share in proportion to
+ * its finished jobs, rounded up. So never fewer jobs are kept than requested, and at most one more per partition. Jobs
+ * of a partition that is away are not counted, so the others keep more.
  *
  *  cursor   a JSON list of the partitions' own cursors
  */

@@ -1,6 +1,6 @@
 /**
- * Pruning and the audit over partitions. Each call visits one partition after the other until it has done as much as it
- * was asked for. A partition that is away or fails is passed over, and a later call visits it again.
+ * Pruning and the audit over partitions. Each call visits one partition after the other until it has done the requested
+ * amount. A partition that is away or fails is passed over, and a later call visits it again.
  *
  *  cursor   the number of the partition to go on in, a colon, and that partition's own cursor
  */
@@ -15,7 +15,10 @@ function positionOf(cursor: string | null): { at: number; rest: string | null } 
   return { at: Number(cursor.slice(0, end)), rest: end + 1 === cursor.length ? null : cursor.slice(end + 1) };
 }
 
-/** Those to visit, from this number on. Where all are away they are asked all the same: the caller is told why. */
+/**
+ * The partitions to visit, from this number on. If all are away they are asked anyway, so that the caller gets the
+ * error.
+ */
 function toVisit({ partitions }: PartitionedCalls, at: number): readonly Partition[] {
   const rest = partitions.slice(at);
   const present = presentOnes(rest);
@@ -82,7 +85,7 @@ export async function auditIndexes(
     const next = answer.cursor === null ? (isLast ? null : `${number + 1}:`) : `${number}:${answer.cursor}`;
     return { ...answer, checkedIn: { [number]: answer.checked }, cursor: next };
   }
-  // Further on in a walk others have answered: it ends without those that are left.
+  // Later in a walk others have answered: it ends without the remaining ones.
   if (cursor === null) throwFirst(reached);
   return { checked: 0, repaired: {}, cursor: null };
 }

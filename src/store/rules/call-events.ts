@@ -1,7 +1,7 @@
 /**
- * What the calls of an embedded store have to tell when they end (rule R10), collected while they run: events, of
- * which those that differ only in their job are one bundle; how the counts of routes move; the earliest clock that was
- * set; what lanes have to know. Counts and lanes go on over all calls of one commit, the rest is of one call.
+ * What the calls of an embedded store have to emit when they end (rule R10), collected while they run: events, in
+ * bundles of those that differ only in their job; changes of state counts; the earliest clock that was set; changes of
+ * lanes. State counts and lanes are collected over all calls of one commit, everything else per call.
  *
  * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
  */
@@ -18,7 +18,7 @@ import type { Told } from "./emit.ts";
 export interface Counts {
   /** How many more (or fewer) jobs a route has, by state code. */
   readonly byRoute: Map<number, number[]>;
-  /** The route counted last: a bulk of one kind counts it again and again. */
+  /** The last route: a bulk of one kind counts it again and again. */
   last: { readonly route: number; readonly states: number[] } | null;
 }
 

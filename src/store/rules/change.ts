@@ -26,7 +26,7 @@ export function isReplay(row: JobRow, next: ChangeNext): boolean {
 }
 
 /**
- * `attempts` is the packed attempt log from now on; null leaves it. `jobById` finds the parents of a job that is
+ * `attempts` is the new packed attempt log; null keeps the old one. `jobById` finds the parents of a job that becomes
  * blocked.
  */
 export function change(
@@ -61,16 +61,16 @@ export function settle(row: JobRow, { next, attempts }: Settle, now: number): Ou
   return { ...change({ ...row, settledFence: row.fence }, next, attempts, now), note: noteOf(row, attempts) };
 }
 
-/** What a change may have to look up. */
+/** Lookups that a change may need. */
 export interface Lookup {
-  /** Who holds a unique key; null for nobody. */
+  /** The holder of a unique key; null for none. */
   readonly holderOf: (key: string) => Pick<JobRow, "seq" | "id"> | null;
   readonly jobById: JobById;
 }
 
 /**
- * What operators and duties do to a job: the first case whose guard holds is applied; none holding answers where the
- * job stands. The outcome is null where nothing is to be written.
+ * A change by an operator or a duty: the first case whose guard holds is applied. If none holds, the answer has the
+ * present state. The outcome is null if nothing is to be written.
  */
 export function changeByGuard(
   row: JobRow,

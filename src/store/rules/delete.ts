@@ -1,7 +1,4 @@
-/**
- * A job taken out of the store, live or finished, without a trace but its event. Its key is freed, however it is
- * held.
- */
+/** Deletes a job, live or finished; only its event remains. Its key is freed, however it is held. */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";

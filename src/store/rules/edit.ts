@@ -1,4 +1,4 @@
-/** An edit of what a job carries. A store keeps these texts unread. */
+/** An edit of the texts of a job, which a store never reads. */
 import type { Edit } from "../../model/job/change.ts";
 import type { JobRow } from "../job-fields.ts";
 

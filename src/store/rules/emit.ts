@@ -1,6 +1,6 @@
 /**
- * Rule R10: every change of a job is told, with the state it is in after the change and one value that goes with that
- * state; the counts of its route move with it.
+ * Rule R10: every change of a job is emitted, with the state after the change and one value that belongs to that state.
+ * The state counts of its route change with it.
  */
 import type { EventKind } from "../../model/events/event-kind.ts";
 import { stateCodes } from "../../model/job/job-state.ts";
@@ -11,10 +11,10 @@ import type { Outcome } from "./advance.ts";
 /** An event as stores pack it. */
 export interface Told extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
   readonly kind: EventKind;
-  /** State code after the change; null once removed. */
+  /** State code after the change; null once deleted. */
   readonly state: number | null;
   readonly extra: string | number | null;
-  /** Of a settle (`noteOf`); left out or "" for none. */
+  /** For a settle (`noteOf`); absent or "" for none. */
   readonly note?: string;
 }
 
@@ -50,7 +50,7 @@ export function extraOf(
   return row.state === stateCodes.running && row.cancelAsked === 1 ? row.owner : null;
 }
 
-/** How the number of jobs in a state of a route moves. */
+/** A change of the number of jobs of a route in a state. */
 export interface Count extends Pick<JobRow, "route" | "state"> {
   readonly change: 1 | -1;
 }

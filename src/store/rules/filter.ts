@@ -1,4 +1,4 @@
-/** Which jobs a list wants, as a store that looks at them one by one decides it. Tags are left to its index of tags. */
+/** Which jobs match a list, for a store that checks them one by one. Its index of tags handles tags. */
 import { stateCodes } from "../../model/job/job-state.ts";
 import { hasSameCaps } from "../../model/routing/route.ts";
 import type { Route } from "../../model/routing/route.ts";
@@ -7,7 +7,7 @@ import type { JobFilter } from "../operations.ts";
 
 export type Filtered = Pick<JobRow, "route" | "state" | "reason" | "createdAt" | "keepsLane">;
 
-/** `readRoutes` is asked only when the filter names a queue, a name or capabilities. */
+/** `readRoutes` is called only if the filter names a queue, a name or capabilities. */
 export function openFilter(
   filter: JobFilter,
   readRoutes: () => readonly Route[],

@@ -1,7 +1,7 @@
 /**
- * Rule R3: the end of a job, however it came about (settle, cancel, expiry, reclaim, an operator). Its lease is
- * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says; a member of a
- * flow as long as its flow. Where the finish keeps its lane it goes on holding the gate of its group.
+ * Rule R3: the end of a job, however it came about (settle, cancel, expiry, reclaim, an operator). Its lease ends, a
+ * key that it holds is freed unless it is held by time, and it is kept as the finish says; a member of a flow as long
+ * as its flow. If the finish keeps its lane, it goes on holding the gate of its group.
  */
 import type { Finish } from "../../model/job/change.ts";
 import { foreverMs } from "../../model/limits/gate.ts";
@@ -14,7 +14,10 @@ import { isMember } from "./flow/member.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 
 const cleared = clearedBy("finish");
-/** No retention takes what has a time of its own, and this time never comes: its flow takes the member with it. */
+/**
+ * Retention skips jobs with a keeping time of their own, and this time never comes: the member is deleted with its
+ * flow.
+ */
 export const keptForeverAt = foreverMs;
 const keptWithFlow = { keepMs: null, keepResultMs: undefined };
 
@@ -40,7 +43,7 @@ export function finish(row: JobRow, next: Finish, now: number): Outcome {
   };
 }
 
-/** Null leaves it to the queue's retention. */
+/** Until when the job is kept; null leaves it to the queue's retention. */
 export function keepUntilOf({ keepMs }: Finish, now: number): number | null {
   return keepMs === null ? null : now + keepMs;
 }

@@ -1,8 +1,8 @@
-/** Which log lines of a job are kept: the first ones, up to a number; the last of them then says that more came. */
+/** Which log lines of a job are kept: the first N; the last of them then says that there were more. */
 import { storeLimits } from "../limits.ts";
 
 export interface FittedLine {
-  /** From 1 on. A number that is there already is written over. */
+  /** From 1 on. An existing number is overwritten. */
   readonly number: number;
   readonly body: string;
 }
@@ -10,8 +10,7 @@ export interface FittedLine {
 const linesMax = storeLimits.logLinesPerJobMax;
 
 /**
- * `last` is the number of the line that the job has last, 0 for none; `overflow` the line for the place of the last
- * one that fits.
+ * `last` is the number of the job's last line, 0 for none; `overflow` the line that replaces the last one that fits.
  */
 export function fitLines(last: number, lines: readonly string[], overflow: string | undefined): FittedLine[] {
   const fitting = lines.slice(0, linesMax - last);

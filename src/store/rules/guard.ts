@@ -1,6 +1,6 @@
 /**
- * Rule R2: a change is applied iff its guard holds, else the refusal says where the job stands. Operators and duties
- * guard by state, rev, fence or a clock that rang; a worker always by its lease.
+ * Rule R2: a change is applied iff its guard holds, else the refusal carries the present values. Operators and duties
+ * guard by state, rev, fence or a due clock; a worker always by its lease.
  */
 import { isTerminal, stateCodes, stateOfCode } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
@@ -8,7 +8,7 @@ import type { Clock, Guard, Settle } from "../operations.ts";
 import { isFinish } from "../path-predicates.ts";
 import type { LeaseRef } from "../records.ts";
 
-/** The field that each clock is kept in. */
+/** The field of each clock. */
 export const clockFields = {
   lease: "leaseEndsAt",
   attempt: "attemptEndsAt",
@@ -27,7 +27,7 @@ export function isHeld({ states, rev, fence, rang }: Guard, row: JobRow, now: nu
 }
 
 /**
- * Whether this lease is the job's current one. Another seq under the same id is another job, whose fences began anew.
+ * Whether this lease is the job's current one. Another seq under the same id is another job, whose fences began again.
  */
 export function isLeased(row: Pick<JobRow, "id" | "seq" | "state" | "fence">, ref: LeaseRef): boolean {
   return (
@@ -35,7 +35,7 @@ export function isLeased(row: Pick<JobRow, "id" | "seq" | "state" | "fence">, re
   );
 }
 
-/** Why a settle is not applied to the job with its seq and id; null when it is. */
+/** Why a settle is not applied to the job with its seq and id; null if it is. */
 export function settleRefusal(row: JobRow, settle: Settle): "already" | "stale" | "cancel-asked" | null {
   if (!isLeased(row, settle)) return row.settledFence === settle.fence ? "already" : "stale";
   return row.cancelAsked === 1 && !isFinish(settle.next) ? "cancel-asked" : null;

@@ -1,4 +1,4 @@
-/** A job as it is shown to whoever asks for it. */
+/** A job as a read returns it. */
 import { stateOfCode } from "../../model/job/job-state.ts";
 import { shownRoute } from "../../model/routing/route.ts";
 import type { RouteContent } from "../../model/routing/route.ts";

@@ -1,6 +1,7 @@
 /**
- * Rule R6: a ready job is handed to a worker, with a fence that is greater than any before. Its time to live ends, a
- * key held until the start is freed. `extend` is what the holder of a lease may change about it; that changes no state.
+ * Rule R6: a worker leases a ready job, with a fence that is greater than any before. Its time-to-live ends, and a key
+ * that is held until the start is freed. `extend` is what the owner of a lease may change; it does not change the
+ * state.
  */
 import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
@@ -11,7 +12,10 @@ import { timerAtOf } from "./timer.ts";
 import type { Clocks } from "./timer.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 
-/** A fence is the store's epoch times this, plus a count: what a store forgot by losing writes can never come again. */
+/**
+ * A fence is the store's epoch times this, plus a count: a fence that a store lost with its writes can never occur
+ * again.
+ */
 export const fencesPerEpoch = 2 ** 32;
 
 /** Who takes a job, for how long, and when. */
@@ -40,7 +44,7 @@ export function lease(row: JobRow, { owner, leaseMs, starts, epoch, now }: Claim
   return { row: leased, event: "claimed", isKept: true, key: isFreed ? "freed" : "stays" };
 }
 
-/** Never shorter than before: the handler may have asked for more by hand. */
+/** Never shorter than before: the handler may have requested more. */
 export function extend<Row extends Clocks & Pick<JobRow, "startedAt" | "timerAt">>(
   row: Row,
   { startedAgoMs, attemptEndsInMs }: Extend,

@@ -1,6 +1,6 @@
 /**
- * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and replaced only
- * while no worker has ever taken it, and never where it is a member of a flow.
+ * Rule R8 (resolves a key conflict): a submit finds its unique key held. The holder is kept or replaced, as the new job
+ * says. It is replaced only if it was never claimed and is no member of a flow.
  */
 import { stateCodes } from "../../model/job/job-state.ts";
 import { unstartedStates } from "../../model/job/unique-key.ts";
@@ -20,11 +20,11 @@ function isReplaceable({ state, attempt, waits }: JobRow): boolean {
 
 export interface Meeting {
   readonly how: Exclude<SubmitHow, "created">;
-  /** What becomes of the holder; null where it is kept as it is. */
+  /** The holder after the conflict; null if it is unchanged. */
   readonly outcome: Outcome | null;
 }
 
-/** `holder` is null where the key outlives its job. `route` is that of the new job. */
+/** `holder` is null if the key outlives its job. `route` is that of the new job. */
 export function meet(
   holder: JobRow | null,
   job: NewJob,
@@ -36,7 +36,7 @@ export function meet(
   return { how: "replaced", outcome: replace(holder, job, route, now) };
 }
 
-/** The holder takes all that the new job's submit says; only its identity stays. */
+/** The holder takes everything from the new job's submit; only its identity stays. */
 function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
   const { seq, id, createdAt, digest, uniqueKey } = holder;
   const identity = { id, createdAt, digest, uniqueKey };

@@ -1,7 +1,7 @@
 /**
- * Rule R1: a job among the waiting, where a worker will find it. A new job is placed by its submit; a running one
- * comes back by a retry, a snooze, a hand-back or a reclaim; a waiting one is moved by a reschedule. Due at once
- * means ready, else scheduled.
+ * Rule R1: puts a job where it waits for a worker. A submit places a new job. A retry, a snooze, a hand-back or a
+ * reclaim places a running job again. A reschedule places a waiting job again. A job that is due at once is ready, else
+ * scheduled.
  */
 import type { HandBack, Schedule } from "../../model/job/change.ts";
 import { stateCodes } from "../../model/job/job-state.ts";
@@ -16,10 +16,10 @@ import { isBornBlocked } from "./flow/member.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";
 import { holdCode, holdsOf, uniqueHolds } from "./unique-holds.ts";
 
-/** Where a job stands among the waiting. */
+/** The place of a waiting job. */
 export type Place = Pick<JobRow, "state" | "rank" | "dueAt" | "ttlAt">;
 
-/** What a submit and a schedule say about the place. */
+/** The fields of a submit or a schedule about the place. */
 export type PlaceRequest = Pick<NewJob, "due" | "rankBase" | "rankSlope" | "ttlMs">;
 
 export function placeOf({ due, rankBase, rankSlope, ttlMs }: PlaceRequest, now: number): Place {
@@ -36,7 +36,7 @@ export function deadlineAtOf({ deadline }: NewJob, now: number): number | null {
   return deadline === null ? null : dueAtOf(deadline, now);
 }
 
-/** No tags are null, never an empty list. */
+/** The tags; null for none, never an empty list. */
 export function tagsOf({ tags }: NewJob): readonly string[] | null {
   return tags === null || tags.length === 0 ? null : tags;
 }
@@ -62,7 +62,7 @@ export interface StoreGiven {
   readonly now: number;
 }
 
-/** Fields that the object below names; a field that is only a line of the table is copied by its name. */
+/** Fields that the object below names; any other field of the table is copied by its name. */
 const named: readonly string[] = [
   ...(["seq", "id", "createdAt", "tags", "policy", "meta", "input"] as const),
 ] satisfies (keyof CommonSpec)[];
@@ -98,13 +98,13 @@ function fieldsOf(job: NewJob, names: readonly JobFieldName[]): Partial<JobRow> 
   return Object.fromEntries(names.map((name) => [name, given[name]]));
 }
 
-/** Fields that a submit gives under their own names: what the job is, and what is rare of its state. */
+/** Fields that a submit gives under their own names: the spec, and rare fields of the state. */
 const isGiven = ({ home, isRare }: JobField): boolean =>
   home === "spec" || (home === "state" && isRare === true);
 const givenNames = fieldNames(isGiven);
 const nothingGiven = initialValues(isGiven);
 
-/** What a submit gives of a job's row, as far as it does not depend on the time, the seq and the route. */
+/** What a submit gives of a job's row without time, seq and route. */
 export function givenBy(job: NewJob): Partial<JobRow> {
   const named = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
   const given: Partial<JobRow> = { ...nothingGiven };
@@ -117,7 +117,7 @@ export function givenBy(job: NewJob): Partial<JobRow> {
 
 const rareNames = fieldNames((field) => isGiven(field) && field.isRare === true);
 
-/** A new job: all that its submit says. The other fields of its row have their initial values. */
+/** A new job: all that its submit gives. The other fields of its row have their initial values. */
 export function placeNew(job: NewJob, by: StoreGiven): PlainRow & Partial<JobRow> {
   const row: PlainRow & Partial<JobRow> = placePlain(job, by);
   const named = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
@@ -135,20 +135,20 @@ export function placeNew(job: NewJob, by: StoreGiven): PlainRow & Partial<JobRow
   return row;
 }
 
-/** The same with the initial values of what a submit may say and this one does not: for a row that is there already. */
+/** The same with initial values for fields that a submit may give and this one does not: for an existing row. */
 export function submittedBy(job: NewJob, by: StoreGiven): Partial<JobRow> & PlainRow {
   return { ...nothingGiven, holds: uniqueHolds.none, ...placeNew(job, by) };
 }
 
 const cleared = clearedBy("place");
 
-/** A live job that waits (again). Its lease is over; who ran it last stays. */
+/** A live job waits (again). Its lease ends; its last owner is kept. */
 export function place(row: JobRow, next: Schedule | HandBack, now: number): Outcome {
   const placed = advance(row, { ...cleared, ...waitingFields(row, next, now) });
   return { row: placed, event: next.event, isKept: true, key: "stays" };
 }
 
-/** What a schedule or a hand-back makes of the job's own fields. */
+/** The job's fields after a schedule or a hand-back. */
 export function waitingFields(row: JobRow, next: Schedule | HandBack, now: number): Partial<JobRow> {
   const { countsAttempt } = next;
   if (next.to === "ready") return { state: stateCodes.ready, countsAttempt };

@@ -1,6 +1,6 @@
 /**
- * Rule R5: a scheduled job whose time has come is ready. Its place in the order was fixed when it was scheduled. The
- * routes that have due jobs share a call, so that a flood on one keeps no other waiting.
+ * Rule R5: a scheduled job that is due becomes ready. Its rank was fixed when it was scheduled. The routes that have
+ * due jobs share a call, so that a flood on one route delays no other.
  */
 import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
@@ -12,13 +12,13 @@ export function promote(row: JobRow): Outcome {
   return { row: ready, event: "promoted", isKept: true, key: "stays" };
 }
 
-/** How many jobs each of so many routes may have promoted. */
+/** How many jobs each of N routes may have promoted. */
 export function shareOf(max: number, routes: number): number {
   return Math.max(1, Math.floor(max / routes));
 }
 
 export interface Shares<Row> {
-  /** What is promoted. */
+  /** The jobs to promote. */
   readonly jobs: readonly Row[];
   /** Whether due jobs are left. */
   readonly more: boolean;

@@ -1,7 +1,7 @@
 /**
- * Retention: whether a finished job has been kept long enough for its queue, and which of a window of finished jobs go
- * because the queue has too many. One with a time of its own waits for that, and one that holds its group for somebody
- * who decides about it.
+ * Retention: whether a finished job has been kept long enough for its queue, and which jobs of a window are deleted
+ * because the queue has too many. A job with a keeping time of its own is kept until then, and a job that holds its
+ * group until it is replayed or deleted.
  */
 import { stateCodes } from "../../model/job/job-state.ts";
 import type { TerminalState } from "../../model/job/job-state.ts";
@@ -28,9 +28,7 @@ export function isOutdated(
   return isQueueMeant && (job.endedAt ?? now) <= now - olderThanMs;
 }
 
-/**
- * What goes of a window of finished jobs of the queue, where it has `surplus` of them in all; the first ended first.
- */
+/** The jobs of a window to delete if the queue has `surplus` of them in all; those that ended first. */
 export function surplusOf<Row extends Finished & Pick<JobRow, "seq">>(
   window: readonly Row[],
   surplus: number,

@@ -1,12 +1,12 @@
 /**
- * What a put makes of a document. An expired document counts as absent for every guard; its version still grows, so
- * that the holder of an expired term can never pass for its successor. For the same reason a new document begins above
- * the floor: the highest version that any document had when it was deleted or pruned.
+ * The document after a put. An expired document counts as absent for every guard. Its version still grows, so that the
+ * former leader can never be taken for its successor. For the same reason a new document begins above the floor: the
+ * highest version that any document had when it was deleted or pruned.
  */
 import type { Doc, DocPut } from "../records.ts";
 import { dueAtOf } from "./timer.ts";
 
-/** What a store has of a document, expired or not. */
+/** A stored document, expired or not. */
 export type KeptDoc = Pick<Doc, "version" | "expiresAt">;
 
 export type PutOutcome =

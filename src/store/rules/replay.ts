@@ -1,7 +1,7 @@
 /**
- * Replay: a finished job comes back to life under its own id and seq. What its end wrote is cleared. Its fence goes
- * on growing, so that no settle of an earlier round can ever count. A key held until the end is taken again; where
- * another job has it, the replay is refused. A job that held its group on comes back where it stood in it.
+ * Replay: a finished job becomes live again under its own id and seq. The fields of its end are cleared. Its fence goes
+ * on growing, so that no settle of an earlier round is ever applied. A key that is held until the end is taken again;
+ * if another job has it, the replay is refused. A job that still held its group comes back at its old place.
  */
 import type { Schedule } from "../../model/job/change.ts";
 import type { EventKind } from "../../model/events/event-kind.ts";
@@ -23,7 +23,7 @@ export function replay(row: JobRow, next: Schedule, now: number): Outcome {
   return comeBack(row, next.event, waitingFields(row, next, now));
 }
 
-/** A finished job comes back with these fields. */
+/** Brings a finished job back with these fields. */
 export function comeBack(row: JobRow, event: EventKind, fields: Partial<JobRow>): Outcome {
   const isTaken = keyOfReplay(row) !== null;
   const back = advance(row, {

@@ -1,6 +1,6 @@
 /**
- * The clocks of a job (rule R1): the instant that a relative time means, and which clock rings first. A store adds
- * its own now to what comes in relative, never behind the last time it wrote down.
+ * The clocks of a job (rule R1): the instant of a relative time, and the earliest clock. A store adds its own time to
+ * relative ones, and that time never goes back behind the last one that it wrote.
  */
 import type { Due } from "../../model/job/change.ts";
 import { stateCodes } from "../../model/job/job-state.ts";
@@ -10,7 +10,7 @@ export function dueAtOf(due: Due, now: number): number {
   return "inMs" in due ? now + due.inMs : due.at;
 }
 
-/** The earlier of two clocks; null is none. */
+/** The earlier of two clocks; null for none. */
 export function earlier(one: number | null, other: number | null): number | null {
   return one === null ? other : other === null ? one : Math.min(one, other);
 }

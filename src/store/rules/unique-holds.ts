@@ -8,19 +8,19 @@
  */
 import type { UniqueHold } from "../../model/job/unique-key.ts";
 
-/** Not above 0, where a number is a duration in milliseconds. */
+/** Not above 0, because a positive number is a duration in milliseconds. */
 export const uniqueHolds = { none: 0, started: -1, end: -2 } as const;
 
 export function holdCode(hold: UniqueHold): number {
   return typeof hold === "number" ? hold : uniqueHolds[hold];
 }
 
-/** Which hold ends with something that happens to the job: none where it ends by time. */
+/** The hold that ends with an event of the job; none if it ends by time. */
 export function holdsOf(code: number | null): number {
   return Math.min(code ?? uniqueHolds.none, uniqueHolds.none);
 }
 
-/** Until when a key taken now is held by time; null where it is held by the job. */
+/** Until when a key that is taken now is held by time; null if the job holds it. */
 export function heldUntilOf(code: number | null, now: number): number | null {
   return code !== null && code > uniqueHolds.none ? now + code : null;
 }

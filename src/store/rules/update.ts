@@ -1,6 +1,6 @@
 /**
- * A job that stays in its state: its payload or priority is edited, its cancel is asked for, or its end goes along more
- * of its edges (which is rule R4's). Live or finished.
+ * An update that keeps the state, of a live or finished job: an edit of its payload or priority, a requested cancel, or
+ * its end goes along more of its edges (rule R4).
  */
 import type { Mark } from "../../model/job/change.ts";
 import type { JobRow } from "../job-fields.ts";

@@ -1,6 +1,6 @@
 /**
- * Hints on their way to those who watch (rule R10): what one call, one message of another process or one page of the
- * feed makes known, collected and then handed out as hints of the contract. Each hint may be lost or come twice;
+ * Hints on their way to the listeners of `watch` (rule R10): the news of one call, one message of another process or
+ * one page of the feed, collected and then emitted as hints of the contract. Each hint may be lost or come twice;
  * nothing depends on it.
  */
 import { eventCodes } from "../../model/events/event-kind.ts";
@@ -11,13 +11,13 @@ export interface Hints {
   routes: Set<number>;
   /** The earliest clock that was set, relative to the call's time; at least 1. */
   dueInMs: number | null;
-  /** Whether documents were written that are due already: told apart, because they would hide the clocks. */
+  /** Whether documents were written that are due already: kept apart, because they would hide the clocks. */
   hasDueDocs: boolean;
   /** Whether due jobs were promoted. */
   hasPromoted: boolean;
   /** Whether the feed has grown. */
   hasTold: boolean;
-  /** Routes of which another process has claimed all that was ready. */
+  /** Routes of which another process has claimed all ready jobs. */
   taken: Set<number>;
   finished: string[];
   cancels: { id: string; owner: string }[];
@@ -59,7 +59,7 @@ export interface CodedEvent {
   readonly ids: readonly string[];
 }
 
-/** Adds the hints that follow from an event. `now` is the time of the call that told it. */
+/** Adds the hints that follow from an event. `now` is the time of the call that emitted it. */
 export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
   hints.hasTold = true;
   if (state === null) return;
@@ -71,14 +71,14 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
   else if (state >= stateCodes.completed) hints.finished.push(...ids);
 }
 
-/** The hints as those who watch get them: plain, so that they may cross to another thread. */
+/** The hints as listeners get them: plain objects, which can cross to another thread. */
 export function contractHints(told: Hints): Hint[] {
   const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = told;
   const hints: Hint[] = [];
-  // Before the routes that became ready in the same breath: those jobs are not taken.
+  // Before routes that became ready in the same call: those jobs are not taken.
   if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
   if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
-  // Before the clocks that are set in the same breath: those are not answered yet.
+  // Before clocks that were set in the same call: those are not answered yet.
   if (hasPromoted) hints.push({ kind: "promoted" });
   if (hasDueDocs) hints.push({ kind: "due", inMs: 0 });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
@@ -90,7 +90,7 @@ export function contractHints(told: Hints): Hint[] {
     else ids.push(id);
   }
   for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
-  // Whoever follows the feed looks there after any hint.
+  // Followers of the feed read it after any hint.
   if (hasTold && hints.length === 0) hints.push({ kind: "told", partition: 0 });
   return hints;
 }
@@ -99,7 +99,7 @@ export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>)
   tellHints(contractHints(hints), listeners);
 }
 
-/** Tells all listeners. One that throws harms neither the call that made the hint nor the other listeners. */
+/** Calls all listeners. If one throws, neither the call that made the hint nor the other listeners are affected. */
 export function tellHints(hints: readonly Hint[], listeners: Iterable<(hint: Hint) => void>): void {
   for (const hint of hints) {
     for (const listener of listeners) {

@@ -1,31 +1,32 @@
 /**
  * The watch on a store that several processes share. Hints about this process's own calls go out at once. Hints about
- * the calls of others come through the store's listening connection or, while that is deaf, from looks at the feed.
+ * the calls of others come through the store's listening connection or, while it is not listening, from reads of the
+ * feed.
  *
  *  own call ──► tellOwn ─────────────┐
  *  message ──► listener ──► heard ───┼──► those who watch
  *  feed ──► look ────────────────────┘
  *
- * A look reads the feed behind the last record whose hints are out. Looks are made at intervals while deaf, once when
- * listening begins again, and when a message says that it does not tell everything. While messages come in, the feed is
- * not read, because its hints were heard and reading them again would delay the calls of jobs; a note only asks where
- * the feed ends, so that the next look begins there. A message that is lost all the same is made good by the slow polls
- * of those who watch.
+ * A look reads the feed after the last record whose hints are out. Looks are made at intervals while not listening,
+ * once when listening begins again, and when a message says that it does not have everything. While messages come in,
+ * the feed is not read, because its hints were received and reading them again would delay the calls of jobs. A note
+ * only asks where the feed ends, so that the next look begins there. If a message is lost, the polls of the listeners
+ * find the change.
  *
- * The watch works only while somebody watches, and never keeps the process alive.
+ * The watch works only while it has listeners, and never keeps the process alive.
  */
 import { emptyHints, handOut, isEmpty } from "./hints.ts";
 import type { Hints } from "./hints.ts";
 import { hintEvents } from "../packing/packed-events.ts";
 import type { Hint, Unwatch } from "../store.ts";
 
-/** The time between two looks while deaf or after a look that failed, and between two notes while listening. */
+/** The time between two looks while not listening or after a failed look, and between two notes while listening. */
 const slowMs = { note: 15_000, deaf: 1000 };
 /** The least time between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;
 /**
- * A look reads at most this many pages and then skips to the newest one: old hints may be lost, but not the news that
+ * A look reads at most this many pages and then skips to the newest one: old hints may be lost, but not the one that
  * the look was made for.
  */
 const pagesMax = 10;
@@ -34,23 +35,23 @@ const lookBackRecords = 50;
 
 /** The one connection per process on which others' hints come in. */
 export interface Listener {
-  /** Whether hints of others come in right now. */
+  /** Whether hints of others come in now. */
   isListening(): boolean;
   close(): void | Promise<void>;
 }
 
-/** What a listener tells the watch. */
+/** What a listener calls in the watch. */
 export interface Ears {
   /** Called with the hints of another process. `hasMore`: the message had no room for all of them. */
   readonly heard: (hints: Hints, hasMore?: boolean) => void;
-  /** Called when listening begins, begins again or ends: what was sent meanwhile was not heard. */
+  /** Called when listening begins, begins again or ends: messages that were sent meanwhile are lost. */
   readonly changed: () => void;
 }
 
 export type PackedRecord = readonly [number: number, at: number, events: string];
 
 export interface PackedFeed {
-  /** The number of the last record of the whole feed or, where that is not known, of those read. */
+  /** The number of the last record of the feed or, if that is not known, of those read. */
   readonly end: number;
   readonly records: readonly PackedRecord[];
 }
@@ -68,13 +69,11 @@ export interface WatchOptions {
   /** Reads the number of a route as the records of the feed have it; decimal by default. */
   readonly readRoute?: (text: string) => number;
   /**
-   * The time between two looks while deaf; 1 s by default. It decides how late a job of another process is seen then.
+   * The time between two looks while not listening; 1 s by default. It decides how late a job of another process is
+   * seen then.
    */
   readonly deafLookMs?: number;
-  /**
-   * How many watches this process has on partitions of one store: each makes its notes so much more rarely that
-   * together they ask no more than one would.
-   */
+  /** How many watches this process has on partitions of one store: each makes its notes more rarely by this factor. */
   readonly watches?: () => number;
 }
 
@@ -95,8 +94,8 @@ export function openWatch(options: WatchOptions): Watch {
   let seen: number | null = null;
   let isLooking = false;
   /**
-   * Whether another read is needed: something called for one, and the look that is on its way may have read too early
-   * or may fail.
+   * Whether another read is needed: something requested one, and the look in progress may have read too early or may
+   * fail.
    */
   let mustReadAgain = false;
   let isClosed = false;
@@ -110,8 +109,8 @@ export function openWatch(options: WatchOptions): Watch {
     let isFailed = false;
     try {
       const next = isNote ? await end() : await readOthers(seen ?? (await firstSeen()));
-      // A note during which another read became necessary is thrown away: it may count records whose hints were not
-      // heard.
+      // A note during which another read became necessary is dropped: it may count records whose hints were not
+      // received.
       if (watchers.size > 0 && !(isNote && mustReadAgain)) seen = next;
     } catch {
       // The store is away: the look is made again after the slow interval.
@@ -139,8 +138,8 @@ export function openWatch(options: WatchOptions): Watch {
   const end = async (): Promise<number> => (await readFeed(-1, 0)).end;
 
   /**
-   * Where the first look begins: a little before the end of the feed, because whoever begins to watch has read the
-   * store earlier, and things may have happened since.
+   * Where the first look begins: a little before the end of the feed, because a new listener has read the store
+   * earlier, and changes may have happened since.
    */
   const firstSeen = async (): Promise<number> => Math.max(0, (await end()) - lookBackRecords);
 

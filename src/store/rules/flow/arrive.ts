@@ -1,6 +1,6 @@
 /**
- * Rule R4: the end of a member of a flow goes along its edges and arrives at others, which it frees, or of which it
- * makes known that they never can be. Everything here is over one row; a store finds the rows by id.
+ * Rule R4: the end of a member of a flow goes along its edges and arrives at other members. It frees them, or shows
+ * that they can never be freed. Every function here is over one row; a store finds the rows by id.
  *
  *   finish(member) ──► passOn ──► for each edge: arrive(target) ──► freed: free(target) (and deferred where it says so)
  *                        │                                      └─► slack below 0: deferred
@@ -19,14 +19,14 @@ import { advance } from "../advance.ts";
 import type { Outcome } from "../advance.ts";
 import { placeOf } from "../place.ts";
 
-/** What is left to be finished by a duty: one document for each job that has something of the kind. */
+/** The kind of the documents of deferred work, which a duty finishes: one per job. */
 export const deferredKind = "deferred";
 
 export function deferredPut(id: string): DocPut {
   return { kind: deferredKind, id, body: "", due: { inMs: 0 }, guard: "any" };
 }
 
-/** Edges in order, each with the id that it leads to, and how far the end of the member has gone behind them. */
+/** Edges in order, each with the id of its target, and how far the end of the member has gone after them. */
 export interface Passing {
   readonly edges: readonly (Edge & { readonly id: string })[];
   readonly waits: string;
@@ -52,23 +52,25 @@ export function passOn(
   };
 }
 
-/** Where an edge leads, as far as an arrival has to know it. Many ends arrive at one: its waits are read once. */
+/**
+ * What an arrival needs to know of the target of an edge. Many ends may arrive at one target: its waits are read once.
+ */
 export interface ArrivalTarget extends Pick<JobRow, "state"> {
   readonly waits: Waits | null;
 }
 
-/** What an end has made of the target of its edge. */
+/** The target after an arrival. */
 export interface Arrival {
   readonly waits: Waits;
-  /** It has no need left: where it says how, it is placed (`free`). */
+  /** It has no need left: if it has `freed`, it is placed (`free`). */
   readonly isFreed: boolean;
   /** Deferred work is left for the target. */
   readonly defers: boolean;
 }
 
 /**
- * One end, in this state, arrives at the target of an edge. Null where nothing comes of it: the target is not blocked,
- * and is not the flow that counts its members.
+ * An end in this state arrives at the target of an edge. Null if nothing changes: the target is not blocked, and is not
+ * the flow that counts its members.
  */
 export function arrive({ state, waits: before }: ArrivalTarget, edge: Edge, ended: number): Arrival | null {
   const isBlocked = state === stateCodes.blocked;
@@ -76,7 +78,7 @@ export function arrive({ state, waits: before }: ArrivalTarget, edge: Edge, ende
   const after = counted(before, edge, ended, 1);
   const isMet = isBlocked && before.need > 0 && after.need <= 0;
   const isLost = isBlocked && before.slack >= 0 && after.slack < 0;
-  // A flow that is lost already is decided by its last member too.
+  // A flow that is lost already is also decided by its last member.
   return {
     waits: after,
     isFreed: isMet && after.slack >= 0,
@@ -84,20 +86,20 @@ export function arrive({ state, waits: before }: ArrivalTarget, edge: Edge, ende
   };
 }
 
-/** A blocked job that has no need left goes where its submit said. A flow stays: a duty decides about it. */
+/** A blocked job without a need is placed as its submit says. A flow stays: a duty decides about it. */
 export function free(row: JobRow, now: number): Outcome | null {
   if (row.freed === null) return null;
   const placed = advance(row, placeOf(readFreed(row.freed), now));
   return { row: placed, event: "freed", isKept: true, key: "stays" };
 }
 
-/** A member that had ended in this state comes back: its flow counts it among the living again. */
+/** A member that had ended in this state comes back: its flow counts it as live again. */
 export function depart(flow: JobRow, edge: Edge, ended: number): JobRow {
   if (flow.waits === null) return flow;
   return { ...flow, waits: writeWaits(counted(readWaits(flow.waits), edge, ended, -1)) };
 }
 
-/** With one end more (or less) that came along this edge. Only the edge to a flow tells it how its members ended. */
+/** The waits with one more (or less) end along this edge. Only the edge to a flow counts how its members ended. */
 export function counted(waits: Waits, edge: Edge, ended: number, change: 1 | -1): Waits {
   return {
     ...waits,
@@ -107,7 +109,7 @@ export function counted(waits: Waits, edge: Edge, ended: number, change: 1 | -1)
   };
 }
 
-/** A flow, or a node of it, waits for more; null where it cannot any more. */
+/** A flow, or a node of it, waits for more; null if it cannot any more. */
 export function grow(row: JobRow, by: NonNullable<Growth["grows"]>[number]): JobRow | null {
   if (row.state !== stateCodes.blocked || row.cancelAsked === 1 || row.waits === null) return null;
   const waits = readWaits(row.waits);
@@ -121,7 +123,7 @@ export function grow(row: JobRow, by: NonNullable<Growth["grows"]>[number]): Job
   return { ...row, waits: writeWaits(grown) };
 }
 
-/** A member with one edge more, which its end will go along. */
+/** A member with one more edge. */
 export function link(row: JobRow, edge: string): JobRow {
   return { ...row, edges: [...(row.edges ?? []), edge] };
 }

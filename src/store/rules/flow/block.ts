@@ -1,6 +1,6 @@
 /**
- * Rule R4, the way back: a finished member of a flow waits for others again, or a blocked one is counted anew. Parents
- * that have ended and gone along their edge to this job arrive at once.
+ * Rule R4 in reverse: a finished member of a flow waits for others again, or a blocked one is counted again. Parents
+ * that have ended and passed their end on to this job arrive at once.
  */
 import type { Block } from "../../../model/job/change.ts";
 import { idOfNode, readEdge } from "../../../model/flow/edge.ts";
@@ -32,7 +32,7 @@ export function block(row: JobRow, next: Block, jobById: JobById, now: number): 
     waits: writeWaits(waits),
     deadlineAt: hasOutlived(row, now) ? null : row.deadlineAt,
   };
-  // A flow that goes on from where it stands may be decided already.
+  // A flow that keeps its counts may be decided already.
   const isDecided = row.freed === null && waits.need <= 0;
   const outcome: Outcome =
     row.state === stateCodes.blocked
@@ -41,13 +41,13 @@ export function block(row: JobRow, next: Block, jobById: JobById, now: number): 
   return { ...outcome, defers: waits.slack < 0 || isDecided || (isFreed && waits.defers === 1) };
 }
 
-/** A finished job whose deadline has passed would end at once where it came back with it. */
+/** A finished job whose deadline has passed would end at once if it came back with it. */
 const hasOutlived = ({ state, deadlineAt }: JobRow, now: number): boolean =>
   state >= stateCodes.completed && deadlineAt !== null && deadlineAt <= now;
 
-/** The state in which a parent has ended and come along its edge to this job; null where it has yet to come. */
+/** The state in which a parent has ended and arrived at this job; null if it has not arrived yet. */
 function arrivedFrom(parent: JobRow | null, id: string): number | null {
-  // A parent that is gone counts as one that never ran.
+  // A deleted parent counts as one that never ran.
   if (parent === null) return stateCodes.skipped;
   if (parent.state < stateCodes.completed || parent.waits === null) return null;
   const isHere = (text: string): boolean => idOfNode(parent.flow ?? parent.id, readEdge(text).target) === id;

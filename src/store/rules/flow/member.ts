@@ -1,6 +1,6 @@
 /**
- * What rule R4 has to know of a job before anything arrives: whether it makes part of a flow, is one, waits for others,
- * and how far its own end has been passed on.
+ * What rule R4 needs to know of a job before anything arrives: whether it is a member of a flow, is a flow, waits for
+ * others, and how far its own end was passed on.
  */
 import { readNeed, readWaits, writeWaits } from "../../../model/flow/flow-waits.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -8,12 +8,12 @@ import type { JobRow } from "../../job-fields.ts";
 import type { NewJob } from "../../records.ts";
 import type { Outcome } from "../advance.ts";
 
-/** A member of a flow. What was not read of a row is undefined, and then it has no `waits`. */
+/** Whether a job is a member of a flow. Fields of a row that were not read are undefined; then it has no `waits`. */
 export function isMember(row: Pick<JobRow, "waits" | "flow">): boolean {
   return row.waits !== null && typeof row.flow === "string";
 }
 
-/** A flow, of which others make part; it may be a member itself. */
+/** Whether a job is a flow; it may be a member itself. */
 export function isFlow({ waits }: Pick<JobRow, "waits">): boolean {
   return waits !== null && readWaits(waits).members !== null;
 }
@@ -32,11 +32,11 @@ export function unpassed({ waits }: Pick<JobRow, "waits">): string | null {
   return waits === null ? null : writeWaits({ ...readWaits(waits), passed: 0 });
 }
 
-/** What a change of a job means to its flow, behind everything else of its unit. */
+/** The effect of a change of a job on its flow, after everything else of its unit. */
 export interface Aftermath {
   /** A member has ended: its end goes along its edges. */
   readonly ends: boolean;
-  /** A member has come back: its flow counts it among the living again. */
+  /** A member has come back: its flow counts it as live again. */
   readonly comesBack: boolean;
   /** Deferred work is left under the job's id. */
   readonly defers: boolean;

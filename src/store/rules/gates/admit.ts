@@ -1,21 +1,21 @@
 /**
  * Rule R7 over one claim: which jobs pass their gates, in claim order. A job takes its weight of all its gates together
- * or of none. A gate that refuses a job lets nobody behind it pass in this call, or light jobs would overtake a heavy
- * one for ever; but a cap that the job brings itself refuses only that job.
+ * or of none. A gate that refuses a job lets no later job pass in this call, or light jobs would overtake a heavy one
+ * for ever. But a cap of the job's own refuses only that job.
  */
 import { opensAt, tatAfter, permitsLeft } from "../../../model/limits/gate.ts";
 import type { GateState, GateUse } from "../../../model/limits/gate.ts";
 import type { KeyUse } from "../../../model/routing/lane.ts";
 
-/** What gates say in one call. */
+/** The state of a gate during one call. */
 interface OpenGate {
   readonly state: GateState;
   left: number;
-  /** Permits that were let pass, and of them those whose job was leased indeed. */
+  /** Permits that passed, and those of them whose job was really leased. */
   passed: number;
   leased: number;
   isShut: boolean;
-  /** When it opens by its own clock for the job that it refused; null for not. */
+  /** When it opens by its own clock for the job that it refused; null if it does not. */
   opensAt: number | null;
 }
 
@@ -23,16 +23,16 @@ interface Passage {
   readonly key: string;
   readonly gate: OpenGate;
   readonly weight: number;
-  /** The job's own cap; null where the gate says all. */
+  /** The job's own cap; null for the bounds of the gate. */
   readonly cap: number | null;
 }
 
 const none: readonly KeyUse[] = [];
 
 export interface GateReaders {
-  /** The gates of a route, that of its queue among them. */
+  /** The gates of a route, with that of its queue. */
   readonly usesOf: (route: number) => readonly GateUse[];
-  /** Null where nobody has put it: it lets everything pass. */
+  /** Null if it was never put: it lets every job pass. */
   readonly stateOf: (key: string) => GateState | null;
 }
 
@@ -41,7 +41,7 @@ export class Admission {
   readonly #now: number;
   readonly #gates = new Map<string, OpenGate | null>();
   readonly #ofRoutes = new Map<number, readonly Passage[]>();
-  /** When the first gate that has refused somebody opens by its own clock; null for never. */
+  /** When the first gate that has refused a job opens by its own clock; null for never. */
   opensAt: number | null = null;
 
   constructor(readers: GateReaders, now: number) {
@@ -49,7 +49,7 @@ export class Admission {
     this.#now = now;
   }
 
-  /** How many jobs of this route pass, if nobody else does. */
+  /** How many jobs of this route pass, if no other jobs do. */
   room(route: number): number {
     return Math.min(
       ...this.#passagesOf(route).map(({ gate, weight }) =>
@@ -58,12 +58,12 @@ export class Admission {
     );
   }
 
-  /** Whether one job of this route passes; what it takes is gone for those behind it. */
+  /** Whether one job of this route passes; later jobs do not get what it takes. */
   admit(route: number): boolean {
     return this.refusedBy(route).length === 0;
   }
 
-  /** The keys of the gates that do not let this job pass. If there are none it passes, as in `admit`. */
+  /** The keys of the gates that do not let this job pass. If there are none, it passes as in `admit`. */
   refusedBy(route: number, uses: readonly KeyUse[] = none): readonly string[] {
     const passages = this.#passages(route, uses);
     const refusing: string[] = [];
@@ -73,7 +73,7 @@ export class Admission {
       const own = cap === null ? Infinity : cap - gate.state.held - gate.passed;
       if (Math.min(gate.left, own) >= weight) continue;
       refusing.push(key);
-      // The cap of a job's own refuses nobody else.
+      // A cap of the job's own refuses no other job.
       if (gate.left < weight) this.#shut(gate, weight);
     }
     if (refusing.length > 0) return refusing;
@@ -92,7 +92,7 @@ export class Admission {
     }
   }
 
-  /** The token times that have moved, by the keys of their gates. */
+  /** The token times that have changed, by the keys of their gates. */
   get moved(): readonly { readonly key: string; readonly tatUs: number }[] {
     const moved: { readonly key: string; readonly tatUs: number }[] = [];
     for (const [key, gate] of this.#gates)
@@ -109,7 +109,7 @@ export class Admission {
     if (at !== null && (this.opensAt === null || at < this.opensAt)) this.opensAt = at;
   }
 
-  /** When a gate that has refused somebody opens by its own clock; null for not. */
+  /** When a gate that has refused a job opens by its own clock; null if it does not. */
   opensAtOf(key: string): number | null {
     return this.#gates.get(key)?.opensAt ?? null;
   }

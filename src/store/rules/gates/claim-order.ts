@@ -1,29 +1,28 @@
 /**
- * Rule R6: which jobs a claim over several routes hands out first, by (rank, seq) over all of them. The heads of the
- * routes are merged, and a route whose last candidate was taken is asked again, so that a claim of few jobs never reads
- * many.
+ * Rule R6: which jobs a claim over several routes takes first, by (rank, seq) over all of them. The heads of the routes
+ * are merged. A route whose last candidate was taken is read again, so a claim of few jobs never reads many.
  */
 import type { JobRow } from "../../job-fields.ts";
 
-/** Where a job stands in the order of its route. */
+/** The place of a job in the order of its route. */
 export type Candidate = Pick<JobRow, "rank" | "seq">;
 
-/** Reads the candidates of a route that wait behind a place, in order. */
+/** Reads the candidates of a route after a place, in order. */
 export type ReadCandidates = (route: number, after: Candidate, max: number) => readonly Candidate[];
 
 interface Head {
   readonly route: number;
   candidates: readonly Candidate[];
   next: number;
-  /** The last batch was not full: nothing waits behind it. */
+  /** The last batch was not full: no job is left after it. */
   isDry: boolean;
 }
 
 const start: Candidate = { rank: -Number.MAX_SAFE_INTEGER, seq: 0 };
 
 /**
- * The seqs of the first jobs over all routes. A route is left as soon as one of its jobs is not admitted: those behind
- * it would not be either.
+ * The seqs of the first jobs over all routes. A route ends as soon as one of its jobs is not admitted: later ones would
+ * not be admitted either.
  */
 export function mergeRoutes(
   routes: readonly number[],

@@ -1,20 +1,20 @@
 /**
- * What a change of a job means for its lane (model/routing/lane.ts): whether it stands among the lane's ready jobs, and
- * which permits of its keys it holds. Both follow from the job as it stands, so a change is told as the job before and
- * after it, and nothing has to be remembered for giving a permit back.
+ * What a change of a job means for its lane (model/routing/lane.ts): whether it is among the lane's ready jobs, and
+ * which permits of its keys it holds. Both follow from the state of the job. So a change is given as the job before and
+ * after it, and nothing has to be stored to give a permit back.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { readKeyUse } from "../../../model/routing/lane.ts";
 import type { KeyUse } from "../../../model/routing/lane.ts";
 import type { JobRow } from "../../job-fields.ts";
 
-/** A job with a lane, as far as the lane is concerned. */
+/** What a lane needs to know of its job. */
 export type Laned = Pick<
   JobRow,
   "seq" | "route" | "rank" | "state" | "timerAt" | "keepsLane" | "laneStep" | "laneGates"
 > & { readonly laneKey: string };
 
-/** A job with a lane before and after a change; null for not there. */
+/** A job with a lane before and after a change; null for absent. */
 export interface LaneMove {
   readonly from: Laned | null;
   readonly to: Laned | null;
@@ -37,7 +37,7 @@ export function heldOf(job: Pick<JobRow, "state" | "keepsLane" | "laneGates">): 
   return job.keepsLane === 1 ? keyUsesOf(job).filter(({ cap }) => cap !== null) : [];
 }
 
-/** How much of each gate of a key is held more (or less) after these changes. */
+/** How much more (or less) of each gate of a key is held after these changes. */
 export function permitChanges(moves: readonly LaneMove[]): Map<string, number> {
   const changes = new Map<string, number>();
   const add = (job: Laned | null, sign: 1 | -1): void => {

@@ -1,7 +1,7 @@
 /**
  * The decisions about lanes (rules R6 and R7), as functions that read no store: which job of a lane is its first one,
  * which lane comes first, how turns move, at which gate a lane waits, and how many waiting lanes are released. SQL and
- * Lua have the same functions by the same names. What a single job means for its lane is in lane.ts.
+ * Lua have the same functions by the same names. What a change of a single job means for its lane is in lane.ts.
  *
  *                 closed gate, by waitsAt or refusedAt
  *      open ────────────────────────────────────────────► waiting at the gate of a key
@@ -15,13 +15,13 @@ import type { GateState } from "../../../model/limits/gate.ts";
 import { isKeyedGate } from "../../../model/routing/lane.ts";
 import type { KeyUse } from "../../../model/routing/lane.ts";
 
-/** Where a job stands in its lane. */
+/** The place of a job in its lane. */
 interface Place {
   readonly rank: number;
   readonly seq: number;
 }
 
-/** Where a lane stands among the open lanes of its route. */
+/** The place of a lane among the open lanes of its route. */
 interface Position {
   readonly pos: number;
   /** Its first job. */
@@ -48,7 +48,7 @@ export function joinTurn(top: number): number {
   return top;
 }
 
-/** A job of a lane is claimed. @returns the top of the queue from then on, and the turn of the lane. */
+/** A job of a lane is claimed. @returns the new top of the queue, and the new turn of the lane. */
 export function takeTurn(
   turn: number,
   top: number,
@@ -58,14 +58,16 @@ export function takeTurn(
   return { top: taken, turn: taken + step };
 }
 
-/** Empty lanes forget turns up to this one: the queue has reached them, so joining anew gives no lower one. */
+/**
+ * Empty lanes forget turns up to this one: the queue has reached them, so a lane that joins again gets no lower turn.
+ */
 export function forgottenTurn(top: number): number {
   return top;
 }
 
 /**
  * The gate at which a lane with this first job waits: one that lets no weight pass, or that the job's own cap keeps
- * shut; null for an open lane. Where lighter jobs may still pass the gate, the claim has to decide.
+ * closed; null for an open lane. If lighter jobs may still pass the gate, the claim has to decide.
  */
 export function waitsAt(
   uses: readonly KeyUse[],
@@ -85,8 +87,8 @@ export function refusedAt(refusing: readonly string[]): string | null {
 }
 
 /**
- * A lane was refused. Other lanes may have waited for what it asks for and does not take now: they wait at these gates,
- * and are looked at in its stead.
+ * A lane was refused and takes no permits. Other lanes may have waited for these permits: they wait at these gates, and
+ * are looked at instead.
  */
 export function leftAt(uses: readonly KeyUse[], refusing: readonly string[]): readonly string[] {
   return uses.filter(({ key }) => !refusing.includes(key)).map(({ key }) => key);
@@ -96,7 +98,7 @@ export function leftAt(uses: readonly KeyUse[], refusing: readonly string[]): re
 const releasedMax = 1000;
 
 /**
- * How many of the lanes that wait at the gate of a key are released, of each route: no more than may pass.
+ * How many of the lanes that wait at the gate of a key are released per route: no more than may pass.
  *
  * @param isMet no permit came back: jobs that ask for the gate came or went. A gate without bounds, where each job has
  *   a cap of its own, is opened by that for no lane.

@@ -1,11 +1,11 @@
-/** What a put makes of a gate (records.ts, GatePut): whole but for its token time, under its version. */
+/** The gate after a put (records.ts, GatePut): all but its token time is replaced, under its version. */
 import type { GatePutAnswer } from "../../operations.ts";
 import type { Gate, GatePut } from "../../records.ts";
 import { dueAtOf } from "../timer.ts";
 
 type Kept = Pick<Gate, "version" | "tatUs">;
 
-/** @param kept what is there; null for nothing. */
+/** @param kept the present gate; null for none. */
 export function putGate(
   kept: Kept | null,
   { key, guard, cap, rate, closed, isDraining, perKey = null, body, drains }: GatePut,
