@@ -4,10 +4,10 @@
  *
  *  type     integer, text, flag (0 or 1), list (texts)
  *  home     spec   what the job is: written by the submit, changed only by an edit or a replacement
- *           state  where it stands: changes with every step of its life
- *           lease  who runs it, or ran it last
+ *           state  its present state: changes with every step of its life
+ *           lease  its owner, or its last one
  *           end    how it ended; a live job has none of it
- *  initial  the value of a new job where the submit gives none; left out where the store always sets one (rule R1)
+ *  initial  the value of a new job if the submit gives none; absent if the store always sets one (rule R1)
  *  cleared  the rules that set it back to its initial value: lease (R6), place (back among the waiting, R1), finish
  *           (R3), replay (a finished job that comes back)
  *  isRare   most jobs have the initial value; a new job with another one is not plain (plain.ts)
@@ -135,7 +135,7 @@ export const dueFields = [
   ...(["cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
 ] as const satisfies readonly JobFieldName[];
 
-/** Those of `dueFields` that a duty is told in other words: `DueJob` in records.ts, put together by due-job.ts. */
+/** Those of `dueFields` that a duty gets in another form: `DueJob` in records.ts, made by due-job.ts. */
 export const toldOtherwise = [
   ...(["state", "cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
 ] as const satisfies readonly (typeof dueFields)[number][];

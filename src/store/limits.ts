@@ -15,9 +15,7 @@ export const storeLimits = {
   capsPerJobMax: 32,
   /** Learned routes in one offer of a claim: a worker offers more of them in rotation. */
   learnedRoutesPerOfferMax: 64,
-  /**
-   * Edges that the end of a member goes along in the step that ends it, and in each step of deferred work behind that.
-   */
+  /** Edges that the end of a member goes along in the step that ends it; the others are deferred. */
   edgesAtOnceMax: 64,
   edgesPerStepMax: 500,
   logLinesPerJobMax: 1000,

@@ -287,7 +287,7 @@ export interface ReadDueRequest {
 export interface ReadDueAnswer {
   /** By the job's earliest clock, then seq. */
   readonly jobs: readonly DueJob[];
-  /** Null when nothing is left behind what was read. */
+  /** Null if nothing is left. */
   readonly cursor: string | null;
   readonly now: number;
   /** As in the answer to a claim: of any clock, so that the reader knows when to read again. */
@@ -329,7 +329,7 @@ export interface ReadDueDocsRequest {
 export interface ReadDueDocsAnswer {
   /** Documents of every kind whose due time has come, by (dueAt, kind, id), texts in byte order. */
   readonly docs: readonly Doc[];
-  /** Null when nothing is left behind what was read. */
+  /** Null if nothing is left. */
   readonly cursor: string | null;
   readonly now: number;
   /** As in the answer to a claim. */

@@ -150,7 +150,7 @@ export type DocPut = {
   readonly id: string;
   readonly body: string | null;
   readonly guard: DocGuard;
-  /** What the feed tells where the put is applied; left out for nothing. */
+  /** The event to emit if the put is applied; absent for none. */
   readonly tells?: PutEvent;
 } & (
   | { readonly due?: null; readonly expiresInMs?: number | null }
@@ -209,7 +209,7 @@ export interface GatePut {
   readonly body: string | null;
   /** Takes all present tokens: the token time is at least now + burstUs. */
   readonly drains?: boolean;
-  /** What the feed tells where the put is applied; left out for nothing. Over partitions it is told once. */
+  /** The event to emit if the put is applied; absent for none. Over partitions it is emitted once. */
   readonly tells?: PutEvent;
 }
 
@@ -261,8 +261,8 @@ export interface FeedEvent {
    */
   readonly extra: string | number | null;
   /**
-   * Of a settle: "!" where nobody had told that the attempt started, then its attempt log where that is not longer than
-   * `storeLimits.noteCharsMax`. Left out where that is nothing.
+   * For a settle: "!" if the start of the attempt was not emitted, then the attempt log if it is not longer than
+   * `storeLimits.noteCharsMax`. Absent if empty.
    */
   readonly note?: string;
   /** Its index in the record, from 0, if only some events were requested. */

@@ -1,7 +1,7 @@
 /**
  * The tag of SQL templates, by which editors know the language. A text loses the indentation that all its lines share,
- * so that it can stand in the code as deep as it has to. A fragment of several lines is indented like the line that it
- * is put into. Nothing is escaped: only texts and numbers of our own go in, values travel as parameters.
+ * so that it can be indented with the code around it. A fragment of several lines is indented like the line that it is
+ * put into. Nothing is escaped: only texts and numbers of our own go in, values travel as parameters.
  */
 export function sql(parts: TemplateStringsArray, ...fragments: readonly (string | number)[]): string {
   let text = parts[0] as string;

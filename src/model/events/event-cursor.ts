@@ -4,7 +4,7 @@
  *
  *  cursor    "e1" and "-" position, for each partition in order
  *  position  the number of the last record that was read whole, then "." and how many events of the next one, if any;
- *            "s" before the first record that is kept, "n" behind the newest one, wherever these are
+ *            "s" before the first record that is kept, "n" after the newest one, wherever these are
  */
 import { MillraceError } from "../error.ts";
 

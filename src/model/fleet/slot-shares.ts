@@ -3,7 +3,7 @@
  * worker computes all shares from the same list of live workers, so no coordination is needed.
  *
  *   1. each worker that declared the queue gets floor(total / workers)
- *   2. the remainders of all queues are given out together, one slot each: to who has the fewest slots so far, and
+ *   2. the remainders of all queues are given out together, one slot each: to the worker with the fewest slots, and
  *      among equals by a hash of queue and worker, which is the same for everybody and moves little when workers come
  *      and go
  *   3. a worker that has more than its bound gives slots back, from where it has most for their weight, and the last

@@ -4,7 +4,7 @@
  *   flow    all nodes have ended        cancelled where that was asked for; failed where a node failed or expired,
  *                                       unless failures are collected; else completed
  *   group   all nodes have ended        failed where more than it tolerates did not complete
- *   race    so many have completed      completed, at once; failed as soon as that has become impossible
+ *   race    N nodes have completed      completed, at once; failed as soon as that has become impossible
  *   any     all nodes were skipped      skipped; a race as soon as too many of them were, and no other has ended
  *
  * If it ends early (fail-fast, a group above its tolerance, a race that is won), its other nodes are to be cancelled.

@@ -9,7 +9,7 @@
  * slack    how many more ends may miss it; below 0 it can never be freed
  * passed   how many of its edges its own end has gone along
  * defers     1: that it was freed leaves deferred work (a flow is decided, the siblings of a race are cancelled)
- * total    how many members the flow has had; the five counts behind it say how many of them have ended in which state
+ * total    how many members the flow has had; the next five counts say how many have ended in which state
  */
 import { stateCodes } from "../job/job-state.ts";
 

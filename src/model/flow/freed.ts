@@ -1,7 +1,7 @@
 /**
  * Where a blocked job is placed once it is freed, as a text that its submit gives and rule R4 reads:
  *
- *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds behind the moment it is freed, or @instant; no ttl:
+ *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds after it is freed, or @instant; no ttl:
  *                                             nothing
  */
 import type { Due } from "../job/change.ts";

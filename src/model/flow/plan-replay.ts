@@ -8,8 +8,8 @@
  *   runs      what runs again, and comes after nothing that does
  *   steps     what waits for them, directly or not: what was skipped, and where that is asked for what has run; also
  *             what is still blocked, because what has arrived from a node that runs again no longer counts. Among them
- *             the flows and parts that these and the runs stand in, each behind the first of its nodes that has come
- *             back, the inner ones first: one that goes on while nothing in it lives would be decided at once
+ *             the flows and parts that these and the runs stand in, each after the first of its nodes that has
+ *             come back, inner ones first: a part without live nodes would be decided at once
  */
 import { isTerminal } from "../job/job-state.ts";
 import type { JobState } from "../job/job-state.ts";

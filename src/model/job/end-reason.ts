@@ -8,7 +8,7 @@ import type { TerminalState } from "./job-state.ts";
 
 interface Entry<State extends TerminalState> {
   readonly state: State;
-  /** One sentence for people. */
+  /** One sentence for users. */
   readonly meaning: string;
 }
 

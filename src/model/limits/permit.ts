@@ -29,7 +29,10 @@ export function permitName(limit: string, weight: number, deskNumber: number | n
   return deskNumber === null ? `${weight} ${limit}` : `${weight}/${deskNumber} ${limit}`;
 }
 
-/** Out of so many a process draws its first desk number, and out of so many times more when it has to draw again. */
+/**
+ * A process draws its first number out of `first`, and out of `growth` times as many each time it has to draw again, up
+ * to `max`.
+ */
 export const deskNumbers = { first: 16, growth: 4, max: 4096 };
 
 /** The input of a permit job is its key, whatever the codec; null without a key. */

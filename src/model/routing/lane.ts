@@ -8,7 +8,7 @@
  *   order   by rank: between lanes the rank of their first jobs decides, as among plain jobs
  *           by turn: lanes take turns. A claim moves the turn of its lane on by the step of the job, so a lane of
  *           weight 2 comes twice as often; a lane that was empty joins at the turn that the queue has reached, so that
- *           it neither waits behind a long line nor is paid for the time in which it had nothing to do
+ *           it neither waits for a long line nor is paid for the time in which it was empty
  *
  * A job with a lane names the gates of its keys (`laneGates`), which a claim must pass like those of its route. Such a
  * gate has a cap of its own (a group that runs N at once) or is bounded as its limit says of each key.

@@ -5,9 +5,9 @@
  *  body    bundle RS bundle RS ...
  *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
  *          event code "+" US ... US id US note US id US note ...    where jobs have notes; an empty one is none
- *          event code "+!" US ...    the same, and all notes begin with that of an untold start, which is left out
+ *          event code "+!" US ...    the same, and all notes begin with the mark of a start that was not emitted, which is left out
  *  extra   nothing, "n" and a number, or "s" and a packed text
- *  state   empty once the job was removed
+ *  state   empty once the job was deleted
  */
 import { eventCodes, eventOfCode } from "../../model/events/event-kind.ts";
 import type { EventKind } from "../../model/events/event-kind.ts";
@@ -31,8 +31,8 @@ export interface EventBundle extends CodedEvent {
 /** Follows the code of the event of a bundle with notes. */
 export const notedMark = "+";
 /**
- * And behind that: every note of the bundle tells of an untold start (rules/tell.ts), and is written without that
- * beginning.
+ * And follows that, if every note of the bundle begins with the mark of a start that was not emitted (rules/emit.ts):
+ * the notes are then written without it.
  */
 export const untoldMark = "!";
 const untoldNotes = `${notedMark}${untoldMark}`;
@@ -194,7 +194,7 @@ export class BundleWalk {
   #at = 0;
   #left = 0;
 
-  /** Stands before the first event of the bundle. */
+  /** Moves before the first event of the bundle. */
   enter(bundle: FeedBundle): void {
     this.kind = bundle.kind;
     this.rev = bundle.rev;

@@ -4,7 +4,7 @@
  *   open ──answered late, with jobs──► late ──handed out with the owner's next claim
  *    │                                  └──cannot be extended any more──┐
  *    └──failed, never answered ────────► lost ◄──────────────────────────┘
- *                                         └──the partition answers again──► told: the owner looks for jobs there
+ *                                         └──the partition answers again──► the owner looks for jobs there
  *
  * A look for lost jobs in a partition also finds the jobs of its open and late claims, so these claims are given up
  * with it: no job is returned twice.

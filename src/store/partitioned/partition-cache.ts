@@ -109,7 +109,7 @@ export class PartitionCache {
 
   /**
    * Records the next clock of the partition from the answer to a call. @param sentMs when the call went out.
-   * @param promotes whether the call has promoted what is due, so that a clock that has rung is another one.
+   * @param promotes whether the call has promoted due jobs, so that a due clock is another one.
    */
   sawClock(inMs: number | null, sentMs: number, heard: Heard, promotes = false): void {
     // The answer to a call that was sent before the last answered one.

@@ -4,10 +4,10 @@
  * same names.
  *
  *  place    R1   a new or returning job among the waiting        lease    R6   handed to a worker
- *  guard    R2   whether a change may be applied                 extend        its lease goes on
+ *  guard    R2   whether a change may be applied                 extend        its lease is renewed
  *  finish   R3   the end                                         meet     R8   a submit finds its unique key held
  *  arrive   R4   the end of a member comes to another            block    R4   a member waits for others again
- *  promote  R5   due, so ready                                   tell     R10  what is told, and how counts move
+ *  promote  R5   due, so ready                                   emit     R10  events, and changes of state counts
  *  mark, edit, remove, replay                                    what operators do; `change` applies them
  *
  * No rule reads or writes a store. Guards are checked before a rule is called.
@@ -24,7 +24,7 @@ export interface Outcome {
   /** The job after the change, also if it is not kept: its event is made from it. */
   readonly row: JobRow;
   readonly event: EventKind;
-  /** Of a settle: what its event carries beside (`noteOf` of tell.ts). */
+  /** For a settle: the note of its event (`noteOf` of emit.ts). */
   readonly note?: string;
   /** False if the job leaves the store: it was deleted, or it ended and nothing is kept. */
   readonly isKept: boolean;

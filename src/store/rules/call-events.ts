@@ -3,7 +3,7 @@
  * bundles of those that differ only in their job; changes of state counts; the earliest clock that was set; changes of
  * lanes. State counts and lanes are collected over all calls of one commit, everything else per call.
  *
- * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
+ * A unit that is refused half-way takes its events back: `mark` before it, `takeBack` after.
  */
 import { eventCodes } from "../../model/events/event-kind.ts";
 import { jobStates, stateCodes } from "../../model/job/job-state.ts";
@@ -45,7 +45,7 @@ export function forgetCounts(counts: Counts): void {
   counts.last = null;
 }
 
-/** Tells what a rule made of a job. `from` is the job as it stood; null for a new one. */
+/** Emits the result of a rule. `from` is the job before; null for a new one. */
 export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outcome): void {
   for (const { route, state, change } of countsOf(from, outcome)) count(telling, route, state, change);
   const { row, isKept } = outcome;
@@ -56,7 +56,7 @@ export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outc
   if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(telling, timerAt);
 }
 
-/** Tells of a new job (`placeNew`). Of its lane the caller tells. */
+/** Emits a new job (`placeNew`). The caller emits the change of its lane. */
 export function tellSubmitted(
   telling: Telling,
   row: Pick<JobRow, "id" | "route" | "state" | "dueAt" | "timerAt">,
@@ -68,7 +68,7 @@ export function tellSubmitted(
   tellEvent(telling, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
 }
 
-/** Tells of a job that comes into this state as the one that was told last did, and differs from it in its id alone. */
+/** Emits a job that comes into this state as the last one did, and differs from it in its id alone. */
 export function tellAlike(
   telling: Telling,
   row: Pick<JobRow, "route" | "state">,
@@ -105,7 +105,7 @@ export function tellEvent({ events }: Pick<Telling, "events">, told: Told): void
   }
 }
 
-/** Tells that a job has come from one state into another: the counts of its route follow. */
+/** Emits that a job has moved from one state to another, and changes the state counts of its route. */
 export function tellMove(telling: Telling, from: number, told: Told & { readonly state: number }): void {
   count(telling, told.route, from, -1);
   count(telling, told.route, told.state, 1);
@@ -131,7 +131,7 @@ export function count({ counts }: Telling, route: number, state: number, change:
   counts.last.states[state]! += change;
 }
 
-/** How much was told at some moment. */
+/** How much was emitted at a moment. */
 export interface Mark {
   readonly events: number;
   /** Of the last bundle, which may grow on. */

@@ -25,18 +25,18 @@ export function tell({ row, event, note }: Pick<Outcome, "row" | "event" | "note
   return { ...told, state, extra: extraOf(row, event), ...(note === undefined ? {} : { note }) };
 }
 
-/** What the event of a settle carries beside: whether the start is untold, and a short attempt log. */
+/** The note of a settle's event: whether the start was not emitted yet, and a short attempt log. */
 export function noteOf({ startedAt }: Pick<JobRow, "startedAt">, attempts: string | null): string {
   const log = attempts !== null && attempts.length <= storeLimits.noteCharsMax ? attempts : "";
   return startedAt === null ? `${untoldStart}${log}` : log;
 }
 
-/** In front of a note: nobody had told that the attempt started. */
+/** Begins a note: the start of the attempt was not emitted yet. */
 export const untoldStart = "!";
 
 /**
- * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a cancel
- * asked = who runs it.
+ * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a
+ * requested cancel = its owner.
  */
 export function extraOf(
   row: Pick<JobRow, "state" | "dueAt" | "reason" | "cancelAsked" | "owner" | "startedAt" | "progress">,

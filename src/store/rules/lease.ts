@@ -18,7 +18,7 @@ import { uniqueHolds } from "./unique-holds.ts";
  */
 export const fencesPerEpoch = 2 ** 32;
 
-/** Who takes a job, for how long, and when. */
+/** The owner, the length and the time of a claim. */
 export interface Claiming extends Pick<ClaimRequest, "owner" | "leaseMs"> {
   /** A slot is free for it. */
   readonly starts: boolean;

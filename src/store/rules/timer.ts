@@ -1,6 +1,6 @@
 /**
  * The clocks of a job (rule R1): the instant of a relative time, and the earliest clock. A store adds its own time to
- * relative ones, and that time never goes back behind the last one that it wrote.
+ * relative ones, and that time is never earlier than the last one that it wrote.
  */
 import type { Due } from "../../model/job/change.ts";
 import { stateCodes } from "../../model/job/job-state.ts";

@@ -4,7 +4,7 @@
  * feed.
  *
  *  own call ──► tellOwn ─────────────┐
- *  message ──► listener ──► heard ───┼──► those who watch
+ *  message ──► listener ──► heard ───┼──► listeners
  *  feed ──► look ────────────────────┘
  *
  * A look reads the feed after the last record whose hints are out. Looks are made at intervals while not listening,
