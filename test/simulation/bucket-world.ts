@@ -47,8 +47,8 @@ interface SimWriter {
   readonly objects: FaultyObjects;
   store: Store | null;
   state: "opening" | "open" | "gone";
-  /** Which take-over it was. */
-  number: number;
+  /** The number of its fence in the log. Of the writers that have opened only the one with the last fence lives on. */
+  fence: number;
   isPaused: boolean;
   /** By the number of a record: the last commit that it carries. */
   readonly carried: Map<number, number>;
@@ -126,6 +126,8 @@ export class BucketWorld {
   readonly #byRequest = new Map<unknown, Committed>();
   #current: SimWriter | null = null;
   #started = 0;
+  /** Of the writers that have opened. */
+  #lastFence = 0;
   #isAway = false;
   #isOver = false;
   /** Whose file is compared with the bucket. */
@@ -226,7 +228,7 @@ export class BucketWorld {
       onDone: (verb, names, answer) => this.#note(writer, verb, names, answer),
     });
     const writer: SimWriter = {
-      ...{ process, objects, store: null, state: "opening", number: 0, isPaused: false },
+      ...{ process, objects, store: null, state: "opening", fence: 0, isPaused: false },
       ...{ carried: new Map(), landed: 0, calls: new Set(), taken: [] },
     };
     this.#writers.push(writer);
@@ -268,7 +270,10 @@ export class BucketWorld {
   #opened(writer: SimWriter, store: Store): void {
     writer.store = store;
     writer.state = "open";
-    writer.number = this.takeOvers += 1;
+    this.takeOvers += 1;
+    // A writer that was paused before it had opened may have been replaced by then.
+    if (writer.fence < this.#lastFence) return;
+    this.#lastFence = writer.fence;
     this.#current = writer;
     this.#attach(0, writer);
     const second = this.#attached[1];
@@ -295,9 +300,7 @@ export class BucketWorld {
   #gone(writer: SimWriter): void {
     if (writer.state === "gone") return;
     writer.state = "gone";
-    // One that was fenced at once may have been the last to open; the one that fenced it goes on.
-    if (this.#current === writer)
-      this.#current = this.#writers.findLast(({ state }) => state === "open") ?? null;
+    if (this.#current === writer) this.#current = null;
     this.#startLater(1);
   }
 
@@ -368,6 +371,8 @@ export class BucketWorld {
     const [name = ""] = names;
     if (verb !== "put" || answer !== "stored" || !name.startsWith(logPrefix) || this.#removed.has(name))
       return;
+    // An opener puts its fence, and then voids before it.
+    if (writer.state === "opening") writer.fence = Math.max(writer.fence, numberOf(name));
     writer.landed = Math.max(writer.landed, writer.carried.get(numberOf(name)) ?? 0);
   }
 
@@ -449,7 +454,7 @@ export class BucketWorld {
    */
   async #untilTrue({ writer, position }: Committed): Promise<void> {
     for (;;) {
-      if (writer.state === "gone" || writer.number < this.takeOvers)
+      if (writer.state === "gone" || writer.fence < this.#lastFence)
         throw new MillraceError("store-unavailable", `${writer.process.name} was replaced.`);
       if (position === null || position <= writer.landed) return;
       await new Promise<void>((resolve) => void this.#options.time.after(50_000, resolve));
@@ -499,7 +504,7 @@ export class BucketWorld {
       return await this.#callAt(writer, name, request, entry);
     } catch (error) {
       // Once the world has healed nobody should meet a writer that has ended.
-      const hasEnded = writer.state === "gone" || writer.number < this.takeOvers;
+      const hasEnded = writer.state === "gone" || writer.fence < this.#lastFence;
       const isEnded = isMillraceError(error) && error.code === "store-unavailable" && hasEnded;
       if (this.#network.isStormy || !isEnded) throw error;
       await new Promise<void>((resolve) => void this.#options.time.after(100_000, resolve));
