@@ -12,7 +12,7 @@ export const storeLimits = {
   /** Gates that one job may name: its limits. */
   gatesPerJobMax: 8,
   /** Capabilities that one job may require. */
-  capsPerJobMax: 32,
+  requiresPerJobMax: 32,
   /** Learned routes in one offer of a claim: a worker offers more of them in rotation. */
   learnedRoutesPerOfferMax: 64,
   /** Edges that the end of a member goes along in the step that ends it; the others are deferred. */

@@ -344,7 +344,7 @@ export interface JobFilter {
   readonly queue?: string;
   readonly name?: string;
   /** Exactly these, as a route has them; an empty list means jobs that require none. */
-  readonly caps?: readonly string[];
+  readonly requires?: readonly string[];
   readonly tag?: string;
   readonly reason?: string;
   /** Both exclusive. */

@@ -32,7 +32,7 @@ export interface NewJob {
   /** Limits, sorted by key and without repeats; absent for none. Part of the route. */
   readonly gates?: readonly GateUse[];
   /** The capabilities that a worker must offer, sorted and without repeats; absent for none. Part of the route. */
-  readonly caps?: readonly string[];
+  readonly requires?: readonly string[];
   /** Its lane; absent for none. */
   readonly laneKey?: string;
   readonly laneStep?: number | null;
@@ -84,7 +84,7 @@ export interface JobRecord {
   readonly queue: string;
   readonly name: string;
   /** What its route requires of a worker; absent for nothing. */
-  readonly caps?: readonly string[];
+  readonly requires?: readonly string[];
   readonly state: JobState;
   /** 1 after the submit, then one more with every event but `started` and `progress`, which change no state. */
   readonly rev: number;
@@ -305,7 +305,7 @@ export interface StateCount {
   readonly queue: string;
   readonly name: string;
   /** Absent for none. */
-  readonly caps?: readonly string[];
+  readonly requires?: readonly string[];
   /**
    * The gates that all its jobs have to pass, besides the gate of their queue and those of their keys; absent for none.
    */

@@ -5,8 +5,14 @@ import type { StateCount } from "./records.ts";
 export function addStateCounts(stateCounts: readonly (readonly StateCount[])[]): StateCount[] {
   const sums = new Map<string, StateCount>();
   for (const stateCount of stateCounts.flat()) {
-    const { queue, name, caps = [], gates = [], state, count } = stateCount;
-    const key = JSON.stringify([state, queue, name, caps, gates.flatMap((gate) => [gate.key, gate.weight])]);
+    const { queue, name, requires = [], gates = [], state, count } = stateCount;
+    const key = JSON.stringify([
+      state,
+      queue,
+      name,
+      requires,
+      gates.flatMap((gate) => [gate.key, gate.weight]),
+    ]);
     sums.set(key, { ...stateCount, count: count + (sums.get(key)?.count ?? 0) });
   }
   return [...sums.values()];

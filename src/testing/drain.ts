@@ -127,9 +127,9 @@ export class Drain {
     return memory
       .live()
       .filter(
-        ({ name, caps = [], state, dueAt }) =>
+        ({ name, requires = [], state, dueAt }) =>
           this.#names.has(name) &&
-          missingCapabilities(caps, this.#capabilities).length === 0 &&
+          missingCapabilities(requires, this.#capabilities).length === 0 &&
           (state === "ready" || state === "running" || (state === "scheduled" && dueAt <= time.now)),
       );
   }

@@ -63,7 +63,7 @@ export interface FencedWrite {
 }
 
 /** What a route stands for, as far as the submitted jobs tell. */
-export type RouteAsks = Pick<RouteContent, "queue" | "caps" | "gates" | "lanes">;
+export type RouteAsks = Pick<RouteContent, "queue" | "requires" | "gates" | "lanes">;
 
 export interface Ledger {
   readonly evidence: Evidence;

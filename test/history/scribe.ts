@@ -26,7 +26,7 @@ import { recount } from "../support/walk.ts";
 import type { Effect, Evidence, GateAct, Operation, Purge, StoreCall } from "./history.ts";
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
-type Tale = Mutable<JobRecord> & Pick<NewJob, "caps" | "gates">;
+type Tale = Mutable<JobRecord> & Pick<NewJob, "requires" | "gates">;
 
 const leaseMs = 1000;
 

@@ -15,7 +15,7 @@ export interface JobShape {
   readonly digest: number;
   readonly queue: number;
   /** Which capabilities it asks for (history-world.ts); null for none. */
-  readonly caps: number | null;
+  readonly requires: number | null;
   readonly name: number;
   readonly dueInMs: number;
   readonly isInstant: boolean;
@@ -159,7 +159,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   given: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(3) }),
   digest: fc.nat(1),
   queue: fc.nat(1),
-  caps: rarely(fc.nat(2), null),
+  requires: rarely(fc.nat(2), null),
   name: fc.nat(1),
   dueInMs: fc.oneof(
     { weight: 3, arbitrary: fc.constant(0) },

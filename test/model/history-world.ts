@@ -52,7 +52,7 @@ const policies = [
   }),
 ] as const;
 /** What jobs ask for; a worker of these histories that has one of them has those before it, too. */
-const capsSets = [["gpu"], ["eu"], ["eu", "gpu"]];
+const requiresSets = [["gpu"], ["eu"], ["eu", "gpu"]];
 const readPolicy = createPolicyReader();
 const [gateA, gateB] = [limitGateKey("a"), limitGateKey("b")] as const;
 const gateSets: readonly (readonly GateUse[])[] = [
@@ -249,7 +249,7 @@ export class HistoryWorld {
       id,
       digest: shape.given === null ? null : `d${shape.digest}`,
       queue: `q${shape.queue}`,
-      ...(shape.caps === null ? {} : { caps: pick(capsSets, shape.caps) }),
+      ...(shape.requires === null ? {} : { requires: pick(requiresSets, shape.requires) }),
       name: `n${shape.name}`,
       input: shape.isLarge ? hugeInput : `"${id}"`,
       policy: pick(policies, shape.policy),
@@ -354,8 +354,8 @@ export class HistoryWorld {
       { states: ["ready", "scheduled"] },
       { states: ["failed", "cancelled", "running"] },
       { queue: "q1", name: "n0" },
-      { caps: ["gpu"] },
-      { queue: "q0", caps: [] },
+      { requires: ["gpu"] },
+      { queue: "q0", requires: [] },
       { tag: "t1" },
       { tag: "all", states: terminalStates },
       { reason: "because" },
@@ -419,11 +419,11 @@ function offerOf({
 }: ClaimOffer & { readonly gates: number; readonly lanes: number }): ClaimOffer {
   const numbers = routes.flatMap((route) => {
     const [queue, name] = [`q${route & 1}`, `n${(route >> 1) & 1}`];
-    const offered = [[], ...capsSets.slice(0, route >> 2)];
-    return offered.flatMap((caps) =>
+    const offered = [[], ...requiresSets.slice(0, route >> 2)];
+    return offered.flatMap((requires) =>
       gateSets
         .slice(0, gates + 1)
-        .map((uses) => routeNumber(queue, name, caps, uses, pick(laneOrders, lanes))),
+        .map((uses) => routeNumber(queue, name, requires, uses, pick(laneOrders, lanes))),
     );
   });
   return { ...offer, routes: [...new Set(numbers)] };
@@ -446,14 +446,14 @@ function docPut({ id, isDelete, guard, expiresInMs, dueInMs }: DocShape, place: 
 }
 
 /** Keys of a group lie in the queue, so that its lanes share one turn. */
-function laneOf({ lane, level, queue, name, caps, gates }: JobShape, place: string): LaneFields {
+function laneOf({ lane, level, queue, name, requires, gates }: JobShape, place: string): LaneFields {
   const key = `${place}k${lane % 2}`;
   const ofGroup = (cap: number): string =>
     writeKeyUse({ key: keyedGate(groupGateKey(`q${queue}`), key), weight: 1, cap });
   const alone = (of: string): string => writeKeyUse({ key: keyedGate(gateD, of), weight: 1, cap: 1 });
   const ofLimit = (weight: number): string => writeKeyUse({ key: keyedGate(gateC, key), weight, cap: null });
   const group = `q${queue}\t${key}`;
-  const keys = `${queue} ${name} ${caps} ${gates}\t${key}`;
+  const keys = `${queue} ${name} ${requires} ${gates}\t${key}`;
   const lanes: readonly LaneFields[] = [
     { laneKey: groupLane(`q${queue}`, key, "rank"), laneStep: null, laneGates: [ofGroup(1)] },
     { laneKey: `two ${group}`, laneStep: null, laneGates: [ofGroup(2)] },

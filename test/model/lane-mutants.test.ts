@@ -38,7 +38,7 @@ const plain: JobShape = {
     given: null,
     digest: 0,
     queue: 0,
-    caps: null,
+    requires: null,
     name: 0,
     dueInMs: 0,
     isInstant: false,

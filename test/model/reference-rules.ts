@@ -252,8 +252,11 @@ export class ReferenceRules {
     return job.id;
   }
 
-  write(job: Job, { queue, name, caps = [], input, policy, meta, tags, deadline, ...spec }: NewJob): void {
-    delete job.caps;
+  write(
+    job: Job,
+    { queue, name, requires = [], input, policy, meta, tags, deadline, ...spec }: NewJob,
+  ): void {
+    delete job.requires;
     const { laneKey = null, laneStep = null, laneGates = null } = spec;
     Object.assign(job, {
       laneKey,
@@ -261,7 +264,7 @@ export class ReferenceRules {
       laneGates,
       queue,
       name,
-      ...(caps.length === 0 ? {} : { caps }),
+      ...(requires.length === 0 ? {} : { requires }),
       input,
       policy,
       meta,
@@ -281,11 +284,11 @@ export class ReferenceRules {
     job.ttlAt = addMs(job.dueAt, by.ttlMs);
   }
 
-  routeOf({ queue, name, caps = [], gates = [], ...lane }: NewJob): number {
+  routeOf({ queue, name, requires = [], gates = [], ...lane }: NewJob): number {
     const lanes = laneOrderOf(lane);
-    const number = routeNumber(queue, name, caps, gates, lanes);
+    const number = routeNumber(queue, name, requires, gates, lanes);
     if (!this.all.routes.some((route) => route.number === number))
-      this.all.routes.push({ number, queue, name, caps, gates, ...(lanes === null ? {} : { lanes }) });
+      this.all.routes.push({ number, queue, name, requires, gates, ...(lanes === null ? {} : { lanes }) });
     return number;
   }
 

@@ -479,7 +479,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
   const isInTime =
     job.createdAt > (filter.createdAfter ?? -1) &&
     job.createdAt < (filter.createdBefore ?? Number.POSITIVE_INFINITY);
-  const caps = JSON.stringify(filter.caps ?? job.caps ?? []);
+  const requires = JSON.stringify(filter.requires ?? job.requires ?? []);
   const isTagged = filter.tag === undefined || (job.tags?.includes(filter.tag) ?? false);
   return (
     isInTime &&
@@ -487,7 +487,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
     states.includes(job.state) &&
     job.queue === queue &&
     job.name === name &&
-    JSON.stringify(job.caps ?? []) === caps &&
+    JSON.stringify(job.requires ?? []) === requires &&
     job.reason === reason &&
     (filter.keepsLane === undefined || job.keepsLane === 1)
   );

@@ -127,7 +127,7 @@ function countHolds(ledger: Ledger, add: (what: Sometimes) => void): void {
     const uses = [...(asks?.gates ?? []), ...(ledger.lanes.get(id)?.uses ?? [])];
     waiting.delete(id);
     if (state === "ready") waiting.set(id, new Set(uses.map(({ key }) => key)));
-    if (kind === "completed" && (asks?.caps.length ?? 0) > 0)
+    if (kind === "completed" && (asks?.requires.length ?? 0) > 0)
       add("a job that requires a capability was completed");
     for (const { key, scope, held, cap } of taken) {
       if (held === cap && [...waiting.values()].some((keys) => keys.has(key))) add(waitAt(key));

@@ -39,14 +39,14 @@ export function aRoute(
   given: {
     queue?: string;
     name?: string;
-    caps?: readonly string[];
+    requires?: readonly string[];
     gates?: readonly GateUse[] | undefined;
     laneKey?: string;
     laneStep?: number | null;
   } = {},
 ): number {
-  const { queue = "mail", name = "send", caps, gates } = given;
-  return routeNumber(queue, name, caps, gates, laneOrderOf(given));
+  const { queue = "mail", name = "send", requires, gates } = given;
+  return routeNumber(queue, name, requires, gates, laneOrderOf(given));
 }
 
 export function aGate(key: string, given: Partial<GatePut> = {}): GatePut {

@@ -107,11 +107,11 @@ export async function auditAll(store: Store, max = 100): Promise<Record<string, 
   return totals;
 }
 
-const stateCountKey = ({ queue, name, caps = [], gates = [], state }: StateCount): string =>
+const stateCountKey = ({ queue, name, requires = [], gates = [], state }: StateCount): string =>
   JSON.stringify([
     queue,
     name,
-    caps,
+    requires,
     jobStates.indexOf(state),
     gates.map(({ key, weight }) => [key, weight]),
   ]);
@@ -123,8 +123,8 @@ export const sortStateCounts = (stateCounts: readonly StateCount[]): StateCount[
 /** What the state counts must be (without gates, of which a record knows nothing), counted job by job. */
 export function recount(jobs: readonly JobRecord[]): StateCount[] {
   const stateCounts = new Map<string, StateCount>();
-  for (const { queue, name, caps, state } of jobs) {
-    const stateCount = { queue, name, ...(caps === undefined ? {} : { caps }), state, count: 1 };
+  for (const { queue, name, requires, state } of jobs) {
+    const stateCount = { queue, name, ...(requires === undefined ? {} : { requires }), state, count: 1 };
     const key = stateCountKey(stateCount);
     stateCounts.set(key, { ...stateCount, count: (stateCounts.get(key)?.count ?? 0) + 1 });
   }

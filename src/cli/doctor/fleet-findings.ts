@@ -60,9 +60,9 @@ async function unservedFindings(
     (figures) => figures.state === "ready" && figures.count > 0 && whoServes(workers, figures).length === 0,
   );
   for (const figures of unserved.slice(0, routesMax)) {
-    const { queue, name, caps = [], count } = figures;
-    if (!(await hasWaited(store, { queue, name, caps }, now))) continue;
-    const requiring = caps.length === 0 ? "" : ` requiring ${quoteNames(caps)}`;
+    const { queue, name, requires = [], count } = figures;
+    if (!(await hasWaited(store, { queue, name, requires }, now))) continue;
+    const requiring = requires.length === 0 ? "" : ` requiring ${quoteNames(requires)}`;
     findings.push({
       check: "workers",
       problem: `${count} ready ${count === 1 ? "job" : "jobs"} ${JSON.stringify(name)}${requiring} in the queue ${JSON.stringify(queue)}, for more than a minute: ${nobody(workers, figures)}.`,
@@ -114,7 +114,7 @@ async function pausedFindings(store: Store): Promise<readonly Finding[]> {
 /** Whether a ready job of this kind became due more than a minute ago. */
 async function hasWaited(
   store: Store,
-  route: Required<Pick<StateCount, "queue" | "name" | "caps">>,
+  route: Required<Pick<StateCount, "queue" | "name" | "requires">>,
   now: number,
 ): Promise<boolean> {
   const { jobs } = await store.findJobs({

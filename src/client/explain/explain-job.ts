@@ -21,7 +21,7 @@ import { isTerminal } from "../../model/job/job-state.ts";
 import { groupOfLane } from "../../model/routing/lane.ts";
 import type { JobState } from "../../model/job/job-state.ts";
 import { quoteNames } from "../../model/name.ts";
-import { hasSameCaps } from "../../model/routing/route.ts";
+import { requiresSame } from "../../model/routing/route.ts";
 import { missingSentence } from "../../store/partitioned/missing-partition.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { withoutGates } from "../../store/state-counts.ts";
@@ -49,7 +49,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
-  const { state, queue, name, caps = [] } = record;
+  const { state, queue, name, requires = [] } = record;
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const quarantined = describeCase(items.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
@@ -58,7 +58,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
         stateCount.queue === queue &&
         stateCount.name === name &&
         stateCount.state === wanted &&
-        hasSameCaps(stateCount.caps ?? [], caps),
+        requiresSame(stateCount.requires ?? [], requires),
     )?.count ?? 0;
   const [found = null] = await readHeldByGate(engine, [record]);
   const byGate = found === null ? null : await withAnyHolder(engine.store, found);
@@ -101,7 +101,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       if (lacking !== null) return explain(`${missingOffer(record, lacking)}${nth}`);
       const able = servingWorkers(serving, record);
       const running = count("running");
-      const offering = caps.length === 0 ? "" : ` and offers ${quoteNames(caps)}`;
+      const offering = requires.length === 0 ? "" : ` and offers ${quoteNames(requires)}`;
       const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}${offering}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
       return explain(`${why}${inLine(record)}${heldSlots(able)}${nth}`);
     }
@@ -118,11 +118,11 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   }
 }
 
-function missingOffer({ queue, name, caps = [] }: JobRecord, { missing }: HeldByCapability): string {
+function missingOffer({ queue, name, requires = [] }: JobRecord, { missing }: HeldByCapability): string {
   const who = `No live worker of the queue ${JSON.stringify(queue)} with a handler for ${JSON.stringify(name)}`;
-  return missing.length < caps.length || caps.length === 1
+  return missing.length < requires.length || requires.length === 1
     ? `${who} offers ${quoteNames(missing)}, which it requires.`
-    : `${who} offers all of ${quoteNames(caps)}, which it requires.`;
+    : `${who} offers all of ${quoteNames(requires)}, which it requires.`;
 }
 
 function heldSlots(workers: readonly LiveWorker[]): string {

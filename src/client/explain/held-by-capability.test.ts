@@ -130,5 +130,7 @@ describe("the no-handler duty", () => {
 test("a job without requirements is never held", () => {
   const workers = [{ queues: ["q"], names: ["n"], capabilities: [] }];
   expect(heldByCapability({ queue: "q", name: "n", state: "ready" }, workers)).toBeNull();
-  expect(heldByCapability({ queue: "q", name: "n", caps: ["gpu"], state: "running" }, workers)).toBeNull();
+  expect(
+    heldByCapability({ queue: "q", name: "n", requires: ["gpu"], state: "running" }, workers),
+  ).toBeNull();
 });

@@ -14,19 +14,19 @@ export interface HeldByCapability {
   readonly missing: readonly string[];
 }
 
-type Kind = Pick<StateCount, "queue" | "name" | "caps" | "state">;
+type Kind = Pick<StateCount, "queue" | "name" | "requires" | "state">;
 type Offer = Pick<WorkerRegistration, "queues" | "names" | "capabilities">;
 
 export function heldByCapability(kind: Kind, workers: readonly Offer[]): HeldByCapability | null {
-  const { queue, name, caps = [] } = kind;
+  const { queue, name, requires = [] } = kind;
   if (!mayBeHeld(kind)) return null;
   const withHandler = servingWorkers(workers, { queue, name });
   if (withHandler.length === 0 || servingWorkers(withHandler, kind).length > 0) return null;
   const missing = missingCapabilities(
-    caps,
+    requires,
     withHandler.flatMap(({ capabilities }) => capabilities),
   );
-  return { by: "capability", missing: missing.length === 0 ? caps : missing };
+  return { by: "capability", missing: missing.length === 0 ? requires : missing };
 }
 
 /** @returns what holds each of these. */
@@ -38,6 +38,6 @@ export async function readHeldByCapability(
   return kinds.map((kind) => heldByCapability(kind, workers));
 }
 
-function mayBeHeld({ state, caps = [] }: Kind): boolean {
-  return state === "ready" && caps.length > 0;
+function mayBeHeld({ state, requires = [] }: Kind): boolean {
+  return state === "ready" && requires.length > 0;
 }

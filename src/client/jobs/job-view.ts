@@ -97,7 +97,7 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     id: record.id,
     name: record.name,
     queue: record.queue,
-    requires: record.caps ?? [],
+    requires: record.requires ?? [],
     group: groupOfLane(record.laneKey),
     state: record.state,
     reason: record.reason,

@@ -26,7 +26,7 @@ const scanMax = 10_000;
 const name = "no-handler";
 
 /** What nobody serves; as a filter it means exactly the jobs of this route. */
-type Orphans = Required<Pick<StateCount, "queue" | "name" | "caps">>;
+type Orphans = Required<Pick<StateCount, "queue" | "name" | "requires">>;
 
 export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine;
@@ -74,7 +74,9 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
       let total = idlePass;
       const { routes, before } = await longOrphans(engine, noHandlerGraceMs);
       for (const route of routes) {
-        const item = [route.queue, route.name, ...route.caps].map((part) => JSON.stringify(part)).join(" ");
+        const item = [route.queue, route.name, ...route.requires]
+          .map((part) => JSON.stringify(part))
+          .join(" ");
         if (quarantine.has(item)) continue;
         try {
           const pass = await answersWithin(engine.platform, failOrphans(route, item, before), itemMaxMs);
@@ -101,7 +103,7 @@ async function longOrphans(
   if (orphans === null) return { routes: [], before: 0 };
   const { now } = await engine.store.describe();
   const before = now - graceMs;
-  const numbers = orphans.map(({ queue, name: jobName, caps }) => routeNumber(queue, jobName, caps));
+  const numbers = orphans.map(({ queue, name: jobName, requires }) => routeNumber(queue, jobName, requires));
   const since = await noteUnserved(engine.store, numbers, now);
   return { routes: orphans.filter((_, at) => (since.get(numbers[at] as number) ?? now) <= before), before };
 }
@@ -117,5 +119,5 @@ async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> 
       const serving = workers.filter(({ queues }) => queues.includes(route.queue));
       return serving.length > 0 && servingWorkers(serving, route).length === 0;
     })
-    .map(({ queue, name: jobName, caps = [] }) => ({ queue, name: jobName, caps }));
+    .map(({ queue, name: jobName, requires = [] }) => ({ queue, name: jobName, requires }));
 }

@@ -97,11 +97,13 @@ export interface LiveWorker extends WorkerRegistration, ProcessFacts, Live {
 /** Of these workers those that would run a job of this kind. */
 export function servingWorkers<Worker extends Pick<WorkerRegistration, "queues" | "names" | "capabilities">>(
   workers: readonly Worker[],
-  { queue, name, caps = [] }: Pick<StateCount, "queue" | "name" | "caps">,
+  { queue, name, requires = [] }: Pick<StateCount, "queue" | "name" | "requires">,
 ): readonly Worker[] {
   return workers.filter(
     ({ queues, names, capabilities }) =>
-      queues.includes(queue) && names.includes(name) && missingCapabilities(caps, capabilities).length === 0,
+      queues.includes(queue) &&
+      names.includes(name) &&
+      missingCapabilities(requires, capabilities).length === 0,
   );
 }
 

@@ -12,7 +12,7 @@ const lane = (group: unknown, limits: readonly unknown[] = [], input: unknown = 
   planLane({
     queue: "mail",
     name: "send",
-    caps: [],
+    requires: [],
     gates: [],
     group: group === null ? null : read(group),
     limits: readLimits(limits, "limits"),

@@ -253,7 +253,7 @@ function readDeadline(value: Duration | Date, what: string): Due {
 }
 
 function readRequires(requires: unknown, what: string): readonly string[] {
-  return readCapabilities(requires, what, storeLimits.capsPerJobMax);
+  return readCapabilities(requires, what, storeLimits.requiresPerJobMax);
 }
 
 function readTags(tags: unknown, what: string): readonly string[] {

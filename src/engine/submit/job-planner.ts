@@ -48,7 +48,7 @@ interface Plan {
   readonly meta: string | null;
   readonly customBackoff: string | null;
   /** Gates and capabilities, where the job has any. */
-  readonly beside: Pick<NewJob, "gates" | "caps">;
+  readonly beside: Pick<NewJob, "gates" | "requires">;
   /** From an input to its lane; null for none. */
   readonly lane: ((input: unknown) => LaneFields) | null;
   /** It has neither gates nor capabilities nor a lane. */
@@ -193,11 +193,11 @@ export class JobPlanner {
       ...(group?.holdsOnFailure === true ? { holdsGroupFailed: true } : {}),
     };
     const gates = gatesOf(limits);
-    const caps = options.requires ?? [];
+    const requires = options.requires ?? [];
     this.#needs.limits.enter(limits);
     const level = policy.level ?? codeDefaults.level ?? 0;
     const queue = queueOf(router, { name, queue: options.queue });
-    const lane = planLane({ queue, name, caps, gates, group, limits });
+    const lane = planLane({ queue, name, requires, gates, group, limits });
     return {
       unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
       queue,
@@ -206,9 +206,9 @@ export class JobPlanner {
       ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
       meta: writeMeta(options),
       customBackoff: customBackoffOf(policy),
-      beside: { ...(gates.length === 0 ? {} : { gates }), ...(caps.length === 0 ? {} : { caps }) },
+      beside: { ...(gates.length === 0 ? {} : { gates }), ...(requires.length === 0 ? {} : { requires }) },
       lane,
-      isPlain: gates.length === 0 && caps.length === 0 && lane === null,
+      isPlain: gates.length === 0 && requires.length === 0 && lane === null,
       options,
     };
   }

@@ -18,7 +18,7 @@ import type { AnyLimitUse } from "../limits/limit-definition.ts";
 export interface LanePlan {
   readonly queue: string;
   readonly name: string;
-  readonly caps: readonly string[];
+  readonly requires: readonly string[];
   readonly gates: readonly GateUse[];
   readonly group: ReadGroup | null;
   readonly limits: readonly AnyLimitUse[];
@@ -26,7 +26,7 @@ export interface LanePlan {
 
 /** @returns from an input to its lane; null where no job of the plan has one. */
 export function planLane(plan: LanePlan): ((input: unknown) => LaneFields) | null {
-  const { queue, name, caps, gates, group, limits } = plan;
+  const { queue, name, requires, gates, group, limits } = plan;
   const what = `enqueue ${JSON.stringify(name)}`;
   const keyed = limits.flatMap(({ limit, weight, key }) =>
     key === null
@@ -43,7 +43,7 @@ export function planLane(plan: LanePlan): ((input: unknown) => LaneFields) | nul
     );
   if (group !== null) return (input) => groupedLane(queue, group, { input, what, uses: usesOf(input) });
   if (keyed.length === 0) return null;
-  const route = routeNumber(queue, name, caps, gates, "rank");
+  const route = routeNumber(queue, name, requires, gates, "rank");
   return (input) => {
     const uses = usesOf(input);
     // Several keys together may be longer than what an index takes.

@@ -11,9 +11,10 @@ export function readCapabilities(given: unknown, what: string, max: number): rea
     const kind = given === null ? "null" : typeof given;
     throw invalidOption(`${what} must be a list of names, such as ["gpu"], not ${kind}.`);
   }
-  const caps = [...new Set(given.map((each) => checkName(each, what)))].sort();
-  if (caps.length > max) throw invalidOption(`${what} has ${caps.length} names; at most ${max} are allowed.`);
-  return Object.freeze(caps);
+  const requires = [...new Set(given.map((each) => checkName(each, what)))].sort();
+  if (requires.length > max)
+    throw invalidOption(`${what} has ${requires.length} names; at most ${max} are allowed.`);
+  return Object.freeze(requires);
 }
 
 /** The required capabilities that are not offered. */

@@ -46,7 +46,7 @@ describe("the number of a route", () => {
     expect(routeOf({ queue: "mail", name: "send" })).toEqual({
       queue: "mail",
       name: "send",
-      caps: [],
+      requires: [],
       gates: [],
       number: routeNumber("mail", "send"),
     });

@@ -19,7 +19,7 @@ export interface RouteContent {
   readonly queue: string;
   readonly name: string;
   /** Capabilities a worker must offer; sorted, without repeats. */
-  readonly caps: readonly string[];
+  readonly requires: readonly string[];
   /** Limits; sorted by key, without repeats. */
   readonly gates: readonly GateUse[];
   /** How its lanes share a claim; absent for a route without lanes. */
@@ -30,16 +30,16 @@ export interface Route extends RouteContent {
   readonly number: number;
 }
 
-const noCaps: readonly string[] = [];
+const noRequires: readonly string[] = [];
 const noGates: readonly GateUse[] = [];
 
 /** A route as records show it; capabilities only if it has any. */
-export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "lanes">): {
+export function shownRoute({ queue, name, requires }: Omit<RouteContent, "gates" | "lanes">): {
   readonly queue: string;
   readonly name: string;
-  readonly caps?: readonly string[];
+  readonly requires?: readonly string[];
 } {
-  return caps.length === 0 ? { queue, name } : { queue, name, caps };
+  return requires.length === 0 ? { queue, name } : { queue, name, requires };
 }
 
 /** A route as state counts show it: also with its gates, which decide about all its ready jobs. */
@@ -55,7 +55,7 @@ export function asksAlike(
   other: Omit<RouteContent, "queue" | "name">,
 ): boolean {
   return (
-    hasSameCaps(one.caps, other.caps) &&
+    requiresSame(one.requires, other.requires) &&
     one.lanes === other.lanes &&
     one.gates.length === other.gates.length &&
     one.gates.every(
@@ -64,7 +64,7 @@ export function asksAlike(
   );
 }
 
-export function hasSameCaps(one: readonly string[], other: readonly string[]): boolean {
+export function requiresSame(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((cap, at) => cap === other[at]);
 }
 
@@ -75,31 +75,31 @@ const gateMark = "\x1e";
 const laneMark = "\x1d";
 
 /** The last route: a bulk of one kind asks for it again and again. */
-let last: Route = { queue: "", name: "", caps: noCaps, gates: noGates, number: hashContent(partEnd) };
+let last: Route = { queue: "", name: "", requires: noRequires, gates: noGates, number: hashContent(partEnd) };
 
 export function routeNumber(
   queue: string,
   name: string,
-  caps: readonly string[] = noCaps,
+  requires: readonly string[] = noRequires,
   gates: readonly GateUse[] = noGates,
   lanes: LaneOrder | null = null,
 ): number {
-  if (last.queue === queue && last.name === name && last.caps === caps && last.gates === gates)
+  if (last.queue === queue && last.name === name && last.requires === requires && last.gates === gates)
     if ((last.lanes ?? null) === lanes) return last.number;
   const asked = gates.map(({ key, weight }) => `${gateMark}${key}${gateMark}${weight}`);
   const ordered = lanes === null ? [] : [`${laneMark}${lanes}`];
-  const number = hashContent([queue, name, ...caps, ...asked, ...ordered].join(partEnd));
-  last = { queue, name, caps, gates, number, ...(lanes === null ? {} : { lanes }) };
+  const number = hashContent([queue, name, ...requires, ...asked, ...ordered].join(partEnd));
+  last = { queue, name, requires, gates, number, ...(lanes === null ? {} : { lanes }) };
   return number;
 }
 
 /** The part of a job that makes its route. */
 type RoutedJob = Pick<RouteContent, "queue" | "name"> &
-  Partial<Pick<RouteContent, "caps" | "gates"> & Record<keyof LaneFields, unknown>>;
+  Partial<Pick<RouteContent, "requires" | "gates"> & Record<keyof LaneFields, unknown>>;
 
 export function routeOf(job: RoutedJob): Route {
-  const { queue, name, caps = noCaps, gates = noGates } = job;
-  routeNumber(queue, name, caps, gates, laneOrderOf(job));
+  const { queue, name, requires = noRequires, gates = noGates } = job;
+  routeNumber(queue, name, requires, gates, laneOrderOf(job));
   return last;
 }
 

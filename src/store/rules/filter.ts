@@ -1,6 +1,6 @@
 /** Which jobs match a list, for a store that checks them one by one. Its index of tags handles tags. */
 import { stateCodes } from "../../model/job/job-state.ts";
-import { hasSameCaps } from "../../model/routing/route.ts";
+import { requiresSame } from "../../model/routing/route.ts";
 import type { Route } from "../../model/routing/route.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { JobFilter } from "../operations.ts";
@@ -12,15 +12,15 @@ export function openFilter(
   filter: JobFilter,
   readRoutes: () => readonly Route[],
 ): (row: Filtered) => boolean {
-  const { states, queue, name, caps, reason, createdAfter, createdBefore, keepsLane } = filter;
+  const { states, queue, name, requires, reason, createdAfter, createdBefore, keepsLane } = filter;
   const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
   let routes: Set<number> | null = null;
-  if (queue !== undefined || name !== undefined || caps !== undefined) {
+  if (queue !== undefined || name !== undefined || requires !== undefined) {
     const meant = readRoutes().filter(
       (route) =>
         (queue ?? route.queue) === route.queue &&
         (name ?? route.name) === route.name &&
-        hasSameCaps(caps ?? route.caps, route.caps),
+        requiresSame(requires ?? route.requires, route.requires),
     );
     routes = new Set(meant.map(({ number }) => number));
   }

@@ -60,7 +60,7 @@ describe("the SQLite store", () => {
       });
       await livesThrough(store);
       expect(await store.readRoutes()).toEqual([
-        { queue: "mail", name: "send", number: aRoute(), caps: [], gates: [] },
+        { queue: "mail", name: "send", number: aRoute(), requires: [], gates: [] },
       ]);
       await store.close();
     });
@@ -70,7 +70,7 @@ describe("the SQLite store", () => {
     const store = await openSqliteStore({ path: ":memory:", platform: nodePlatform });
     await livesThrough(store);
     expect(await store.readRoutes()).toEqual([
-      { queue: "mail", name: "send", number: aRoute(), caps: [], gates: [] },
+      { queue: "mail", name: "send", number: aRoute(), requires: [], gates: [] },
     ]);
     await store.close();
   });

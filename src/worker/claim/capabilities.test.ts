@@ -243,13 +243,15 @@ describe("wrong capabilities are refused", () => {
     ["a number", [7], "invalid-name"],
     ["null", null, "invalid-option"],
   ])("%s", async (_what, given, code) => {
-    const caps = given as readonly string[];
+    const requires = given as readonly string[];
     const before = await v.run(v.mill.jobs.counts());
-    await expect(v.run(v.mill.enqueue(plain, { n: 1 }, { requires: caps }))).rejects.toMatchObject({ code });
-    const many = v.mill.enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 }, { requires: caps })]);
+    await expect(v.run(v.mill.enqueue(plain, { n: 1 }, { requires: requires }))).rejects.toMatchObject({
+      code,
+    });
+    const many = v.mill.enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 }, { requires: requires })]);
     await expect(v.run(many)).rejects.toMatchObject({ code });
-    expect(() => job("bad", { requires: caps })).toThrow(expect.objectContaining({ code }));
-    const work = v.mill.work([handler(plain, tell("x"))], { capabilities: caps });
+    expect(() => job("bad", { requires: requires })).toThrow(expect.objectContaining({ code }));
+    const work = v.mill.work([handler(plain, tell("x"))], { capabilities: requires });
     await expect(v.run(work)).rejects.toMatchObject({ code });
     expect(await v.run(v.mill.jobs.counts())).toEqual(before);
   });

@@ -68,7 +68,7 @@ describe("a route map of a worker whose jobs have limits", () => {
     const others = [
       routeOf({ queue: "other", name: "mail", gates }),
       routeOf({ queue: "main", name: "rows", gates }),
-      routeOf({ queue: "main", name: "mail", caps: ["gpu"], gates }),
+      routeOf({ queue: "main", name: "mail", requires: ["gpu"], gates }),
       { ...learned, number: learned.number + 1 },
     ];
     expect(map.learn([learned, ...others])).toBe(true);
@@ -87,18 +87,18 @@ describe("a route map of a worker whose jobs have limits", () => {
 });
 
 describe("a route map of a worker with capabilities", () => {
-  const withCaps = (capabilities: readonly string[]) => {
+  const withCapabilities = (capabilities: readonly string[]) => {
     const pool = newPool();
     const map = new RouteMap([pool], [mail], capabilities);
     // All that is known is offered.
     offered(pool);
     return { pool, routes: map };
   };
-  const route = (caps: readonly string[], content: { queue?: string; name?: string } = {}) =>
-    routeOf({ queue: "main", name: "mail", caps, ...content });
+  const route = (requires: readonly string[], content: { queue?: string; name?: string } = {}) =>
+    routeOf({ queue: "main", name: "mail", requires, ...content });
 
   test("serves every route whose capabilities are all among its own, and gives its pool demand", () => {
-    const { pool, routes: map } = withCaps(["eu", "gpu"]);
+    const { pool, routes: map } = withCapabilities(["eu", "gpu"]);
     const served = [route(["eu"]), route(["gpu"]), route(["eu", "gpu"])];
     const others = [
       route(["ssd"]),
@@ -117,26 +117,26 @@ describe("a route map of a worker with capabilities", () => {
   });
 
   test("does not believe a record that asks for less than its number says", () => {
-    const { pool, routes: map } = withCaps(["eu"]);
+    const { pool, routes: map } = withCapabilities(["eu"]);
     const damaged = [
-      { ...route(["gpu"]), caps: [] },
-      { ...route(["gpu"]), caps: ["eu"] },
+      { ...route(["gpu"]), requires: [] },
+      { ...route(["gpu"]), requires: ["eu"] },
     ];
     expect(map.learn(damaged)).toBe(false);
     expect(offered(pool)).toEqual([mailRoute]);
   });
 
   test("knows the route of a job that is submitted here without being told", () => {
-    const { pool, routes: map } = withCaps(["gpu"]);
-    expect(map.poolFor({ queue: "main", name: "mail", caps: ["gpu"] })).toBe(pool);
-    expect(map.poolFor({ queue: "main", name: "mail", caps: ["eu"] })).toBeUndefined();
+    const { pool, routes: map } = withCapabilities(["gpu"]);
+    expect(map.poolFor({ queue: "main", name: "mail", requires: ["gpu"] })).toBe(pool);
+    expect(map.poolFor({ queue: "main", name: "mail", requires: ["eu"] })).toBeUndefined();
     expect(map.poolFor({ queue: "main", name: "mail" })).toBe(pool);
     expect(offered(pool)).toEqual([mailRoute, route(["gpu"]).number]);
   });
 
   test("offers many routes in rotation, each once before the pool is idle, the plain ones always", () => {
     const names = Array.from({ length: 150 }, (_, at) => `c${at}`);
-    const { pool, routes: map } = withCaps(names);
+    const { pool, routes: map } = withCapabilities(names);
     const served = names.map((name) => route([name]));
     map.learn(served);
     const all = new Set<number>();

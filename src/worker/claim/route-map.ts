@@ -72,11 +72,12 @@ export class RouteMap {
   }
 
   #learnOne(route: Route): boolean {
-    const { number, queue, name, caps, gates, lanes = null } = route;
-    if (this.#byNumber.has(number) || missingCapabilities(caps, this.#capabilities).length > 0) return false;
+    const { number, queue, name, requires, gates, lanes = null } = route;
+    if (this.#byNumber.has(number) || missingCapabilities(requires, this.#capabilities).length > 0)
+      return false;
     const pool = this.#poolNamed(queue, name);
     // A record that was damaged may ask for less than its jobs do: the number tells.
-    if (pool === undefined || routeNumber(queue, name, caps, gates, lanes) !== number) return false;
+    if (pool === undefined || routeNumber(queue, name, requires, gates, lanes) !== number) return false;
     this.#serve(route, pool).learn(number);
     pool.addDemand(lanes);
     return true;
@@ -105,8 +106,8 @@ export class RouteMap {
   }
 
   /** Where a job that is submitted in this process runs: its route is known from now on. */
-  poolFor(job: Pick<NewJob, "queue" | "name" | "caps" | "gates" | keyof LaneFields>): Pool | undefined {
-    if (job.caps === undefined && job.gates === undefined && job.laneKey === undefined)
+  poolFor(job: Pick<NewJob, "queue" | "name" | "requires" | "gates" | keyof LaneFields>): Pool | undefined {
+    if (job.requires === undefined && job.gates === undefined && job.laneKey === undefined)
       return this.#poolNamed(job.queue, job.name);
     const route = routeOf(job);
     this.#learnOne(route);

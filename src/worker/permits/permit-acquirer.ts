@@ -132,7 +132,7 @@ export class PermitDesk {
     const gates = gatesOf(limits);
     this.#name = name;
     this.#gates = gates;
-    this.#laneOf = planLane({ queue: permitQueue, name, caps: [], gates, group: null, limits });
+    this.#laneOf = planLane({ queue: permitQueue, name, requires: [], gates, group: null, limits });
     this.#pool = new PermitPool(name, () => this.#waiters.count);
     const definition = { ...job("permit"), name: this.#name, queue: permitQueue };
     const handler = {

@@ -3,7 +3,7 @@ CREATE FUNCTION @keep_unreadable_route_v1(p_now int8, p_commit text, p_number in
   p_requires text, p_gates jsonb, p_lanes text) RETURNS void LANGUAGE sql AS $$
   WITH bad AS (
     DELETE FROM @route r
-    WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_requires
+    WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.requires = p_requires
       AND r.gates = p_gates AND r.lanes IS NOT DISTINCT FROM p_lanes
     RETURNING r.*)
   INSERT INTO @unreadable

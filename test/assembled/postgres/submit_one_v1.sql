@@ -12,7 +12,7 @@ DECLARE
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF EXISTS (SELECT 1 FROM @gate WHERE key = 'q:' || p_queue AND is_draining) THEN RETURN ''; END IF;
-  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_requires
+  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND requires = p_requires
     AND gates = p_gates;
   IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_requires],
       ARRAY[p_gates::text], NULL, NULL); END IF;

@@ -29,7 +29,7 @@ local CHUNK, PAGE, MINUTE_MS = 2000, 256, 60000
 -- Keeps an index in the form of a large one (enter.lua.ts): longer than an entry of a small one may be, and in no job's
 -- name.
 local LONG_ENTRY = "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"
--- What a call of one lap may be made of (flush.lua.ts): each reads its args up to c.last, writes, and answers.
+-- What a call of one flush may be made of (flush.lua.ts): each reads its args up to c.last, writes, and answers.
 local OPERATIONS = {}
 -- While a library is loaded, neither redis.call nor Lua's own modules are there: the first call of any function sets
 -- these (call.lua.ts).

@@ -11,7 +11,7 @@ const both = ["eu", "gpu"];
 const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
 /** Whoever offers these combinations. */
 const offers = (...combinations: (readonly string[])[]): ClaimOffer[] => [
-  { routes: combinations.map((caps) => aRoute({ caps })), max: 20 },
+  { routes: combinations.map((requires) => aRoute({ requires })), max: 20 },
 ];
 
 export const capabilityCases: ContractGroup = {
@@ -20,7 +20,7 @@ export const capabilityCases: ContractGroup = {
     [
       "a job is claimed by its own combination of capabilities and by no other",
       async ({ submit, claim }) => {
-        await submit(aJob({ id: "a" }), aJob({ id: "b", caps: gpu }), aJob({ id: "c", caps: both }));
+        await submit(aJob({ id: "a" }), aJob({ id: "b", requires: gpu }), aJob({ id: "c", requires: both }));
         expect(ids(await claim({ offers: offers(["eu"]) }))).toEqual([]);
         expect(ids(await claim({ offers: offers([]) }))).toEqual(["a"]);
         expect(ids(await claim({ offers: offers([], gpu) }))).toEqual(["b"]);
@@ -30,7 +30,7 @@ export const capabilityCases: ContractGroup = {
     [
       "routes with and without capabilities in one offer are claimed in the order of their ranks",
       async ({ submit, claim }) => {
-        const shapes = [{ caps: gpu }, {}, { caps: both }];
+        const shapes = [{ requires: gpu }, {}, { requires: both }];
         const jobs = Array.from({ length: 12 }, (_, at) =>
           aJob({ id: `j${at}`, rankBase: 12 - at, ...shapes[at % 3] }),
         );
@@ -41,36 +41,36 @@ export const capabilityCases: ContractGroup = {
     [
       "records, state counts and routes show the capabilities of a job, live and finished",
       async ({ submit, claim, store, read }) => {
-        await submit(aJob({ id: "a" }), aJob({ id: "b", caps: both }));
+        await submit(aJob({ id: "a" }), aJob({ id: "b", requires: both }));
         const [b] = await claim({ offers: offers(both) });
         await store.settleIfLeased([aSettle(b!, finish("completed", { keepMs: 1000 }))]);
-        await submit(aJob({ id: "c", caps: both }));
-        expect("caps" in (await read("a"))).toBe(false);
-        expect([(await read("b")).caps, (await read("c")).caps]).toEqual([both, both]);
+        await submit(aJob({ id: "c", requires: both }));
+        expect("requires" in (await read("a"))).toBe(false);
+        expect([(await read("b")).requires, (await read("c")).requires]).toEqual([both, both]);
         const kind = { queue: "mail", name: "send" };
         expect(sortStateCounts(await store.countJobs())).toEqual(
           sortStateCounts([
             { ...kind, state: "ready", count: 1 },
-            { ...kind, caps: both, state: "ready", count: 1 },
-            { ...kind, caps: both, state: "completed", count: 1 },
+            { ...kind, requires: both, state: "ready", count: 1 },
+            { ...kind, requires: both, state: "completed", count: 1 },
           ]),
         );
-        const routes = [routeOf(kind), routeOf({ ...kind, caps: both })];
+        const routes = [routeOf(kind), routeOf({ ...kind, requires: both })];
         expect(await store.readRoutes()).toEqual(routes.sort((one, other) => one.number - other.number));
       },
     ],
     [
       "a list can be narrowed to exactly the capabilities that a route has",
       async ({ submit, store }) => {
-        await submit(aJob({ id: "a" }), aJob({ id: "b", caps: gpu }), aJob({ id: "c", caps: both }));
-        await submit(aJob({ id: "d", name: "other", caps: gpu }));
+        await submit(aJob({ id: "a" }), aJob({ id: "b", requires: gpu }), aJob({ id: "c", requires: both }));
+        await submit(aJob({ id: "d", name: "other", requires: gpu }));
         const found = async (filter: JobFilter): Promise<string[]> =>
           ids(await findAll(store, filter)).sort();
-        expect(await found({ caps: gpu })).toEqual(["b", "d"]);
-        expect(await found({ caps: gpu, name: "send" })).toEqual(["b"]);
-        expect(await found({ caps: both, states: ["ready"] })).toEqual(["c"]);
-        expect(await found({ caps: [] })).toEqual(["a"]);
-        expect(await found({ caps: ["eu"] })).toEqual([]);
+        expect(await found({ requires: gpu })).toEqual(["b", "d"]);
+        expect(await found({ requires: gpu, name: "send" })).toEqual(["b"]);
+        expect(await found({ requires: both, states: ["ready"] })).toEqual(["c"]);
+        expect(await found({ requires: [] })).toEqual(["a"]);
+        expect(await found({ requires: ["eu"] })).toEqual([]);
         expect(await found({ queue: "mail", name: "send" })).toEqual(["a", "b", "c"]);
       },
     ],
@@ -78,9 +78,9 @@ export const capabilityCases: ContractGroup = {
       "jobs of one unit may ask for different capabilities",
       async ({ store, claim }) => {
         const jobs = [
-          aJob({ id: "{u}a", caps: gpu }),
+          aJob({ id: "{u}a", requires: gpu }),
           aJob({ id: "{u}b" }),
-          aJob({ id: "{u}c", caps: both }),
+          aJob({ id: "{u}c", requires: both }),
         ];
         await store.submit([{ jobs }]);
         expect(ids(await claim({ offers: offers(gpu, both) }))).toEqual(["{u}a", "{u}c"]);
@@ -90,11 +90,11 @@ export const capabilityCases: ContractGroup = {
       "a follow-up keeps its capabilities",
       async ({ lease, claim, store, read }) => {
         const a = await lease(aJob({ id: "{f}a" }));
-        const jobs = [aJob({ id: "{f}b", caps: gpu }), aJob({ id: "{f}c" })];
+        const jobs = [aJob({ id: "{f}b", requires: gpu }), aJob({ id: "{f}c" })];
         await store.settleIfLeased([aSettle(a, finish(), { effects: { jobs } })]);
         expect(ids(await claim({ offers: offers([]) }))).toEqual(["{f}c"]);
         expect(ids(await claim({ offers: offers(gpu) }))).toEqual(["{f}b"]);
-        expect((await read("{f}b")).caps).toEqual(gpu);
+        expect((await read("{f}b")).requires).toEqual(gpu);
       },
     ],
     [
@@ -106,7 +106,7 @@ export const capabilityCases: ContractGroup = {
           expect(ids(await claim({ offers: offers([]) }))).toEqual([]);
         };
         const take = async () => (await claim({ offers: offers(gpu) }))[0]!;
-        await submit(aJob({ id: "a", caps: gpu, due: { inMs: 10 } }));
+        await submit(aJob({ id: "a", requires: gpu, due: { inMs: 10 } }));
         await pass(10);
         await store.settleIfLeased([aSettle(await take(), schedule(5))]);
         await pass(5);
@@ -120,9 +120,9 @@ export const capabilityCases: ContractGroup = {
       "a job that replaces the holder of a unique key brings its own capabilities",
       async ({ submit, claim, read }) => {
         const unique = { key: "{k}", hold: "end", onHeld: "replace" } as const;
-        await submit(aJob({ id: "{k}a", unique, caps: gpu }));
-        await submit(aJob({ id: "{k}b", unique, caps: both }));
-        expect((await read("{k}a")).caps).toEqual(both);
+        await submit(aJob({ id: "{k}a", unique, requires: gpu }));
+        await submit(aJob({ id: "{k}b", unique, requires: both }));
+        expect((await read("{k}a")).requires).toEqual(both);
         expect(ids(await claim({ offers: offers([], gpu) }))).toEqual([]);
         expect(ids(await claim({ offers: offers(both) }))).toEqual(["{k}a"]);
       },
@@ -131,11 +131,11 @@ export const capabilityCases: ContractGroup = {
       "any name can be a capability, and lists that only look alike are different",
       async ({ submit, read, claim, store }) => {
         const lists = [["a,b"], ["a", "b"], ['a","b'], ["a b"], ["[]"], ["{}", "__proto__", "é🙂", "\\x1f"]];
-        await submit(...lists.map((caps, at) => aJob({ id: `j${at}`, caps })));
-        for (const [at, caps] of lists.entries()) {
-          expect((await read(`j${at}`)).caps).toEqual(caps);
-          expect(ids(await findAll(store, { caps }))).toEqual([`j${at}`]);
-          expect(ids(await claim({ offers: offers(caps) }))).toEqual([`j${at}`]);
+        await submit(...lists.map((requires, at) => aJob({ id: `j${at}`, requires })));
+        for (const [at, requires] of lists.entries()) {
+          expect((await read(`j${at}`)).requires).toEqual(requires);
+          expect(ids(await findAll(store, { requires }))).toEqual([`j${at}`]);
+          expect(ids(await claim({ offers: offers(requires) }))).toEqual([`j${at}`]);
         }
       },
     ],

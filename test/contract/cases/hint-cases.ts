@@ -28,7 +28,7 @@ export const hintCases: ContractGroup = {
       hintTitle,
       async ({ store, platform, submit, claim }) => {
         const { hints, unwatch } = listen(store);
-        const two = { name: "two", caps: ["gpu"] };
+        const two = { name: "two", requires: ["gpu"] };
         await submit(aJob({ id: "a" }), aJob({ id: "b", ...two }));
         await flush();
         const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));

@@ -7,10 +7,10 @@ export function* checkCapabilities(ledger: Ledger): Generator<Violation> {
     if (operation.kind === "work") offered.set(operation.actor, new Set(operation.capabilities));
   for (const { at, events } of ledger.evidence.snapshot.feed) {
     for (const { kind, id, rev, route } of events) {
-      const caps = (kind === "claimed" ? ledger.routes.get(route)?.caps : undefined) ?? [];
-      const actor = caps.length === 0 ? undefined : ledger.leaseOf(id, { rev, at })?.call.actor;
+      const requires = (kind === "claimed" ? ledger.routes.get(route)?.requires : undefined) ?? [];
+      const actor = requires.length === 0 ? undefined : ledger.leaseOf(id, { rev, at })?.call.actor;
       if (actor === undefined) continue;
-      const lacking = caps.filter((cap) => offered.get(actor)?.has(cap) !== true);
+      const lacking = requires.filter((cap) => offered.get(actor)?.has(cap) !== true);
       if (lacking.length > 0)
         yield {
           invariant: 56,

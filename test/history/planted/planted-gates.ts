@@ -132,7 +132,7 @@ export const plantedGates: readonly Planted[] = [
   [
     56,
     "a worker takes a job without a capability",
-    (s) => (works(s, "eu"), s.live("a", { caps: ["eu", "gpu"] })),
+    (s) => (works(s, "eu"), s.live("a", { requires: ["eu", "gpu"] })),
   ],
 ];
 
@@ -181,6 +181,6 @@ export const trueGates: Readonly<Record<string, Write>> = {
   },
   "a worker that offers more than a job requires": (s) => {
     works(s, "eu", "gpu");
-    s.live("a", { caps: ["gpu"] });
+    s.live("a", { requires: ["gpu"] });
   },
 };

@@ -69,7 +69,7 @@ export const tablesSql = sql`
 CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
 CREATE TABLE @route (
-  number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, caps text COLLATE "C" NOT NULL,
+  number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, requires text COLLATE "C" NOT NULL,
   gates jsonb NOT NULL, lanes text
 );
 CREATE INDEX route_number ON @route (number);

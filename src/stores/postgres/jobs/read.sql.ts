@@ -76,7 +76,7 @@ DECLARE v_found int8 := 0; v_seen int8 := 0; v_rows int8; v_below int8 := p_belo
 v_chunk int4 := least(p_scan, greatest(2 * p_max, 100));
   v_routes int8[] := CASE WHEN num_nonnulls(p_queue, p_name, p_requires) > 0 THEN
     ARRAY(SELECT number FROM @route WHERE (p_queue IS NULL OR queue = p_queue) AND (p_name IS NULL OR name = p_name)
-        AND (p_requires IS NULL OR caps = p_requires)) END;
+        AND (p_requires IS NULL OR requires = p_requires)) END;
 BEGIN
   LOOP
     IF p_tag IS NULL THEN

@@ -54,7 +54,7 @@ const seqAt = recordFields.indexOf("seq");
 
 export async function findJobs(calls: Calls, routes: Routes, request: FindRequest): Promise<FindAnswer> {
   const { filter, max, scanMax, cursor } = request;
-  const { states = jobStates, tag, queue, name, caps, reason } = filter;
+  const { states = jobStates, tag, queue, name, requires, reason } = filter;
   const { createdAfter = null, createdBefore = null, keepsLane = false } = filter;
   const terminal = states.filter(isTerminal);
   const rows = await callRead(calls, "find_jobs_v1", [
@@ -71,7 +71,7 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
     numberList(states.map((state) => stateCodes[state])),
     packNullable(queue),
     packNullable(name),
-    caps === undefined ? null : listText(caps),
+    requires === undefined ? null : listText(requires),
     packNullable(reason),
     createdAfter,
     createdBefore,

@@ -17,7 +17,7 @@ DECLARE v_same bool; v_looks bool := current_setting('transaction_isolation') <>
 BEGIN
   FOR v_i IN 1..coalesce(array_length(p_numbers, 1), 0) LOOP
     IF v_looks THEN
-      SELECT bool_and(queue = p_queues[v_i] AND name = p_names[v_i] AND caps = p_requires[v_i]
+      SELECT bool_and(queue = p_queues[v_i] AND name = p_names[v_i] AND requires = p_requires[v_i]
           AND gates = p_gates[v_i]::jsonb AND lanes IS NOT DISTINCT
           FROM p_lanes[v_i]) INTO v_same FROM @route WHERE number = p_numbers[v_i];
     END IF;
@@ -39,8 +39,8 @@ END $$;
 
 -- p_numbers: null for all.
 CREATE FUNCTION @read_routes_v1(p_numbers int8[])
-  RETURNS TABLE (number int8, queue text, name text, caps text, gates jsonb, lanes text) LANGUAGE sql STABLE AS $$
-  SELECT DISTINCT r.number, r.queue, r.name, r.caps, r.gates, r.lanes FROM @route r
+  RETURNS TABLE (number int8, queue text, name text, requires text, gates jsonb, lanes text) LANGUAGE sql STABLE AS $$
+  SELECT DISTINCT r.number, r.queue, r.name, r.requires, r.gates, r.lanes FROM @route r
     WHERE p_numbers IS NULL OR r.number = ANY (p_numbers) ORDER BY r.number
 $$;
 `;

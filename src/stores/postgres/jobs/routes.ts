@@ -22,7 +22,7 @@ import {
   unpackText,
 } from "../functions/packed-values.ts";
 
-const noCaps: readonly string[] = [];
+const noRequires: readonly string[] = [];
 const noGates: readonly GateUse[] = [];
 const rememberedMax = 10_000;
 
@@ -59,12 +59,12 @@ export function openRoutes(calls: Calls): Routes {
 /** Its jobs are there; the next submit of the same name adds the row again. */
 const lost = (number: number): RouteContent => ({
   ...{ queue: "?", name: `route ${number}` },
-  ...{ caps: noCaps, gates: noGates },
+  ...{ requires: noRequires, gates: noGates },
 });
 
 /** Null where the number does not follow from what is written there. */
 function readRoute(row: Row): Route | null {
-  const [number, queue, name, caps, gates, lanes = null] = row as [
+  const [number, queue, name, requires, gates, lanes = null] = row as [
     string,
     string,
     string,
@@ -76,11 +76,11 @@ function readRoute(row: Row): Route | null {
     const content = {
       queue: unpackText(queue),
       name: unpackText(name),
-      caps: (JSON.parse(caps) as string[]).map(unpackText),
+      requires: (JSON.parse(requires) as string[]).map(unpackText),
       gates: (JSON.parse(gates) as GateUse[]).map(({ key, weight }) => ({ key: unpackText(key), weight })),
       ...(lanes === null ? {} : { lanes }),
     };
-    const own = routeNumber(content.queue, content.name, content.caps, content.gates, lanes);
+    const own = routeNumber(content.queue, content.name, content.requires, content.gates, lanes);
     return own === Number(number) ? { number: Number(number), ...content } : null;
   } catch {
     return null;
@@ -104,15 +104,15 @@ export class RouteList {
     readonly number: number;
     readonly place: number;
   } {
-    const { queue, name, caps = noCaps, gates = noGates } = job;
+    const { queue, name, requires = noRequires, gates = noGates } = job;
     const lanes = laneOrderOf(job);
-    const number = routeNumber(queue, name, caps, gates, lanes);
+    const number = routeNumber(queue, name, requires, gates, lanes);
     if (job.laneGates) for (const use of job.laneGates) this.#addScope(number, queue, use);
     const known = this.#routes.get(number);
     // Jobs of one plan share these lists. What the lanes are, the number says.
-    if (known?.queue === queue && known.name === name && known.caps === caps && known.gates === gates)
+    if (known?.queue === queue && known.name === name && known.requires === requires && known.gates === gates)
       return known;
-    const asked = { caps, gates, ...(lanes === null ? {} : { lanes }) };
+    const asked = { requires, gates, ...(lanes === null ? {} : { lanes }) };
     if (known === undefined) {
       const route = { number, queue, name, ...asked, place: this.#routes.size + 1 };
       this.#routes.set(number, route);
@@ -147,7 +147,7 @@ export class RouteList {
       p_routes: sparseNumberList(routes.map(({ number }) => number)),
       p_queues: sparseTextList(routes.map(({ queue }) => packText(queue))),
       p_names: sparseTextList(routes.map(({ name }) => packText(name))),
-      p_requires: sparseTextList(routes.map(({ caps }) => listText(caps))),
+      p_requires: sparseTextList(routes.map(({ requires }) => listText(requires))),
       p_gates: sparseTextList(routes.map(({ gates }) => gatesText(gates))),
       p_lanes: sparseTextList(routes.map(({ lanes = null }) => lanes)),
       p_scopes: sparseTextList(

@@ -60,7 +60,7 @@ DECLARE
 BEGIN
   ${setCommit}
   IF ${isDraining(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
-  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_requires
+  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND requires = p_requires
     AND gates = p_gates;
   IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_requires],
       ARRAY[p_gates::text], NULL, NULL); END IF;

@@ -17,15 +17,15 @@ import { givenFields } from "./submit-one.sql.ts";
 import { packNullable, packText } from "../functions/packed-values.ts";
 
 export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer> {
-  const { queue, name, caps = [], gates = [] } = job;
-  const route = routeNumber(queue, name, job.caps, job.gates);
+  const { queue, name, requires = [], gates = [] } = job;
+  const route = routeNumber(queue, name, job.requires, job.gates);
   const ride = calls.ride();
   const values: Record<string, string | number | null> = {
     p_by: ride?.by ?? null,
     p_route: route,
     p_queue: packText(queue),
     p_name: packText(name),
-    p_requires: listText(caps),
+    p_requires: listText(requires),
     p_gates: gatesText(gates),
   };
   for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);

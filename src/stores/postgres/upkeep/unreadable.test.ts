@@ -228,7 +228,7 @@ describe("a bad record", () => {
 
   test("of the routes is kept as unreadable, its jobs are shown, and the next submit of its name mends it", async () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
-    await damage("UPDATE @route SET caps = '[broken'");
+    await damage("UPDATE @route SET requires = '[broken'");
     expect(await store.readRoutes()).toEqual([]);
     expect(await unreadables()).toMatchObject([{ id: null }]);
     expect(await store.readJobs(["a"])).toMatchObject([{ id: "a", queue: "?" }]);

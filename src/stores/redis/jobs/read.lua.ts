@@ -153,11 +153,11 @@ local function below(c, indexes, seq, wanted)
 end
 
 -- Which routes a list means; nothing for all.
-local function routesNamed(c, queue, name, hasCaps, caps)
-  if queue == "" and name == "" and not hasCaps then return nil end
+local function routesNamed(c, queue, name, hasRequires, requires)
+  if queue == "" and name == "" and not hasRequires then return nil end
   local wanted = {}
   for route, q, n, asked in eachRoute(c) do
-    wanted[route] = (queue == "" or q == queue) and (name == "" or n == name) and (not hasCaps or asked == caps)
+    wanted[route] = (queue == "" or q == queue) and (name == "" or n == name) and (not hasRequires or asked == requires)
   end
   return wanted
 end

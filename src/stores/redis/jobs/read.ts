@@ -12,7 +12,7 @@ import { mend, mendIds } from "./unreadable.ts";
 import { valueText } from "../packing/argument-text.ts";
 import type { Calls, Operation } from "../connection/call.ts";
 import { jobRecordOf, readTexts } from "../packing/packed-job.ts";
-import { capsText, readRoute, readRoutes } from "../packing/route-text.ts";
+import { requiresText, readRoute, readRoutes } from "../packing/route-text.ts";
 import { fieldEnd, packText, rowsOf, unpackText } from "../packing/value-text.ts";
 
 export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
@@ -30,7 +30,7 @@ function recordsOf(listed: readonly string[], flat: readonly string[]): (JobReco
 }
 
 export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scanMax, cursor }) => {
-  const { states = jobStates, tag, queue, name, caps, reason, createdAfter, createdBefore } = filter;
+  const { states = jobStates, tag, queue, name, requires, reason, createdAfter, createdBefore } = filter;
   const { keepsLane = false } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
   const [routes, scanned, next, flat, unreadable] = (await calls.connection.read("mr1_find_jobs", [
@@ -41,8 +41,8 @@ export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scan
     packed(tag),
     packed(queue),
     packed(name),
-    valueText(caps !== undefined),
-    capsText(caps ?? []),
+    valueText(requires !== undefined),
+    requiresText(requires ?? []),
     valueText(reason !== undefined),
     packed(reason),
     valueText(createdAfter),

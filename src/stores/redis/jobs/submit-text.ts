@@ -47,7 +47,7 @@ function isAlike(one: NewJob, other: NewJob): boolean {
   return (
     one.queue === other.queue &&
     one.name === other.name &&
-    one.caps === other.caps &&
+    one.requires === other.requires &&
     one.gates === other.gates &&
     laneOrderOf(one) === laneOrderOf(other) &&
     isSameDue(one.due, other.due) &&

@@ -15,6 +15,6 @@ test("the number of a route is eight characters, and comes back from them", () =
 
 test("the content of a route comes back from its text, whatever its names are", () => {
   const gates = ["l:a\x1e", "l:b\x1f"].map((key, at) => ({ key, weight: at + 1 }));
-  const route = routeOf({ queue: "a\x1fb", name: "ünï\x1e", caps: ["gpu", "eu\x01"], gates });
+  const route = routeOf({ queue: "a\x1fb", name: "ünï\x1e", requires: ["gpu", "eu\x01"], gates });
   expect([...readRoutes([routeText(route.number), contentText(route)]).values()]).toEqual([route]);
 });

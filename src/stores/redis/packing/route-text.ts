@@ -36,14 +36,16 @@ export function readRoute(text: string): number {
   return number;
 }
 
-export function contentText({ queue, name, caps, gates, lanes }: Omit<Route, "number">): string {
+export function contentText({ queue, name, requires, gates, lanes }: Omit<Route, "number">): string {
   const asked = gates.flatMap(({ key, weight }) => [packText(key), String(weight)]);
   const ordered = lanes === undefined ? [] : [lanes];
-  return [packText(queue), packText(name), capsText(caps), asked.join(itemEnd), ...ordered].join(fieldEnd);
+  return [packText(queue), packText(name), requiresText(requires), asked.join(itemEnd), ...ordered].join(
+    fieldEnd,
+  );
 }
 
-export function capsText(caps: readonly string[]): string {
-  return caps.map(packText).join(itemEnd);
+export function requiresText(requires: readonly string[]): string {
+  return requires.map(packText).join(itemEnd);
 }
 
 /** Number and content in turns. */
@@ -51,12 +53,14 @@ export function readRoutes(flat: readonly string[]): Map<number, Route> {
   const routes = new Map<number, Route>();
   for (let at = 0; at < flat.length; at += 2) {
     const number = readRoute(flat[at] as string);
-    const [queue = "", name = "", caps = "", gates = "", lanes] = (flat[at + 1] as string).split(fieldEnd);
+    const [queue = "", name = "", requires = "", gates = "", lanes] = (flat[at + 1] as string).split(
+      fieldEnd,
+    );
     routes.set(number, {
       number,
       queue: unpackText(queue),
       name: unpackText(name),
-      caps: listOf(caps).map(unpackText),
+      requires: listOf(requires).map(unpackText),
       gates: readUses(listOf(gates)),
       ...(lanes === undefined ? {} : { lanes: lanes as LaneOrder }),
     });

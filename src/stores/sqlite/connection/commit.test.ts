@@ -80,15 +80,17 @@ describe("the calls of one flush", () => {
 
   it("mend the capabilities of a route that were damaged", () => {
     const session = memorySession();
-    const caps = ["gpu"];
-    commitCalls(session, [submit(aJob("one", { caps }))], 1000);
-    session.database.exec("UPDATE millrace_route SET caps = '[bro'");
+    const requires = ["gpu"];
+    commitCalls(session, [submit(aJob("one", { requires }))], 1000);
+    session.database.exec("UPDATE millrace_route SET requires = '[bro'");
     const read = () =>
       commitCalls(session, [{ operation: "readJobs", request: ["one"] }], 1000).outcomes as unknown;
     expect(read()).toMatchObject([{ kind: "answer", answer: [{ id: "one", queue: "mail" }] }]);
     session.routes.clear();
-    expect(codes(commitCalls(session, [submit(aJob("two", { caps }))], 1000).outcomes)).toEqual(["answer"]);
-    expect(read()).toMatchObject([{ kind: "answer", answer: [{ id: "one", caps }] }]);
+    expect(codes(commitCalls(session, [submit(aJob("two", { requires }))], 1000).outcomes)).toEqual([
+      "answer",
+    ]);
+    expect(read()).toMatchObject([{ kind: "answer", answer: [{ id: "one", requires }] }]);
   });
 
   it("never see the store's time go back", () => {

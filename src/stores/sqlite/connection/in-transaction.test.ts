@@ -96,7 +96,9 @@ for (const [driver, connect] of Object.entries(drivers)) {
       own.exec("ROLLBACK");
       await store.submit([{ jobs: [aJob("two", { queue: "third" })] }]);
       const third = { queue: "third", name: "send" };
-      expect(await store.readRoutes()).toEqual([{ ...third, number: aRoute(third), caps: [], gates: [] }]);
+      expect(await store.readRoutes()).toEqual([
+        { ...third, number: aRoute(third), requires: [], gates: [] },
+      ]);
       own.close();
     });
 

@@ -51,7 +51,7 @@ export const isWaitingLane = "waits_at IS NOT NULL";
 export const isEmptyLane = "route IS NULL AND queue IS NOT NULL";
 
 const first = `
-CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, caps TEXT NOT NULL,
+CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, requires TEXT NOT NULL,
   gates TEXT NOT NULL, lanes TEXT
 );
 CREATE INDEX millrace_route_lanes ON millrace_route (number) WHERE ${isLanedRoute};

@@ -9,7 +9,7 @@ import type { ReadyHead } from "../../../store/store.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
 import { Unreadable } from "../connection/errors.ts";
 import { readAllRoutes, routesFreed, sumVersions } from "../limits/gates.ts";
-import { askedOf, capsColumn, readRoute, readRoutes } from "./routes.ts";
+import { askedOf, requiresColumn, readRoute, readRoutes } from "./routes.ts";
 import { readKept, seqOfId } from "./job-rows.ts";
 import { isReady } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
@@ -33,15 +33,15 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
 /**
  * No input. Answer: every count that is not zero. Routes that differ in the order of their lanes are counted together.
  */
-const readStateCounts = `SELECT r.queue, r.name, ${capsColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
+const readStateCounts = `SELECT r.queue, r.name, ${requiresColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
   FROM millrace_state_count t JOIN millrace_route r ON r.number = t.route
   WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5`;
 
 export function countJobs({ statements }: Step): StateCount[] {
-  type Row = [queue: string, name: string, caps: string, gates: string, state: number, count: number];
+  type Row = [queue: string, name: string, requires: string, gates: string, state: number, count: number];
   const rows = statements(readStateCounts).all() as Row[];
-  return rows.map(([queue, name, caps, gates, state, count]) => ({
-    ...talliedRoute({ queue, name, ...askedOf(caps, gates) }),
+  return rows.map(([queue, name, requires, gates, state, count]) => ({
+    ...talliedRoute({ queue, name, ...askedOf(requires, gates) }),
     state: stateOfCode(state),
     count,
   }));

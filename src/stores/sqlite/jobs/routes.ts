@@ -23,27 +23,27 @@ export type KnownRoutes = Map<number, RouteContent>;
 const knownMax = 10_000;
 
 /** The capabilities of a row. A damaged list must not hide queue and name. */
-export const capsColumn = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
+export const requiresColumn = "CASE WHEN json_valid(requires) THEN requires ELSE '[]' END";
 /** Of gates that are damaged nobody knows what they let pass: such a route is unreadable. */
-const columns = `queue, name, ${capsColumn}, gates, lanes`;
+const columns = `queue, name, ${requiresColumn}, gates, lanes`;
 /** Input: number. Answer: the content behind it, and whether it is whole. */
-const readContent = `SELECT ${columns}, json_valid(caps) FROM millrace_route WHERE number = ?`;
+const readContent = `SELECT ${columns}, json_valid(requires) FROM millrace_route WHERE number = ?`;
 /**
  * Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. What is damaged under the number is
  * mended.
  */
 const addRoute =
-  "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps, gates, lanes) VALUES (?, ?, ?, ?, ?, ?)";
+  "INSERT OR REPLACE INTO millrace_route (number, queue, name, requires, gates, lanes) VALUES (?, ?, ?, ?, ?, ?)";
 /** Inputs: key, route, weight. */
 const listRoute = "INSERT OR REPLACE INTO millrace_gate_route (key, route, weight) VALUES (?, ?, ?)";
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
   const route = routeOf(job);
-  const { number, queue, name, caps, gates, lanes = null } = route;
+  const { number, queue, name, requires, gates, lanes = null } = route;
   let kept = readRoute(statements, known, number);
   if (kept === null || !known.has(number)) {
-    statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates), lanes);
+    statements(addRoute).run(number, queue, name, JSON.stringify(requires), JSON.stringify(gates), lanes);
     for (const { key, weight } of gatesToPass(route)) statements(listRoute).run(key, number, weight);
     kept = remember(known, number, route);
   }
@@ -81,16 +81,16 @@ function remember(known: KnownRoutes, number: number, content: RouteContent): Ro
 }
 
 function contentOf(row: unknown): RouteContent {
-  const [queue, name, caps, gates, lanes] = row as [
+  const [queue, name, requires, gates, lanes] = row as [
     ...texts: [string, string, string, string],
     LaneOrder | null,
   ];
-  return { queue, name, ...askedOf(caps, gates), ...(lanes === null ? {} : { lanes }) };
+  return { queue, name, ...askedOf(requires, gates), ...(lanes === null ? {} : { lanes }) };
 }
 
 /** Capabilities and gates of a route from their columns. */
-export function askedOf(caps: string, gates: string): Pick<RouteContent, "caps" | "gates"> {
-  return { caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
+export function askedOf(requires: string, gates: string): Pick<RouteContent, "requires" | "gates"> {
+  return { requires: JSON.parse(requires) as string[], gates: JSON.parse(gates) as GateUse[] };
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
