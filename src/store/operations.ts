@@ -123,7 +123,7 @@ export interface HeartbeatAnswer {
   readonly read: ReadDocsAnswer;
   /** The routes that have ready jobs, by number. A gate or a lane may still hold these jobs. */
   readonly ready: readonly number[];
-  /** As in the answer to a claim. */
+  /** The time until the earliest clock after this call; 0 if one is due, null if none is set. */
   readonly nextDueInMs: number | null;
   readonly now: number;
 }
@@ -271,7 +271,7 @@ export interface PromoteAnswer {
   readonly countIn?: ByPartition;
   /** True while jobs that were due are still scheduled. */
   readonly more: boolean;
-  /** As in the answer to a claim. */
+  /** The time until the earliest clock after this call; 0 if one is due, null if none is set. */
   readonly nextDueInMs: number | null;
   /** The next clock after those that are due; absent if the store knows only the earliest. */
   readonly hiddenInMs?: number;
@@ -290,7 +290,7 @@ export interface ReadDueAnswer {
   /** Null if nothing is left. */
   readonly cursor: string | null;
   readonly now: number;
-  /** As in the answer to a claim: of any clock, so that the reader knows when to read again. */
+  /** The time until the earliest clock of any kind, so that the reader knows when to read again; 0 if one is due. */
   readonly nextInMs: number | null;
 }
 
@@ -332,7 +332,7 @@ export interface ReadDueDocsAnswer {
   /** Null if nothing is left. */
   readonly cursor: string | null;
   readonly now: number;
-  /** As in the answer to a claim. */
+  /** The time until the earliest clock of any kind; 0 if one is due, null if none is set. */
   readonly nextInMs: number | null;
 }
 

@@ -5,11 +5,11 @@
  * parents, whatever happens in between, and if a process dies on the way the plan can be followed again.
  *
  *   parks     the steps that are blocked now
- *   runs      what runs again, and comes after nothing that does
- *   steps     what waits for them, directly or not: what was skipped, and where that is asked for what has run; also
- *             what is still blocked, because what has arrived from a node that runs again no longer counts. Among them
- *             the flows and parts that these and the runs stand in, each after the first of its nodes that has
- *             come back, inner ones first: a part without live nodes would be decided at once
+ *   runs      nodes that run again, and come after no other such node
+ *   steps     their descendants: those that were skipped and, if requested, those that have run; also those that are
+ *             still blocked, because an arrival from a node that runs again no longer counts. Among them are the flows
+ *             and parts that contain these nodes, each after the first of its nodes that has come back, inner ones
+ *             first: a part without live nodes would be decided at once
  */
 import { isTerminal } from "../job/job-state.ts";
 import type { JobState } from "../job/job-state.ts";

@@ -3,7 +3,7 @@
  * hidden job, a **permit job**, whose route names the limit: so a cap holds over jobs and permits alike, and everything
  * that ends a lease ends a permit.
  *
- *   waits:  submits one permit job, and claims one          gives up:  takes one that is ready away
+ *   waits:  submits one permit job, and claims one          gives up:  deletes a ready one
  *   holds:  the lease of the claimed one, renewed           releases:  settles it
  *
  * Permit jobs of one limit and weight are interchangeable: a waiting process may get one that another has submitted.
