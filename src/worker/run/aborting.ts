@@ -11,7 +11,7 @@
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { Attempt } from "./attempt.ts";
-import { endByThrow } from "../settle/attempt-end.ts";
+import { endByError } from "../settle/attempt-end.ts";
 import { cancelDecision, learnCancelReason } from "../settle/cancel-reason.ts";
 import type { AbortReason } from "../control.ts";
 import type { Leases } from "../lease/leases.ts";
@@ -115,7 +115,7 @@ export class Aborting {
       id: attempt.job.id,
       reason: attempt.abortReason,
     });
-    attempt.origin.settling.end(attempt, endByThrow(this.#engine, attempt, attempt.signal.reason));
+    attempt.origin.settling.end(attempt, endByError(this.#engine, attempt, attempt.signal.reason));
   }
 
   /** The handler of an abandoned attempt has ended after all. */

@@ -23,7 +23,6 @@ import { composeMiddleware } from "../middleware.ts";
 import type { HandlerCall, HandlerMiddleware, Layers } from "../middleware.ts";
 import { expandList, flowOf } from "./flow-input.ts";
 import { decodeInput } from "./payloads.ts";
-import { endThrottled } from "../settle/throttled-attempt.ts";
 
 const bare: Layers = async (context, call) => call(context);
 
@@ -69,7 +68,7 @@ export class AttemptRunner {
   }
 
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
-    const expands = flowOf(attempt)?.expands;
+    const expands = attempt.isMember ? flowOf(attempt)?.expands : undefined;
     if (expands !== undefined) {
       // It stands for a list of jobs of this name, and no handler of theirs is called for it.
       call = expandingCall(this.#engine, attempt, definition, expands);
@@ -102,14 +101,11 @@ export class AttemptRunner {
   }
 
   #returned(attempt: Attempt, definition: JobDefinition, value: unknown, ended: Ended): void {
-    const engine = this.#engine;
-    const end = endThrottled(engine, attempt, value) ?? endByReturn(engine, attempt, definition, value);
-    this.#end(attempt, end, ended);
+    this.#end(attempt, endByReturn(this.#engine, attempt, definition, value), ended);
   }
 
   #threw(attempt: Attempt, error: unknown, ended: Ended): void {
-    const engine = this.#engine;
-    this.#end(attempt, endThrottled(engine, attempt, error) ?? endByThrow(engine, attempt, error), ended);
+    this.#end(attempt, endByThrow(this.#engine, attempt, error), ended);
   }
 
   #end(attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>, ended: Ended): void {
@@ -117,7 +113,7 @@ export class AttemptRunner {
       void end.then((decided) => this.#end(attempt, decided, ended));
       return;
     }
-    attempt.origin.aborting.unwatch(attempt);
+    if (attempt.hasTimer) attempt.origin.aborting.unwatch(attempt);
     const { limits } = attempt.policy;
     if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
     if (attempt.isAbandoned) attempt.origin.aborting.abandonedEnded();

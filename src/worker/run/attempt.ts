@@ -150,6 +150,11 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     return this.#controller.signal;
   }
 
+  /** Its timeout, its deadline or the end of its grace is waited for. */
+  get hasTimer(): boolean {
+    return this.dueTick >= 0;
+  }
+
   /** Fires once: a later reason does not replace an earlier one. */
   abort(reason: AbortReason): boolean {
     if (this.abortReason !== null || this.phase !== "running") return false;

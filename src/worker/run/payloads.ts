@@ -47,7 +47,7 @@ export function shownError(thrown: unknown): unknown {
 export function decodeInput(engine: Engine, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
   try {
     const input = engine.coder.decode(attempt.job.input);
-    const flow = flowOf(attempt);
+    const flow = attempt.isMember ? flowOf(attempt) : null;
     if (flow?.refs !== undefined) return completeAndCheck(engine, attempt, input, flow, inputSchema);
     return flow?.expands === undefined ? checkInput(inputSchema, input) : input;
   } catch (error) {

@@ -11,6 +11,10 @@
  *   nobody             completed, snoozed, cancelled    a failed attempt, snoozed, throttled, cancelled
  *
  * An input whose key this worker lacks never reaches the handler: the job comes again later, and no attempt is burnt.
+ *
+ * Throttled: first the limit, or its key that is meant, is closed for all processes. Then the job goes back, so that it
+ * is not claimed again before the cooldown. A limit that the store does not know is a mistake in the handler, hence a
+ * failed attempt. If the store cannot be told, the job alone waits.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -23,15 +27,26 @@ import {
   afterKeyMissing,
   afterReturn,
   afterSnooze,
+  afterThrottled,
   afterUnreadable,
 } from "../../model/job/after-run.ts";
-import type { Decision, EndedAttempt } from "../../model/job/after-run.ts";
+import type { Decision, EndedAttempt, ThrottledEnd } from "../../model/job/after-run.ts";
 import { appendAttempt, describeError, noteCompletion } from "../../model/job/attempt-log.ts";
 import type { AttemptOutcome } from "../../model/job/attempt-log.ts";
 import type { Due } from "../../model/job/change.ts";
+import { isMillraceError } from "../../model/error.ts";
+import { limitGateKey } from "../../model/limits/gate.ts";
+import { gateOfLimit, keyOfGate } from "../../model/routing/lane.ts";
+import { keyUsesOf } from "../../store/rules/gates/lane.ts";
 import type { Attempt } from "../run/attempt.ts";
 import { controlOf } from "../control.ts";
+import type { Control } from "../control.ts";
 import { RefusedPayload, encodeResult, shownError } from "../run/payloads.ts";
+
+/** Errors of a throttle that are mistakes in the handler or in a definition. */
+const throttleMistakes = ["unknown-limit", "limit-conflict", "invalid-option"] as const;
+/** How long a job waits whose limit could not be closed, and whose upstream named no time. */
+const unclosedMs = 1000;
 
 /** Null: nothing to settle, because the lease is gone. */
 export type AttemptEnd = Decision | null;
@@ -41,7 +56,7 @@ export function handedBack(engine: Engine, { policy }: Attempt): Decision {
   return { next: afterHandBack(policy, engine.strideMs), attempts: null };
 }
 
-/** The handler gave something back. A promise only where the result's schema answers with one. */
+/** The handler gave something back. A promise only if the result's schema answers with one, or for a throttle. */
 export function endByReturn(
   engine: Engine,
   attempt: Attempt,
@@ -52,21 +67,33 @@ export function endByReturn(
   const { abortReason } = attempt;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "timeout" || abortReason === "deadline")
-    return endByThrow(engine, attempt, attempt.signal.reason);
+    return endByError(engine, attempt, attempt.signal.reason);
   try {
     const result = encodeResult(engine, attempt, definition, value);
     if (!(result instanceof Promise)) return completed(engine, attempt, result);
     return result.then(
       (encoded) => completed(engine, attempt, encoded),
-      (error: unknown) => endByThrow(engine, attempt, error),
+      (error: unknown) => endByError(engine, attempt, error),
     );
   } catch (error) {
-    return endByThrow(engine, attempt, error);
+    return endByError(engine, attempt, error);
   }
 }
 
-/** The handler threw, or was made to stop. */
-export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): AttemptEnd {
+/** The handler threw. A promise only for a throttle; an attempt that was told to stop ends by that reason instead. */
+export function endByThrow(
+  engine: Engine,
+  attempt: Attempt,
+  thrown: unknown,
+): AttemptEnd | Promise<AttemptEnd> {
+  const control = controlOf(thrown);
+  return control?.kind === "throttled" && attempt.abortReason === null && !attempt.cancelAsked
+    ? endThrottled(engine, attempt, control, thrown)
+    : endByError(engine, attempt, thrown);
+}
+
+/** The attempt has failed with this error, or was made to stop. */
+export function endByError(engine: Engine, attempt: Attempt, thrown: unknown): AttemptEnd {
   const { policy, job, abortReason } = attempt;
   const { strideMs } = engine;
   if (abortReason === "lease-lost") return null;
@@ -114,12 +141,53 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   );
 }
 
+async function endThrottled(
+  engine: Engine,
+  attempt: Attempt,
+  { limit, key: named, due }: Control & { readonly kind: "throttled" },
+  outcome: unknown,
+): Promise<AttemptEnd> {
+  const now = attempt.storeTimeAt(engine.platform.monotonicUs());
+  const saidMs = due === null ? null : delayOf(due, now);
+  const name = typeof limit === "string" ? limit : limit.name;
+  const decide = (cooldownMs: number, ended: Pick<ThrottledEnd, "isClosed" | "isOwnKey">): AttemptEnd =>
+    afterThrottled(
+      endedOf(attempt),
+      { limit: name, cooldownMs, ...ended, error: describeError(outcome) },
+      modelSources(engine, now, attempt.owner),
+    );
+  try {
+    if (typeof limit !== "string") await engine.limits.define([{ limit }]);
+    const own = named === null ? null : await ownKeyOf(engine, attempt, name);
+    const key = named === undefined ? own : named;
+    const cooldownMs = await engine.limits.throttle(name, key, saidMs);
+    const scope = key === null ? {} : { key };
+    const { id } = attempt.job;
+    engine.log.info("a limit was throttled and cools down", { limit: name, ...scope, cooldownMs, id });
+    return decide(cooldownMs, { isClosed: true, ...(key === null ? {} : { isOwnKey: key === own }) });
+  } catch (error) {
+    if (throttleMistakes.some((code) => isMillraceError(error, code)))
+      return endByError(engine, attempt, error);
+    const message = "a throttled limit could not be closed; its job alone waits";
+    engine.repeated.say("warn", message, { limit: name, error });
+    return decide(saidMs ?? unclosedMs, { isClosed: false });
+  }
+}
+
+/** The key of this limit that the job takes from. Its claim has told the keys, unless the reply was lost. */
+async function ownKeyOf(engine: Engine, { job }: Attempt, limit: string): Promise<string | null> {
+  const keys =
+    job.keyGates ?? keyUsesOf((await engine.reads.add(job.id)) ?? { laneGates: null }).map(({ key }) => key);
+  const own = keys.find((key) => gateOfLimit(key) === limitGateKey(limit));
+  return own === undefined ? null : keyOfGate(own);
+}
+
 /** The end of an attempt that never began, because parts of the job's record cannot be read. */
 export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
   return afterUnreadable(endedOf(attempt), parts, modelSources(engine, attempt.job.claimedAt, attempt.owner));
 }
 
-export function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
+function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
   return { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
 }
 
@@ -141,6 +209,6 @@ function isError(value: unknown): boolean {
   }
 }
 
-export function delayOf(due: Due, now: number): number {
+function delayOf(due: Due, now: number): number {
   return "inMs" in due ? due.inMs : Math.max(0, due.at - now);
 }

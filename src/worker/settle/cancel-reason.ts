@@ -30,12 +30,12 @@ export function cancelDecision({ policy, cancelLog }: Attempt): Decision {
 }
 
 /**
- * The decision with the reason in it: it was made when the handler ended, maybe before the reason was known, and over
- * the attempt log of the claim, which does not have it.
+ * The decision about an attempt whose cancel was asked for, with the reason in it. The decision was made when the
+ * handler ended, maybe before the reason was known, and over the attempt log of the claim, which does not have it.
  */
 export function withCancelReason(attempt: Attempt, decision: Decision): Decision {
-  const { policy, cancelAsked, cancelLog } = attempt;
-  if (decision.next.to !== "cancelled" || !cancelAsked) return decision;
+  const { policy, cancelLog } = attempt;
+  if (decision.next.to !== "cancelled") return decision;
   const { cancelReason } = readAttemptLog(cancelLog);
   const { attempts } = decision;
   return {

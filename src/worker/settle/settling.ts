@@ -24,7 +24,7 @@ import { MillraceError } from "../../model/error.ts";
 import type { SettleAnswer } from "../../store/operations.ts";
 import type { Effects } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
-import { endByThrow, handedBack } from "./attempt-end.ts";
+import { endByError, handedBack } from "./attempt-end.ts";
 import type { AttemptEnd } from "./attempt-end.ts";
 import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-reason.ts";
 import { describeEnd } from "./describe-end.ts";
@@ -145,7 +145,7 @@ export class Settling {
   /** The attempt itself is the ticket of its settle: it is told the answer. */
   #send(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
     const { id, seq, fence } = attempt.job;
-    const { next, attempts } = withCancelReason(attempt, decision);
+    const { next, attempts } = attempt.cancelAsked ? withCancelReason(attempt, decision) : decision;
     if (next.event !== "completed")
       describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const settle = { id, seq, fence, next, attempts };
@@ -161,6 +161,6 @@ export class Settling {
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
   #effectsRefused(attempt: Attempt, error: unknown): void {
     attempt.effects = attempt.failureEffects = null;
-    this.end(attempt, endByThrow(this.#engine, attempt, error));
+    this.end(attempt, endByError(this.#engine, attempt, error));
   }
 }
