@@ -75,7 +75,7 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     readRoutes: () => Promise.resolve([route]),
     readFeed: ({ after }) => Promise.resolve({ records: [], cursor: after }),
     readJournal: ({ after }) => Promise.resolve({ lines: [], cursor: after }),
-    prune: () => Promise.resolve({ removed: 0, more: false, cursor: null }),
+    prune: () => Promise.resolve({ pruned: 0, more: false, cursor: null }),
     auditIndexes: () => Promise.resolve({ checked: 0, repaired: {}, cursor: null }),
     readUnreadable: () => Promise.resolve({ records: [], cursor: null }),
     deleteUnreadable: () => Promise.resolve(0),

@@ -63,7 +63,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     await expect(v.run(v.mill.publish(created, { userId: "1" }))).rejects.toEqual(coded("unknown-topic"));
   });
 
-  test("subscriptions that another process adds, removes, pauses and resumes count from the next publish on", async () => {
+  test("subscriptions that another process adds, deletes, pauses and resumes count from the next publish on", async () => {
     const other = millOn(v.store, {}, v.platform);
     await v.run(v.mill.topics.subscribe(created, index));
     expect(await names()).toEqual(["index-user"]);

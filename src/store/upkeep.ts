@@ -38,8 +38,8 @@ export type PruneRequest =
   | { readonly what: "feed"; readonly olderThanMs: number; readonly max: number };
 
 export interface PruneAnswer {
-  readonly removed: number;
-  readonly removedIn?: ByPartition;
+  readonly pruned: number;
+  readonly prunedIn?: ByPartition;
   readonly more: boolean;
   readonly cursor: string | null;
 }

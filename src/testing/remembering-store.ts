@@ -13,8 +13,8 @@ import type { Store } from "../store/store.ts";
 
 export interface RememberedJob {
   readonly record: JobRecord;
-  /** Whether a delete or a purge removed the job; the record is then the last one seen. */
-  readonly isRemoved: boolean;
+  /** Whether a delete or a purge deleted the job; the record is then the last one seen. */
+  readonly isDeleted: boolean;
 }
 
 export interface Memory {
@@ -33,14 +33,14 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
   let reading: Promise<void> = Promise.resolve();
 
   const remember = (record: JobRecord): void => {
-    jobs.set(record.id, { record, isRemoved: false });
+    jobs.set(record.id, { record, isDeleted: false });
     if (isTerminal(record.state)) liveIds.delete(record.id);
     else liveIds.add(record.id);
   };
 
   const forget = (id: string): void => {
     const known = jobs.get(id);
-    if (known !== undefined) jobs.set(id, { ...known, isRemoved: true });
+    if (known !== undefined) jobs.set(id, { ...known, isDeleted: true });
     liveIds.delete(id);
   };
 

@@ -160,7 +160,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   jobs<Job extends AnyJob = AnyJob>(job?: Job, state?: JobState): TestedJob<InputOf<Job>, ResultOf<Job>>[] {
     return this.#list(
       job,
-      ({ record, isRemoved }) => !isRemoved && (state === undefined || record.state === state),
+      ({ record, isDeleted }) => !isDeleted && (state === undefined || record.state === state),
     );
   }
 
@@ -213,5 +213,5 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
 
 const inState =
   (state: JobState) =>
-  ({ record, isRemoved }: RememberedJob): boolean =>
-    !isRemoved && record.state === state;
+  ({ record, isDeleted }: RememberedJob): boolean =>
+    !isDeleted && record.state === state;

@@ -248,7 +248,7 @@ describe("the clock and the close", () => {
     expect(t.completed(greet)).toHaveLength(1);
   });
 
-  test("what the real Millrace does is seen too, also a removal", async () => {
+  test("what the real Millrace does is seen too, also a deletion", async () => {
     const t = await start();
     const { id } = await t.enqueue(greet, { name: "Ada" }, { delay: "1h" });
     expect(await t.mill.jobs.cancel(id)).toBe("cancelled");

@@ -136,11 +136,11 @@ describe("in the caller's own transaction on Postgres", () => {
         "a",
         "b",
       ]);
-      let isRemoved = false;
-      const removing = other.topics.unsubscribe(placed, "a").then(() => (isRemoved = true));
+      let isDeleted = false;
+      const removing = other.topics.unsubscribe(placed, "a").then(() => (isDeleted = true));
       // Others publish meanwhile: checks do not exclude one another.
       expect(await other.publish(placed, 2)).toHaveLength(2);
-      expect([isRemoved, await count()]).toEqual([false, 2]);
+      expect([isDeleted, await count()]).toEqual([false, 2]);
       await client.query("COMMIT");
       await removing;
       expect(await count()).toBe(4);

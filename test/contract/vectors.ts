@@ -100,7 +100,7 @@ function comparable(op: Operation, answer: unknown): unknown {
   if (op === "readFeed")
     return { ...(answer as FeedAnswer), records: (answer as FeedAnswer).records.map(sortEvents) };
   if (op === "findJobs") return { jobs: (answer as FindAnswer).jobs };
-  if (op === "prune") return { removed: (answer as PruneAnswer).removed };
+  if (op === "prune") return { pruned: (answer as PruneAnswer).pruned };
   if (op !== "readDue") return answer;
   const { cursor: _cursor, ...rest } = answer as ReadDueAnswer;
   return rest;

@@ -87,7 +87,7 @@ export type Purge = Base & {
   readonly kind: "purge";
   readonly queue: string;
   readonly states: readonly JobState[];
-  removed: number;
+  deleted: number;
 };
 
 /** A worker that was told to stop and did; `held` are the jobs that the store still holds for it. */

@@ -4,12 +4,12 @@
  * least one planted violation, which check-history.test.ts proves to be found.
  */
 export const invariants = {
-  1: "an acknowledged job is kept, or was removed by somebody who may",
+  1: "an acknowledged job is kept, or was deleted by somebody who may",
   2: "every job stems from an enqueue or from another job's settle",
   3: "a job whose enqueue failed never exists",
   4: "one id makes one job, whatever is repeated",
   5: "a batch is there as a whole or not at all",
-  7: "the jobs that are there are those made less those removed",
+  7: "the jobs that are there are those made less those deleted",
   8: "once faults are over and work is done, no job is left that should have ended",
   9: "the fences of a job grow, and none is given twice",
   10: "one fence belongs to one worker and is run once",
@@ -20,7 +20,7 @@ export const invariants = {
   15: "a job that has ended is neither reclaimed nor promoted",
   16: "without faults no lease is lost, unless an operator revoked it",
   17: "a process does not reclaim what its own handlers are running",
-  18: "every change of state is an arrow of the state machine, and no running job is removed",
+  18: "every change of state is an arrow of the state machine, and no running job is deleted",
   19: "a job that has ended stays so until it is replayed",
   20: "attempts count the claims, less those given back, and keep their maximum",
   21: "a job fails only with its attempts used up or by a final error, with the reason kept",
@@ -47,7 +47,7 @@ export const invariants = {
   49: "a read after an acknowledged enqueue sees the job",
   50: "the counts are those of a recount",
   51: "the feed is whole and in order, read at once or in pages",
-  52: "only what somebody asked to remove is removed, no member before its flow, and an answered purge has removed all of it",
+  52: "only what somebody asked to remove is deleted, no member before its flow, and an answered purge has deleted all of it",
   54: "a stopped worker holds no lease",
   55: "nothing is left behind after everything was closed",
   56: "a job is claimed only by a worker that offers all that it requires",

@@ -95,7 +95,7 @@ export const leaseKey = (lease: { readonly id: string; readonly fence: number })
   `${lease.id}#${lease.fence}`;
 
 /**
- * An id that was removed may be submitted again: then it is another job, with another seq, and its fences begin anew.
+ * An id that was deleted may be submitted again: then it is another job, with another seq, and its fences begin anew.
  */
 export const lifeKey = (lease: {
   readonly id: string;

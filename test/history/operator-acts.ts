@@ -53,6 +53,6 @@ function readActs(call: Operation): OperatorAct[] {
 }
 
 function actOf(change: Change["cases"][number] | undefined): OperatorAct["what"] | null {
-  if (change?.next.event === "removed") return "remove";
+  if (change?.next.event === "deleted") return "remove";
   return change?.next.event === "revoked" ? "revoke" : null;
 }

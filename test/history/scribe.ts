@@ -7,7 +7,7 @@ import type { ChangeNext } from "../../src/model/job/change.ts";
 import type { EventKind } from "../../src/model/events/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
 import { isTerminal, terminalStates } from "../../src/model/job/job-state.ts";
-import { removeChange, revokeChange } from "../../src/model/job/operate.ts";
+import { deleteChange, revokeChange } from "../../src/model/job/operate.ts";
 import { routeOf } from "../../src/model/routing/route.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
 import type {
@@ -152,7 +152,7 @@ export class Scribe {
   }
 
   remove(id: string): void {
-    this.#operate(id, removeChange.next, null);
+    this.#operate(id, deleteChange.next, null);
   }
 
   /** Keeps no error: nothing failed. */
@@ -173,13 +173,13 @@ export class Scribe {
       order: null,
       queue: "mail",
       states: terminalStates,
-      removed: 0,
+      deleted: 0,
     };
     this.operations.push(purge);
     for (const { id, state } of [...this.jobs.values()]) {
       if (!isTerminal(state) || id === spared) continue;
       this.remove(id);
-      purge.removed += 1;
+      purge.deleted += 1;
     }
     this.now += 10;
     purge.answeredUs = this.now * 1000;

@@ -489,7 +489,7 @@ export class ReferenceRules {
   change(job: Job, next: ChangeNext): void {
     if (next.to === "same") this.mark(job, next);
     else if (next.to === "blocked") this.block(job, next);
-    else if (next.to === "removed") this.remove(job);
+    else if (next.to === "deleted") this.remove(job);
     else if (next.to === "scheduled") this.schedule(job, next);
     else if (next.to === "ready") this.handBack(job, next);
     else this.finish(job, next);
@@ -565,7 +565,7 @@ export class ReferenceRules {
 
   remove(job: Job): void {
     this.free(job, () => true);
-    this.tell(job, "removed", null);
+    this.tell(job, "deleted", null);
     this.drop(job);
   }
 

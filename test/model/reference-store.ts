@@ -215,7 +215,7 @@ export class ReferenceStore {
           kind: "ok",
           applied,
           from,
-          state: next.to === "removed" ? null : job.state,
+          state: next.to === "deleted" ? null : job.state,
           rev: job.rev,
         } as const;
         this.#rules.flows.passOnAll();
@@ -389,7 +389,7 @@ export class ReferenceStore {
       const { max } = request;
       const doomed = this.#doomed(request).slice(0, max);
       for (const remove of doomed) remove();
-      return { removed: doomed.length, more: doomed.length === max, cursor: null };
+      return { pruned: doomed.length, more: doomed.length === max, cursor: null };
     });
   }
 

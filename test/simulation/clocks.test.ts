@@ -20,7 +20,7 @@ function outcomeOf({ snapshot }: Evidence): unknown {
   }));
   const feed = snapshot.feed.map(({ at, events }) => [
     at,
-    events.map(({ id, extra: _extra, ...event }) => [names.get(id) ?? "removed", event]),
+    events.map(({ id, extra: _extra, ...event }) => [names.get(id) ?? "deleted", event]),
   ]);
   return { jobs, feed, stateCounts: snapshot.stateCounts, now: snapshot.now };
 }

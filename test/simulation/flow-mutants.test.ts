@@ -1,7 +1,7 @@
 /** What the crash scenarios are worth: each bug that is planted in the store's way of living a flow is found. */
 import { expect, test } from "vitest";
 import { readWaits, writeWaits } from "../../src/model/flow/flow-waits.ts";
-import { removeChange } from "../../src/model/job/operate.ts";
+import { deleteChange } from "../../src/model/job/operate.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { judgeFlows } from "../history/checks/check-flows.ts";
@@ -90,7 +90,7 @@ const mutants: readonly Mutant[] = [
         const answers = await store.settleIfLeased(settles);
         const gone = settles.map(({ id }) => ({
           id,
-          cases: [{ guard: { states: ["completed" as const] }, next: removeChange.next }],
+          cases: [{ guard: { states: ["completed" as const] }, next: deleteChange.next }],
         }));
         await store.changeIf(gone);
         return answers;
@@ -129,7 +129,7 @@ test("it is found that a flow counts an end only with the next one, although all
     expect(looks()).toBe(4);
     wrongs.push(await miscounts());
     await store.changeIf(
-      chain.map(({ id }) => aChange(id, [...liveStates, ...terminalStates], removeChange.next)),
+      chain.map(({ id }) => aChange(id, [...liveStates, ...terminalStates], deleteChange.next)),
     );
   }
   expect(wrongs).toEqual([[], [expect.stringMatching(/^F counts 3 members/)]]);

@@ -31,7 +31,7 @@ export const sometimes = [
   "a finished job was replayed",
   "a lease was revoked",
   "a job whose lease was revoked was completed by the next worker",
-  "a purge removed jobs",
+  "a purge deleted jobs",
   "a job waited at a full limit",
   "a job waited for the clock of its gate",
   "a cap was lowered below what had been held",
@@ -79,7 +79,7 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
           );
         break;
       case "purge":
-        if (call.removed > 0) add("a purge removed jobs");
+        if (call.deleted > 0) add("a purge deleted jobs");
         break;
       case "claim":
         if (call.answer?.opensInMs !== undefined) add("a job waited for the clock of its gate");

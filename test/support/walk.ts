@@ -87,9 +87,9 @@ export function sortEvents(record: FeedRecord): FeedRecord {
 export async function pruneAll(store: Store, request: PruneRequest): Promise<number> {
   const removed = await walk<number, string | null>(null, async (cursor) => {
     const answer = await store.prune("cursor" in request ? { ...request, cursor: cursor || null } : request);
-    if (answer.removed > request.max) throw new Error("more was pruned than asked for");
+    if (answer.pruned > request.max) throw new Error("more was pruned than asked for");
     // Those without a cursor are walked by asking again.
-    return { items: [answer.removed], next: answer.more ? (answer.cursor ?? "") : null };
+    return { items: [answer.pruned], next: answer.more ? (answer.cursor ?? "") : null };
   });
   return removed.reduce((sum, count) => sum + count, 0);
 }

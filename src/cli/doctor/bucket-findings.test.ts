@@ -214,7 +214,7 @@ test("a writer that lives is named, and one that is silent is a finding", async 
   await store.close();
 });
 
-test("what a restore has kept is shown until a person removes it", async () => {
+test("what a restore has kept is shown until a person deletes it", async () => {
   const world = aBucketWorld(folder);
   const store = await world.open();
   await world.submit(store, 3);

@@ -174,7 +174,7 @@ export function bucketLines(
     `rules     ${rulesText(condition)}`,
     `cost      ${costText(condition, costs)}`,
     `requests  doctor has made ${requests.get} GET, ${requests.list} LIST and ${requests.put} PUT, for about ${costOf(requests, prices).toPrecision(2)}`,
-    ...kept.map((prefix) => `kept      ${prefix} from a restore; remove it when nobody needs it`),
+    ...kept.map((prefix) => `kept      ${prefix} from a restore; delete it when nobody needs it`),
   ];
 }
 

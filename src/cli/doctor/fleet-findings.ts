@@ -94,8 +94,8 @@ function adviceFor(workers: readonly LiveWorker[], figures: StateCount): string 
   if (!workers.some(({ queues }) => queues.includes(figures.queue)))
     return "Start a worker for the queue (millrace work FILE --queues ...); look for a typing mistake in its name.";
   return heldByCapability(figures, workers) === null
-    ? "Deploy a worker with the handler, or remove the jobs with millrace purge."
-    : "Start a worker that offers them together (millrace work FILE --capabilities ...), or remove the jobs.";
+    ? "Deploy a worker with the handler, or delete the jobs with millrace purge."
+    : "Start a worker that offers them together (millrace work FILE --capabilities ...), or delete the jobs.";
 }
 
 async function pausedFindings(store: Store): Promise<readonly Finding[]> {

@@ -1,5 +1,5 @@
 /** `millrace purge`: deletes all jobs that match, with their history. */
-import { removeChange } from "../../model/job/operate.ts";
+import { deleteChange } from "../../model/job/operate.ts";
 import { wrong } from "../arguments/wrong.ts";
 import { command } from "../command.ts";
 import { filterOptions, hasFilter, queryOf } from "./job-query.ts";
@@ -7,7 +7,7 @@ import { filterOptions, hasFilter, queryOf } from "./job-query.ts";
 export const purge = command({
   name: "purge",
   summary: "delete all jobs that match, with their history, unless they run",
-  options: filterOptions(removeChange.states),
+  options: filterOptions(deleteChange.states),
   examples: ["purge --state completed,cancelled --before 30d", "purge --queue email"],
   async run({ options, withStore, answer }) {
     if (!hasFilter(options)) throw wrong("give a filter such as --state completed or --queue Q");

@@ -7,7 +7,7 @@ import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { flowQueue, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { isTerminal, terminalStates } from "../../model/job/job-state.ts";
-import { removeChange } from "../../model/job/operate.ts";
+import { deleteChange } from "../../model/job/operate.ts";
 import type { OperatorChange } from "../../model/job/operate.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { CancelAnswer } from "../jobs/cancel-jobs.ts";
@@ -32,9 +32,9 @@ export async function cancelFlowJob(
 }
 
 /** A flow goes with its members once it has ended; a member does not go alone. */
-export function removeOf(record: Standing): OperatorChange | null {
+export function deleteChangeOf(record: Standing): OperatorChange | null {
   if (record.flow !== null) return null;
-  return isFlow(record) ? { ...removeChange, states: terminalStates } : removeChange;
+  return isFlow(record) ? { ...deleteChange, states: terminalStates } : deleteChange;
 }
 
 /** How a member is placed once it is freed was written with its flow; a rank that it had before would be lost then. */

@@ -206,7 +206,7 @@ describe("operating", () => {
     expect(order).toEqual([2, 1]);
   });
 
-  test("delete removes one or empties a queue, and a running job is left alone", async () => {
+  test("delete takes one or all of a queue, and a running job stays", async () => {
     const started = deferred();
     const release = deferred<number>();
     const [first] = await v.run(v.mill.enqueueMany([1, 2, 3, 4].map((n) => plain.with({ n }))));

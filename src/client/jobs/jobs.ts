@@ -17,7 +17,7 @@ import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import {
   editChange,
-  removeChange,
+  deleteChange,
   replayChange,
   rescheduleChange,
   revokeChanges,
@@ -34,7 +34,7 @@ import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
 import { deleteUnreadableJob } from "../workers/quarantined.ts";
-import { isFlow, isOfFlow, keepsPriority, MemberReplays, removeOf } from "../flows/flow-jobs.ts";
+import { isFlow, isOfFlow, keepsPriority, MemberReplays, deleteChangeOf } from "../flows/flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readCursor, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
@@ -232,7 +232,7 @@ export class Jobs {
 
   /**
    * Takes one job by id, or all that match, out of the store with their history, unless they run: empties a queue, or
-   * clears what is finished. Only the event `removed` tells of it. A flow that has ended goes with all of its members,
+   * clears what is finished. The event `deleted` is its only trace. A flow that has ended goes with all of its members,
    * by its id; a member does not go alone.
    */
   delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
@@ -241,13 +241,13 @@ export class Jobs {
     return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
       checkCallOptions(limit, "delete");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
-        const remove = removeOf(record);
+        const remove = deleteChangeOf(record);
         if (remove === null) return "flow-member";
         const answer = await this.#changes.change(record.id, [remove]);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
       if (typeof target === "string") return this.#deleteOne(target, deleteOne);
-      return this.#changes.each(overStates(target, removeChange.states), deleteAnswers, deleteOne, isOver);
+      return this.#changes.each(overStates(target, deleteChange.states), deleteAnswers, deleteOne, isOver);
     });
   }
 

@@ -23,7 +23,7 @@ export function deliveryHandler(engine: Engine): Handler {
   const mayConnect = addressGuard(allowPrivate);
   return handler(deliverWebhook, async ({ id, input: { hook: name, event }, signal }) => {
     const hook = (await engine.webhookDocs.find()).hooks.find((each) => each.name === name);
-    if (hook === undefined) throw new Cancel("The webhook was removed.");
+    if (hook === undefined) throw new Cancel("The webhook was deleted.");
     if (hook.isPaused) throw new Snooze(pausedAgainMs);
     const body = JSON.stringify({ id, webhook: name, event });
     if (Buffer.byteLength(body) > bodyBytesMax)

@@ -44,7 +44,7 @@ export async function applyChanges(
     }
     duty.quarantine.succeeded(id);
     // A refused guard is no failure: the worker has settled, or another process made the same change first.
-    const outcome = answer.value.kind === "ok" ? (answer.value.state ?? "removed") : answer.value.kind;
+    const outcome = answer.value.kind === "ok" ? (answer.value.state ?? "deleted") : answer.value.kind;
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     if (answer.value.kind !== "ok") continue;
     applied += 1;

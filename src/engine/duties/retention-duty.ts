@@ -84,8 +84,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
         "cursor" in request ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
-      pruned += answer.removed;
-      prunedIn = addByPartition(prunedIn, answer.removedIn);
+      pruned += answer.pruned;
+      prunedIn = addByPartition(prunedIn, answer.prunedIn);
       if (!answer.more) return { pruned, prunedIn, hasMore: false };
     }
     return { pruned, prunedIn, hasMore: true };

@@ -5,7 +5,7 @@
  * version that was read, or that the deed itself has made of it.
  *
  *   the job                                      what is done
- *   is gone                                      the flow was pruned or removed: so are its members
+ *   is gone                                      the flow was pruned or deleted: so are its members
  *   has ended, not gone along all its edges      it goes along the next ones
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
  *   is a map with a cap                          the next of its items are freed (run-capped-map.ts)
@@ -24,7 +24,7 @@ import { capOf } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/flow-waits.ts";
 import type { Waits } from "../../model/flow/flow-waits.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
-import { removeChange } from "../../model/job/operate.ts";
+import { deleteChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { forgetMap, freeNext, rearm } from "./run-capped-map.ts";
@@ -183,7 +183,7 @@ async function forgetMembers(engine: Engine, id: string): Promise<string> {
     await Promise.all(
       page
         .filter(({ state }) => isTerminal(state))
-        .map((record) => changeAsRead(engine, record, [removeChange])),
+        .map((record) => changeAsRead(engine, record, [deleteChange])),
     );
   const { jobs } = await membersPage(engine, id, { cursor: null });
   return jobs.length === 0 ? "forgotten" : postponed;

@@ -48,7 +48,7 @@ async function endLost(engine: Engine, id: string): Promise<boolean> {
   return answer.kind === "ok";
 }
 
-/** Of a flow that is lost itself the members go, as of one that was removed. */
+/** Of a flow that is lost itself the members go, as of one that was deleted. */
 async function forgetFlow(engine: Engine, id: string): Promise<void> {
   if ((await engine.reads.add(id)) !== null) return;
   if ((await membersPage(engine, id, { cursor: null })).jobs.length > 0)

@@ -1,7 +1,7 @@
 /**
  * Publishing: one job for each subscription of a topic, all of them or none. The jobs are planned by the list that this
  * process remembers, and submitted with a check of the version that the list had: where somebody has changed it since,
- * the store refuses and the publish is planned anew. So a subscription that was removed gets nothing, one that was
+ * the store refuses and the publish is planned anew. So a subscription that was deleted gets nothing, one that was
  * added gets the next publish, and a publish costs no read.
  *
  *  remembered list ─► plan ─► submit, checked ─► ok

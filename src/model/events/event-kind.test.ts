@@ -25,7 +25,7 @@ test("event codes are fixed for ever, because feeds keep them", () => {
     edited: 18,
     "cancel-asked": 19,
     replayed: 20,
-    removed: 21,
+    deleted: 21,
     revoked: 22,
     started: 23,
     progress: 24,

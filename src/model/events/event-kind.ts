@@ -27,7 +27,7 @@ export const eventCodes = {
   edited: 18,
   "cancel-asked": 19,
   replayed: 20,
-  removed: 21,
+  deleted: 21,
   revoked: 22,
   started: 23,
   progress: 24,

@@ -114,7 +114,7 @@ interface EventsByKind {
   rescheduled: JobEvent & Waits;
   edited: JobEvent;
   replayed: JobEvent & Waits;
-  removed: JobEvent;
+  deleted: JobEvent;
   "flow-submitted": FlowEvent;
   "flow-completed": FlowEnd;
   "flow-failed": FlowEnd;
@@ -183,7 +183,7 @@ export const eventCatalogue = {
   rescheduled: { meaning: "somebody gave the waiting job another time", fields: waits },
   edited: { meaning: "somebody changed the input, priority or headers of the waiting job", fields: [] },
   replayed: { meaning: "somebody brought the finished job back", fields: waits },
-  removed: { meaning: "somebody deleted the job", fields: [] },
+  deleted: { meaning: "somebody deleted the job", fields: [] },
   "flow-submitted": { meaning: "a flow was submitted, with all of its jobs", fields: ["flowId"] },
   "flow-completed": { meaning: "all nodes of a flow have ended, and it ended well", fields: flowEnds },
   "flow-failed": { meaning: "all nodes of a flow have ended, and one had failed", fields: flowEnds },

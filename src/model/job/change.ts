@@ -89,9 +89,9 @@ export interface Block {
 }
 
 /** The job is deleted from the store: no history, only the event. */
-export interface Remove {
-  readonly to: "removed";
-  readonly event: "removed";
+export interface Delete {
+  readonly to: "deleted";
+  readonly event: "deleted";
 }
 
 export interface Edit {
@@ -103,4 +103,4 @@ export interface Edit {
 /** What a running attempt may write with its fence. */
 export type SettleNext = Finish | Schedule | HandBack;
 /** What an operator or a duty may write with its guard. */
-export type ChangeNext = Finish | Schedule | HandBack | Mark | Block | Remove;
+export type ChangeNext = Finish | Schedule | HandBack | Mark | Block | Delete;

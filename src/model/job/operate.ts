@@ -132,7 +132,7 @@ export function revokeChanges(job: CancellableJob): readonly OperatorChange[] {
   return [job.cancelAsked ? { states: ["running"], next: afterCancelAsked(job) } : revokeChange];
 }
 
-export const removeChange: OperatorChange = {
+export const deleteChange: OperatorChange = {
   states: [...waitingStates, ...terminalStates],
-  next: { to: "removed", event: "removed" },
+  next: { to: "deleted", event: "deleted" },
 };

@@ -21,27 +21,27 @@ export async function pruneSurplus(calls: PartitionedCalls, request: SurplusRequ
     return own.reduce((sum, { count }) => sum + count, 0);
   });
   const total = counted.reduce((sum, { answer }) => sum + answer, 0);
-  let removed = 0;
-  const removedIn: Record<number, number> = {};
+  let pruned = 0;
+  const prunedIn: Record<number, number> = {};
   let more = false;
   for (const { partition, answer: finished } of total > keep ? counted : []) {
     const share = Math.ceil((keep * finished) / total);
     if (finished <= share) continue;
-    if (removed === max) {
+    if (pruned === max) {
       more = true;
       break;
     }
     const { number } = partition;
-    const own = { ...request, keep: share, max: max - removed, cursor: cursors[number] ?? null };
-    const [pruned] = await askAll(calls, "prune surplus", (store) => store.prune(own), [partition]);
-    removed += pruned?.answer.removed ?? 0;
-    if (pruned !== undefined && pruned.answer.removed > 0) removedIn[number] = pruned.answer.removed;
-    more ||= pruned?.answer.more ?? false;
-    cursors[number] = pruned?.answer.cursor ?? null;
+    const own = { ...request, keep: share, max: max - pruned, cursor: cursors[number] ?? null };
+    const [reached] = await askAll(calls, "prune surplus", (store) => store.prune(own), [partition]);
+    pruned += reached?.answer.pruned ?? 0;
+    if (reached !== undefined && reached.answer.pruned > 0) prunedIn[number] = reached.answer.pruned;
+    more ||= reached?.answer.more ?? false;
+    cursors[number] = reached?.answer.cursor ?? null;
   }
   return {
-    removed,
-    removedIn,
+    pruned,
+    prunedIn,
     more,
     cursor: cursors.every((cursor) => cursor === null) ? null : JSON.stringify(cursors),
   };

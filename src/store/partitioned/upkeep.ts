@@ -31,11 +31,11 @@ export async function prune(calls: PartitionedCalls, request: PruneRequest): Pro
   const { at, rest } = positionOf(request.what === "history" ? request.cursor : null);
   const visits = toVisit(calls, at);
   const reached: Reached<PruneAnswer>[] = [];
-  let removed = 0;
-  const removedIn: Record<number, number> = {};
+  let pruned = 0;
+  const prunedIn: Record<number, number> = {};
   for (const partition of visits) {
     const { number } = partition;
-    const max = request.max - removed;
+    const max = request.max - pruned;
     const visit = await reach(partition, {
       name: `prune ${request.what}`,
       call: (store) =>
@@ -49,15 +49,15 @@ export async function prune(calls: PartitionedCalls, request: PruneRequest): Pro
     reached.push(visit);
     if (visit.kind !== "answered") continue;
     const { answer } = visit;
-    removed += answer.removed;
-    if (answer.removed > 0) removedIn[number] = answer.removed;
+    pruned += answer.pruned;
+    if (answer.pruned > 0) prunedIn[number] = answer.pruned;
     if (answer.more)
-      return { removed, removedIn, more: true, cursor: cursorIn(request, number, answer.cursor) };
-    if (removed === request.max && number + 1 < partitions.length)
-      return { removed, removedIn, more: true, cursor: cursorIn(request, number + 1, null) };
+      return { pruned, prunedIn, more: true, cursor: cursorIn(request, number, answer.cursor) };
+    if (pruned === request.max && number + 1 < partitions.length)
+      return { pruned, prunedIn, more: true, cursor: cursorIn(request, number + 1, null) };
   }
   if (!reached.some(({ kind }) => kind === "answered")) throwFirst(reached);
-  return { removed, removedIn, more: false, cursor: null };
+  return { pruned, prunedIn, more: false, cursor: null };
 }
 
 function cursorIn({ what }: PruneRequest, number: number, rest: string | null): string | null {

@@ -31,7 +31,7 @@ describe("a change of a job", () => {
   test("that is no arrow of the state machine is stopped", () => {
     expect(() => change(ended, finish("failed"), null, now)).toThrow(/cannot end again/);
     expect(() => change(ended, handBack, null, now)).toThrow(/only by a schedule/);
-    expect(() => change(running, remove, null, now)).toThrow(/running job cannot be removed/);
+    expect(() => change(running, remove, null, now)).toThrow(/running job cannot be deleted/);
     expect(() => change({ ...waiting, state: stateCodes.scheduled }, finish("failed"), null, now)).toThrow(
       /from scheduled to failed/,
     );

@@ -12,7 +12,7 @@ import { isHeld } from "./guard.ts";
 import { mark } from "./update.ts";
 import { hasPassedOn } from "./flow/member.ts";
 import { place } from "./place.ts";
-import { remove } from "./delete.ts";
+import { deleteJob } from "./delete.ts";
 import { keyOfReplay, replay } from "./replay.ts";
 import { noteOf } from "./emit.ts";
 
@@ -48,8 +48,8 @@ export function change(
     case "blocked":
       assert(jobById !== undefined, "a settle does not block a job");
       return block(noted, next, jobById, now);
-    case "removed":
-      return remove(noted);
+    case "deleted":
+      return deleteJob(noted);
     default:
       assert(!isFinished(row), `a finished job cannot end again as ${next.to}`);
       return finish(noted, next, now);
@@ -94,6 +94,6 @@ export function changeByGuard(
     return { answer: { kind: "key-held", by: holder.id }, outcome: null };
   const known = token === undefined ? row : { ...row, changeToken: token };
   const outcome = change(known, next, attempts, now, jobById);
-  const state = next.to === "removed" ? null : stateOfCode(outcome.row.state);
+  const state = next.to === "deleted" ? null : stateOfCode(outcome.row.state);
   return { answer: { kind: "ok", applied, from, state, rev: outcome.row.rev }, outcome };
 }

@@ -5,7 +5,7 @@ import type { JobRow } from "../job-fields.ts";
 import { advance } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 
-export function remove(row: JobRow): Outcome {
-  assert(row.state !== stateCodes.running, "a running job cannot be removed");
-  return { row: advance(row, {}), event: "removed", isKept: false, key: "freed" };
+export function deleteJob(row: JobRow): Outcome {
+  assert(row.state !== stateCodes.running, "a running job cannot be deleted");
+  return { row: advance(row, {}), event: "deleted", isKept: false, key: "freed" };
 }

@@ -21,7 +21,7 @@ export interface Told extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
 export function tell({ row, event, note }: Pick<Outcome, "row" | "event" | "note">): Told {
   const { id, rev, route, attempt, state } = row;
   const told = { kind: event, id, rev, route, attempt };
-  if (event === "removed") return { ...told, state: null, extra: null };
+  if (event === "deleted") return { ...told, state: null, extra: null };
   return { ...told, state, extra: extraOf(row, event), ...(note === undefined ? {} : { note }) };
 }
 

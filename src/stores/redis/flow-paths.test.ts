@@ -154,7 +154,7 @@ const offers = ["send", "print"].flatMap((name) => [aRoute({ name }), aRoute({ n
 /** A change that an arrow of the states refuses is a mistake of the caller, so it is not asked for. */
 function statesFor(next: ChangeNext, id: string): readonly JobState[] {
   if (next === passOn || next.to === "scheduled") return terminalStates;
-  if (next.to === "removed") return id.includes(".") ? [] : terminalStates;
+  if (next.to === "deleted") return id.includes(".") ? [] : terminalStates;
   if (next.to === "blocked") return id.includes(".") ? [...terminalStates, "blocked"] : [];
   return next.to === "skipped" ? ["blocked"] : ["blocked", "ready", "scheduled"];
 }

@@ -157,7 +157,7 @@ describe("trouble while open", () => {
     await expect(submit(store, aJob({ id: "b" }))).rejects.toMatchObject({ code: "store-full" });
     const renewal = { owner: "w1", leaseMs: 9000, leases: [leased!], wantsOthers: false };
     expect((await store.extendIfLeased(renewal)).answers).toEqual(["ok"]);
-    expect(await store.prune({ what: "kept", max: 5 })).toMatchObject({ removed: 0 });
+    expect(await store.prune({ what: "kept", max: 5 })).toMatchObject({ pruned: 0 });
     // Room can be made: jobs are removed, also after a restart, when the store must be entered first.
     await redis.admin.hdel(`{${redis.prefix}:0}:meta`, "token");
     expect(await store.changeIf([aChange("c", ["ready"], remove)])).toMatchObject([{ kind: "ok" }]);

@@ -20,7 +20,7 @@ import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { writePolicy } from "../../model/job/job-policy.ts";
 import type { LaneFields } from "../../model/routing/lane.ts";
-import { removeChange } from "../../model/job/operate.ts";
+import { deleteChange } from "../../model/job/operate.ts";
 import {
   permitAgainMs,
   permitName,
@@ -373,7 +373,7 @@ export class PermitDesk {
   }
 
   async #takeReady(id: string): Promise<boolean> {
-    const cases = [{ guard: { states: ["ready"] as const }, next: removeChange.next }];
+    const cases = [{ guard: { states: ["ready"] as const }, next: deleteChange.next }];
     return (await this.#engine.changes.add({ id, cases })).kind === "ok";
   }
 

@@ -12,8 +12,8 @@ BEGIN
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
   IF v_to = 'same' THEN
     v_next := @update_v1(v_next, p_next);
-  ELSIF v_to = 'removed' THEN
-    IF j.state = 3 THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002';
+  ELSIF v_to = 'deleted' THEN
+    IF j.state = 3 THEN RAISE EXCEPTION 'millrace: a running job cannot be deleted' USING ERRCODE = 'MR002';
     END IF;
     v_kept := false;
     v_frees := true;

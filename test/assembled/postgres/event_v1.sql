@@ -1,4 +1,4 @@
--- One event as the feed packs it. A removed job has no state.
+-- One event as the feed packs it. A deleted job has no state.
 CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(E'\x1f', p_kind, j.rev, j.route,
       CASE WHEN p_kind = 21 THEN '' ELSE j.state::text END, j.attempt,

@@ -1,4 +1,4 @@
--- An id with another seq is another job, that came after this one was removed.
+-- An id with another seq is another job, that came after this one was deleted.
 CREATE FUNCTION @refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
     SELECT seq, settled_fence FROM @waiting j WHERE id = p_id

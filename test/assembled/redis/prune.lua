@@ -39,12 +39,12 @@ local function removeFinished(c, h, route, state, id, flags, resultUntil)
   end
 end
 
--- One piece of a list. Answers how many entries were looked at and how many jobs removed; who stays is at the tail.
+-- One piece of a list. Answers how many entries were looked at and how many jobs pruned; who stays is at the tail.
 local function pruneList(c, asked, minute, list, most, room)
   local handles = call("LRANGE", list, 0, most - 1)
-  local states, stay, seen, looked, removed = fetch("HMGET", c.k.state, handles), {}, {}, 0, 0
+  local states, stay, seen, looked, pruned = fetch("HMGET", c.k.state, handles), {}, {}, 0, 0
   for i, h in ipairs(handles) do
-    if removed == room then break end
+    if pruned == room then break end
     looked = i
     if states[i] and not seen[h] then
       local state, id, flags, route, keepsLane, endedAt, keepUntil, resultUntil = match(states[i], ENDED)
@@ -57,7 +57,7 @@ local function pruneList(c, asked, minute, list, most, room)
         if isKept or not asked.routes[route] then
           stay[#stay + 1] = h
         else
-          removed = removed + 1
+          pruned = pruned + 1
           removeFinished(c, h, route, state, id, flags, resultUntil)
         end
       end
@@ -65,7 +65,7 @@ local function pruneList(c, asked, minute, list, most, room)
   end
   if looked > 0 then call("LTRIM", list, looked, -1) end
   many("RPUSH", list, stay)
-  return looked, removed
+  return looked, pruned
 end
 
 serve("prune_history", FREES, function(c)
@@ -76,8 +76,8 @@ serve("prune_history", FREES, function(c)
     excepted[c.args[i]] = true
   end
   asked.routes = meantRoutes(c, isAll, queue, excepted)
-  local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
-  while removed < most and looked < lookMax do
+  local minutes, pruned, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
+  while pruned < most and looked < lookMax do
     if left == "" then
       local from, to = minute == "" and "-inf" or "(" .. minute, num(floor(asked.before / MINUTE_MS))
       minute = call("ZRANGEBYSCORE", minutes, from, to, "LIMIT", 0, 1)[1]
@@ -85,19 +85,19 @@ serve("prune_history", FREES, function(c)
     end
     local list = c.k.ended .. asked.state .. ":" .. minute
     left = left == "" and call("LLEN", list) or tonumber(left)
-    local seen, gone = pruneList(c, asked, minute, list, min(left, LOOKED_AT_ONCE, lookMax - looked), most - removed)
-    looked, removed, left = looked + seen, removed + gone, left - seen
+    local seen, gone = pruneList(c, asked, minute, list, min(left, LOOKED_AT_ONCE, lookMax - looked), most - pruned)
+    looked, pruned, left = looked + seen, pruned + gone, left - seen
     if left <= 0 or seen == 0 then
       if call("EXISTS", list) == 0 then call("ZREM", minutes, minute) end
       left = ""
     end
   end
   writeCall(c)
-  return { removed, minute or "", minute and tostring(left) or "" }
+  return { pruned, minute or "", minute and tostring(left) or "" }
 end)
 
 -- One piece of a list, of which up to room jobs are too many: the first ended go first. Who is of another queue goes to
--- the tail, who may go but stays comes back to the head. Answers how many entries are done with, removed, and whether
+-- the tail, who may go but stays comes back to the head. Answers how many entries are done with, pruned, and whether
 -- others may go.
 local function pruneSurplusOf(c, asked, minute, list, most, room)
   local handles = call("LRANGE", list, 0, most - 1)
@@ -121,9 +121,9 @@ local function pruneSurplusOf(c, asked, minute, list, most, room)
     if a.endedAt ~= b.endedAt then return a.endedAt < b.endedAt end
     return a[1] < b[1]
   end)
-  local removed, back = min(#own, room), {}
+  local pruned, back = min(#own, room), {}
   for i, job in ipairs(own) do
-    if i <= removed then
+    if i <= pruned then
       removeFinished(c, unpack(job))
     else
       back[#own - i + 1] = job[1]
@@ -132,7 +132,7 @@ local function pruneSurplusOf(c, asked, minute, list, most, room)
   call("LTRIM", list, #handles, -1)
   many("RPUSH", list, others)
   many("LPUSH", list, back)
-  return #handles - #back, removed, #back > 0
+  return #handles - #back, pruned, #back > 0
 end
 
 serve("prune_surplus", FREES, function(c)
@@ -142,32 +142,32 @@ serve("prune_surplus", FREES, function(c)
   for route, isMeant in pairs(asked.routes) do
     if isMeant then surplus = surplus + (tonumber(call("HGET", c.k.tally, route .. ":" .. asked.state)) or 0) end
   end
-  local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
-  while removed < min(most, surplus) and looked < lookMax and not isFull do
+  local minutes, pruned, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
+  while pruned < min(most, surplus) and looked < lookMax and not isFull do
     if left == "" then
       minute = call("ZRANGEBYSCORE", minutes, minute == "" and "-inf" or "(" .. minute, "+inf", "LIMIT", 0, 1)[1] or ""
       if minute == "" then break end
     end
     local list, done, gone = c.k.ended .. asked.state .. ":" .. minute, 0, 0
     left = left == "" and call("LLEN", list) or tonumber(left)
-    done, gone, isFull = pruneSurplusOf(c, asked, minute, list, min(left, LOOKED_AT_ONCE), min(most, surplus) - removed)
-    looked, removed, left = looked + done, removed + gone, left - done
+    done, gone, isFull = pruneSurplusOf(c, asked, minute, list, min(left, LOOKED_AT_ONCE), min(most, surplus) - pruned)
+    looked, pruned, left = looked + done, pruned + gone, left - done
     if left <= 0 or (done == 0 and not isFull) then
       if call("EXISTS", list) == 0 then call("ZREM", minutes, minute) end
       left = ""
     end
   end
   writeCall(c)
-  return { removed, removed < surplus and minute ~= "" and 1 or 0, minute, tostring(left) }
+  return { pruned, pruned < surplus and minute ~= "" and 1 or 0, minute, tostring(left) }
 end)
 
--- prune answers how many it removed and looked at; where it looked at as many as it may, more are left.
+-- prune answers how many it pruned and looked at; where it looked at as many as it may, more are left.
 local function servePrune(name, prune)
   serve(name, FREES, function(c)
     local most = nextNumber(c)
-    local removed, looked = prune(c, most)
+    local pruned, looked = prune(c, most)
     writeCall(c)
-    return { removed, looked == most and 1 or 0 }
+    return { pruned, looked == most and 1 or 0 }
   end)
 end
 
@@ -177,18 +177,18 @@ local function overIn(c, index, most) return call("ZRANGEBYSCORE", index, "-inf"
 -- Acts on the finished jobs of an index whose time, a field of theirs, is over; an entry that does not belong there is
 -- taken out.
 local function pruneTimed(c, most, index, field, act)
-  local handles, removed = overIn(c, index, most), 0
+  local handles, pruned = overIn(c, index, most), 0
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
     if job and not job.isGone and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
-      removed = removed + 1
+      pruned = pruned + 1
       act(c, job)
     else
       push(c.zrem, index, h)
     end
   end
-  return removed, #handles
+  return pruned, #handles
 end
 
 -- The results alone; their jobs stay.
@@ -198,10 +198,10 @@ local function dropResult(c, job)
 end
 
 servePrune("prune_kept", function(c, most)
-  local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", drop)
-  if looked == most then return removed, looked end
+  local pruned, looked = pruneTimed(c, most, c.k.keep, "keepUntil", drop)
+  if looked == most then return pruned, looked end
   local dropped, seen = pruneTimed(c, most - looked, c.k.results, "resultUntil", dropResult)
-  return removed + dropped, looked + seen
+  return pruned + dropped, looked + seen
 end)
 
 servePrune("prune_expired", function(c, most)
@@ -218,14 +218,14 @@ end)
 
 servePrune("prune_feed", function(c, most)
   local before, newest = c.now - nextArg(c), call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
-  local removed, last = 0, nil
+  local pruned, last = 0, nil
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
     -- After an entry the next number is far above the newest one, which tells the last seq and stays.
     if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
-    removed, last = removed + 1, tonumber(match(entry[1], "^%d+"))
+    pruned, last = pruned + 1, tonumber(match(entry[1], "^%d+"))
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
-  return removed, removed
+  return pruned, pruned
 end)
 
 end)

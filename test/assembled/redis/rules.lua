@@ -139,7 +139,7 @@ local function mark(_, job, next)
 end
 
 local function remove(c, job)
-  assert(job.state ~= RUNNING, "MRARROW a running job cannot be removed")
+  assert(job.state ~= RUNNING, "MRARROW a running job cannot be deleted")
   freeKey(c, job)
   advance(job, job.state)
 end

@@ -301,7 +301,7 @@ export const changeCases: ContractGroup = {
         const found = await store.findJobs({ filter: { tag: "t" }, max: 9, scanMax: 99, cursor: null });
         expect(found.jobs).toEqual([]);
         expect((await events("a")).at(-1)).toEqual({
-          kind: "removed",
+          kind: "deleted",
           id: "a",
           rev: 2,
           route: aRoute(),

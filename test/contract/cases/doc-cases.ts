@@ -102,7 +102,7 @@ export const docCases: ContractGroup = {
           { kind: "ok", version: 4 },
         ]);
         platform.advance(10);
-        expect(await store.prune({ what: "expired", max: 9 })).toMatchObject({ removed: 1 });
+        expect(await store.prune({ what: "expired", max: 9 })).toMatchObject({ pruned: 1 });
         expect(await store.putDocs([aDoc("term", "w2", { guard: "absent" })])).toEqual([
           { kind: "ok", version: 5 },
         ]);

@@ -200,8 +200,8 @@ export const pruneCases: ContractGroup = {
         await store.changeIf([aChange("again", ["completed"], replay())]);
         const [again] = await claim();
         await store.settleIfLeased([aSettle(again!, finish("completed", { result: "2" }))]);
-        await store.settleIfLeased([aSettle(await lease(aJob({ id: "removed" })), ending)]);
-        await store.changeIf([aChange("removed", ["completed"], remove)]);
+        await store.settleIfLeased([aSettle(await lease(aJob({ id: "deleted" })), ending)]);
+        await store.changeIf([aChange("deleted", ["completed"], remove)]);
         platform.advance(100);
         expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(0);
         expect((await read("again")).result).toBe("2");

@@ -16,8 +16,8 @@ export function* checkAcceptance(ledger: Ledger): Generator<Violation> {
   yield* enqueuedJobsAreSeen(ledger);
 }
 
-const isRemoved = (ledger: Ledger, id: string): boolean =>
-  ledger.timelines.get(id)?.some(({ kind }) => kind === "removed") ?? false;
+const isDeleted = (ledger: Ledger, id: string): boolean =>
+  ledger.timelines.get(id)?.some(({ kind }) => kind === "deleted") ?? false;
 
 function* acknowledgedJobsExist(ledger: Ledger): Generator<Violation> {
   for (const operation of ledger.evidence.operations) {
@@ -29,8 +29,8 @@ function* acknowledgedJobsExist(ledger: Ledger): Generator<Violation> {
           ? (operation.answer ?? []).flatMap((answer) => (answer.kind === "ok" ? answer.ids : []))
           : [];
     for (const id of ids)
-      if (!ledger.records.has(id) && !isRemoved(ledger, id))
-        yield { invariant: 1, id, message: `the acknowledged job ${id} is neither kept nor removed` };
+      if (!ledger.records.has(id) && !isDeleted(ledger, id))
+        yield { invariant: 1, id, message: `the acknowledged job ${id} is neither kept nor deleted` };
   }
 }
 
@@ -80,7 +80,7 @@ function* idsAreMadeOnce(ledger: Ledger): Generator<Violation> {
   for (const [id, events] of ledger.timelines) {
     let isThere = false;
     for (const { kind } of events) {
-      if (kind === "removed") isThere = false;
+      if (kind === "deleted") isThere = false;
       if (kind !== "submitted") continue;
       if (isThere) yield { invariant: 4, id, message: `${id} was made twice` };
       isThere = true;
@@ -115,16 +115,16 @@ function submittedIn(ledger: Ledger, id: string): Set<number> {
 
 function* jobsAddUp(ledger: Ledger): Generator<Violation> {
   let created = 0;
-  let removed = 0;
+  let deleted = 0;
   for (const events of ledger.timelines.values()) {
     for (const { kind } of events) {
       if (kind === "submitted") created += 1;
-      if (kind === "removed") removed += 1;
+      if (kind === "deleted") deleted += 1;
     }
   }
   const { length } = ledger.evidence.snapshot.jobs;
-  if (created - removed !== length)
-    yield { invariant: 7, message: `${created} jobs made and ${removed} removed, but ${length} are there` };
+  if (created - deleted !== length)
+    yield { invariant: 7, message: `${created} jobs made and ${deleted} deleted, but ${length} are there` };
 }
 
 /** Keys held by time are left out: they may outlive their job, and that is wanted. */
@@ -189,7 +189,7 @@ function* enqueuedJobsAreSeen(ledger: Ledger): Generator<Violation> {
       operation.kind === "read-back" &&
       operation.seen === "ok" &&
       !operation.found &&
-      !isRemoved(ledger, operation.id)
+      !isDeleted(ledger, operation.id)
     )
       yield {
         invariant: 49,

@@ -106,7 +106,7 @@ function* feedIsWhole(ledger: Ledger): Generator<Violation> {
     for (const event of events) {
       if (event.rev !== rev + 1)
         yield { invariant: 51, id, message: `${id}: rev ${rev} is followed by ${event.rev}` };
-      rev = event.kind === "removed" ? 0 : event.rev;
+      rev = event.kind === "deleted" ? 0 : event.rev;
     }
   }
 }

@@ -139,6 +139,6 @@ function* membersStay(
     for (const { id, state } of events) {
       const root = rootOf(id);
       if (state === null && root !== null && records.has(root) && !records.has(id))
-        yield { invariant: 52, id, message: `${id} was removed, and its flow is still there` };
+        yield { invariant: 52, id, message: `${id} was deleted, and its flow is still there` };
     }
 }

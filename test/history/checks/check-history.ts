@@ -10,7 +10,7 @@ import { checkFlows } from "./check-flows.ts";
 import { checkLimits } from "./check-limits.ts";
 import { checkOrder } from "./check-order.ts";
 import { checkOwnership } from "./check-ownership.ts";
-import { checkRemoval } from "./check-removal.ts";
+import { checkDeletion } from "./check-deletion.ts";
 import { checkSchedules } from "./check-schedules.ts";
 import { checkTimelines } from "./check-timeline.ts";
 import type { Evidence } from "../history.ts";
@@ -29,7 +29,7 @@ const checks = [
   checkLanes,
   checkEnds,
   checkFlows,
-  checkRemoval,
+  checkDeletion,
   checkSchedules,
 ];
 

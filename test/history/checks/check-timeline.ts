@@ -29,9 +29,9 @@ function* arrowsAreKept(id: string, events: readonly TimelineEvent[]): Generator
   for (const event of events) {
     const from = state;
     state = event.state;
-    if (event.kind === "removed") {
+    if (event.kind === "deleted") {
       if (from === null || from === "running")
-        yield { invariant: 18, id, message: `${id} was removed while it was ${from ?? "not there"}` };
+        yield { invariant: 18, id, message: `${id} was deleted while it was ${from ?? "not there"}` };
       continue;
     }
     if (event.state === null || (from === null) !== (event.kind === "submitted")) {
@@ -107,7 +107,7 @@ function* attemptsAreCounted(
         attempt = event.attempt;
         counts = [1];
         break;
-      case "removed":
+      case "deleted":
         attempt = 0;
         extra = 0;
         counts = [1];
@@ -182,7 +182,7 @@ function* delaysAreInBounds(
 
 function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEvent[]): Generator<Violation> {
   const record = ledger.records.get(id);
-  if (record === undefined || events.some(({ kind }) => kind === "removed")) return;
+  if (record === undefined || events.some(({ kind }) => kind === "deleted")) return;
   const log = readAttemptLog(record.attempts);
   const entries = log.entries.filter(({ outcome }) => outcome !== "completed" && outcome !== "expired");
   const { dropped } = log;

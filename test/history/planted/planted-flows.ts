@@ -175,5 +175,5 @@ export const plantedFlows: readonly Planted[] = [
       s.change("F.1", "freed", "ready");
     },
   ],
-  [52, "a member is removed from a flow that is still there", (s) => (whole(s), s.remove("F.a"))],
+  [52, "a member is deleted from a flow that is still there", (s) => (whole(s), s.remove("F.a"))],
 ];

@@ -236,7 +236,7 @@ export const trueLanes: Readonly<Record<string, Write>> = {
     s.change("a", "replayed", "ready");
     claimAndEnd(s, "a", "b");
   },
-  "a failed job that holds its key until it is removed": (s) => {
+  "a failed job that holds its key until it is deleted": (s) => {
     failFirst(s);
     s.remove("a");
     claimAndEnd(s, "b");

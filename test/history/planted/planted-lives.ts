@@ -16,7 +16,7 @@ export const plantedLives: readonly Planted[] = [
   ],
   [
     18,
-    "a running job is removed",
+    "a running job is deleted",
     (s) => {
       s.submit({ id: "a" });
       s.claim("a");
@@ -243,7 +243,7 @@ export const plantedLives: readonly Planted[] = [
   ],
   [51, "an event of a job is missing", (s) => (s.live("a"), s.feed.splice(1, 1))],
   [51, "the feed's numbers go back", (s) => (s.live("a"), ((s.feed[1] as { number: number }).number = 1))],
-  [52, "a job vanishes that nobody asked to remove", (s) => (s.live("a"), s.change("a", "removed", null))],
+  [52, "a job vanishes that nobody asked to remove", (s) => (s.live("a"), s.change("a", "deleted", null))],
   [
     52,
     "a purge leaves a job that had ended before it began",
@@ -255,11 +255,11 @@ export const plantedLives: readonly Planted[] = [
   ],
   [
     52,
-    "a purge says that it removed more than it did",
+    "a purge says that it deleted more than it did",
     (s) => {
       s.live("a");
       s.purge();
-      Object.assign(s.operations.find(({ kind }) => kind === "purge") as object, { removed: 2 });
+      Object.assign(s.operations.find(({ kind }) => kind === "purge") as object, { deleted: 2 });
     },
   ],
   [

@@ -43,11 +43,11 @@ export const plantedOwners: readonly Planted[] = [
   ],
   [
     7,
-    "a job is kept that was removed",
+    "a job is kept that was deleted",
     (s) => (
       s.live("a"),
       s.live("b"),
-      s.tell({ kind: "removed", id: "a", rev: 4, state: null, attempt: 1, extra: null })
+      s.tell({ kind: "deleted", id: "a", rev: 4, state: null, attempt: 1, extra: null })
     ),
   ],
   [8, "a job waits for ever", (s) => s.submit({ id: "a" })],

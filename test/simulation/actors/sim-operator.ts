@@ -4,7 +4,7 @@
  */
 import { isMillraceError } from "../../../src/model/error.ts";
 import { terminalStates, waitingStates } from "../../../src/model/job/job-state.ts";
-import { removeChange } from "../../../src/model/job/operate.ts";
+import { deleteChange } from "../../../src/model/job/operate.ts";
 import type { SeededRandom } from "../../../src/testing/seeded-random.ts";
 import type { Purge } from "../../history/history.ts";
 import type { Network } from "../faulty-store.ts";
@@ -25,7 +25,7 @@ async function revokeOne(node: SimNode, random: SeededRandom): Promise<void> {
   if (jobs.length > 0) await node.mill.jobs.revoke(random.pick(jobs).id);
 }
 
-const purged = [terminalStates, waitingStates, removeChange.states];
+const purged = [terminalStates, waitingStates, deleteChange.states];
 
 async function purgeQueue(network: Network, node: SimNode, random: SeededRandom): Promise<void> {
   const { history, time, plan } = network;
@@ -40,10 +40,10 @@ async function purgeQueue(network: Network, node: SimNode, random: SeededRandom)
     order: null,
     queue,
     states,
-    removed: 0,
+    deleted: 0,
   };
   history.push(entry);
-  entry.removed = (await node.mill.jobs.delete({ queue, state: states })).deleted;
+  entry.deleted = (await node.mill.jobs.delete({ queue, state: states })).deleted;
   entry.seen = "ok";
   entry.answeredUs = time.elapsedUs;
 }

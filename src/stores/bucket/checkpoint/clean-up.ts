@@ -24,7 +24,7 @@ import type { Objects } from "../objects/objects.ts";
 import type { BucketTuning } from "../tuning.ts";
 
 /** As many as one request of S3 removes. Before each of them the marks are listed again. */
-const removesAtOnce = 1000;
+const deletesAtOnce = 1000;
 
 /** How many times the grace a writer waits that has just begun. */
 const youngWriterGraces = 24;
@@ -121,9 +121,9 @@ export class CleanUp {
     for (let after = start; ;) {
       const { names, isLast } = await objects.list(prefix, after);
       const old = names.filter(isOld);
-      for (let at = 0; at < old.length; at += removesAtOnce) {
+      for (let at = 0; at < old.length; at += deletesAtOnce) {
         if (!(await this.#isNewest(newest))) return false;
-        await objects.remove(old.slice(at, at + removesAtOnce));
+        await objects.remove(old.slice(at, at + deletesAtOnce));
       }
       // Log records are listed in their order: after the first that stays all stay.
       if (isLast || (prefix === logPrefix && old.length < names.length)) return true;

@@ -33,7 +33,7 @@ export interface AzureOptions {
 }
 
 const pageSizeMax = 5000;
-const removesAtOnce = 16;
+const deletesAtOnce = 16;
 const markersKept = 16;
 
 const meanings: Readonly<Record<string, Meaning>> = {
@@ -128,7 +128,7 @@ class AzureObjects implements Objects {
 
   async remove(names: readonly string[]): Promise<void> {
     for (const name of names) checkName(name);
-    await http.inLanes(names, removesAtOnce, (name) => this.#removeOne(name));
+    await http.inLanes(names, deletesAtOnce, (name) => this.#removeOne(name));
   }
 
   async #removeOne(name: string): Promise<void> {

@@ -23,7 +23,7 @@ const isWindows = sep === "\\";
 const temporaryFolder = ".temporary";
 /** No put takes that long, so its process is gone. */
 const orphanAgeMs = 60 * 60 * 1000;
-const removalsAtOnce = 16;
+const deletionsAtOnce = 16;
 
 /**
  * The folder is made if its parent exists. A process that only looks makes nothing: to it a folder that could be made
@@ -164,9 +164,9 @@ class FileObjects implements Objects {
       const paths = names.map((name) => this.#pathOf(name));
       try {
         const folders = new Set<string>();
-        for (let from = 0; from < paths.length; from += removalsAtOnce)
+        for (let from = 0; from < paths.length; from += deletionsAtOnce)
           await Promise.all(
-            paths.slice(from, from + removalsAtOnce).map(async (path) => {
+            paths.slice(from, from + deletionsAtOnce).map(async (path) => {
               if (await removeFile(path)) folders.add(path);
             }),
           );

@@ -30,7 +30,7 @@ export interface GcsOptions {
 }
 
 const pageSizeMax = 1000;
-const removesAtOnce = 16;
+const deletesAtOnce = 16;
 
 /** The reasons that its errors give. */
 const meanings: Readonly<Record<string, Meaning>> = {
@@ -114,7 +114,7 @@ class GcsObjects implements Objects {
 
   async remove(names: readonly string[]): Promise<void> {
     for (const name of names) checkName(name);
-    await http.inLanes(names, removesAtOnce, (name) => this.#removeOne(name));
+    await http.inLanes(names, deletesAtOnce, (name) => this.#removeOne(name));
   }
 
   async #removeOne(name: string): Promise<void> {

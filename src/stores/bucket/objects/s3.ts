@@ -35,7 +35,7 @@ export interface S3Options {
 }
 
 const pageSizeMax = 1000;
-const removesAtOnce = 1000;
+const deletesAtOnce = 1000;
 /** Endpoints other than Amazon's take this one for their own. */
 const anyRegion = "us-east-1";
 
@@ -133,8 +133,8 @@ class S3Objects implements Objects {
   }
 
   async remove(names: readonly string[]): Promise<void> {
-    for (let at = 0; at < names.length; at += removesAtOnce)
-      await this.#removeSome(names.slice(at, at + removesAtOnce));
+    for (let at = 0; at < names.length; at += deletesAtOnce)
+      await this.#removeSome(names.slice(at, at + deletesAtOnce));
   }
 
   async #removeSome(names: readonly string[]): Promise<void> {

@@ -6,7 +6,7 @@ import { aBucketWorld, hourMs, namesOf } from "../../../../test/support/bucket-j
 import type { BucketWorld } from "../../../../test/support/bucket-jobs.ts";
 import { aChange, aClaim } from "../../../../test/support/builders.ts";
 import { rowsOf } from "../../../../test/support/compared-bucket.ts";
-import { removeChange } from "../../../model/job/operate.ts";
+import { deleteChange } from "../../../model/job/operate.ts";
 import type { Store } from "../../../store/store.ts";
 import { openSqliteStore } from "../../sqlite/sqlite-store.ts";
 import { openBucketStore } from "../bucket-store.ts";
@@ -91,7 +91,7 @@ test("deleted jobs come back into a file that is a SQLite store, and the bucket 
   await world.submit(store, 1);
   const until = await lastRecord(world);
   const ids = ["job-2", "job-3", "job-4"];
-  await store.changeIf(ids.map((id) => aChange(id, removeChange.states, removeChange.next)));
+  await store.changeIf(ids.map((id) => aChange(id, deleteChange.states, deleteChange.next)));
   await store.close();
   const objects = await world.names("");
   const path = aFile();

@@ -288,7 +288,7 @@ describe("retention by whole days", () => {
     }
     const young = { what: "history", outcome: "completed", queue: null, exceptQueues: [], max: 10 } as const;
     const answer = await one.prune({ ...young, olderThanMs: 3 * 86_400_000, cursor: null });
-    expect(answer).toEqual({ removed: 0, more: false, cursor: null });
+    expect(answer).toEqual({ pruned: 0, more: false, cursor: null });
   });
 
   test("a day that may go nearly whole is dropped, what must stay stays, and the counts are right", async () => {
@@ -320,10 +320,10 @@ describe("retention by whole days", () => {
       { rows: 5200 },
     ]);
     platform.setNow(101 * dayMs + 5000);
-    expect(await store.prune({ ...history, olderThanMs: dayMs, max: 500 })).toMatchObject({ removed: 0 });
+    expect(await store.prune({ ...history, olderThanMs: dayMs, max: 500 })).toMatchObject({ pruned: 0 });
     platform.setNow(102 * dayMs + 1);
     expect(await store.prune({ ...history, olderThanMs: dayMs, max: 500 })).toMatchObject({
-      removed: 5100,
+      pruned: 5100,
       more: true,
     });
     expect(await database.query("SELECT to_regclass('days.history_100') AS there")).toEqual([

@@ -91,11 +91,11 @@ export const emitSet = (step: SharedStep): string => {
 };
 
 export const emitSql = sql`
--- One event as the feed packs it. A removed job has no state.
+-- One event as the feed packs it. A deleted job has no state.
 CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(${fieldEnd}, p_kind, j.rev, j.route,
-      CASE WHEN p_kind = ${eventCodes.removed} THEN '' ELSE j.state::text END, j.attempt,
-    coalesce(CASE WHEN p_kind = ${eventCodes.removed} THEN NULL
+      CASE WHEN p_kind = ${eventCodes.deleted} THEN '' ELSE j.state::text END, j.attempt,
+    coalesce(CASE WHEN p_kind = ${eventCodes.deleted} THEN NULL
       WHEN p_kind = ${eventCodes.started} THEN 'n' || j.started_at
       WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
       WHEN j.state = ${scheduled} THEN 'n' || j.due_at

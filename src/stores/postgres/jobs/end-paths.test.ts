@@ -109,7 +109,7 @@ test("an end to which no arrow leads is refused in a set as well", async () => {
   await expect(one.changeIf([change])).rejects.toThrow("cannot move from state");
   expect((await one.readJobs([id]))[0]?.state).toBe("ready");
   for (const store of [one, other])
-    await store.changeIf([aChange(id, ["ready"], { to: "removed", event: "removed" })]);
+    await store.changeIf([aChange(id, ["ready"], { to: "deleted", event: "deleted" })]);
 });
 
 test("documents that go at known versions leave the same, as a set or one by one", async () => {

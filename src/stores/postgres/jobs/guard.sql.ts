@@ -21,7 +21,7 @@ CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool 
           AND coalesce(${clockSql("p_guard->>'rang'")} <= p_now, false)))
 $$;
 
--- An id with another seq is another job, that came after this one was removed.
+-- An id with another seq is another job, that came after this one was deleted.
 CREATE FUNCTION @refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
     ${ofAllTables("seq, settled_fence", "id = p_id")}) k LIMIT 1), 'gone')

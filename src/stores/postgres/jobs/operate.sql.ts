@@ -42,8 +42,8 @@ BEGIN
 END $$;
 
 -- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
--- after, and instead of both the holder of the key that a replay would need; defers: deferred work was left. What the end of
--- a member passes on is the caller's, behind everything else of its unit.
+-- after, and instead of both the holder of the key that a replay would need; defers: deferred work was left. What the
+-- end of a member passes on is the caller's, behind everything else of its unit.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
     OUT state int2, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -55,8 +55,8 @@ BEGIN
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
   IF v_to = 'same' THEN
     v_next := @update_v1(v_next, p_next);
-  ELSIF v_to = 'removed' THEN
-    IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002';
+  ELSIF v_to = 'deleted' THEN
+    IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be deleted' USING ERRCODE = 'MR002';
     END IF;
     v_kept := false;
     v_frees := true;
@@ -98,6 +98,6 @@ BEGIN
   -- A flow that goes leaves its members to a duty.
   defers := defers OR (NOT v_kept AND ${isFlow("j.")});
   IF defers THEN PERFORM @defer_work_v1(p_now, ARRAY[j.id]); END IF;
-  state := CASE WHEN v_kind = ${eventCodes.removed} THEN NULL ELSE v_next.state END;
+  state := CASE WHEN v_kind = ${eventCodes.deleted} THEN NULL ELSE v_next.state END;
 END $$;
 `;

@@ -39,7 +39,7 @@ const pruneTimed = (until: string, act: string, more = ""): string => sql`
   SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
     SELECT id, ended_at FROM @history WHERE ${until} <= v_now${more} ORDER BY ${until}, seq LIMIT p_max - v_seen) d;
   ${act}
-  removed := removed + v_count;
+  pruned := pruned + v_count;
   v_seen := v_seen + coalesce(cardinality(v_ids), 0);`;
 
 /** The results alone; their jobs stay. */
@@ -48,33 +48,34 @@ const dropResults = sql`UPDATE @history h SET result = NULL, result_until = NULL
   GET DIAGNOSTICS v_count = ROW_COUNT;`;
 
 export const pruneSql = sql`
--- Removes finished rows by place, none where the lists are null; answers how many. A flow that goes leaves deferred work.
+-- Removes finished rows by place, none where the lists are null; answers how many. A flow that goes leaves deferred
+-- work.
 CREATE FUNCTION @delete_finished_v1(p_now int8, p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
-DECLARE v_removed int8; v_flows text[];
+DECLARE v_pruned int8; v_flows text[];
 BEGIN
   WITH gone AS (DELETE FROM @history h USING unnest(p_ids, p_ends) d(id, ended_at)
       WHERE h.id = ANY (p_ids) AND h.id = d.id AND h.ended_at = d.ended_at
       RETURNING h.seq, h.route, h.state, h.tags, h.id, h.waits),
   counted AS (INSERT INTO @state_count SELECT route, state, -count(*) FROM gone GROUP BY route, state),
   forgotten AS (SELECT @delete_attached_v1(seq, tags), CASE WHEN ${isFlow()} THEN id END AS flow FROM gone)
-  SELECT count(*), array_agg(flow) FILTER (WHERE flow IS NOT NULL) INTO v_removed, v_flows FROM forgotten;
+  SELECT count(*), array_agg(flow) FILTER (WHERE flow IS NOT NULL) INTO v_pruned, v_flows FROM forgotten;
   IF v_flows IS NOT NULL THEN PERFORM @defer_work_v1(p_now, v_flows); END IF;
-  RETURN v_removed;
+  RETURN v_pruned;
 END $$;
 
 -- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too
 -- young are not looked at, so what this costs follows from what may go, not from what is kept.
 CREATE FUNCTION @prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[],
     p_older int8, p_max int4, p_after int8,
-  OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+  OUT pruned int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor});
 v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8;
   v_old int8 := v_now - p_older; v_bound int8 := CASE WHEN p_older < ${dayMs} THEN v_old / ${dayMs} + 1
     ELSE v_old / ${dayMs} END * ${dayMs};
 BEGIN
   PERFORM @make_partitions_v1(v_now);
-  removed := CASE WHEN p_after = 0 THEN @drop_partition_v1(v_now, p_state, p_queue, p_except, v_old) ELSE 0 END;
-  IF removed > 0 THEN more := true; last := 0; RETURN; END IF;
+  pruned := CASE WHEN p_after = 0 THEN @drop_partition_v1(v_now, p_state, p_queue, p_except, v_old) ELSE 0 END;
+  IF pruned > 0 THEN more := true; last := 0; RETURN; END IF;
   -- Planned for this p_state: the others than completed have an index of their own.
   SELECT count(*), max(seq) INTO v_seen, v_stop FROM (
     SELECT seq FROM (${oldRows(sql`(p_state = ${completed} OR state <> ${completed})`)}) h ORDER BY seq LIMIT v_window) w;
@@ -86,20 +87,20 @@ BEGIN
             WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;
-  removed := @delete_finished_v1(v_now, v_ids, v_ends);
-  IF removed < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
+  pruned := @delete_finished_v1(v_now, v_ids, v_ends);
+  IF pruned < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;
 
 -- What a queue has of an outcome beyond p_keep, in windows of seqs behind p_after; in a window the first ended first.
 -- Only one call at a time counts and removes: two would both remove what is too many.
 CREATE FUNCTION @prune_surplus_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_keep int8, p_max int4,
     p_after int8,
-  OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+  OUT pruned int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor});
 v_routes int8[]; v_surplus int8;
   v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8; v_found int8;
 BEGIN
-  removed := 0; more := false; last := nullif(p_after, 0);
+  pruned := 0; more := false; last := nullif(p_after, 0);
   IF NOT pg_try_advisory_xact_lock(hashtextextended('@surplus', 0)) THEN RETURN; END IF;
   v_routes := ARRAY(SELECT number FROM @route WHERE queue = p_queue);
   SELECT coalesce(sum(count), 0) - p_keep INTO v_surplus FROM @state_count
@@ -113,39 +114,39 @@ BEGIN
     WHERE seq > p_after AND seq <= v_stop AND state = p_state AND keep_until IS NULL AND keeps_lane = 0
       AND route = ANY (v_routes)
     ORDER BY ended_at, seq LIMIT least(p_max, v_surplus)) d;
-  removed := @delete_finished_v1(v_now, v_ids, v_ends);
-  IF removed = v_surplus OR removed < v_found THEN more := removed < v_surplus;
+  pruned := @delete_finished_v1(v_now, v_ids, v_ends);
+  IF pruned = v_surplus OR pruned < v_found THEN more := pruned < v_surplus;
   ELSE more := v_seen = v_window; last := CASE WHEN more THEN v_stop END;
   END IF;
 END $$;
 
-CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool)
+CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[]; v_count int8; v_seen int8 := 0;
 BEGIN
-  removed := 0;
+  pruned := 0;
   ${pruneTimed("keep_until", "v_count := @delete_finished_v1(v_now, v_ids, v_ends);", sql` AND ${isKeptForATime}`)}${pruneTimed("result_until", dropResults)}
   more := v_seen = p_max;
 END $$;
 
-CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool)
+CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit);
 BEGIN
   DELETE FROM @uniq WHERE ctid = ANY (ARRAY(SELECT ctid FROM @uniq WHERE held_until <= v_now ORDER BY held_until
         LIMIT p_max FOR UPDATE SKIP LOCKED));
-  GET DIAGNOSTICS removed = ROW_COUNT;
+  GET DIAGNOSTICS pruned = ROW_COUNT;
   WITH gone AS (
     DELETE FROM @doc WHERE ctid = ANY (ARRAY(SELECT ctid FROM @doc WHERE expires_at <= v_now ORDER BY expires_at
-          LIMIT p_max - removed FOR UPDATE SKIP LOCKED))
+          LIMIT p_max - pruned FOR UPDATE SKIP LOCKED))
     RETURNING version),
   floors AS (INSERT INTO @doc_floor SELECT max(version) FROM gone HAVING count(*) > 0)
-  SELECT removed + count(*) INTO removed FROM gone;
-  more := removed = p_max;
+  SELECT pruned + count(*) INTO pruned FROM gone;
+  more := pruned = p_max;
 END $$;
 
 -- The newest record stays: the next number follows from it.
-CREATE FUNCTION @prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT removed int8, OUT more bool)
+CREATE FUNCTION @prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql
   SET enable_seqscan = off AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_last int8;
@@ -155,8 +156,8 @@ BEGIN
       LIMIT p_max) f
     WHERE at <= v_now - p_older AND number < (SELECT max(number) FROM @feed WHERE number IS NOT NULL);
   DELETE FROM @feed WHERE number <= v_last;
-  GET DIAGNOSTICS removed = ROW_COUNT;
-  more := removed = p_max;
+  GET DIAGNOSTICS pruned = ROW_COUNT;
+  more := pruned = p_max;
   PERFORM @fold_v1();
 END $$;
 

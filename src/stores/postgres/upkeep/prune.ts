@@ -9,9 +9,9 @@ import { packNullable, packText } from "../functions/packed-values.ts";
 
 export async function prune(calls: Calls, request: PruneRequest): Promise<PruneAnswer> {
   const rows = await callWrite(calls, `prune_${request.what}_v1`, valuesOf(request));
-  const [removed, more, last = null] = onlyRow(rows);
+  const [pruned, more, last = null] = onlyRow(rows);
   const isOver = more !== "t" && request.what !== "surplus";
-  return { removed: Number(removed), more: more === "t", cursor: isOver ? null : last };
+  return { pruned: Number(pruned), more: more === "t", cursor: isOver ? null : last };
 }
 
 function valuesOf(request: PruneRequest): Value[] {

@@ -122,7 +122,7 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
     await expectSound();
   });
 
-  test("is found by the audit, shown, and removed by an operator", async () => {
+  test("is found by the audit, shown, and deleted by an operator", async () => {
     expect((await audit(1))["unreadable"]).toBe(4);
     await expectSound();
     const { records } = await store.readUnreadable({ after: null, max: 10 });

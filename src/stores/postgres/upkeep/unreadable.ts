@@ -1,5 +1,5 @@
 /**
- * Records that cannot be read (upkeep/unreadable.sql.ts): kept as unreadable where they are met, looked at and removed
+ * Records that cannot be read (upkeep/unreadable.sql.ts): kept as unreadable where they are met, looked at and deleted
  * by an operator.
  */
 import { isMillraceError } from "../../../model/error.ts";

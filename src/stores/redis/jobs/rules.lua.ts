@@ -1,6 +1,6 @@
 /**
  * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
- * (R5), lease (R6), and what operators do: mark, edit, remove, replay. A rule changes the job's own fields and its key;
+ * (R5), lease (R6), and what operators do: mark, edit, delete, replay. A rule changes the job's own fields and its key;
  * whoever applies it tells the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
@@ -153,8 +153,8 @@ local function mark(_, job, next)
   advance(job, job.state)
 end
 
-local function remove(c, job)
-  assert(job.state ~= RUNNING, "MRARROW a running job cannot be removed")
+local function delete(c, job)
+  assert(job.state ~= RUNNING, "MRARROW a running job cannot be deleted")
   freeKey(c, job)
   advance(job, job.state)
 end
@@ -173,7 +173,7 @@ local function replay(c, job, next)
 end
 
 -- By the kind of a next; block (arrive.lua.ts) joins them.
-local RULES = { schedule = place, handBack = place, mark = mark, remove = remove, finish = finish }
+local RULES = { schedule = place, handBack = place, mark = mark, delete = delete, finish = finish }
 
 -- Applies what the model computed (model/job/change.ts), and tells it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)
@@ -184,7 +184,7 @@ local function apply(c, job, next, note)
     rule = replay
   end
   rule(c, job, next)
-  local isGone = rule == remove
+  local isGone = rule == delete
   tell(c, job, next.event, isGone, note)
   if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
 end

@@ -190,11 +190,11 @@ serve("read_unreadable", READS, function(c)
 end)
 
 serve("delete_unreadable", FREES, function(c)
-  local removed = 0
+  local deleted = 0
   for i = c.i, #c.args do
-    removed = removed + call("HDEL", c.k.unreadable, c.args[i])
+    deleted = deleted + call("HDEL", c.k.unreadable, c.args[i])
   end
-  return removed
+  return deleted
 end)
 `,
 });

@@ -67,7 +67,7 @@ const stateFaults: Readonly<Record<string, (id: string) => Promise<void>>> = {
 const submit = (inMs = 0): Promise<unknown> =>
   store.submit([{ jobs: ids.map((id) => aJob({ id, due: { inMs }, tags: ["red"] })) }]);
 
-/** c is kept as unreadable, out of every index and count, and can be removed for good. */
+/** c is kept as unreadable, out of every index and count, and can be deleted for good. */
 async function expectUnreadable(state: "ready" | "running" | "completed" | "scheduled"): Promise<void> {
   const { records, cursor } = await store.readUnreadable({ after: null, max: 10 });
   expect(records).toMatchObject([{ id: expect.toBeOneOf(["c", null]), at: platform.now() }]);
@@ -125,7 +125,7 @@ describe.each(Object.entries(specFaults))("%s", (_, spoil) => {
     await expectUnreadable("ready");
   });
 
-  test("can be removed by its id", async () => {
+  test("can be deleted by its id", async () => {
     await submit();
     await spoil("c");
     const changes = ["c", "d"].map((id) => aChange(id, ["ready"], remove));
@@ -221,7 +221,7 @@ describe("an entry that no job belongs to", () => {
   test("of a live job does not let retention take the job", async () => {
     await submit();
     await redis.admin.zadd(keyOf("keep"), 1, await handleOf("c"));
-    expect(await store.prune({ what: "kept", max: 10 })).toMatchObject({ removed: 0 });
+    expect(await store.prune({ what: "kept", max: 10 })).toMatchObject({ pruned: 0 });
     expect(await findAll(store)).toHaveLength(5);
   });
 });

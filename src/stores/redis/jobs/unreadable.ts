@@ -1,4 +1,4 @@
-/** Records that cannot be read (unreadable.lua.ts): seen, removed, and kept as unreadable where a read met them. */
+/** Records that cannot be read (unreadable.lua.ts): seen, deleted, and kept as unreadable where a read met them. */
 import type { Calls, Operation } from "../connection/call.ts";
 import { fieldEnd, rowsOf, unpackText } from "../packing/value-text.ts";
 

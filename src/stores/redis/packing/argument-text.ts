@@ -41,7 +41,7 @@ export const argumentFields = {
   mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", "passesOn", ...editFields],
   /** need and slack: none where the counts stay. parents: edges, as a list. */
   block: ["kind", "event", "attempt", "need", "slack", "parents"],
-  remove: ["kind", "event"],
+  delete: ["kind", "event"],
   finish: ["kind", "event", "to", "keepMs", "keepResultMs", "keepsLane", "reason", "result"],
   /** Records of a unique key, a document and a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],

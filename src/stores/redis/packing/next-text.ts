@@ -32,8 +32,8 @@ export function nextText(next: ChangeNext): string {
       const counts = { need: waits?.need, slack: waits?.slack };
       return argumentText("block", { event, attempt, ...counts, parents: packValue(parents) });
     }
-    case "removed":
-      return argumentText("remove", { event });
+    case "deleted":
+      return argumentText("delete", { event });
     default: {
       const { keepMs, keepResultMs, keepsLane = false } = next;
       const [reason, result] = [packNullable(next.reason), packNullable(next.result)];

@@ -9,23 +9,23 @@ export const prune: Operation<"prune"> = async ({ connection }, request) => {
     const { outcome, queue, keep, cursor } = request;
     const args = [String(stateCodes[outcome]), packText(queue), String(keep), max];
     const answer = await connection.write("mr1_prune_surplus", [...args, ...positionOf(cursor)]);
-    const [removed, more, minute, left] = answer as [number, number, string, string];
-    return { removed, more: more === 1, cursor: minute === "" ? null : `${minute}:${left}` };
+    const [pruned, more, minute, left] = answer as [number, number, string, string];
+    return { pruned, more: more === 1, cursor: minute === "" ? null : `${minute}:${left}` };
   }
   if (request.what !== "history") {
     const args = request.what === "feed" ? [max, String(request.olderThanMs)] : [max];
-    const [removed, more] = (await connection.write(`mr1_prune_${request.what}`, args)) as [number, number];
-    return { removed, more: more === 1, cursor: null };
+    const [pruned, more] = (await connection.write(`mr1_prune_${request.what}`, args)) as [number, number];
+    return { pruned, more: more === 1, cursor: null };
   }
   const { outcome, queue, exceptQueues, olderThanMs, cursor } = request;
-  const [removed, nextMinute, nextLeft] = (await connection.write("mr1_prune_history", [
+  const [pruned, nextMinute, nextLeft] = (await connection.write("mr1_prune_history", [
     String(stateCodes[outcome]),
     ...(queue === null ? ["1", ""] : ["0", packText(queue)]),
     ...[String(olderThanMs), max, ...positionOf(cursor)],
     ...exceptQueues.map(packText),
   ])) as [number, string, string];
   const isOver = nextMinute === "";
-  return { removed, more: !isOver, cursor: isOver ? null : `${nextMinute}:${nextLeft}` };
+  return { pruned, more: !isOver, cursor: isOver ? null : `${nextMinute}:${nextLeft}` };
 };
 
 /** The minute that is walked, and how many entries of it are left; empty texts begin at the head. */

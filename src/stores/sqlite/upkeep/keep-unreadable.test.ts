@@ -133,14 +133,14 @@ describe("a record that cannot be read", () => {
         ...{ what: "history", outcome: "failed", queue: null, exceptQueues: [] },
         ...{ olderThanMs: 0, max: 100, cursor: null },
       });
-      expect(pruned.removed).toBe(2);
+      expect(pruned.pruned).toBe(2);
       expect(await store.submit([{ jobs: [aJob({ id: "bad" })] }])).toMatchObject([{ hows: ["created"] }]);
     } finally {
       await store.close();
     }
   });
 
-  it.each(cases)("with $title, $place, can be removed by its id", async ({ place, damage }) => {
+  it.each(cases)("with $title, $place, can be deleted by its id", async ({ place, damage }) => {
     const { store } = await openDamaged(place, damage);
     try {
       const states = place === "running" ? jobStates.filter((state) => state !== "running") : jobStates;

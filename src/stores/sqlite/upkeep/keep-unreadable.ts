@@ -100,5 +100,5 @@ export function readUnreadable(
 const deleteOne = "DELETE FROM millrace_unreadable WHERE ref = ?";
 
 export function deleteUnreadable({ statements }: Step, refs: readonly string[]): number {
-  return refs.reduce((removed, ref) => removed + Number(statements(deleteOne).run(ref).changes), 0);
+  return refs.reduce((deleted, ref) => deleted + Number(statements(deleteOne).run(ref).changes), 0);
 }

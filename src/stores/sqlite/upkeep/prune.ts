@@ -39,7 +39,7 @@ const readFinished = rowReader(rowNames);
 type Row = ReturnType<typeof readFinished>;
 const columns = columnList(rowNames);
 
-/** Rows looked at per row that may be removed, and at least. */
+/** Rows looked at per row that may be pruned, and at least. */
 const windowFactor = 4;
 const windowMin = 1000;
 const chunkRows = 500;
@@ -76,8 +76,8 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
       if (isOutdated(row, queueOf.get(row.route) ?? "", request, now)) old.push(row);
     }
   }
-  removeFinished(step, old);
-  return { removed: old.length, more, cursor: more ? String(last) : null };
+  pruneFinished(step, old);
+  return { pruned: old.length, more, cursor: more ? String(last) : null };
 }
 
 const windowOf = ({ max }: PruneRequest): number => Math.max(windowMin, max * windowFactor);
@@ -96,7 +96,7 @@ function pruneSurplus(step: Step, request: SurplusRequest): PruneAnswer {
   const { statements } = step;
   const { queue, outcome, keep, cursor } = request;
   const surplus = (readValue<number>(statements, countFinished, queue, stateCodes[outcome]) ?? 0) - keep;
-  if (surplus <= 0) return { removed: 0, more: false, cursor };
+  if (surplus <= 0) return { pruned: 0, more: false, cursor };
   const own = new Set(readRoutes(step).flatMap((route) => (route.queue === queue ? [route.number] : [])));
   const windowRows = windowOf(request);
   const rows = statements(readOf(request))
@@ -104,10 +104,10 @@ function pruneSurplus(step: Step, request: SurplusRequest): PruneAnswer {
     .map(readFinished);
   const ofQueue = rows.filter(({ route }) => own.has(route));
   const { goes, isAll } = surplusOf(ofQueue, surplus, request);
-  removeFinished(step, goes);
-  if (goes.length === surplus || !isAll) return { removed: goes.length, more: goes.length < surplus, cursor };
+  pruneFinished(step, goes);
+  if (goes.length === surplus || !isAll) return { pruned: goes.length, more: goes.length < surplus, cursor };
   const last = rows.length < windowRows ? null : String(rows.at(-1)?.seq);
-  return { removed: goes.length, more: last !== null, cursor: last };
+  return { pruned: goes.length, more: last !== null, cursor: last };
 }
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
@@ -117,7 +117,7 @@ function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: numb
 /** Inputs: the seqs. */
 const dropFinished = "DELETE FROM millrace_history";
 
-function removeFinished(step: Step, rows: readonly Row[]): void {
+function pruneFinished(step: Step, rows: readonly Row[]): void {
   const seqs = rows.map(({ seq }) => seq);
   for (const { seq } of rows.filter(isFlow)) deferWork(step, readKeptJob(step.statements, seq).id);
   runOnSeqs(step.statements, dropFinished, seqs);
@@ -137,10 +137,10 @@ const dropResults = `UPDATE millrace_history SET result = NULL, result_until = N
 function pruneKept(step: Step, max: number): PruneAnswer {
   const { statements, now } = step;
   const rows = statements(readKept).all(now, max).map(readFinished);
-  removeFinished(step, rows);
+  pruneFinished(step, rows);
   const dropped = rows.length < max ? Number(statements(dropResults).run(now, max - rows.length).changes) : 0;
-  const removed = rows.length + dropped;
-  return { removed, more: removed === max, cursor: null };
+  const pruned = rows.length + dropped;
+  return { pruned, more: pruned === max, cursor: null };
 }
 
 /** Inputs: now, limit. */
@@ -157,7 +157,7 @@ function pruneExpired({ statements, now }: Step, max: number): PruneAnswer {
   const docs = statements(readOldDocs).all(now, left + 1) as [kind: string, id: string, version: number][];
   for (const [kind, id, version] of docs.slice(0, left)) dropDoc(statements, { kind, id }, version);
   const found = keys.length + docs.length;
-  return { removed: Math.min(found, max), more: found > max, cursor: null };
+  return { pruned: Math.min(found, max), more: found > max, cursor: null };
 }
 
 /** Inputs: limit, time. Answer: the newest record that may go, among the oldest ones. */
@@ -167,6 +167,6 @@ const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
 
 function pruneFeed({ statements, now }: Step, olderThanMs: number, max: number): PruneAnswer {
   const last = readValue<number>(statements, lastOld, max, now - olderThanMs);
-  const removed = last === null ? 0 : Number(statements(dropRecords).run(last).changes);
-  return { removed, more: removed === max, cursor: null };
+  const pruned = last === null ? 0 : Number(statements(dropRecords).run(last).changes);
+  return { pruned, more: pruned === max, cursor: null };
 }

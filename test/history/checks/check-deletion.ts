@@ -6,8 +6,8 @@ import type { Purge } from "../history.ts";
 import { isBefore } from "../ledger.ts";
 import type { FencedWrite, Ledger, Violation } from "../ledger.ts";
 
-export function* checkRemoval(ledger: Ledger): Generator<Violation> {
-  yield* removalsWereAskedFor(ledger);
+export function* checkDeletion(ledger: Ledger): Generator<Violation> {
+  yield* deletionsWereAskedFor(ledger);
   for (const operation of ledger.evidence.operations) {
     if (operation.kind !== "purge" || operation.seen !== "ok") continue;
     yield* nothingIsLeftOf(ledger, operation);
@@ -15,11 +15,11 @@ export function* checkRemoval(ledger: Ledger): Generator<Violation> {
   }
 }
 
-function* removalsWereAskedFor(ledger: Ledger): Generator<Violation> {
+function* deletionsWereAskedFor(ledger: Ledger): Generator<Violation> {
   for (const [id, events] of ledger.timelines)
     for (const { kind, rev } of events)
-      if (kind === "removed" && !ledger.acts.explain("remove", id, rev))
-        yield { invariant: 52, id, message: `${id} was removed, but nobody had asked for it` };
+      if (kind === "deleted" && !ledger.acts.explain("remove", id, rev))
+        yield { invariant: 52, id, message: `${id} was deleted, but nobody had asked for it` };
 }
 
 /**
@@ -54,9 +54,9 @@ function* countIsTrue(ledger: Ledger, purge: Purge): Generator<Violation> {
       call.invokedUs >= purge.invokedUs &&
       (call.answeredUs ?? Infinity) <= (purge.answeredUs ?? Infinity),
   );
-  if (purge.removed > applied.length)
+  if (purge.deleted > applied.length)
     yield {
       invariant: 52,
-      message: `${purge.actor} was told that ${purge.removed} jobs were purged, but ${applied.length} were`,
+      message: `${purge.actor} was told that ${purge.deleted} jobs were purged, but ${applied.length} were`,
     };
 }
