@@ -372,7 +372,7 @@ export interface FindAnswer {
 }
 
 export interface FeedRequest {
-  /** Which partition's feed, from 0 on: each has numbers of its own. 0 where it is not given. */
+  /** The partition of the feed, from 0 on: each feed has numbers of its own. 0 by default. */
   readonly partition?: number;
   /** Records with a greater number; 0 from the beginning, -1 for none but the present end. */
   readonly after: number;

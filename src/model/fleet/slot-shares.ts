@@ -4,10 +4,10 @@
  *
  *   1. each worker that declared the queue gets floor(total / workers)
  *   2. the remainders of all queues are given out together, one slot each: to the worker with the fewest slots, and
- *      among equals by a hash of queue and worker, which is the same for everybody and moves little when workers come
- *      and go
- *   3. a worker that has more than its bound gives slots back, from where it has most for their weight, and the last
- *      slot of a queue only where nothing else is left; what it gives back goes to others that have room
+ *      among equals by a hash of queue and worker, which is the same in every process and changes little when
+ *      workers come and go
+ *   3. a worker above its bound gives slots back, first of the queue of which it has most for its weight, and the
+ *      last slot of a queue only if nothing else is left; these slots go to workers that have room
  *
  * Always true: no queue has more than its total, and no worker more than its bound. A queue has its whole total if
  * every worker declared the same queues and their bounds have room for the sum of all totals.

@@ -1,9 +1,9 @@
 /**
  * How a flow or a part ends, decided from its counts, and how a node ends that can never be freed.
  *
- *   flow    all nodes have ended        cancelled where that was asked for; failed where a node failed or expired,
+ *   flow    all nodes have ended        cancelled if that was requested; failed if a node failed or expired,
  *                                       unless failures are collected; else completed
- *   group   all nodes have ended        failed where more than it tolerates did not complete
+ *   group   all nodes have ended        failed if more nodes than it tolerates did not complete
  *   race    N nodes have completed      completed, at once; failed as soon as that has become impossible
  *   any     all nodes were skipped      skipped; a race as soon as too many of them were, and no other has ended
  *

@@ -25,7 +25,7 @@ const countMax = 10;
 /**
  * @param known what the limit remembers, and the end of the present cooldown; null for open.
  * @param said how long upstream said; null if it did not say. 0 counts as null, because the job would spin.
- * @returns how long nothing passes from now on, and what to remember; null where the present cooldown covers it.
+ * @returns how long nothing passes from now on, and what to remember; null if the present cooldown covers it.
  */
 export function afterThrottle(
   known: { readonly throttle: Throttle | null; readonly closedUntil: number | null },

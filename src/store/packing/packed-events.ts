@@ -4,7 +4,7 @@
  *
  *  body    bundle RS bundle RS ...
  *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
- *          event code "+" US ... US id US note US id US note ...    where jobs have notes; an empty one is none
+ *          event code "+" US ... US id US note US id US note ...    if jobs have notes; an empty one is none
  *          event code "+!" US ...    the same, without the mark of a start that was not emitted, with which all
  *                                   notes begin
  *  extra   nothing, "n" and a number, or "s" and a packed text

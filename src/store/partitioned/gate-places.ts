@@ -1,9 +1,9 @@
 /**
  * In which partitions a gate is. The first of them is its home, which checks the guard:
  *
- *   of a limit    where all its jobs lie (model/routing/placement.ts), so one partition decides; what it says of each
- *                 key is sent to every partition, because its keys may lie in any
- *   of a key      where its name says, and where limits lie: a job takes from it in the one or in the other
+ *   of a limit    where all its jobs lie (model/routing/placement.ts), so one partition decides; the bounds of its
+ *                 keys are sent to every partition, because its keys may lie in any
+ *   of a key      where its name places it, and where limits lie: a job takes from it in one of the two
  *   of a queue    in every partition
  */
 import { isQueueGate } from "../../model/limits/gate.ts";

@@ -2,7 +2,7 @@
  * Rule R4: the end of a member of a flow goes along its edges and arrives at other members. It frees them, or shows
  * that they can never be freed. Every function here is over one row; a store finds the rows by id.
  *
- *   finish(member) ──► passOn ──► for each edge: arrive(target) ──► freed: free(target) (and deferred where it says so)
+ *   finish(member) ──► passOn ──► for each edge: arrive(target) ──► freed: free(target) (and deferred if it says so)
  *                        │                                      └─► slack below 0: deferred
  *                        └─► more edges than one step takes: deferred for the member itself
  *   replay(member) ──► depart(flow)
