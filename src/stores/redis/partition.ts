@@ -121,8 +121,8 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
         began: changed,
       }),
   });
-  const tell = (hints: Hints): void => watch.tellOwn(hints);
-  const calls: Calls = { connection, flush: new FlushCall(connection, tell), tell };
+  const hint = (hints: Hints): void => watch.tellOwn(hints);
+  const calls: Calls = { connection, flush: new FlushCall(connection, hint), hint };
   let closing: Promise<void> | null = null;
 
   const store: Store = {

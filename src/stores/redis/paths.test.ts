@@ -26,10 +26,10 @@ const begins: Readonly<Record<string, { readonly at: string; readonly needs?: re
   "lease: set": { at: "local function readFirst(spec, state, route) if spec and not state then" },
   "lease: flow members": { at: "local function readMember(spec, route) if spec then" },
   "settle: flow members": {
-    at: "local function endMembers(c, stretches, stretch, s, at, stop) if s then",
+    at: "local function endMembers(c, seriesByKey, series, s, at, stop) if s then",
     needs: ["arrive: flow members"],
   },
-  "settle: set": { at: "local function endAlike(c, stretch, s, at, stop, passing) if at < stop then" },
+  "settle: set": { at: "local function endAlike(c, series, s, at, stop, passing) if at < stop then" },
   "arrive: flow members": { at: "local function arriveAtTarget(c, target, edge, ended) if c then" },
 };
 

@@ -64,7 +64,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     replicas: checkWhole(options.replicas ?? 0, "replicas", 0, replicasMax),
     wishes: { where, durability: options.durability ?? null, allowEviction, isCluster },
     sender: Buffer.from(platform.randomBytes(9)).toString("base64url"),
-    // Never behind the last time given, whatever the machine's clock does.
+    // Never after the last time given, whatever the machine's clock does.
     now: () => (clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()))),
   };
   if (!isCluster && (given ?? 1) === 1) {

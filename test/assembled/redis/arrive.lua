@@ -2,7 +2,7 @@
 module(function()
 local readWaits, waitsText, isToFlow, countEnd = M.readWaits, M.waitsText, M.isToFlow, M.countEnd
 local readFreed, isFlow = M.readFreed, M.isFlow
-local tell = M.tell
+local emit = M.emit
 local touch, forget = M.touch, M.forget
 local advance, placeOf = M.advance, M.placeOf
 local putDoc = M.putDoc
@@ -22,7 +22,7 @@ end
 local function free(c, job)
   if job.freed == "" then return end
   advance(job, placeOf(c, job, readFreed(job.freed)))
-  tell(c, job, FREED)
+  emit(c, job, FREED)
 end
 
 -- What becomes of a blocked job that had so much need and slack left, and has these counts now.

@@ -34,7 +34,7 @@ local function changeOne(c, id)
         if attempts ~= "" then job.attempts = attempts end
         if token ~= "" then job.changeToken = token end
         apply(c, job, next)
-        answer = concat({ "ok", n, from, next.kind == "remove" and "" or job.state, job.rev }, US)
+        answer = concat({ "ok", n, from, next.kind == "delete" and "" or job.state, job.rev }, US)
         follow(c, job, from, next)
       end
     end

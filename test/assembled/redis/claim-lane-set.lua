@@ -6,7 +6,7 @@ local writeHeld = M.writeHeld
 local PLACE_LENGTH, placeText, rankIn, scoreIn = M.PLACE_LENGTH, M.placeText, M.rankIn, M.scoreIn
 local lineEntry, inLine, openEntry, lineAfter = M.lineEntry, M.inLine, M.openEntry, M.lineAfter
 local takeTurn, lanedOf, topOf, waitEntry, noteOpen = M.takeTurn, M.lanedOf, M.topOf, M.waitEntry, M.noteOpen
-local tellOpened = M.tellOpened
+local hintOpened = M.hintOpened
 local firstOf = M.firstOf
 local kindOf, readLike = M.kindOf, M.readLike
 
@@ -250,7 +250,7 @@ local function writeLaneSet(c, s)
   c.hasWaiting = c.hasWaiting or #s.waits > 0
   -- The call's view of lanes was written before, and is read anew.
   c.lanes = nil
-  tellOpened(c)
+  hintOpened(c)
 end
 
 -- Leases what was taken of a set.
@@ -279,8 +279,8 @@ local function leaseLaneSet(c, p, s, starts)
     leases[z + 1], leases[z + 2] = endsAt, h
     n, z, r, o = n + 2, z + 2, r + 1, o + 1
     ready[r], outHandles[o], out[o] = h, h, spec
-    local told = g.n + 1
-    g.n, g[told] = told, id
+    local emitted = g.n + 1
+    g.n, g[emitted] = emitted, id
     bytes, taken = bytes + #spec, taken + 1
   end
   c.bytes, p.taken = bytes, taken

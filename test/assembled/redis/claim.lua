@@ -40,8 +40,8 @@ local function leaseOther(c, h, spec, state, route, isStarted)
   handOut(c, h, spec)
 end
 
--- Leases the members behind so many, whose specs and states these are, up to the one with which the inputs reach the
--- bound. Appends to c.handles and out, and place and job to c.others. Answers how many members are taken now.
+-- Leases the members after the first N (done), whose specs and states these are, up to the one with which the inputs
+-- reach the bound. Appends to c.handles and out, and place and job to c.others. Answers how many members are taken now.
 local function leasePart(c, members, done, specs, states, of, route, isStarted)
   local endsAt, handles, out = c.endsAt, c.handles, c.out
   local written, leases, alike, read =
@@ -92,9 +92,9 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
     elseif state and c.lastMember and isLikeLast(c.lastMember, spec, state, route, isStarted) then
       local member = c.lastMember
       id = member.id
-      local told = member.bundle
-      told.n = told.n + 1
-      told[told.n] = id
+      local bundle = member.bundle
+      bundle.n = bundle.n + 1
+      bundle[bundle.n] = id
       written[w], written[w + 1] = h, member.before .. id .. member.behind
       leases[z], leases[z + 1] = endsAt, h
       noteLike(c, member, o - 1)
@@ -111,7 +111,7 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
   return done + last
 end
 
--- Answers how many members were taken. The first so many that are leased have started.
+-- Answers how many members were taken. Of the leased jobs, the first N (starts) have started.
 local function leaseAll(c, members, of, sources, wanted, starts)
   local out, taken, total = c.out, 0, #members
   local startsTo = #out + starts

@@ -4,9 +4,9 @@ local num, add2, push, fetch, slice, readFields = M.num, M.add2, M.push, M.fetch
 local widen, READS, WRITES, serve, change, nextArg = M.widen, M.READS, M.WRITES, M.serve, M.change, M.nextArg
 local nextNumber, nextFlag, eachRoute = M.nextNumber, M.nextFlag, M.eachRoute
 local instant, after, nextClock = M.instant, M.after, M.nextClock
-local tellPacked = M.tellPacked
+local emitPacked = M.emitPacked
 local keepUnreadableDoc = M.keepUnreadableDoc
-local writeRecords, tellCall = M.writeRecords, M.tellCall
+local writeRecords, emitCall = M.writeRecords, M.emitCall
 
 local DOCS_AT_ONCE = 200
 
@@ -51,7 +51,7 @@ local function putDoc(c, field, guard, due, expiresIn, body, tells)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
-  if tells ~= "" then tellPacked(c, tells) end
+  if tells ~= "" then emitPacked(c, tells) end
   if body == "" then
     dropDoc(c, field)
     return true, 0
@@ -81,7 +81,7 @@ end
 serve("put_docs", WRITES, function(c)
   c.last = #c.args
   local out = putDocs(c)
-  tellCall(c)
+  emitCall(c)
   return out
 end)
 
@@ -136,7 +136,7 @@ serve("heartbeat", WRITES, function(c)
   local count = nextNumber(c)
   c.last = c.i + count - 1
   local puts = putDocs(c)
-  tellCall(c)
+  emitCall(c)
   return answerHeartbeat(c, puts)
 end)
 

@@ -3,7 +3,7 @@ module(function()
 local num, push, push2 = M.num, M.push, M.push2
 local READS, WRITES, serve, nextArg, nextNumber = M.READS, M.WRITES, M.serve, M.nextArg, M.nextNumber
 local firstScore, nextClock = M.firstScore, M.nextClock
-local tell = M.tell
+local emit = M.emit
 local whereIs, loadJobs, touch = M.whereIs, M.loadJobs, M.touch
 local hasClockRung, promote = M.hasClockRung, M.promote
 local noteHead, writeCall = M.noteHead, M.writeCall
@@ -26,7 +26,7 @@ local function promoteRoute(c, route, most)
     else
       touch(c, job)
       promote(job)
-      tell(c, job, PROMOTED)
+      emit(c, job, PROMOTED)
       promoted = promoted + 1
     end
   end
@@ -56,7 +56,8 @@ local function isPlaced(c, job, key, score)
   return own == key and tonumber(at) == tonumber(score)
 end
 
--- Rung jobs of one index behind the cursor, in order; stops at wanted matches or LOOK_MAX entries and then tells where.
+-- Rung jobs of one index after the cursor, in order; stops at wanted matches or LOOK_MAX entries, and then returns
+-- where.
 local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
   local at, looked, matched = 0, 0, 0
   local from = fromScore == "" and "-inf" or fromScore

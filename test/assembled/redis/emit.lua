@@ -41,7 +41,7 @@ end
 local function bundleOf(c, key, state) return c.bundles[key] or newBundle(c, key, state, "") end
 
 -- A bundle of events that are about no job, as it stands in the feed.
-local function tellPacked(c, bundle)
+local function emitPacked(c, bundle)
   local place = #c.order + 1
   c.order[place] = { bundle, n = 2, ids = {}, state = "", owner = "", place = place }
   c.hasNews = true
@@ -68,7 +68,7 @@ local function noteOf(job, attempts)
 end
 
 -- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED
--- where behind each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
+-- where after each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
 local function eventOf(job, event, isGone, mark)
   local extra = isGone and "" or extraOf(job, event)
   return concat(
@@ -84,8 +84,8 @@ local function setReady(c, route)
   c.ready[route] = true
 end
 
--- A bundle joins ids with the same event; inside a job the order of telling is kept.
-local function tell(c, job, event, isGone, note)
+-- A bundle joins ids with the same event; inside a job the order of its events is kept.
+local function emit(c, job, event, isGone, note)
   local mark = note and NOTED
   if note and sub(note, 1, #UNTOLD) == UNTOLD then
     mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1)
@@ -109,6 +109,6 @@ local function tell(c, job, event, isGone, note)
 end
 
 M.NOTED, M.NOTED_UNTOLD, M.NOTE_MAX, M.isTerminal, M.isBad = NOTED, NOTED_UNTOLD, NOTE_MAX, isTerminal, isBad
-M.count, M.leavePage, M.bundleOf, M.tellPacked, M.noteOf = count, leavePage, bundleOf, tellPacked, noteOf
-M.eventOf, M.setReady, M.tell = eventOf, setReady, tell
+M.count, M.leavePage, M.bundleOf, M.emitPacked, M.noteOf = count, leavePage, bundleOf, emitPacked, noteOf
+M.eventOf, M.setReady, M.emit = eventOf, setReady, emit
 end)

@@ -4,7 +4,7 @@ local num, many, fetch = M.num, M.many, M.fetch
 local WRITES, FREES, serve, nextArg, nextNumber = M.WRITES, M.FREES, M.serve, M.nextArg, M.nextNumber
 local nextFlag = M.nextFlag
 local after = M.after
-local tell = M.tell
+local emit = M.emit
 local loadJobs, jobOf, handleById, touch = M.loadJobs, M.jobOf, M.handleById, M.touch
 local writeCall = M.writeCall
 local recordsOf = M.recordsOf
@@ -41,7 +41,7 @@ local function othersOf(c, wanted, named)
     end
   end
   table.sort(found)
-  -- Those that cannot be read are kept as unreadable, and have no record behind this.
+  -- Those that cannot be read are kept as unreadable, and have no record after this.
   loadJobs(c, found)
   return found
 end
@@ -63,7 +63,7 @@ serve("extend", FREES, function(c)
       if startedAgo ~= UNCHANGED then
         local isNews = job.startedAt == ""
         job.startedAt = num(c.now - startedAgo)
-        if isNews then tell(c, job, STARTED) end
+        if isNews then emit(c, job, STARTED) end
       end
       if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
       why = job.cancelAsked == "1" and "cancel-asked" or "ok"
@@ -96,7 +96,7 @@ serve("record", WRITES, function(c)
       if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
       if progress ~= UNCHANGED then
         job.progress = progress
-        tell(c, job, PROGRESS)
+        emit(c, job, PROGRESS)
       end
       if #lines > 0 then
         job.hasLines = true

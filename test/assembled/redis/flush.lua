@@ -1,7 +1,7 @@
 -- library/flush
 module(function()
 local begin, nextArg, nextNumber = M.begin, M.nextArg, M.nextNumber
-local tellCall = M.tellCall
+local emitCall = M.emitCall
 
 redis.register_function("mr1_lap", function(keys, args)
   local c, refused = begin(keys, args)
@@ -15,7 +15,7 @@ redis.register_function("mr1_lap", function(keys, args)
     answers[#answers + 1] = operation(c)
     c.i = c.last + 1
   end
-  return { tellCall(c), answers }
+  return { emitCall(c), answers }
 end)
 
 end)

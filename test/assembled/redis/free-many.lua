@@ -6,8 +6,8 @@ local deferWork = M.deferWork
 local BORN_BLOCKED, readTarget, loadTargets = M.BORN_BLOCKED, M.readTarget, M.loadTargets
 local waitsOfTarget, placedFor, countToCome, arriveEach = M.waitsOfTarget, M.placedFor, M.countToCome, M.arriveEach
 
--- Where more stretches than this have to be looked at one by one, so is all that is behind them.
-local STRETCHES_MAX = 8
+-- If more series than this have to be handled one by one, all targets after them are too.
+local SERIES_MAX = 8
 
 local AFTER_BORN_BLOCKED = #BORN_BLOCKED + 1
 
@@ -21,7 +21,7 @@ local function meetsOnly(meets, mask, ended)
   return isMet
 end
 
--- What blocked jobs become that one end frees and whose states have this text behind their ids; false for others.
+-- What blocked jobs become that one end frees and whose states have this text after their ids; false for others.
 local function freedAlike(c, id, state)
   local target = { id = id, alike = false, head = false, uses = "" }
   readTarget(c, target, state)
@@ -73,7 +73,7 @@ local function freeAs(c, like, id, h)
   g.n, g[n], g.ids[n] = n, id, id
 end
 
--- The handles that these jobs have if they were made one behind the other, as the members of a wide flow are, and their
+-- The handles that these jobs have if they were made one after the other, as the members of a wide flow are, and their
 -- states. A state has the id of its job, so a job whose state is as expected has that handle. Their first edge may be
 -- to the flow.
 local function guessMany(c, ids, edges)
@@ -94,13 +94,13 @@ local function arriveAtSome(c, flow, edges, ended)
   arriveEach(c, passing, ended)
 end
 
--- So many states that are not as expected tell that the handles were guessed in vain.
+-- If more states than this are not as expected, the guess of the handles was wrong.
 local WRONG_MAX = 4
 
 -- In the order of the edges: what has to be looked at by itself is put off only until the next that is freed as others
 -- were.
 local function arriveAtMany(c, passing, ended)
-  local flow, edges, ids, meets, left, stretches, like, wrong = passing.flow, passing.edges, {}, {}, {}, 0, nil, 0
+  local flow, edges, ids, meets, left, seriesByKey, like, wrong = passing.flow, passing.edges, {}, {}, {}, 0, nil, 0
   local begin, done, jobs, known, targets = flow .. ".", c.done, c.jobs, c.ids, c.targets
   for i, edge in ipairs(edges) do
     ids[i] = begin .. sub(edge, 3)
@@ -121,10 +121,10 @@ local function arriveAtMany(c, passing, ended)
       end
       isLike = like and state and isLikeFreed(like, state, id)
     end
-    local mayBeFreed = state and stretches <= STRETCHES_MAX and #edge > 2 and meetsOnly(meets, sub(edge, 1, 2), ended)
+    local mayBeFreed = state and seriesByKey <= SERIES_MAX and #edge > 2 and meetsOnly(meets, sub(edge, 1, 2), ended)
     if mayBeFreed and left[1] then
       arriveAtSome(c, flow, left, ended)
-      left, stretches = {}, stretches + 1
+      left, seriesByKey = {}, seriesByKey + 1
     end
     -- Only now, because an edge that was put off may lead to the same job.
     mayBeFreed = mayBeFreed and not targets[id] and known[id] == nil and jobs[h] == nil and not done[h]

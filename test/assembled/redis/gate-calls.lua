@@ -4,9 +4,10 @@ local add2 = M.add2
 local READS, FREES, serve, nextArg, nextNumber = M.READS, M.FREES, M.serve, M.nextArg, M.nextNumber
 local nextFlag = M.nextFlag
 local instant = M.instant
-local tellPacked = M.tellPacked
+local emitPacked = M.emitPacked
 local FOREVER_MS, exact, gateText, writeGate, numberIn = M.FOREVER_MS, M.exact, M.gateText, M.writeGate, M.numberIn
-local readGate, addGate, startGates, heldOf, tellGate = M.readGate, M.addGate, M.startGates, M.heldOf, M.tellGate
+local readGate, addGate, startGates, heldOf = M.readGate, M.addGate, M.startGates, M.heldOf
+local noteOpened = M.noteOpened
 local isKeyed, setBounds, keyGateOf = M.isKeyed, M.setBounds, M.keyGateOf
 local workOf = M.workOf
 local releaseKeys = M.releaseKeys
@@ -16,7 +17,7 @@ local writeCall = M.writeCall
 local GATE, PUT = "gate:", { "cap", "stepUs", "burstUs", "closed", "isDraining", "drains", "perKey",
   "perCap", "perStepUs", "perBurstUs", "body", "tells" }
 
--- What it was cannot be told; its version can, where it is the first field.
+-- What the gate was is lost, but for its version, if that is still the first field.
 local function shutGate(key, text)
   local version = numberIn(match(text, "^[^\31]*"))
   return { key = key, version = version or 1, tatUs = 0, closedUntil = FOREVER_MS, isDraining = false, body = "" }
@@ -70,8 +71,8 @@ local function putGate(c, key, guard)
   gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
-  if put.tells ~= "" then tellPacked(c, put.tells) end
-  tellGate(c, gate)
+  if put.tells ~= "" then emitPacked(c, put.tells) end
+  noteOpened(c, gate)
   if isKeyed(key) then
     putKeyGate(c, key, put.drains == "1")
   else

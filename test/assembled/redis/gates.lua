@@ -143,8 +143,8 @@ local function opensAt(gate, tatUs, permits, now)
   return at > now and at or nil
 end
 
--- The routes of this gate are worth a look (tellCall).
-local function tellGate(c, gate)
+-- This gate may let somebody pass now: its routes are hinted (emitCall).
+local function noteOpened(c, gate)
   c.opened = c.opened or {}
   c.opened[gate] = true
 end
@@ -152,7 +152,7 @@ end
 -- A job of this route runs no longer.
 local function returnPermits(c, route)
   for _, use in ipairs(usesOf(c, route) or {}) do
-    if use.gate.cap then tellGate(c, use.gate) end
+    if use.gate.cap then noteOpened(c, use.gate) end
   end
 end
 
@@ -160,5 +160,5 @@ M.FOREVER_MS, M.ANY, M.exact, M.gateText, M.writeGate = FOREVER_MS, ANY, exact, 
 M.numberIn, M.readGate, M.addRoute, M.addGate = numberIn, readGate, addRoute, addGate
 M.startGates, M.usersOf, M.usesOf, M.hasDraining = startGates, usersOf, usesOf, hasDraining
 M.isDraining, M.heldOf, M.permitsLeft, M.tatAfter = isDraining, heldOf, permitsLeft, tatAfter
-M.opensAt, M.tellGate, M.returnPermits = opensAt, tellGate, returnPermits
+M.opensAt, M.noteOpened, M.returnPermits = opensAt, noteOpened, returnPermits
 end)

@@ -3,7 +3,7 @@ module(function()
 local num, add2, many, fetch, NONE = M.num, M.add2, M.many, M.fetch, M.NONE
 local onlyUse = M.onlyUse
 local workOf, noteHeld, noteOpen = M.workOf, M.noteHeld, M.noteOpen
-local tellOpened = M.tellOpened
+local hintOpened = M.hintOpened
 
 -- A job that ends gives back what it holds, as its state says from there on: one gate of a key, most often of one
 -- permit, as the job before it. Others are noted. Answers whether it says any.
@@ -107,7 +107,7 @@ local function dropOnes(c, back)
 end
 
 -- Ends as a set of jobs of these routes that have gates of keys. If lanes of such a route are open, their first jobs
--- may go on; a lane whose first job is of another route was told of when it got that job.
+-- may go on; a lane whose first job is of another route was hinted when it got that job.
 local function freeGates(c, routes)
   local work, back = workOf(c), c.back
   c.back = nil
@@ -121,7 +121,7 @@ local function freeGates(c, routes)
   for route in pairs(routes) do
     if call("EXISTS", c.k.open .. route) == 1 then noteOpen(c, route) end
   end
-  tellOpened(c)
+  hintOpened(c)
 end
 
 M.giveBackUses, M.freeGates = giveBackUses, freeGates

@@ -6,7 +6,7 @@ local usesIn = M.usesIn
 local placeText, scoreIn, lineEntry, openEntry = M.placeText, M.scoreIn, M.lineEntry, M.openEntry
 local workOf, joinTurn, noteCome, lanedOf, topOf = M.workOf, M.joinTurn, M.noteCome, M.lanedOf, M.topOf
 local waitEntry, noteOpen = M.waitEntry, M.noteOpen
-local tellOpened, waitsAt = M.tellOpened, M.waitsAt
+local hintOpened, waitsAt = M.hintOpened, M.waitsAt
 
 local function joinsOf(c)
   local joins = c.joins
@@ -109,7 +109,7 @@ local function writeJoins(c)
   many("ZADD", c.k.waits, lists.waits)
   -- The call's view of lanes was written before, and is read anew.
   c.lanes = nil
-  tellOpened(c)
+  hintOpened(c)
 end
 
 M.joinsOf, M.joinLane, M.writeJoins = joinsOf, joinLane, writeJoins

@@ -122,7 +122,7 @@ local function specOf(job)
     job.laneStep, job.laneGates, job.flow, job.edges, job.freed, job.waits, job.tail }, US)
 end
 
--- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
+-- A state after its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
 -- it was. Answers whether it is one.
 local function readRest(job, text, at)
   job.attempts, job.flags, job.route, job.rev, job.rank, job.dueAt,
@@ -207,7 +207,7 @@ local function restOf(job) return concat({ job.attempts, job.flags, job.route, j
 
 local function stateOf(job) return concat({ job.state, job.fence, job.id, restOf(job) }, US) end
 
--- What a running job's state has behind its id, without the times of its claim and its lease, and the first of these.
+-- What a running job's state has after its id, without the times of its claim and its lease, and the first of these.
 -- Nothing for a job that has more of its own there: attempts, progress or a reported start.
 local function cutTimes(rest)
   local claimed, claimedEnd, leased, leasedEnd = match(rest, TIMES)
@@ -222,7 +222,7 @@ local function fillEnding(parts, claimedAt, endedAt) return parts[2]
   .. claimedAt .. parts[3]
   .. endedAt .. parts[4] end
 
--- A state behind its id, from a template with holes for the id and the times of the claim.
+-- A state after its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return parts[2]
   .. claimedAt .. parts[3]
   .. leaseEndsAt .. parts[4] end

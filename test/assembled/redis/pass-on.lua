@@ -24,7 +24,7 @@ local function loadWhole(c, passing)
   loadByIds(c, ids)
 end
 
--- The end of a member goes along its next edges, up to so many; the rest is deferred.
+-- The end of a member goes along its next N edges (most); the others are deferred.
 local function passOn(c, job, most)
   local waits = readWaits(job.waits)
   local passing = passingOf(c, job.flow, job.edges, waits.passed, most)
@@ -51,7 +51,7 @@ local function depart(c, job, ended)
   flow.waits = waitsText(waits)
 end
 
--- What a change of a job means to its flow, behind everything else of its unit. from: the state before it.
+-- What a change of a job means to its flow, after everything else of its unit. from: the state before it.
 local function follow(c, job, from, next)
   if job.waits == "" then return end
   if job.isGone then

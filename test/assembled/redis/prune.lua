@@ -12,7 +12,7 @@ local drop = M.drop
 local ENDED = "^" .. TAKE .. SKIP .. TAKE .. SKIP .. times(TAKE, 2) .. times(SKIP, 9)
   .. TAKE .. times(SKIP, 7) .. times(TAKE, 2) .. "([^\31]*)"
 local LOOKED_AT_ONCE = 250
--- A job with one of these is listed elsewhere too, or may be a flow, so its spec is needed to forget it.
+-- A job with one of these is listed in other indexes too, or may be a flow, so its spec is needed to delete it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
 
 local function meantRoutes(c, isAll, queue, excepted)
@@ -28,7 +28,7 @@ local function meantRoutes(c, isAll, queue, excepted)
 end
 
 -- Removes a finished job without reading more of it than is needed.
-local function removeFinished(c, h, route, state, id, flags, resultUntil)
+local function pruneFinished(c, h, route, state, id, flags, resultUntil)
   local isListed = match(flags, LISTED)
   local job = isListed and jobOf(c, h)
   if job then
@@ -39,7 +39,8 @@ local function removeFinished(c, h, route, state, id, flags, resultUntil)
   end
 end
 
--- One piece of a list. Answers how many entries were looked at and how many jobs pruned; who stays is at the tail.
+-- One piece of a list. Answers how many entries were looked at and how many jobs pruned; those that stay are at the
+-- tail.
 local function pruneList(c, asked, minute, list, most, room)
   local handles = call("LRANGE", list, 0, most - 1)
   local states, stay, seen, looked, pruned = fetch("HMGET", c.k.state, handles), {}, {}, 0, 0
@@ -58,7 +59,7 @@ local function pruneList(c, asked, minute, list, most, room)
           stay[#stay + 1] = h
         else
           pruned = pruned + 1
-          removeFinished(c, h, route, state, id, flags, resultUntil)
+          pruneFinished(c, h, route, state, id, flags, resultUntil)
         end
       end
     end
@@ -97,8 +98,8 @@ serve("prune_history", FREES, function(c)
 end)
 
 -- One piece of a list, of which up to room jobs are too many: the first ended go first. Who is of another queue goes to
--- the tail, who may go but stays comes back to the head. Answers how many entries are done with, pruned, and whether
--- others may go.
+-- the tail; one that may go but stays comes back to the head. Answers how many entries are done with, pruned, and
+-- whether others may go.
 local function pruneSurplusOf(c, asked, minute, list, most, room)
   local handles = call("LRANGE", list, 0, most - 1)
   local states, others, own, seen = fetch("HMGET", c.k.state, handles), {}, {}, {}
@@ -124,7 +125,7 @@ local function pruneSurplusOf(c, asked, minute, list, most, room)
   local pruned, back = min(#own, room), {}
   for i, job in ipairs(own) do
     if i <= pruned then
-      removeFinished(c, unpack(job))
+      pruneFinished(c, unpack(job))
     else
       back[#own - i + 1] = job[1]
     end
@@ -161,7 +162,7 @@ serve("prune_surplus", FREES, function(c)
   return { pruned, pruned < surplus and minute ~= "" and 1 or 0, minute, tostring(left) }
 end)
 
--- prune answers how many it pruned and looked at; where it looked at as many as it may, more are left.
+-- prune answers how many it pruned and read. If it read the maximum, more may be left.
 local function servePrune(name, prune)
   serve(name, FREES, function(c)
     local most = nextNumber(c)

@@ -5,7 +5,7 @@ local readTail, tailText, clearForLease, clearForPlace = M.readTail, M.tailText,
 local clearForFinish, clearForReplay = M.clearForFinish, M.clearForReplay
 local withPassed, isMember = M.withPassed, M.isMember
 local instant, after = M.instant, M.after
-local isTerminal, tell = M.isTerminal, M.tell
+local isTerminal, emit = M.isTerminal, M.emit
 local KEPT_FOREVER_AT, touch, forget, tailOf = M.KEPT_FOREVER_AT, M.touch, M.forget, M.tailOf
 local takeKey, freeKey = M.takeKey, M.freeKey
 
@@ -138,13 +138,13 @@ local function mark(_, job, next)
   advance(job, job.state)
 end
 
-local function remove(c, job)
+local function delete(c, job)
   assert(job.state ~= RUNNING, "MRARROW a running job cannot be deleted")
   freeKey(c, job)
   advance(job, job.state)
 end
 
--- A finished job comes back; a key held until the end is taken again (whoever calls has seen that it is free). Its end
+-- A finished job comes back; a key held until the end is taken again (the caller has seen that it is free). Its end
 -- has been passed on to nobody.
 local function comeBack(c, job)
   clearForReplay(job)
@@ -158,9 +158,9 @@ local function replay(c, job, next)
 end
 
 -- By the kind of a next; block (arrive.lua.ts) joins them.
-local RULES = { schedule = place, handBack = place, mark = mark, remove = remove, finish = finish }
+local RULES = { schedule = place, handBack = place, mark = mark, delete = delete, finish = finish }
 
--- Applies what the model computed (model/job/change.ts), and tells it, with the note of a settle. Guards were checked.
+-- Applies what the model computed (model/job/change.ts), and emits it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)
   touch(c, job)
   local rule = RULES[next.kind]
@@ -169,8 +169,8 @@ local function apply(c, job, next, note)
     rule = replay
   end
   rule(c, job, next)
-  local isGone = rule == remove
-  tell(c, job, next.event, isGone, note)
+  local isGone = rule == delete
+  emit(c, job, next.event, isGone, note)
   if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
 end
 

@@ -19,7 +19,7 @@ local AT_ONCE, PER_STEP = 64, 500
 -- Fewer edges than this are not worth the tables of those that are freed together (free-many.lua.ts).
 local MANY_EDGES = 16
 
--- So many edges of a member behind the first of them. isMore: there are others behind these.
+-- Up to N edges of a member (most), from one on. isMore: there are others after these.
 local function cutEdges(text, from, most)
   local edges, at = { isMore = false }, 1
   if text == "" then return edges end
@@ -87,7 +87,7 @@ local function readTarget(c, target, text)
 end
 
 -- The targets of these passings, each once, and those of them that the call meets for the first time; but for those of
--- many edges, which are looked at when the end comes. arrivals: how many ends will come, and behind this how many came.
+-- many edges, which are looked at when the end comes. arrivals: how many ends will come, and after this how many came.
 local function targetsOf(c, passings)
   local met, targets, n = {}, c.targets, 0
   for _, passing in ipairs(passings) do
@@ -145,7 +145,7 @@ local function loadTargets(c, passings)
   end
 end
 
--- How the members of a flow have ended, behind these ends.
+-- How the members of a flow have ended, after these ends.
 local function membersText(alike, ended)
   local counts = split(alike.members, ",")
   for state, by in pairs(ended) do

@@ -106,12 +106,12 @@ local function keepUnreadableJob(c, h, spec, state, why)
   local k, job, text, isMoved = c.k, {}, spec or "", state and true
   state = state or ""
   local isRead = readSpec(job, text)
-  local id, told, route = idOf(c, h, text, state), placeIn(state)
+  local id, known, route = idOf(c, h, text, state), placeIn(state)
   if not (route and contentOf(c, route)) then route = job.route end
   if not (route and contentOf(c, route)) then route = nil end
   local own, by = leaveIndexes(c, h, route)
-  if told and not match(told, "^%d$") then told = nil end
-  if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
+  if known and not match(known, "^%d$") then known = nil end
+  if own then count(c, own, known or by or (isMoved and COMPLETED or READY), -1) end
   if own and by == RUNNING and c.life.gates then returnPermits(c, own) end
   if own and isRead and job.laneKey ~= "" then
     job.h, job.state, job.route, job.keepsLane = h, by, own, call("ZSCORE", k.keeping, h) and "1" or "0"
@@ -162,11 +162,11 @@ serve("read_unreadable", READS, function(c)
 end)
 
 serve("delete_unreadable", FREES, function(c)
-  local removed = 0
+  local deleted = 0
   for i = c.i, #c.args do
-    removed = removed + call("HDEL", c.k.unreadable, c.args[i])
+    deleted = deleted + call("HDEL", c.k.unreadable, c.args[i])
   end
-  return removed
+  return deleted
 end)
 
 M.keepUnreadable, M.meetUnreadable, M.nameUnreadable = keepUnreadable, meetUnreadable, nameUnreadable

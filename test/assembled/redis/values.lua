@@ -141,9 +141,9 @@ function READERS.block(f, text)
   f.kind, f.event, f.attempt, f.need, f.slack, f.parents = match(text, BLOCK)
 end
 
-local REMOVE = fields(2)
-function READERS.remove(f, text)
-  f.kind, f.event = match(text, REMOVE)
+local DELETE = fields(2)
+function READERS.delete(f, text)
+  f.kind, f.event = match(text, DELETE)
 end
 
 local FINISH = fields(8)

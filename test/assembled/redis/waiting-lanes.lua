@@ -94,12 +94,12 @@ local function releaseAll(c, releases)
   writePlaces(places)
 end
 
--- Routes with lanes that may go on are told, but not to the claim that offers them.
-local function tellOpened(c)
-  c.told = c.told or {}
+-- Routes with lanes that may go on are hinted, but not to the claim that offers them.
+local function hintOpened(c)
+  c.hinted = c.hinted or {}
   for _, route in ipairs(c.openRoutes or {}) do
-    if not c.told[route] and not (c.offered and c.offered[route]) then
-      c.told[route] = true
+    if not c.hinted[route] and not (c.offered and c.offered[route]) then
+      c.hinted[route] = true
       setReady(c, route)
       push(c, "woken", route)
     end
@@ -122,7 +122,7 @@ local function closedFor(c, uses)
   return closed, partly
 end
 
--- A lane waits at these gates: whoever sleeps is told if their clocks open them.
+-- A lane waits at these gates: a waiting process is notified if their clocks open them.
 local function setClocksOf(c, gates, route)
   for _, key in ipairs(gates) do
     local g = c.keyed[key]
@@ -164,7 +164,7 @@ local function writeLanes(c)
   releaseAll(c, work.releases)
   writeRecordsOfLanes(c)
   writeKeyGates(c)
-  tellOpened(c)
+  hintOpened(c)
 end
 
 -- So many gates are opened by one call.
@@ -232,7 +232,7 @@ local function writeTops(c)
   c.turned = nil
 end
 
-M.firstWaiting, M.tellOpened, M.closedFor, M.waitsAt = firstWaiting, tellOpened, closedFor, waitsAt
+M.firstWaiting, M.hintOpened, M.closedFor, M.waitsAt = firstWaiting, hintOpened, closedFor, waitsAt
 M.writeLanes, M.releaseKeys, M.openByClock, M.setClocks = writeLanes, releaseKeys, openByClock, setClocks
 M.writeTops = writeTops
 end)

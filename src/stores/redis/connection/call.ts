@@ -8,7 +8,7 @@ import type { FlushCall } from "./flush-call.ts";
 export interface Calls {
   readonly connection: Connection;
   readonly flush: FlushCall;
-  tell(hints: Hints): void;
+  hint(hints: Hints): void;
 }
 
 export type Operation<Name extends keyof Store> = OperationOf<Calls, Name>;

@@ -33,7 +33,7 @@ local FENCES = ${fencesPerEpoch}
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later
 -- entry.
 local SINCE_MS, WINDOW_MS, FENCES_PER_MS = 1767225600000, 134217728, 16
--- The numbers of the feed begin above all that an earlier entry can have given too, so that no reader waits behind a
+-- The numbers of the feed begin above all that an earlier entry can have given too, so that no reader waits after a
 -- number that was lost.
 local FEED_PER_MS = 1024
 
@@ -62,7 +62,7 @@ local function proveRights(tag, k)
   call("PUBLISH", k.hint, "")
 end
 
--- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells the last seq and
+-- What is to be remembered of a store. The newest record of the feed, which is never pruned, has the last seq and
 -- number; where a hand took it away, all jobs are looked at.
 local function readLife(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
@@ -86,15 +86,15 @@ local function readLife(k)
     call("ZADD", k.pages, page, page)
   end
   if call("EXISTS", k.feed) == 1 then
-    local told = call("XINFO", "STREAM", k.feed)
-    for i = 1, #told, 2 do
-      if told[i] == "last-generated-id" then life.feed = tonumber(match(told[i + 1], "^%d+")) end
+    local stream = call("XINFO", "STREAM", k.feed)
+    for i = 1, #stream, 2 do
+      if stream[i] == "last-generated-id" then life.feed = tonumber(match(stream[i + 1], "^%d+")) end
     end
   end
   return life
 end
 
--- Allowed without memory: whoever cannot enter cannot prune either.
+-- Allowed without memory: a process that cannot enter cannot prune either.
 redis.register_function({
   function_name = "mr1_enter",
   flags = { "allow-oom" },
@@ -127,7 +127,7 @@ redis.register_function({
       call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW_MS * FENCES_PER_MS))
     end
     if not isKnown then
-      -- The time tells apart what stands under one tag in several databases of the server, or was copied.
+      -- The time distinguishes what stands under one tag in several databases of the server, or was copied.
       local t = call("TIME")
       life.feed = max(life.feed, feed)
       local token = server .. t[1] .. "." .. t[2]

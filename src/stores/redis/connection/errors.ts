@@ -118,7 +118,7 @@ export const isEntryMissing = says(/^MRENTER/);
 export const isRefused = says(/^(NOAUTH|WRONGPASS|NOPERM|DENIED)|max number of clients|Protocol error/);
 /** The server could not choose the database that the URL names; the driver goes on in another one. */
 export const isDatabaseRefused = says(/DB index is out of range|SELECT is not allowed|'select' command/i);
-/** Behind this connection is a replica, perhaps since a moment ago. */
+/** The server of this connection is a replica, perhaps since a moment ago. */
 export const isReadOnly = says(/^READONLY/);
 /** The call's time was over before its reply came. */
 export const isSilence = says(/^Command timed out/);

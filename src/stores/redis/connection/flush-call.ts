@@ -1,7 +1,7 @@
 /**
  * The submits, settles and claims of one flush travel as one call (flush.lua.ts): a job on an idle queue goes to its
  * worker by one exchange with the server. What is asked for waits until the flush's calls are made, and no longer;
- * docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them: this process reads
+ * docs/decisions/0021 has the figures. A claim after many jobs travels apart, right after them: this process reads
  * their answers while the server claims.
  */
 import type { Hints } from "../../../store/watch/hints.ts";
@@ -25,15 +25,15 @@ const isOfJobs = ({ name }: Operation): boolean => name === "submit" || name ===
 
 export class FlushCall {
   readonly #connection: Connection;
-  readonly #tell: (hints: Hints) => void;
+  readonly #hint: (hints: Hints) => void;
   /** How many calls were sent, and by route the last of them that claimed there. */
   #sent = 0;
   readonly #claimed = new Map<number, number>();
   #operations: Operation[] = [];
 
-  constructor(connection: Connection, tell: (hints: Hints) => void) {
+  constructor(connection: Connection, hint: (hints: Hints) => void) {
     this.#connection = connection;
-    this.#tell = tell;
+    this.#hint = hint;
   }
 
   call(name: Operation["name"], args: readonly string[], routes: readonly number[] = []): Promise<unknown> {
@@ -69,14 +69,18 @@ export class FlushCall {
     );
   }
 
-  #answered(operations: readonly Operation[], number: number, [told, answers]: [unknown, unknown[]]): void {
-    const hints = readHints(told);
-    // Calls arrive in the order in which they were sent, so a claim sent with or behind this call sees its jobs: the
+  #answered(
+    operations: readonly Operation[],
+    number: number,
+    [hintText, answers]: [unknown, unknown[]],
+  ): void {
+    const hints = readHints(hintText);
+    // Calls arrive in the order in which they were sent, so a claim sent with or after this call sees its jobs: the
     // hint that they are ready would only make the worker claim once more, for nothing. A claim that came back full is
     // repeated by the worker anyway.
     for (const route of hints.routes)
       if ((this.#claimed.get(route) ?? 0) >= number) hints.routes.delete(route);
-    this.#tell(hints);
+    this.#hint(hints);
     for (const [index, { answered, failed }] of operations.entries()) {
       const answer = answers[index];
       if (answer instanceof Error) failed(this.#connection.refusalOf(answer));

@@ -30,19 +30,19 @@ export interface ServerWishes {
 /** What the server says of itself. */
 export interface ServerWords {
   readonly info: ReadonlyMap<string, string>;
-  /** Null where the server does not tell, as managed ones do: what cannot be known is not promised. */
+  /** Null where the server does not answer, as managed ones do: what cannot be known is not promised. */
   readonly settings: { readonly appendfsync: string | null; readonly save: string | null };
   /** Whether it has WAITAOF: Redis and Valkey from 7.2 on. */
   readonly canWait: boolean;
 }
 
 export async function checkServer(ask: Connection["ask"], wishes: ServerWishes): Promise<ServerFacts> {
-  await ask("CLIENT", ["SETNAME", "millrace"]).catch(ifTold);
+  await ask("CLIENT", ["SETNAME", "millrace"]).catch(nullIfRefused);
   return judgeServer(await readWords(ask), wishes);
 }
 
-/** What a server does not tell this user stays unknown. A call that got lost is no answer. */
-export function ifTold(error: unknown): null {
+/** What a server refuses to this user stays unknown. A call that got lost is no answer. */
+export function nullIfRefused(error: unknown): null {
   if (error instanceof MillraceError && error.code !== "store-denied" && error.code !== "store-too-old")
     throw error;
   return null;
@@ -50,12 +50,12 @@ export function ifTold(error: unknown): null {
 
 export async function readWords(ask: Connection["ask"]): Promise<ServerWords> {
   const setting = async (name: string): Promise<string | null> => {
-    const answer = await ask("CONFIG", ["GET", name]).catch(ifTold);
+    const answer = await ask("CONFIG", ["GET", name]).catch(nullIfRefused);
     return Array.isArray(answer) ? ((answer[1] as string | undefined) ?? null) : null;
   };
   const info = readInfo(String(await ask("INFO", [])));
   const [appendfsync, save] = [await setting("appendfsync"), await setting("save")];
-  const command = await ask("COMMAND", ["INFO", "WAITAOF"]).catch(ifTold);
+  const command = await ask("COMMAND", ["INFO", "WAITAOF"]).catch(nullIfRefused);
   const canWait = Array.isArray(command) && command[0] !== null;
   return { info, settings: { appendfsync, save }, canWait };
 }

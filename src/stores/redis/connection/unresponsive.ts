@@ -1,6 +1,6 @@
 /**
- * A connection whose other side has fallen silent: neither the machine nor the driver notices for many minutes, and
- * whoever waits on it waits as long. It is cut here, at once, and the driver makes a new one. The driver's own limit
+ * A connection whose server no longer answers: neither the machine nor the driver notices for many minutes, and all
+ * that time its calls wait. This file cuts it at once, and the driver makes a new one. The driver's own limit
  * (`socketTimeout`) is not used: its timer outlives its connection and cuts the next one.
  */
 import type { Platform, Timer } from "../../../platform/platform.ts";

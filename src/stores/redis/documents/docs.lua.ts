@@ -24,9 +24,9 @@ export const docsLua = luaModule({
     [valuesLua, "num add2 push fetch slice readFields"],
     [callLua, "widen READS WRITES serve change nextArg nextNumber nextFlag eachRoute"],
     [clocksLua, "instant after nextClock"],
-    [emitLua, "tellPacked"],
+    [emitLua, "emitPacked"],
     [unreadableLua, "keepUnreadableDoc"],
-    [commitLua, "writeRecords tellCall"],
+    [commitLua, "writeRecords emitCall"],
   ],
   gives: ["isExpired docOf dropDoc putDoc"],
   source: lua`
@@ -73,7 +73,7 @@ local function putDoc(c, field, guard, due, expiresIn, body, tells)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
-  if tells ~= "" then tellPacked(c, tells) end
+  if tells ~= "" then emitPacked(c, tells) end
   if body == "" then
     dropDoc(c, field)
     return true, 0
@@ -103,7 +103,7 @@ end
 serve("put_docs", WRITES, function(c)
   c.last = #c.args
   local out = putDocs(c)
-  tellCall(c)
+  emitCall(c)
   return out
 end)
 
@@ -158,7 +158,7 @@ serve("heartbeat", WRITES, function(c)
   local count = nextNumber(c)
   c.last = c.i + count - 1
   local puts = putDocs(c)
-  tellCall(c)
+  emitCall(c)
   return answerHeartbeat(c, puts)
 end)
 

@@ -80,7 +80,7 @@ export const readDueDocs: Operation<"readDueDocs"> = async ({ connection }, { ma
   };
 };
 
-/** No text in UTF-8 is behind the last character of Unicode, so that ends whatever has a prefix. */
+/** No text in UTF-8 is after the last character of Unicode, so that ends whatever has a prefix. */
 const last = "\u{10ffff}\u{10ffff}";
 
 /** A prefix may end within a character: with the first half of a pair, it is the prefix of all that have this half. */

@@ -1,6 +1,6 @@
 /**
- * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the
- * counts of its route move with it. Events that differ only in their job are one bundle
+ * Rule R10: every change of a job is emitted, with its state after the change and one value that goes with that state;
+ * the counts of its route move with it. Events that differ only in their job are one bundle
  * (store/packing/packed-events.ts).
  */
 import { terminalStates } from "../../../model/job/job-state.ts";
@@ -14,8 +14,8 @@ export const emitLua = luaModule({
   name: "feed/emit",
   takes: [[valuesLua, "seqOf push"]],
   gives: [
-    "NOTED NOTED_UNTOLD NOTE_MAX isTerminal isBad count leavePage bundleOf tellPacked noteOf",
-    "eventOf setReady tell",
+    "NOTED NOTED_UNTOLD NOTE_MAX isTerminal isBad count leavePage bundleOf emitPacked noteOf",
+    "eventOf setReady emit",
   ],
   source: lua`
 local NOTED, NOTED_UNTOLD, UNTOLD = "${notedMark}", "${notedMark}${untoldMark}", "${untoldStart}"
@@ -56,7 +56,7 @@ end
 local function bundleOf(c, key, state) return c.bundles[key] or newBundle(c, key, state, "") end
 
 -- A bundle of events that are about no job, as it stands in the feed.
-local function tellPacked(c, bundle)
+local function emitPacked(c, bundle)
   local place = #c.order + 1
   c.order[place] = { bundle, n = 2, ids = {}, state = "", owner = "", place = place }
   c.hasNews = true
@@ -83,7 +83,7 @@ local function noteOf(job, attempts)
 end
 
 -- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED
--- where behind each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
+-- where after each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
 local function eventOf(job, event, isGone, mark)
   local extra = isGone and "" or extraOf(job, event)
   return concat(
@@ -99,8 +99,8 @@ local function setReady(c, route)
   c.ready[route] = true
 end
 
--- A bundle joins ids with the same event; inside a job the order of telling is kept.
-local function tell(c, job, event, isGone, note)
+-- A bundle joins ids with the same event; inside a job the order of its events is kept.
+local function emit(c, job, event, isGone, note)
   local mark = note and NOTED
   if note and sub(note, 1, #UNTOLD) == UNTOLD then
     mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1)

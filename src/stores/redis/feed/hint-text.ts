@@ -1,5 +1,5 @@
 /**
- * Hints as the library tells them (commit.lua.ts): to the caller in its answer, to other processes as a published
+ * Hints as the library sends them (commit.lua.ts): to the caller in its answer, to other processes as a published
  * message.
  */
 import { emptyHints, hintDue } from "../../../store/watch/hints.ts";
@@ -13,9 +13,9 @@ const dueDocs = "0,";
 
 /** An answer: ready routes, earliest clock, finished ids, cancels, and 1 where the feed has grown. */
 export function readHints(answer: unknown): Hints {
-  const [routes, due, finished, cancels, told] = answer as [string, string, string, string, number?];
+  const [routes, due, finished, cancels, hasEvents] = answer as [string, string, string, string, number?];
   const hints = emptyHints();
-  hints.hasTold = told === 1;
+  hints.hasTold = hasEvents === 1;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
   const hasDueDocs = due.startsWith(dueDocs);
   const clock = hasDueDocs ? due.slice(dueDocs.length) : due;
@@ -38,7 +38,7 @@ export function writeTaken(sender: string, routes: readonly number[]): string {
   return [`${sender}${fieldEnd}${fieldEnd}`, "", "", routes.map(routeText).join(",")].join(itemEnd);
 }
 
-/** A published message: its sender, then what it tells. An empty one only proves the right (enter.lua.ts). */
+/** A published message: its sender, then the hint. An empty one only proves the right (enter.lua.ts). */
 export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = "", taken = ""] = message.split(itemEnd);
   const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);

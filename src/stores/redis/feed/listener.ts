@@ -1,7 +1,7 @@
 /**
  * The one connection per process that listens. The driver connects it again when it breaks; a ping finds out when it
- * broke without a word. It never keeps the process alive. Nothing depends on it: behind it stand the looks of a deaf
- * watch and the slow polls of those who watch.
+ * broke without a word. It never keeps the process alive. Nothing depends on it: a watch that is not listening polls,
+ * and each user of a hint has a slow poll of its own.
  */
 import type { Platform, Timer } from "../../../platform/platform.ts";
 import type { Listener } from "../../../store/watch/watch.ts";

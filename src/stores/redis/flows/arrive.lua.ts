@@ -2,7 +2,7 @@
  * Rule R4 at one job, by the names of store/rules/flow/arrive.ts: the end of a member arrives at the target of an edge,
  * which it frees, or of which it makes known that it never can be. What is left to a duty becomes a due document.
  *
- *   arrive ──► judge ──► freed: placed and told (and deferred where it says so)
+ *   arrive ──► judge ──► freed: placed and emitted (and deferred where it says so)
  *                    └─► slack below 0: deferred
  */
 import { packText } from "../../../store/packing/packed-text.ts";
@@ -21,7 +21,7 @@ export const arriveLua = luaModule({
   name: "flows/arrive",
   takes: [
     [flowPackingLua, "readWaits waitsText isToFlow countEnd readFreed isFlow"],
-    [emitLua, "tell"],
+    [emitLua, "emit"],
     [jobLua, "touch forget"],
     [rulesLua, "advance placeOf"],
     [docsLua, "putDoc"],
@@ -43,7 +43,7 @@ end
 local function free(c, job)
   if job.freed == "" then return end
   advance(job, placeOf(c, job, readFreed(job.freed)))
-  tell(c, job, FREED)
+  emit(c, job, FREED)
 end
 
 -- What becomes of a blocked job that had so much need and slack left, and has these counts now.

@@ -21,7 +21,7 @@ const memberPattern = patternOf([...headFields, ...ownFields], {
   ...{ dueAt: "(%-?%d*)", rank: "%-?%d*", deadlineAt: "", ttlAt: "" },
   ...{ flow: captured, edges: captured, waits: captured },
 });
-/** Of a state behind its id, where the waits begin and where they end. */
+/** Of a state after its id, where the waits begin and where they end. */
 const waitsPattern = fieldsPattern(
   restFields.slice(0, restFields.indexOf("waits")).map(() => skipped),
   { before: String.raw`\31`, after: `()${skipped}()` },
@@ -64,7 +64,7 @@ end
 
 local function waitsText(w) return w.need .. "," .. w.slack .. "," .. w.passed .. "," .. w.defers .. w.members end
 
--- The waits of a job whose end has gone along so many edges: none of one that comes back.
+-- The waits of a job whose end has gone along N edges (passed): 0 for a job that comes back.
 local function withPassed(text, passed)
   local waits = readWaits(text)
   waits.passed = passed
@@ -161,7 +161,7 @@ local function readMember(spec, route)
   if input then return flags, id, dueAt, flow, waits, usesOfEdges(flow, edges), input end
 end
 
--- Of a state behind its id, where its waits begin and what is behind them.
+-- Of a state after its id, where its waits begin and what is after them.
 local function waitsInRest(rest) return match(rest, WAITS) end
 
 -- State, fence and id of a state of this id.

@@ -2,7 +2,7 @@
  * What the ends of a call arrive at, as a set (R4): the jobs that edges lead to are read by a few commands for all
  * ends, of each its state alone; counts are summed up in the call's own view, and written once (`flushTargets`): at the
  * end of the call, and before any job is read whole. A job that is freed gets its state from a template: jobs whose
- * states have the same behind their ids, and that say the same about where they go, differ in their ids alone.
+ * states have the same after their ids, and that say the same about where they go, differ in their ids alone.
  *
  * Members that have the same flow and edges share one passing. While what it leads to can be neither freed nor lost by
  * all ends that are still to come, their order does not matter: they are only counted, and arrive together
@@ -53,7 +53,7 @@ local AT_ONCE, PER_STEP = ${storeLimits.edgesAtOnceMax}, ${storeLimits.edgesPerS
 -- Fewer edges than this are not worth the tables of those that are freed together (free-many.lua.ts).
 local MANY_EDGES = 16
 
--- So many edges of a member behind the first of them. isMore: there are others behind these.
+-- Up to N edges of a member (most), from one on. isMore: there are others after these.
 local function cutEdges(text, from, most)
   local edges, at = { isMore = false }, 1
   if text == "" then return edges end
@@ -121,7 +121,7 @@ local function readTarget(c, target, text)
 end
 
 -- The targets of these passings, each once, and those of them that the call meets for the first time; but for those of
--- many edges, which are looked at when the end comes. arrivals: how many ends will come, and behind this how many came.
+-- many edges, which are looked at when the end comes. arrivals: how many ends will come, and after this how many came.
 local function targetsOf(c, passings)
   local met, targets, n = {}, c.targets, 0
   for _, passing in ipairs(passings) do
@@ -179,7 +179,7 @@ local function loadTargets(c, passings)
   end
 end
 
--- How the members of a flow have ended, behind these ends.
+-- How the members of a flow have ended, after these ends.
 local function membersText(alike, ended)
   local counts = split(alike.members, ",")
   for state, by in pairs(ended) do

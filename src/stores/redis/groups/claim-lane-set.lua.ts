@@ -26,7 +26,7 @@ export const claimLaneSetLua = luaModule({
     [keyGatesLua, "writeHeld"],
     [laneTextsLua, "PLACE_LENGTH placeText rankIn scoreIn lineEntry inLine openEntry lineAfter"],
     [lanesLua, "takeTurn lanedOf topOf waitEntry noteOpen"],
-    [waitingLanesLua, "tellOpened"],
+    [waitingLanesLua, "hintOpened"],
     [firstClaimsLua, "firstOf"],
     [laneKindsLua, "kindOf readLike"],
   ],
@@ -272,7 +272,7 @@ local function writeLaneSet(c, s)
   c.hasWaiting = c.hasWaiting or #s.waits > 0
   -- The call's view of lanes was written before, and is read anew.
   c.lanes = nil
-  tellOpened(c)
+  hintOpened(c)
 end
 
 -- Leases what was taken of a set.
@@ -301,8 +301,8 @@ local function leaseLaneSet(c, p, s, starts)
     leases[z + 1], leases[z + 2] = endsAt, h
     n, z, r, o = n + 2, z + 2, r + 1, o + 1
     ready[r], outHandles[o], out[o] = h, h, spec
-    local told = g.n + 1
-    g.n, g[told] = told, id
+    local emitted = g.n + 1
+    g.n, g[emitted] = emitted, id
     bytes, taken = bytes + #spec, taken + 1
   end
   c.bytes, p.taken = bytes, taken

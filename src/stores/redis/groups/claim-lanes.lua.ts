@@ -27,7 +27,7 @@ export const claimLanesLua = luaModule({
   takes: [
     [valuesLua, "push push2 many NONE tagsIn"],
     [clocksLua, "firstScore"],
-    [emitLua, "tell"],
+    [emitLua, "emit"],
     [gatesLua, "usesOf tatAfter opensAt"],
     [keyGatesLua, "keyGateOf isOverOwnCap isRefusing"],
     [lanesLua, "workOf noteLane takeTurn lanedOf topOf positionOf waitEntryOf"],
@@ -74,7 +74,7 @@ local function goOn(c, p, candidate)
   end
 end
 
-local function tellOpening(c, at)
+local function noteOpening(c, at)
   if at and (not c.opensAt or at < c.opensAt) then c.opensAt = at end
 end
 
@@ -98,7 +98,7 @@ local function refusedBy(c, candidate)
     local gate, permits = use.gate, c.permits[use.gate]
     if permits.left < use.weight then
       permits.isShut, isRouteShut = true, true
-      tellOpening(c, opensAt(gate, tatAfter(gate, permits.taken, c.now), use.weight, c.now))
+      noteOpening(c, opensAt(gate, tatAfter(gate, permits.taken, c.now), use.weight, c.now))
     end
   end
   for _, use in ipairs(candidate.uses) do
@@ -106,7 +106,7 @@ local function refusedBy(c, candidate)
     if isRefusing(g, use, use.weight, c.now) then
       g.isShut, isKeyShut = true, true
       local at = opensAt(g, g.tatUs, use.weight, c.now)
-      tellOpening(c, at)
+      noteOpening(c, at)
       if at and (not g.opensAt or at < g.opensAt) then g.opensAt = at end
     elseif isOverOwnCap(g, use) then
       isKeyShut = true
@@ -163,7 +163,7 @@ local function leaseCandidate(c, p, candidate, isStarted)
   if job then
     touch(c, job)
     lease(c, job, p.owner, p.endsAt, isStarted)
-    tell(c, job, CLAIMED)
+    emit(c, job, CLAIMED)
     job.isLaneWritten = true
     push2(c, "others", #c.out, job)
   else
@@ -265,7 +265,7 @@ local function endLanes(c)
   setClocks(c)
   writeTops(c)
   local at = firstScore(c.k.opens)
-  if at and at > c.now then tellOpening(c, at) end
+  if at and at > c.now then noteOpening(c, at) end
   c.standing, c.offered = nil, nil
 end
 

@@ -14,7 +14,7 @@ export const laneEndsLua = luaModule({
     [valuesLua, "num add2 many fetch NONE"],
     [keyGatesLua, "onlyUse"],
     [lanesLua, "workOf noteHeld noteOpen"],
-    [waitingLanesLua, "tellOpened"],
+    [waitingLanesLua, "hintOpened"],
   ],
   gives: ["giveBackUses freeGates"],
   source: lua`
@@ -120,7 +120,7 @@ local function dropOnes(c, back)
 end
 
 -- Ends as a set of jobs of these routes that have gates of keys. If lanes of such a route are open, their first jobs
--- may go on; a lane whose first job is of another route was told of when it got that job.
+-- may go on; a lane whose first job is of another route was hinted when it got that job.
 local function freeGates(c, routes)
   local work, back = workOf(c), c.back
   c.back = nil
@@ -134,7 +134,7 @@ local function freeGates(c, routes)
   for route in pairs(routes) do
     if call("EXISTS", c.k.open .. route) == 1 then noteOpen(c, route) end
   end
-  tellOpened(c)
+  hintOpened(c)
 end
 `,
 });

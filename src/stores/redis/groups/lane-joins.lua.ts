@@ -21,7 +21,7 @@ export const laneJoinsLua = luaModule({
     [keyGatesLua, "usesIn"],
     [laneTextsLua, "placeText scoreIn lineEntry openEntry"],
     [lanesLua, "workOf joinTurn noteCome lanedOf topOf waitEntry noteOpen"],
-    [waitingLanesLua, "tellOpened waitsAt"],
+    [waitingLanesLua, "hintOpened waitsAt"],
   ],
   gives: ["joinsOf joinLane writeJoins"],
   source: lua`
@@ -126,7 +126,7 @@ local function writeJoins(c)
   many("ZADD", c.k.waits, lists.waits)
   -- The call's view of lanes was written before, and is read anew.
   c.lanes = nil
-  tellOpened(c)
+  hintOpened(c)
 end
 `,
 });

@@ -5,7 +5,7 @@
  *
  *  kind   own: its flags. step, weight and cap of one job, prefix: what its use has before the key, isOwnCap: whether
  *         the cap is the job's own; no cap where the gate is bounded by more than that
- *         flags US id text lane middle [key behind] input: the parts of the spec; text begins with the time, before has
+ *         flags US id text lane middle [key after] input: the parts of the spec; text begins with the time, before has
  *         what follows the time in it; the middle ends with the limit, which is so long and begins the key; none
  *         without a gate
  */

@@ -8,7 +8,7 @@
  * all
  *   of these gates.
  * - A gate refuses it that lets lighter jobs pass. The first lane of a route that is refused so stays open, because it
- *   must keep lighter jobs behind it out. The others of the route wait at that gate.
+ *   must keep lighter jobs after it out. The others of the route wait at that gate.
  *
  * The first lane of each route that waits at a gate is open again when a permit comes back, when the gate is put or its
  * clock opens it, and when an open lane goes on that was refused or let pass there (releaseNext in claim-lanes.lua.ts).
@@ -38,7 +38,7 @@ export const waitingLanesLua = luaModule({
     ],
   ],
   gives: [
-    "firstWaiting tellOpened closedFor waitsAt writeLanes releaseKeys openByClock setClocks",
+    "firstWaiting hintOpened closedFor waitsAt writeLanes releaseKeys openByClock setClocks",
     "writeTops",
   ],
   source: lua`
@@ -125,12 +125,12 @@ local function releaseAll(c, releases)
   writePlaces(places)
 end
 
--- Routes with lanes that may go on are told, but not to the claim that offers them.
-local function tellOpened(c)
-  c.told = c.told or {}
+-- Routes with lanes that may go on are hinted, but not to the claim that offers them.
+local function hintOpened(c)
+  c.hinted = c.hinted or {}
   for _, route in ipairs(c.openRoutes or {}) do
-    if not c.told[route] and not (c.offered and c.offered[route]) then
-      c.told[route] = true
+    if not c.hinted[route] and not (c.offered and c.offered[route]) then
+      c.hinted[route] = true
       setReady(c, route)
       push(c, "woken", route)
     end
@@ -153,7 +153,7 @@ local function closedFor(c, uses)
   return closed, partly
 end
 
--- A lane waits at these gates: whoever sleeps is told if their clocks open them.
+-- A lane waits at these gates: a waiting process is notified if their clocks open them.
 local function setClocksOf(c, gates, route)
   for _, key in ipairs(gates) do
     local g = c.keyed[key]
@@ -195,7 +195,7 @@ local function writeLanes(c)
   releaseAll(c, work.releases)
   writeRecordsOfLanes(c)
   writeKeyGates(c)
-  tellOpened(c)
+  hintOpened(c)
 end
 
 -- So many gates are opened by one call.

@@ -15,7 +15,7 @@ export const changeIf: Operation<"changeIf"> = async (calls, changes) => {
       args.push(guardText(guard), nextText(next), packNullable(attempts));
   }
   const [hints, answers] = (await calls.connection.write("mr1_change", args)) as [unknown, string[]];
-  calls.tell(readHints(hints));
+  calls.hint(readHints(hints));
   return answers.map(answerOf);
 };
 

@@ -1,5 +1,5 @@
 /**
- * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it
+ * Reads of jobs: by id, in lists, their counts, their log lines, and their events. A list looks at no more than it
  * was asked to and says where to go on, so a filter that matches nothing never holds the server for long. A route is
  * given as number and content.
  *

@@ -1,4 +1,4 @@
-/** Looking at jobs (read.lua.ts): by id, in lists, their counts, their log lines, and what was told. */
+/** Reads of jobs (read.lua.ts): by id, in lists, their counts, their log lines, and their events. */
 import { jobStates, stateCodes, stateOfCode } from "../../../model/job/job-state.ts";
 import type { JobState } from "../../../model/job/job-state.ts";
 import { talliedRoute } from "../../../model/routing/route.ts";

@@ -1,7 +1,7 @@
 /**
  * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
  * (R5), lease (R6), and what operators do: mark, edit, delete, replay. A rule changes the job's own fields and its key;
- * whoever applies it tells the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
+ * the caller emits the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
@@ -27,7 +27,7 @@ export const rulesLua = luaModule({
     [packingLua, "readTail tailText clearForLease clearForPlace clearForFinish clearForReplay"],
     [flowPackingLua, "withPassed isMember"],
     [clocksLua, "instant after"],
-    [emitLua, "isTerminal tell"],
+    [emitLua, "isTerminal emit"],
     [jobLua, "KEPT_FOREVER_AT touch forget tailOf"],
     [uniqueLua, "takeKey freeKey"],
   ],
@@ -159,7 +159,7 @@ local function delete(c, job)
   advance(job, job.state)
 end
 
--- A finished job comes back; a key held until the end is taken again (whoever calls has seen that it is free). Its end
+-- A finished job comes back; a key held until the end is taken again (the caller has seen that it is free). Its end
 -- has been passed on to nobody.
 local function comeBack(c, job)
   clearForReplay(job)
@@ -175,7 +175,7 @@ end
 -- By the kind of a next; block (arrive.lua.ts) joins them.
 local RULES = { schedule = place, handBack = place, mark = mark, delete = delete, finish = finish }
 
--- Applies what the model computed (model/job/change.ts), and tells it, with the note of a settle. Guards were checked.
+-- Applies what the model computed (model/job/change.ts), and emits it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)
   touch(c, job)
   local rule = RULES[next.kind]
@@ -185,7 +185,7 @@ local function apply(c, job, next, note)
   end
   rule(c, job, next)
   local isGone = rule == delete
-  tell(c, job, next.event, isGone, note)
+  emit(c, job, next.event, isGone, note)
   if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
 end
 `,

@@ -6,7 +6,7 @@
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
  *           plain jobs; or +n, the number of a shape, the bodies of n plain jobs before their inputs, which are the
  *           same, and id and input of each; or 0 and one unit: repeat, then as below; or -n, how many args the steps
- *           behind its checks have, and n checks: these steps are taken if the checks hold
+ *           after its checks have, and n checks: these steps are taken if the checks hold
  *  a unit   late, how many checks, jobs, growing jobs, links and documents, and those
  *  a check  kind US id, the version that must be there
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
@@ -44,7 +44,7 @@ export const submitLua = luaModule({
     [flowPackingLua, "usesOfFlow isBornBlocked"],
     [callLua, "widen change nextArg nextNumber nextFlag keep readShapes useRoute"],
     [clocksLua, "instant"],
-    [emitLua, "count bundleOf eventOf setReady tell"],
+    [emitLua, "count bundleOf eventOf setReady emit"],
     [gatesLua, "hasDraining isDraining"],
     [laneTextsLua, "placeText"],
     [laneJoinsLua, "joinsOf joinLane"],
@@ -66,7 +66,7 @@ local TAGS = ${pickPattern(["tags"], ownFields)}
 -- How many args the parts of a unit have; its head has one more than there are parts.
 local PARTS = { { "checks", 2 }, { "jobs", 3 }, { "grows", 4 }, { "links", 2 }, { "docs", 6 } }
 
--- The head of a unit at an arg: how many it has of each part, where the parts begin and what is behind them.
+-- The head of a unit at an arg: how many it has of each part, where the parts begin and what is after them.
 local function unitAt(c, at)
   local unit = { isLate = c.args[at] == "1", first = at + 1 + #PARTS }
   unit.stop = unit.first
@@ -99,7 +99,7 @@ local function placeNew(c, shape)
   return job
 end
 
--- R4: who waits for others is blocked from the start.
+-- R4: a job that waits for others is blocked from the start.
 local function blockAtBirth(job)
   if isBornBlocked(job) then
     job.state, job.ttlAt = BLOCKED, ""
@@ -200,7 +200,7 @@ local function submitPlain(c, total, hasLead)
   else
     list = c.zadd[p.key] or newList(c.zadd, p.key)
   end
-  local n, m, z, told = #specs, #ids, #list, g.n
+  local n, m, z, emitted = #specs, #ids, #list, g.n
   local place, joins, hasTags = p.place, p.place and joinsOf(c), shape.hasTags == "1"
   -- Of jobs that share the text with their tags, the lists of the indexes.
   local tagLists = hasTags and lead and tagListsOf(c, lead)
@@ -219,8 +219,8 @@ local function submitPlain(c, total, hasLead)
       list[z + 1], list[z + 2] = score, h
     end
     z = z + 2
-    told = told + 1
-    g[told] = id
+    emitted = emitted + 1
+    g[emitted] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
     if tagLists then
       local digits = sub(h, 2)
@@ -234,7 +234,7 @@ local function submitPlain(c, total, hasLead)
     end
     if joins then joinLane(joins, place, h, shape.route, lead or body) end
   end
-  g.n = told
+  g.n = emitted
   count(c, shape.route, p.state, total)
   c.i, c.seq = i, seq
 end
@@ -256,7 +256,7 @@ local function create(c, shape, id, own)
   end) end
   change(c, "ids", id, job.h)
   if job.uniqueKey ~= "" then takeKey(c, job) end
-  tell(c, job, SUBMITTED)
+  emit(c, job, SUBMITTED)
 end
 
 -- R8: the new job finds its key held. The holder is kept, or replaced while no worker has ever taken it; a member of a
@@ -278,7 +278,7 @@ local function meet(c, holder, shape, own)
   holder.isRewritten = true
   takeKey(c, holder)
   advance(holder, to)
-  tell(c, holder, REPLACED)
+  emit(c, holder, REPLACED)
   return "replaced"
 end
 
@@ -327,7 +327,7 @@ local function growBy(c, unit)
 end
 
 -- Jobs in order, what grows by them, then documents in order; the first refusal is the answer, "reason US id". Checks
--- come before all, but a repeat asks first whether it has happened. Leaves its args behind it whatever it answers.
+-- come before all, but a repeat asks first whether it has happened. Leaves its args after it whatever it answers.
 local function submitUnit(c, isRepeat, unit, isIntake)
   local answer, hasHappened, first, checks = {}, false, c.i, unit.checks
   local function refuse(reason, id)
@@ -359,7 +359,7 @@ local function submitUnit(c, isRepeat, unit, isIntake)
   return nil, concat(answer, US)
 end
 
--- Tries a unit that leaves nothing behind when it is refused. try answers a refusal or nothing, and the answer.
+-- Tries a unit, of which nothing is left if it is refused. try answers a refusal or nothing, and the answer.
 local function whole(c, isLate, try)
   if not isLate then return try() end
   c.undo, c.saved = {}, {}
@@ -375,8 +375,8 @@ local function whole(c, isLate, try)
   return refusal, answer
 end
 
--- Whether a stretch of plain jobs is of a queue that is draining. Looked for before anything is written, because the
--- units of a stretch cannot be told apart.
+-- Whether a series of plain jobs is of a queue that is draining. Looked for before anything is written, because the
+-- units of a series cannot be told apart.
 local function drainsPlain(c)
   local i, args = c.i, c.args
   while i <= c.last do

@@ -1,5 +1,5 @@
 /**
- * Submit (submit.lua.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
+ * Submit (submit.lua.ts): series of plain jobs travel without asking for an answer; units that may meet something
  * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to
  * be answered. Members of a flow that differ in their ids and inputs alone travel without the rest of their bodies.
  */
@@ -40,22 +40,22 @@ async function send(
 ): Promise<SubmitAnswer[] | null> {
   const shapes = new Shapes();
   const steps: string[] = [];
-  const stretch = new PlainStretch(steps);
+  const series = new PlainStretch(steps);
   for (const [index, unit] of units.entries()) {
     if (arePlain[index] === true) {
       const checks = unit.checks ?? [];
-      const behind = checks.length === 0 ? null : pushChecks(steps, stretch, checks);
-      for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
+      const behind = checks.length === 0 ? null : pushChecks(steps, series, checks);
+      for (const job of unit.jobs) series.add(shapes.numberOf(job), job);
       if (behind === null) continue;
-      stretch.end();
+      series.end();
       steps[behind] = String(steps.length - behind - 1 - 2 * checks.length);
     } else {
-      stretch.end();
+      series.end();
       steps.push("0", valueText(unit.isRepeat === true));
       pushUnit(steps, shapes, unit);
     }
   }
-  stretch.end();
+  series.end();
   if (steps.length === 0) return units.map(created);
   const answers = (await flush.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
   if (answers === draining) return null;
@@ -71,16 +71,16 @@ function isChecked({ checks }: SubmitUnit): boolean {
   return checks !== undefined && checks.length > 0;
 }
 
-/** @returns where the number of args behind them belongs. */
-function pushChecks(steps: string[], stretch: PlainStretch, checks: readonly DocCheck[]): number {
-  stretch.end();
+/** @returns where the number of args after them belongs. */
+function pushChecks(steps: string[], series: PlainStretch, checks: readonly DocCheck[]): number {
+  series.end();
   const behind = steps.push(String(-checks.length), "") - 1;
   for (const { kind, id, version } of checks) steps.push(docField(kind, id), String(version));
   return behind;
 }
 
 /**
- * Plain jobs of one shape in a row. One that has the lead of the job before it begins a stretch whose jobs share
+ * Plain jobs of one shape in a row. One that has the lead of the job before it begins a series whose jobs share
  * theirs.
  */
 class PlainStretch {

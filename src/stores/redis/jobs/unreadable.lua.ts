@@ -7,8 +7,8 @@
  *  delete_unreadable   refs -> how many were there
  *
  * A ref is the job's handle, DOC and the field of a document, or that of a gate (gate-calls.lua.ts). An id that stands
- * in neither text of its job is told by the next read of it, or by the audit. The tallies follow from where the indexes
- * had the job and what can still be read of it; where neither tells its route, they are right again with the next
+ * in neither text of its job is found by the next read of it, or by the audit. The tallies follow from where the
+ * indexes had the job and what can still be read of it; where neither has its route, they are right again with the next
  * audit.
  */
 import { terminalStates } from "../../../model/job/job-state.ts";
@@ -134,12 +134,12 @@ local function keepUnreadableJob(c, h, spec, state, why)
   local k, job, text, isMoved = c.k, {}, spec or "", state and true
   state = state or ""
   local isRead = readSpec(job, text)
-  local id, told, route = idOf(c, h, text, state), placeIn(state)
+  local id, known, route = idOf(c, h, text, state), placeIn(state)
   if not (route and contentOf(c, route)) then route = job.route end
   if not (route and contentOf(c, route)) then route = nil end
   local own, by = leaveIndexes(c, h, route)
-  if told and not match(told, "^%d$") then told = nil end
-  if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
+  if known and not match(known, "^%d$") then known = nil end
+  if own then count(c, own, known or by or (isMoved and COMPLETED or READY), -1) end
   if own and by == RUNNING and c.life.gates then returnPermits(c, own) end
   if own and isRead and job.laneKey ~= "" then
     job.h, job.state, job.route, job.keepsLane = h, by, own, call("ZSCORE", k.keeping, h) and "1" or "0"

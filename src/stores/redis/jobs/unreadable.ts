@@ -31,7 +31,7 @@ export async function mend({ connection }: Calls, handles: readonly string[]): P
   await connection.write("mr1_mend", handles).catch(() => undefined);
 }
 
-/** The same for ids whose job could not be read, or was kept as unreadable before: its record is told the id. */
+/** The same for ids whose job could not be read, or was kept as unreadable before: its record gets the id. */
 export async function mendIds({ connection }: Calls, packedIds: readonly string[]): Promise<void> {
   if (packedIds.length === 0) return;
   await connection.write("mr1_mend_ids", packedIds).catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
  * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one
- * hint to those who listen (R10). Nothing here can be refused.
+ * hint to the listeners (R10). Nothing here can be refused.
  *
  *  hint   sender US routes that became ready, by comma US earliest clock set, relative [US 1 if due jobs were promoted]
  *         RS finished id US id .. RS id US owner US .. of running jobs whose cancel was asked for
@@ -31,7 +31,7 @@ export const commitLua = luaModule({
     [laneJoinsLua, "writeJoins"],
     [jobLua, "isKeptUntil whereIs tailOf"],
   ],
-  gives: ["appendEnded setDue leave noteHead writeRecords tellCall writeCall"],
+  gives: ["appendEnded setDue leave noteHead writeRecords emitCall writeCall"],
   source: lua`
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
@@ -369,7 +369,7 @@ local function hintOf(c)
   return finished, concat(cancels, US)
 end
 
-local function tellFeed(c, events)
+local function appendFeed(c, events)
   local life = c.life
   -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused
   -- for ever.
@@ -378,12 +378,12 @@ local function tellFeed(c, events)
 end
 
 local function writeFeed(c)
-  local told = {}
+  local bundles = {}
   for _, g in ipairs(c.order) do
-    if g.n > 1 then told[#told + 1] = concat(g, US) end
+    if g.n > 1 then bundles[#bundles + 1] = concat(g, US) end
   end
-  if #told > 0 then tellFeed(c, told[2] and concat(told, RS) or told[1]) end
-  return #told > 0
+  if #bundles > 0 then appendFeed(c, bundles[2] and concat(bundles, RS) or bundles[1]) end
+  return #bundles > 0
 end
 
 local function hintText(c, woken, due, finished, cancels)
@@ -401,7 +401,7 @@ local function wokenOf(c)
   return concat(woken, ",")
 end
 
--- A permit came back or a gate was put: its routes may have jobs that pass now, whoever works there.
+-- A permit came back or a gate was put: its routes may have jobs that pass now, whichever process serves them.
 local function wakeGates(c)
   local known = {}
   for _, route in ipairs(c.woken or {}) do
@@ -416,10 +416,10 @@ local function wakeGates(c)
   end
 end
 
--- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set ("0,"
+-- Emits what was written. Answers the hint for the caller's own listeners: ready routes, the earliest clock set ("0,"
 -- before it where documents are due already), finished ids, cancels, whether the feed has grown.
-local function tellCall(c)
-  local hasTold = writeFeed(c)
+local function emitCall(c)
+  local hasEvents = writeFeed(c)
   if c.opened then wakeGates(c) end
   local routes = ""
   if c.ready then
@@ -434,12 +434,12 @@ local function tellCall(c)
   if c.hasNews or woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or cancels ~= "" then
     call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
   end
-  return { routes, due, finished, cancels, hasTold and 1 or 0 }
+  return { routes, due, finished, cancels, hasEvents and 1 or 0 }
 end
 
 local function writeCall(c)
   writeRecords(c)
-  return tellCall(c)
+  return emitCall(c)
 end
 `,
 });

@@ -14,7 +14,7 @@ export const flushLua = luaModule({
   name: "library/flush",
   takes: [
     [callLua, "begin nextArg nextNumber"],
-    [commitLua, "tellCall"],
+    [commitLua, "emitCall"],
   ],
   source: lua`
 redis.register_function("mr1_lap", function(keys, args)
@@ -29,7 +29,7 @@ redis.register_function("mr1_lap", function(keys, args)
     answers[#answers + 1] = operation(c)
     c.i = c.last + 1
   end
-  return { tellCall(c), answers }
+  return { emitCall(c), answers }
 end)
 `,
 });

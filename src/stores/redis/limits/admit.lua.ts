@@ -1,10 +1,10 @@
 /**
  * Rule R7 (store/rules/gates/admit.ts) over one claim: what the gates of the offered routes let pass. Permits are taken
- * job by job in the order of the claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at
+ * job by job in the order of the claim; a gate that refuses a job is shut for everybody after it. Tokens are taken at
  * the end, for what was leased.
  *
  *  c.permits     by gate: permits left, permits taken, whether it is shut
- *  c.refused   of one offer: routes whose next job was refused, behind how many, and when a gate of it opens by itself
+ *  c.refused   of one offer: routes whose next job was refused, after how many, and when a gate of it opens by itself
  *  c.opensAt   the earliest of these in the call
  */
 import { lua, luaModule } from "../library/lua.ts";
@@ -68,7 +68,7 @@ local function takePermits(c, route, jobs)
   end
 end
 
--- The next job of a source, behind n that were taken from the offer, may not pass.
+-- The next job of a source, after n that were taken from the offer, may not pass.
 local function refuse(c, source, n)
   local uses, isShut, opens = usesOf(c, source.route), false, nil
   for _, use in ipairs(uses) do
@@ -113,14 +113,14 @@ local function giveBack(c, members, of, sources, taken, from)
   return isStray
 end
 
--- Whether a route has a job behind this one.
+-- Whether a route has a job after this one.
 local function hasBehind(source, rank, h)
   local last = call("ZRANGE", source.key, "-1", "-1", "WITHSCORES")
   local score = tonumber(last[2] or "")
   return score and (score > rank or score == rank and last[1] > h)
 end
 
--- The end of an offer: what it took of its members is in c.handles behind from. Answers whether the claim stopped
+-- The end of an offer: what it took of its members is in c.handles after from. Answers whether the claim stopped
 -- before all its jobs were taken or refused.
 local function closePermits(c, members, of, sources, taken, from)
   local isLeft = giveBack(c, members, of, sources, taken, from)

@@ -28,8 +28,8 @@ export const gateCallsLua = luaModule({
     [valuesLua, "add2"],
     [callLua, "READS FREES serve nextArg nextNumber nextFlag"],
     [clocksLua, "instant"],
-    [emitLua, "tellPacked"],
-    [gatesLua, "FOREVER_MS exact gateText writeGate numberIn readGate addGate startGates heldOf tellGate"],
+    [emitLua, "emitPacked"],
+    [gatesLua, "FOREVER_MS exact gateText writeGate numberIn readGate addGate startGates heldOf noteOpened"],
     [keyGatesLua, "isKeyed setBounds keyGateOf"],
     [lanesLua, "workOf"],
     [waitingLanesLua, "releaseKeys"],
@@ -40,7 +40,7 @@ export const gateCallsLua = luaModule({
   source: lua`
 local GATE, PUT = "gate:", ${luaList(putFields)}
 
--- What it was cannot be told; its version can, where it is the first field.
+-- What the gate was is lost, but for its version, if that is still the first field.
 local function shutGate(key, text)
   local version = numberIn(match(text, "^[^\31]*"))
   return { key = key, version = version or 1, tatUs = 0, closedUntil = FOREVER_MS, isDraining = false, body = "" }
@@ -94,8 +94,8 @@ local function putGate(c, key, guard)
   gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
-  if put.tells ~= "" then tellPacked(c, put.tells) end
-  tellGate(c, gate)
+  if put.tells ~= "" then emitPacked(c, put.tells) end
+  noteOpened(c, gate)
   if isKeyed(key) then
     putKeyGate(c, key, put.drains == "1")
   else

@@ -24,7 +24,7 @@ export const gatesLua = luaModule({
   takes: [[valuesLua, "add2 push tagsIn readFields"]],
   gives: [
     "FOREVER_MS ANY exact gateText writeGate numberIn readGate addRoute addGate startGates",
-    "usersOf usesOf hasDraining isDraining heldOf permitsLeft tatAfter opensAt tellGate",
+    "usersOf usesOf hasDraining isDraining heldOf permitsLeft tatAfter opensAt noteOpened",
     "returnPermits",
   ],
   source: lua`
@@ -168,8 +168,8 @@ local function opensAt(gate, tatUs, permits, now)
   return at > now and at or nil
 end
 
--- The routes of this gate are worth a look (tellCall).
-local function tellGate(c, gate)
+-- This gate may let somebody pass now: its routes are hinted (emitCall).
+local function noteOpened(c, gate)
   c.opened = c.opened or {}
   c.opened[gate] = true
 end
@@ -177,7 +177,7 @@ end
 -- A job of this route runs no longer.
 local function returnPermits(c, route)
   for _, use in ipairs(usesOf(c, route) or {}) do
-    if use.gate.cap then tellGate(c, use.gate) end
+    if use.gate.cap then noteOpened(c, use.gate) end
   end
 end
 `,

@@ -13,7 +13,7 @@ export const putGates: Operation<"putGates"> = async (calls, puts) => {
   if (puts.length === 0) return [];
   const args = puts.flatMap(putTexts);
   const [hints, flat] = (await calls.connection.write("mr1_put_gates", args)) as [unknown, number[]];
-  calls.tell(readHints(hints));
+  calls.hint(readHints(hints));
   return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
     kind: isPut === 1 ? "ok" : "changed",
     version,

@@ -68,7 +68,7 @@ export interface FieldReader {
   into(table: string): string;
 }
 
-/** isWhole: the last field of a whole text has no end; else `at` is left behind it. */
+/** isWhole: the last field of a whole text has no end; else `at` is left after it. */
 export function fieldReader(constant: string, names: readonly string[], isWhole = false): FieldReader {
   const parts: { name: string; pattern: string; fields: readonly string[]; isLast: boolean }[] = [];
   for (let from = 0; from < names.length; from += capturesMax - 1) {

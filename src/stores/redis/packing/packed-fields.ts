@@ -29,7 +29,7 @@ export const flags = {
   ...{ lane: "a", gates: "g", flow: "f" },
 } as const;
 
-/** Behind id and time of creation, plain jobs that were submitted alike have the same text up to their inputs. */
+/** After id and time of creation, plain jobs that were submitted alike have the same text up to their inputs. */
 const shortFields = ["flags", "id", "createdAt", "route", "dueAt", "rank"] as const;
 /** Of the state, but given by the submit where it is given at all. */
 export const rareFields = fieldNames(({ home, isRare }) => home !== "spec" && isRare === true);
@@ -43,7 +43,7 @@ export const ownFields: readonly JobFieldName[] = [...firstOwn, ...saidFields, .
 export const shortHead: readonly PackedName[] = shortFields;
 export const headFields: readonly PackedName[] = [...shortFields, "deadlineAt", "ttlAt"];
 const beforeTail: readonly string[] = ["seq", "input", ...headFields, ...ownFields];
-/** The input is last: what is behind the others is its size. */
+/** The input is last: what is after the others is its size. */
 export const tailFields: readonly JobFieldName[] = [
   ...fieldNames(({ home }, name) => home === "spec" && !beforeTail.includes(name)),
   "input",
@@ -54,7 +54,7 @@ export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFiel
 const leaseFields = ["state", "fence", "id"] as const;
 const unpackedFields: readonly string[] = [...leaseFields, "attempts", "deadlineAt", "timerAt", "holds"];
 /**
- * Behind state, fence and id. A settle sends id and attempts as one text, as they stand here side by side; and compares
+ * After state, fence and id. A settle sends id and attempts as one text, as they stand here side by side; and compares
  * what is before the uses, in which jobs of one kind differ.
  */
 export const restFields: readonly PackedName[] = [

@@ -190,7 +190,7 @@ local function specOf(job)
   return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US)
 end
 
--- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
+-- A state after its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
 -- it was. Answers whether it is one.
 local function readRest(job, text, at)
   ${restIn.into("job")}
@@ -233,7 +233,7 @@ local function restOf(job) return concat({ ${writeSame(restFields, stateRules)} 
 
 local function stateOf(job) return concat({ ${inTable("job", leaseFields)}, restOf(job) }, US) end
 
--- What a running job's state has behind its id, without the times of its claim and its lease, and the first of these.
+-- What a running job's state has after its id, without the times of its claim and its lease, and the first of these.
 -- Nothing for a job that has more of its own there: attempts, progress or a reported start.
 local function cutTimes(rest)
   local claimed, claimedEnd, leased, leasedEnd = match(rest, TIMES)
@@ -246,7 +246,7 @@ end
 -- times.
 local function fillEnding(parts, claimedAt, endedAt) return ${filled("claimedAt", "endedAt")} end
 
--- A state behind its id, from a template with holes for the id and the times of the claim.
+-- A state after its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${filled("claimedAt", "leaseEndsAt")} end
 
 -- What a plain job of a route that was due when it was made has between its id, which stops here, and its input;

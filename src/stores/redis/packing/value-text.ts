@@ -49,7 +49,7 @@ export function seqOf(handle: string): number {
   return Number(handle.slice(1));
 }
 
-/** What names a lease beside its handle, as a state has it behind its first field. */
+/** What names a lease beside its handle, as a state has it after its first field. */
 export function leasePrefix({ id, fence }: { readonly id: string; readonly fence: number }): string {
   return `${fence}${fieldEnd}${packText(id)}${fieldEnd}`;
 }

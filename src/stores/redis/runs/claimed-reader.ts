@@ -1,8 +1,8 @@
 /**
- * Jobs as a claim tells them, one after the other. Most are like the one before: plain jobs that were made in one call
- * and members of a flow that were made alike have the same between their ids and their inputs, jobs with lanes have it
- * but for lane and gates, and all have the same state. So what such a job says is read once, and of the next ones only
- * what is their own.
+ * Jobs as a claim returns them, one after the other. Most are like the one before: plain jobs that were made in one
+ * call and members of a flow that were made alike have the same between their ids and their inputs, jobs with lanes
+ * have it but for lane and gates, and all have the same state. So what such a job says is read once, and of the next
+ * ones only what is their own.
  */
 import type { LeasedJob } from "../../../store/records.ts";
 import { keyUsesOf } from "../../../store/rules/gates/lane.ts";
@@ -17,7 +17,7 @@ interface Like {
   readonly state: string;
   /** Before the id. */
   readonly flags: string;
-  /** Behind the id, up to the lane or to the input. */
+  /** After the id, up to the lane or to the input. */
   readonly shared: string;
   /** With a lane: between that and its gates, and from there to the input. */
   readonly step: string;

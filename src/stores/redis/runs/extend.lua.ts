@@ -1,6 +1,6 @@
 /**
  * extend and record: what a running attempt writes while it runs, under its fence. The first report of its start and
- * its progress are told. A lease is never made shorter.
+ * its progress are emitted. A lease is never made shorter.
  *
  *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or
  *           UNCHANGED; "" for no end)
@@ -25,7 +25,7 @@ export const extendLua = luaModule({
     [valuesLua, "num many fetch"],
     [callLua, "WRITES FREES serve nextArg nextNumber nextFlag"],
     [clocksLua, "after"],
-    [emitLua, "tell"],
+    [emitLua, "emit"],
     [jobLua, "loadJobs jobOf handleById touch"],
     [commitLua, "writeCall"],
     [readLua, "recordsOf"],
@@ -63,7 +63,7 @@ local function othersOf(c, wanted, named)
     end
   end
   table.sort(found)
-  -- Those that cannot be read are kept as unreadable, and have no record behind this.
+  -- Those that cannot be read are kept as unreadable, and have no record after this.
   loadJobs(c, found)
   return found
 end
@@ -85,7 +85,7 @@ serve("extend", FREES, function(c)
       if startedAgo ~= UNCHANGED then
         local isNews = job.startedAt == ""
         job.startedAt = num(c.now - startedAgo)
-        if isNews then tell(c, job, STARTED) end
+        if isNews then emit(c, job, STARTED) end
       end
       if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
       why = job.cancelAsked == "1" and "cancel-asked" or "ok"
@@ -118,7 +118,7 @@ serve("record", WRITES, function(c)
       if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
       if progress ~= UNCHANGED then
         job.progress = progress
-        tell(c, job, PROGRESS)
+        emit(c, job, PROGRESS)
       end
       if #lines > 0 then
         job.hasLines = true

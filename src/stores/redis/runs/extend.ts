@@ -17,7 +17,7 @@ export const extendIfLeased: Operation<"extendIfLeased"> = async (calls, request
     );
   type Answer = [now: string, hints: unknown, answers: ExtendAnswer["answers"], others: string[]];
   const [now, hints, answers, flat] = (await calls.connection.write("mr1_extend", args)) as Answer;
-  calls.tell(readHints(hints));
+  calls.hint(readHints(hints));
   const others = readTexts(flat).flatMap((texts) => (texts === null ? [] : [leasedJobOf(texts)]));
   return { answers, others, now: Number(now) };
 };

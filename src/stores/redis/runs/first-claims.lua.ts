@@ -21,7 +21,7 @@ export const firstClaimsLua = luaModule({
     [packingLua, "inputBytes newJob readRest restOf stateOf fillFirst"],
     [flowPackingLua, "readMember"],
     [callLua, "widen recall keep contentOf"],
-    [emitLua, "bundleOf eventOf tell"],
+    [emitLua, "bundleOf eventOf emit"],
     [jobLua, "jobFrom touch"],
     [rulesLua, "lease"],
     [readyJobsLua, "putBack"],
@@ -42,7 +42,7 @@ local function bytesWith(c, spec, out)
   return bytes + inputBytes(spec)
 end
 
--- Up to where members are read next, behind so many: by a few first, then by as many as there is room for.
+-- Up to which member the next part is read, after the first N (done): a few first, then as the room for inputs allows.
 local function partEnd(c, done, total)
   if done == 0 then return min(FIRST_READ, total) end
   local room = max(1, floor((c.bytesMax - c.bytes) * done / max(1, c.bytes)))
@@ -113,11 +113,11 @@ local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   if not job or job.state ~= READY or job.route ~= route then return nil end
   touch(c, job)
   lease(c, job, owner, endsAt, isStarted)
-  tell(c, job, CLAIMED)
+  emit(c, job, CLAIMED)
   return job
 end
 
--- What jobs of flows share that nobody has claimed before and that have the same behind their ids: in their states, or
+-- What jobs of flows share that nobody has claimed before and that have the same after their ids: in their states, or
 -- of those that nobody has touched, flags and waits. false for others.
 local function leasedAlike(c, route, rest, flags, waits, isStarted)
   local job = newJob()
@@ -137,7 +137,7 @@ end
 local NEVER_CLAIMED = READY .. US .. "0" .. US
 local AFTER_NEVER_CLAIMED = #NEVER_CLAIMED + 1
 
--- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, behind its id, which
+-- The same for one job; nothing where it is not to be claimed as one of a set. rest: of its state, after its id, which
 -- names the route; a job that nobody has touched has no state, and one call claims of several routes.
 local function leasedFor(c, route, rest, flags, dueAt, waits, isStarted)
   if rest then

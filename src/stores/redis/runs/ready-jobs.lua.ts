@@ -15,12 +15,12 @@ export const readyJobsLua = luaModule({
   gives: ["putBack filledOf lookOffer lookGated takeFirst"],
   source: lua`
 local SKIP_MAX = 10000
--- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
+-- Up to this many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
--- Of up to so many routes it is asked first which have jobs.
+-- If a claim offers no more routes than this, it first asks which of them have jobs.
 local ASKED_MAX = 8
 
--- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has
+-- The next ready jobs of a route after those looked at before: members and, on request, scores. Jobs whose clock has
 -- rung are passed over.
 local function look(c, source, wanted, hasScores)
   if not hasScores and not c.hasRung then
@@ -74,8 +74,8 @@ local function isBefore(a, b)
 end
 
 -- Merges several routes by their heads, which are kept sorted. Answers the members, the source of each, and all
--- sources. mayPass: whether the head of a source may be taken, behind so many that were; where it may not, neither may
--- those behind it. Of a source from which none may, the head alone is read, to know whether and when it is met.
+-- sources. mayPass: whether the head of a source may be taken after the first n; if not, neither may the jobs after
+-- it. Of a source from which none may, the head alone is read, to know whether and when it is met.
 local function takeMerged(c, routes, wanted, mayPass)
   local heads, all, batch = {}, {}, math.ceil(2 * wanted / #routes) + 8
   local function refill(source)
@@ -117,7 +117,7 @@ local function takeMerged(c, routes, wanted, mayPass)
   return members, of, all
 end
 
--- What was taken out by the look at it, and is not taken after all, goes back.
+-- What the read took out of the index, and the claim does not take, goes back.
 local function putBack(source, from)
   for i = from * 2, #source.popped, 2 do
     call("ZADD", source.key, source.popped[i], source.popped[i - 1])
@@ -155,7 +155,7 @@ local function lookOffer(c, routes, wanted, isFull)
   return source.taken, nil, { source }
 end
 
--- The same for an offer some of whose routes have gates: as many as these let pass (admit.lua.ts).
+-- The same for an offer some of whose routes have gates: at most the jobs that these let pass (admit.lua.ts).
 local function lookGated(c, routes, wanted)
   c.refused, c.ranks, c.room = {}, {}, wanted
   if #routes > 1 or c.hasRung then return takeMerged(c, routes, wanted, admit) end

@@ -5,7 +5,7 @@
  * which may take such a key, jobs with keys go through the job's tables like everything else. Members of flows end as a
  * set too, and then go along their edges (targets.lua.ts).
  *
- *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
+ *  args     shapes of the effects, number of settles, their handles, then series: how many, next (argument-text.ts;
  *           a finish without its result), fence, whether attempt logs, results and effects come, and per settle:
  *           id [US attempt log], [result], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
@@ -48,39 +48,39 @@ export const settleLua = luaModule({
     [submitLua, "nextUnit submitUnit whole"],
   ],
   source: lua`
--- Which no state has behind its id.
+-- Which no state has after its id.
 local NO_ENDING = { rest = HOLE, isPlain = false }
 
-local function newStretch(next, text, fence)
+local function newSeries(next, text, fence)
   local running = RUNNING .. US .. fence .. US
-  local stretch = { next = next, text = text, fence = fence, running = running, endings = {}, handles = {}, n = 0 }
-  stretch.idAt, stretch.last = #running + 1, NO_ENDING
-  return stretch
+  local series = { next = next, text = text, fence = fence, running = running, endings = {}, handles = {}, n = 0 }
+  series.idAt, series.last = #running + 1, NO_ENDING
+  return series
 end
 
--- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next and fence.
-local function stretchOf(stretches, text, fence)
+-- How a series of settles goes on; what is made for it serves all series of the call with the same next and fence.
+local function seriesOf(seriesByKey, text, fence)
   local key = fence .. US .. text
-  local stretch = stretches[key]
-  if not stretch then
-    stretch = newStretch(readFields(text), text, fence)
-    local next = stretch.next
-    stretch.isPlain = ${takes("settle: set")}
-    stretches[key] = stretch
+  local series = seriesByKey[key]
+  if not series then
+    series = newSeries(readFields(text), text, fence)
+    local next = series.next
+    series.isPlain = ${takes("settle: set")}
+    seriesByKey[key] = series
   end
-  return stretch
+  return series
 end
 
--- The same for the members of flows in a stretch whose ends go along so many edges: they are kept as long as their
+-- The same for the members of flows in a series whose ends go along N edges (passes): they are kept as long as their
 -- flows, and their waits say how far their ends have gone.
-local function stretchOfMembers(stretches, stretch, passes)
-  local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
+local function seriesOfMembers(seriesByKey, series, passes)
+  local ofMembers = series.ofMembers or newList(series, "ofMembers")
   local own = ofMembers[passes]
   if not own then
-    local next = stretch.next
-    own = newStretch(next, stretch.text, stretch.fence)
+    local next = series.next
+    own = newSeries(next, series.text, series.fence)
     own.passes, own.isPlain = passes, ${takes("settle: flow members")}
-    ofMembers[passes], stretches[passes .. US .. stretch.fence .. US .. stretch.text] = own, own
+    ofMembers[passes], seriesByKey[passes .. US .. series.fence .. US .. series.text] = own, own
   end
   return own
 end
@@ -112,48 +112,48 @@ local function templateOf(c, next, rest, passes)
 end
 
 -- The same, and the time of the claim. Remembered by the library where nothing in it is of one job or of this call.
-local function recallTemplate(c, stretch, rest)
+local function recallTemplate(c, series, rest)
   local shared, claimedAt = cutTimes(rest)
-  if not shared or stretch.next.keepMs ~= "" then
-    local t = templateOf(c, stretch.next, rest, stretch.passes)
+  if not shared or series.next.keepMs ~= "" then
+    local t = templateOf(c, series.next, rest, series.passes)
     return t, t and t.claimedAt
   end
-  local key = (stretch.passes or "") .. stretch.text .. shared
+  local key = (series.passes or "") .. series.text .. shared
   local t = recall(c, key)
   if t == nil then
-    t = templateOf(c, stretch.next, rest, stretch.passes)
+    t = templateOf(c, series.next, rest, series.passes)
     if t then keep(c, key, t) end
   end
   return t, claimedAt
 end
 
--- Plain endings of one call whose states have the same behind the id.
-local function prepare(c, stretch, rest)
-  local t, claimedAt = recallTemplate(c, stretch, rest)
+-- Plain endings of one call whose states have the same after the id.
+local function prepare(c, series, rest)
+  local t, claimedAt = recallTemplate(c, series, rest)
   local ending = { jobs = 0, rest = rest, isPlain = t and not (t.hasKey and #c.shapes > 0) }
   if ending.isPlain then
     ending.hasKey, ending.hasGates, ending.hasUses = t.hasKey, t.hasGates, t.hasUses
     ending.attempts, ending.route = t.attempts, t.route
-    ending.before = t.state .. US .. stretch.fence .. US
+    ending.before = t.state .. US .. series.fence .. US
     ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
     ending.bundle = bundleOf(c, t.event, t.state)
   end
-  stretch.endings[rest] = ending
+  series.endings[rest] = ending
   return ending
 end
 
--- The next settle from a place on becomes what the stretch ends as. Answers whether it is one of a set: it runs under
--- the fence of the stretch, and nobody in the call has it in view. Jobs that differ in their uses alone have the same
+-- The next settle from a place on becomes what the series ends as. Answers whether it is one of a set: it runs under
+-- the fence of the series, and nobody in the call has it in view. Jobs that differ in their uses alone have the same
 -- ending.
-local function meetEnding(c, stretch, s, at)
+local function meetEnding(c, series, s, at)
   local h, state, id, jobs = c.args[s.before + at + 1], s.states[at + 1], c.args[c.i], c.jobs
-  if not stretch.isPlain or not state or c.done[h] or jobs and jobs[h] ~= nil then return false end
+  if not series.isPlain or not state or c.done[h] or jobs and jobs[h] ~= nil then return false end
   if s.hasAttempts then id = sub(id, 1, find(id, US, 1, true) - 1) end
-  local idAt = stretch.idAt
-  if find(state, stretch.running, 1, true) ~= 1 or find(state, id, idAt, true) ~= idAt then return false end
+  local idAt = series.idAt
+  if find(state, series.running, 1, true) ~= 1 or find(state, id, idAt, true) ~= idAt then return false end
   local rest = match(state, "^.*\31", idAt + #id) or ""
-  stretch.last = stretch.endings[rest] or prepare(c, stretch, rest)
-  return stretch.last.isPlain
+  series.last = series.endings[rest] or prepare(c, series, rest)
+  return series.last.isPlain
 end
 
 -- An end of a member goes along its edges. Answers whether nothing but a count was needed: others wait for it that wait
@@ -165,21 +165,21 @@ local function countAlong(c, passing, to)
   return true
 end
 
--- Ends those from a place on that look like the last ending of their stretch, with all that they share at hand; of
+-- Ends those from a place on that look like the last ending of their series, with all that they share at hand; of
 -- members of flows those with this passing. Answers the place of the last.
-local function endAlike(c, stretch, s, at, stop, passing)
-  local ending, args, i, first, before, states = stretch.last, c.args, c.i, at, s.before, s.states
-  local running, idAt, rest, done, written = stretch.running, stretch.idAt, ending.rest, c.done, c.states
-  local handles, hasAttempts, hasResults = stretch.handles, s.hasAttempts, s.hasResults
+local function endAlike(c, series, s, at, stop, passing)
+  local ending, args, i, first, before, states = series.last, c.args, c.i, at, s.before, s.states
+  local running, idAt, rest, done, written = series.running, series.idAt, ending.rest, c.done, c.states
+  local handles, hasAttempts, hasResults = series.handles, s.hasAttempts, s.hasResults
   local members, jobs = s.members, c.jobs
   local head, middle, tail, g, hasGates = ending.before, ending.middle, ending.behind, ending.bundle, ending.hasGates
   if not ending.isPlain then return at end
   -- Most have nothing to look at beside their texts.
   local hasUses, hasMore = ending.hasUses, jobs or passing or hasGates or ending.hasKey
-  local w, n, gn, ids, restLength, left = c.statesAt, stretch.n, g.n, g.ids, #rest, nil
+  local w, n, gn, ids, restLength, left = c.statesAt, series.n, g.n, g.ids, #rest, nil
   while at < stop do
     local h, state, ended = args[before + at + 1], states[at + 1], args[i]
-    local id, told, result = ended, ended, ""
+    local id, entry, result = ended, ended, ""
     if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
     local restAt = idAt + #id
     local restEnd = restAt + restLength
@@ -205,9 +205,9 @@ local function endAlike(c, stretch, s, at, stop, passing)
     end
     -- The id and its note: a short attempt log as it came, most often.
     if not hasAttempts then
-      told, ended = id .. US, id .. US .. ending.attempts
+      entry, ended = id .. US, id .. US .. ending.attempts
     elseif #ended > #id + 1 + NOTE_MAX then
-      told = id .. US
+      entry = id .. US
     end
     if hasResults then
       i = i + 1
@@ -216,42 +216,42 @@ local function endAlike(c, stretch, s, at, stop, passing)
     ended = head .. ended .. middle .. result .. tail
     at, i, n, gn = at + 1, i + 1, n + 1, gn + 1
     written[w + 1], written[w + 2] = h, ended
-    w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, told, id
-    if passing and not countAlong(c, passing, stretch.next.to) then
+    w, done[h], handles[n], g[gn], ids[gn] = w + 2, ended, h, entry, id
+    if passing and not countAlong(c, passing, series.next.to) then
       left = id
       break
     end
   end
-  c.i, c.statesAt, stretch.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
-  if left then goAlong(c, passing, left, stretch.next.to) end
+  c.i, c.statesAt, series.n, g.n, ending.jobs = i, w, n, gn, ending.jobs + at - first
+  if left then goAlong(c, passing, left, series.next.to) end
   return at
 end
 
 -- The set path of settles: ends those from a place on that are of a set, whatever they look like. Answers the place of
 -- the last.
-local function endSet(c, stretch, s, at, stop, passing)
+local function endSet(c, series, s, at, stop, passing)
   local hasMet = false
   while at < stop and not (passing and s.members[at + 1] ~= passing) do
-    local to = endAlike(c, stretch, s, at, stop, passing)
-    if to == at and (hasMet or not meetEnding(c, stretch, s, at)) then return at end
+    local to = endAlike(c, series, s, at, stop, passing)
+    if to == at and (hasMet or not meetEnding(c, series, s, at)) then return at end
     hasMet, at = to == at, to
   end
   return at
 end
 
--- The jobs of a stretch that ended as a set leave the leases for the lists of their outcome.
-local function writeEndings(c, stretch)
-  local k, to, keepUntil = c.k, stretch.next.to, after(c, stretch.next.keepMs or "")
-  if stretch.passes then keepUntil = KEPT_FOREVER_AT end
-  if stretch.n == 0 then return end
-  many("ZREM", k.lease, stretch.handles)
-  if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), stretch.handles) end
+-- The jobs of a series that ended as a set leave the leases for the lists of their outcome.
+local function writeEndings(c, series)
+  local k, to, keepUntil = c.k, series.next.to, after(c, series.next.keepMs or "")
+  if series.passes then keepUntil = KEPT_FOREVER_AT end
+  if series.n == 0 then return end
+  many("ZREM", k.lease, series.handles)
+  if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), series.handles) end
   local isKept = isKeptUntil(keepUntil)
-  for _, h in ipairs((isKept or isBad(to)) and stretch.handles or NONE) do
+  for _, h in ipairs((isKept or isBad(to)) and series.handles or NONE) do
     if isKept then push2(c.zadd, k.keep, keepUntil, h) end
     if isBad(to) then push2(c.zadd, k.bad .. to, seqOf(h), h) end
   end
-  for _, ending in pairs(stretch.endings) do
+  for _, ending in pairs(series.endings) do
     if ending.jobs > 0 then
       count(c, ending.route, RUNNING, -ending.jobs)
       count(c, ending.route, to, ending.jobs)
@@ -300,12 +300,12 @@ local function settleOne(c, h, id, fence, next, attempts)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
-local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
+local function settleAny(c, series, h, id, attempts, result, hasEffects)
   widen(c)
-  local unit, next = hasEffects and nextUnit(c), stretch.next
+  local unit, next = hasEffects and nextUnit(c), series.next
   next.result = result
   local refusal = whole(c, unit and unit.isLate, function()
-    local refusal, job = settleOne(c, h, id, stretch.fence, next, attempts)
+    local refusal, job = settleOne(c, h, id, series.fence, next, attempts)
     if not refusal and unit then refusal = submitUnit(c, false, unit) end
     if not refusal then follow(c, job, RUNNING, next) end
     return refusal
@@ -368,51 +368,51 @@ end
 
 -- The path of members of flows: ends those from a place on that have the passing of the first, and goes along its
 -- edges.
-local function endMembers(c, stretches, stretch, s, at, stop)
+local function endMembers(c, seriesByKey, series, s, at, stop)
   local passing = s.members[at + 1]
   local own = passing.own
-  if not own or passing.ownOf ~= stretch then
-    own = stretchOfMembers(stretches, stretch, passing.to)
-    passing.own, passing.ownOf = own, stretch
+  if not own or passing.ownOf ~= series then
+    own = seriesOfMembers(seriesByKey, series, passing.to)
+    passing.own, passing.ownOf = own, series
   end
   return endSet(c, own, s, at, stop, passing)
 end
 
 -- The general path: one settle, with its effects. Answers a refusal or nothing.
-local function endOne(c, stretch, s, at, hasEffects)
+local function endOne(c, series, s, at, hasEffects)
   local h, id, ended, result = c.args[s.before + at + 1], c.args[c.i], c.args[c.i], ""
   c.i = c.i + 1
   if s.hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
   if s.hasResults then result = nextArg(c) end
-  return settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
+  return settleAny(c, series, h, id, sub(ended, #id + 2), result, hasEffects)
 end
 
 function OPERATIONS.settle(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local total, refusals, stretches, at = nextNumber(c), {}, {}, 0
+  local total, refusals, seriesByKey, at = nextNumber(c), {}, {}, 0
   local s = { before = c.i - 1, states = fetch("HMGET", c.k.state, c.args, c.i, c.i + total - 1), members = nil }
   c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
   while at < total do
-    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
+    local length, series = nextNumber(c), seriesOf(seriesByKey, nextArg(c), nextArg(c))
     local stop, hasEffects = at + length, nil
     s.hasAttempts, s.hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
     while at < stop do
       local from = at
-      if not hasEffects and not (s.members and s.members[at + 1]) then at = endSet(c, stretch, s, at, stop) end
+      if not hasEffects and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end
       if at == stop then break end
       s.members = s.members or loadMembers(c, s, at + 1, total)
-      if not hasEffects and s.members[at + 1] then at = endMembers(c, stretches, stretch, s, at, stop) end
+      if not hasEffects and s.members[at + 1] then at = endMembers(c, seriesByKey, series, s, at, stop) end
       if at == from then
-        local refusal = endOne(c, stretch, s, at, hasEffects)
+        local refusal = endOne(c, series, s, at, hasEffects)
         at = at + 1
         if refusal then add2(refusals, at - 1, refusal) end
       end
     end
   end
   if s.members then leaveTargets(c) end
-  for _, stretch in pairs(stretches) do
-    writeEndings(c, stretch)
+  for _, series in pairs(seriesByKey) do
+    writeEndings(c, series)
   end
   freeKeys(c)
   if c.back then freeGates(c, c.freed) end

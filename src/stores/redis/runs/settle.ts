@@ -12,11 +12,11 @@ const ok: SettleAnswer = { kind: "ok" };
 
 export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles) => {
   if (settles.length === 0) return [];
-  const stretches = new Stretches();
-  for (const settle of settles) stretches.add(settle);
-  stretches.end();
+  const series = new Series();
+  for (const settle of settles) series.add(settle);
+  series.end();
   const handles = settles.map(({ seq }) => handleOf(seq));
-  const args = stretches.shapes.args().concat(String(settles.length), handles, stretches.args);
+  const args = series.shapes.args().concat(String(settles.length), handles, series.args);
   const refusals = (await calls.flush.call("settle", args)) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
@@ -27,7 +27,7 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
 };
 
 /** Settles in a row with one next and one fence. */
-class Stretches {
+class Series {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
@@ -59,7 +59,7 @@ class Stretches {
     pushUnit(this.args, this.shapes, { jobs: [], ...effects }, true);
   }
 
-  /** Says how long the last stretch is. */
+  /** Says how long the last series is. */
   end(): void {
     if (this.#length > 0) this.args[this.#at] = String(this.#length);
   }

@@ -91,8 +91,8 @@ end)
 
 -- An id whose job is gone or was kept as unreadable is taken out. Answers how many repairs that took.
 local function dropId(c, id, h)
-  local isTold = nameUnreadable(c, h, id)
-  return call("HDEL", c.k.ids, id) == 1 and not isTold and 1 or 0
+  local isNamed = nameUnreadable(c, h, id)
+  return call("HDEL", c.k.ids, id) == 1 and not isNamed and 1 or 0
 end
 
 serve("mend_ids", FREES, function(c)
@@ -113,7 +113,7 @@ local function serveAudit(name, phase)
   end)
 end
 
--- The handles behind a seq, of one page, with their jobs in view; nothing at the end.
+-- The handles after a seq, of one page, with their jobs in view; nothing at the end.
 local function pageBehind(c, seq)
   local from, open, handles = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE), {}
   local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
@@ -220,7 +220,7 @@ serveAudit("audit_keys", function(c)
 end)
 
 -- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of
--- one route, as many as are ready are left over at least; whatever else is left is running there. left: by route, its
+-- one route, at least the ready ones are left over; all others that are left are running. left: by route, its
 -- jobs without those that are counted by state.
 local function isRight(c, sums, left, total)
   local k, scheduled = c.k, 0
@@ -259,21 +259,21 @@ local function recount(c)
 end
 
 serveAudit("audit_tally", function(c)
-  local told, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
+  local counted, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
     local route, state, n = sub(flat[i], 1, -3), sub(flat[i], -1), tonumber(flat[i + 1])
-    told[flat[i]] = n
+    counted[flat[i]] = n
     sums[state] = (sums[state] or 0) + n
     left[route] = (left[route] or 0) + (state == TOTAL and n or -n)
   end
   if isRight(c, sums, left, total) then return total, 0, "" end
   local real = recount(c)
-  for field in pairs(told) do
+  for field in pairs(counted) do
     real[field] = real[field] or 0
   end
   for field, n in pairs(real) do
-    if n ~= told[field] then
+    if n ~= counted[field] then
       repaired = repaired + 1
       call("HSET", c.k.tally, field, n)
     end

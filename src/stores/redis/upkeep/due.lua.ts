@@ -22,7 +22,7 @@ export const dueLua = luaModule({
     [valuesLua, "num push push2"],
     [callLua, "READS WRITES serve nextArg nextNumber"],
     [clocksLua, "firstScore nextClock"],
-    [emitLua, "tell"],
+    [emitLua, "emit"],
     [jobLua, "whereIs loadJobs touch"],
     [rulesLua, "hasClockRung promote"],
     [commitLua, "noteHead writeCall"],
@@ -46,7 +46,7 @@ local function promoteRoute(c, route, most)
     else
       touch(c, job)
       promote(job)
-      tell(c, job, PROMOTED)
+      emit(c, job, PROMOTED)
       promoted = promoted + 1
     end
   end
@@ -76,7 +76,8 @@ local function isPlaced(c, job, key, score)
   return own == key and tonumber(at) == tonumber(score)
 end
 
--- Rung jobs of one index behind the cursor, in order; stops at wanted matches or LOOK_MAX entries and then tells where.
+-- Rung jobs of one index after the cursor, in order; stops at wanted matches or LOOK_MAX entries, and then returns
+-- where.
 local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
   local at, looked, matched = 0, 0, 0
   local from = fromScore == "" and "-inf" or fromScore

@@ -10,7 +10,7 @@ export const promoteDue: Operation<"promoteDue"> = async (calls, { max }) => {
   type Answer = [now: string, hints: unknown, count: number, more: number, clock: string];
   const answer = (await calls.connection.write("mr1_promote", [String(max)])) as Answer;
   const [now, hints, count, more, clock] = answer;
-  calls.tell({ ...readHints(hints), hasPromoted: count > 0 });
+  calls.hint({ ...readHints(hints), hasPromoted: count > 0 });
   return { count, more: more === 1, nextDueInMs: untilMs(readNumber(clock), Number(now)) };
 };
 

@@ -5,12 +5,12 @@
  */
 import { isMillraceError } from "../../../model/error.ts";
 import type { Connection } from "../connection/connection.ts";
-import { ifTold } from "../connection/server-check.ts";
+import { nullIfRefused } from "../connection/server-check.ts";
 
 type Ask = Connection["ask"];
 
 export interface KeyCondition {
-  /** The first word behind the tag: "spec", "ready", "tag". */
+  /** The first word after the tag: "spec", "ready", "tag". */
   readonly kind: string;
   readonly keys: number;
   /** Fields, members or items, of those that were looked into. */
@@ -52,7 +52,7 @@ export async function readKeys(ask: Ask, prefix: string): Promise<readonly Parti
   let cursor = "0";
   for (let step = 0; step < scanMax; step++) {
     const args = [cursor, "MATCH", pattern, "COUNT", String(scanCount)];
-    const answer = (await ask("SCAN", args).catch(ifTold)) as [string, string[]] | null;
+    const answer = (await ask("SCAN", args).catch(nullIfRefused)) as [string, string[]] | null;
     if (answer === null) return [];
     for (const key of answer[1]) place(found, key.slice(begin.length), key);
     [cursor] = answer;
@@ -101,7 +101,7 @@ async function examineKind(ask: Ask, kind: string, keys: readonly string[]): Pro
   const some = keys.slice(0, lookedIntoMax);
   const [entries, bytes] = await Promise.all([
     Promise.all(some.map((key) => lengthOf(ask, key))),
-    Promise.all(some.map((key) => ask("MEMORY", ["USAGE", key]).catch(ifTold))),
+    Promise.all(some.map((key) => ask("MEMORY", ["USAGE", key]).catch(nullIfRefused))),
   ]);
   return {
     kind,
@@ -114,12 +114,12 @@ async function examineKind(ask: Ask, kind: string, keys: readonly string[]): Pro
 
 async function lengthOf(ask: Ask, key: string): Promise<number> {
   const command = lengths[String(await ask("TYPE", [key]))];
-  return command === undefined ? 0 : Number(await ask(command, [key]).catch(ifTold));
+  return command === undefined ? 0 : Number(await ask(command, [key]).catch(nullIfRefused));
 }
 
-/** A key of another type than the store's tells nothing; the store itself says what is wrong with it. */
+/** A key of another type than the store's has no size here; the store itself says what is wrong with it. */
 function ifUsable(error: unknown): null {
-  return isMillraceError(error, "not-a-store") ? null : ifTold(error);
+  return isMillraceError(error, "not-a-store") ? null : nullIfRefused(error);
 }
 
 /** Of these keys, those that belong only to jobs which are gone: they may be unlinked. */

@@ -1,5 +1,5 @@
 /**
- * What an operator wants to know of the servers and of the keys, beyond what a store tells: persistence and its last
+ * What an operator wants to know of the servers and of the keys, beyond what a store answers: persistence and its last
  * errors, room in memory and for connections, how large each kind of key is, and keys that belong to no job. Only
  * reads: loads no library and enters nothing, so it also looks at a server that has no store yet. What a user may not
  * ask is left unknown.

@@ -4,13 +4,13 @@
  */
 import type { StoreMeasure } from "../../../store/store.ts";
 import type { Connection } from "../connection/connection.ts";
-import { ifTold, readInfo } from "../connection/server-check.ts";
+import { nullIfRefused, readInfo } from "../connection/server-check.ts";
 
 const nameLength = 12;
 
 /** Nothing where this user may not ask. */
 export async function measureServer(ask: Connection["ask"]): Promise<readonly StoreMeasure[]> {
-  const answer = await ask("INFO", []).catch(ifTold);
+  const answer = await ask("INFO", []).catch(nullIfRefused);
   if (answer === null) return [];
   const info = readInfo(String(answer));
   const number = (name: string): number => Number(info.get(name) ?? 0);

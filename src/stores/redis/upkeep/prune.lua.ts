@@ -1,7 +1,7 @@
 /**
  * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished
- * jobs stand in one list per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an
- * entry whose job has been replayed or is gone is only taken out. The newest feed record always stays.
+ * jobs stand in one list per outcome and minute. A list is read from its head, and a job that must stay goes to its
+ * tail; an entry whose job has been replayed or is gone is only taken out. The newest feed record always stays.
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> pruned, minute, left ("" at the end)
@@ -36,7 +36,7 @@ local ENDED = ${pickPattern([
     ...(["endedAt", "keepUntil", "resultUntil"] as const),
   ])}
 local LOOKED_AT_ONCE = 250
--- A job with one of these is listed elsewhere too, or may be a flow, so its spec is needed to forget it.
+-- A job with one of these is listed in other indexes too, or may be a flow, so its spec is needed to delete it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
 
 local function meantRoutes(c, isAll, queue, excepted)
@@ -63,7 +63,8 @@ local function pruneFinished(c, h, route, state, id, flags, resultUntil)
   end
 end
 
--- One piece of a list. Answers how many entries were looked at and how many jobs pruned; who stays is at the tail.
+-- One piece of a list. Answers how many entries were looked at and how many jobs pruned; those that stay are at the
+-- tail.
 local function pruneList(c, asked, minute, list, most, room)
   local handles = call("LRANGE", list, 0, most - 1)
   local states, stay, seen, looked, pruned = fetch("HMGET", c.k.state, handles), {}, {}, 0, 0
@@ -121,8 +122,8 @@ serve("prune_history", FREES, function(c)
 end)
 
 -- One piece of a list, of which up to room jobs are too many: the first ended go first. Who is of another queue goes to
--- the tail, who may go but stays comes back to the head. Answers how many entries are done with, pruned, and whether
--- others may go.
+-- the tail; one that may go but stays comes back to the head. Answers how many entries are done with, pruned, and
+-- whether others may go.
 local function pruneSurplusOf(c, asked, minute, list, most, room)
   local handles = call("LRANGE", list, 0, most - 1)
   local states, others, own, seen = fetch("HMGET", c.k.state, handles), {}, {}, {}
@@ -185,7 +186,7 @@ serve("prune_surplus", FREES, function(c)
   return { pruned, pruned < surplus and minute ~= "" and 1 or 0, minute, tostring(left) }
 end)
 
--- prune answers how many it pruned and looked at; where it looked at as many as it may, more are left.
+-- prune answers how many it pruned and read. If it read the maximum, more may be left.
 local function servePrune(name, prune)
   serve(name, FREES, function(c)
     local most = nextNumber(c)

@@ -34,7 +34,7 @@ function positionOf(cursor: string | null): [minute: string, left: string] {
   return [minute, left];
 }
 
-/** The phases of the audit, what each repairs, and the cursor behind it. */
+/** The phases of the audit, what each repairs, and the cursor after it. */
 const phases: Readonly<Record<string, { readonly kind: string; readonly next: string | null }>> = {
   jobs: { kind: "timer", next: "index:lease:0" },
   index: { kind: "timer", next: "ids:0" },
