@@ -18,7 +18,8 @@ import { existingStoreUrl, withMillrace } from "./store/open-store.ts";
 
 export async function runCommandLine(terminal: Terminal, platform: Platform): Promise<number> {
   const [first = "help", ...args] = terminal.args;
-  // `--json` is looked for before the arguments are read, because an error in them must be printed as JSON too.
+  // The line is searched for `--json` before the arguments are read, because an error in them must be printed as JSON
+  // too.
   const wantsJson = [...untilDashes(args)].includes("--json");
   const name = first === "--help" || first === "-h" ? "help" : first === "--version" ? "version" : first;
   const command = allCommands.find((each) => each.name === name);

@@ -2,8 +2,8 @@
  * Equal values make equal texts: this is how unique keys are computed from chosen input fields, and how the input of an
  * enqueue with an own id is compared with the one stored under that id.
  *
- * Canonical text is the tagged JSON form with keys, Map entries and Set items in a fixed order. It tells types apart (a
- * Date from its string, 1 from "1"), leaves out undefined properties as the codec does, and refuses what the codec
+ * Canonical text is the tagged JSON form with keys, Map entries and Set items in a fixed order. It distinguishes types
+ * (a Date from its string, 1 from "1"), leaves out undefined properties as the codec does, and refuses what the codec
  * refuses. It does not depend on codec, compression or encryption, so a digest stays the same when these change.
  */
 import { createHash } from "node:crypto";

@@ -4,9 +4,9 @@
  *   plaintext  ->  key id, and  nonce (12 bytes) | ciphertext | tag (16 bytes)
  *
  * Rotation: add a key, make it `current`, keep the old ones until no payload names them. A random nonce is safe for
- * about 2^32 payloads per key; rotate before that. No additional authenticated data: a reader cannot always tell which
- * job and field a payload belongs to, so somebody who can write to the store can swap whole payloads, but cannot read
- * or alter one. Payloads from before encryption was switched on stay readable.
+ * about 2^32 payloads per key; rotate before that. No additional authenticated data: a reader does not always know
+ * which job and field a payload belongs to, so somebody who can write to the store can swap whole payloads, but cannot
+ * read or alter one. Payloads from before encryption was switched on stay readable.
  */
 import {
   createCipheriv,

@@ -1,7 +1,7 @@
 /**
- * The default codec: standard JSON where the value allows it, tagged JSON (`~` in front) where it does not.
+ * The default codec: standard JSON if the value allows it, else tagged JSON (which begins with `~`).
  *
- * Where it does, the text is exactly what JSON.stringify makes of the value, so people can read and query it in SQL.
+ * Standard JSON is exactly what JSON.stringify makes of the value, so people can read and query it in SQL.
  * One cheap walk decides: it answers false for anything unusual, and the slower tagged writer then encodes it or
  * refuses it by its path. Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left
  * out, an object without a prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come

@@ -6,7 +6,7 @@
  *   %base64                      compressed, any of the above
  *   !keyid:base64                encrypted, any of the above; a compressed text is inside as `%` and its raw bytes
  *
- * The first character tells the form, so any reader can read what any writer wrote, whatever its own options are.
+ * The first character names the form, so any reader can read what any writer wrote, whatever its own options are.
  * Always true: a payload is a well-formed string without NUL, and never longer than the limit, both before compression
  * and encryption and as stored; each layer occurs at most once, so nothing unwraps without end.
  */

@@ -1,10 +1,10 @@
 /**
- * How the person who passed a value that cannot be stored is told: where in it the trouble sits and what to pass
- * instead. Messages name paths and types, never contents, because errors are logged and a payload may contain secrets.
+ * The errors for a value that cannot be stored: they say which part of it is the problem and what to pass instead.
+ * Messages name paths and types, never contents, because errors are logged and a payload may contain secrets.
  *
- * Realms: a value may come from another one (a vm context, as in some test runners), so types are told by internal
- * slots and by the length of the prototype chain, not by identity. A subclass has a longer chain and is refused: it
- * would come back as its base class.
+ * Realms: a value may come from another one (a vm context, as in some test runners), so types are recognised by
+ * internal slots and by the length of the prototype chain, not by identity. A subclass has a longer chain and is
+ * refused: it would come back as its base class.
  */
 import { isMillraceError, MillraceError } from "../model/error.ts";
 

@@ -36,7 +36,7 @@ export class TaggedWriter {
   readonly #what: string;
   readonly #maxBytes: number;
   readonly #sorted: boolean;
-  /** Where the walk stands: one segment per open container, for messages only. */
+  /** The position of the walk: one segment per open container, for messages only. */
   readonly #trail: string[] = [];
   readonly #open: object[] = [];
   #charactersLeft: number;

@@ -27,7 +27,7 @@ import { contextOf, linkTo } from "./trace-context.ts";
 
 interface Running {
   readonly span: Span;
-  /** What rides with the job beside its span, such as baggage: the handler is called in it. */
+  /** What else travels with the job, such as baggage: the handler is called in it. */
   readonly from: Context;
   readonly isBatch: boolean;
   /** Attempts that have not ended. */
@@ -90,7 +90,7 @@ export class AttemptSpans {
     guarded("the metrics of an attempt", () => this.#measure(attempt, errorType));
     guarded("the end of an attempt's span", () => {
       const running = this.#running.get(attempt) ?? this.#begin([attempt], false);
-      tell(running, attempt, { outcome, reason, error, errorType });
+      record(running, attempt, { outcome, reason, error, errorType });
       running.left -= 1;
       if (running.left === 0) running.span.end();
     });
@@ -132,7 +132,7 @@ interface End {
   readonly errorType: string | null;
 }
 
-function tell({ span, isBatch }: Running, { job, settled }: ObservedAttempt, end: End): void {
+function record({ span, isBatch }: Running, { job, settled }: ObservedAttempt, end: End): void {
   const { outcome, reason, error, errorType } = end;
   const about: Attributes = {
     ...(isBatch ? { [attributeNames.messageId]: job.id, [attributeNames.attempt]: job.attempt } : {}),
@@ -150,7 +150,7 @@ function tell({ span, isBatch }: Running, { job, settled }: ObservedAttempt, end
   span.setStatus({ code: SpanStatusCode.ERROR, message: error?.message ?? reason ?? outcome });
 }
 
-/** What was given back counts as thrown where it is an error, as the worker counts it. */
+/** A returned error counts as thrown, as the worker counts it. */
 function note(running: Running, attempts: readonly RunningAttempt[], values: unknown): void {
   if (!Array.isArray(values)) return;
   for (const [at, attempt] of attempts.entries())

@@ -1,7 +1,7 @@
 /**
  * Spans of jobs on their way into the store:
  *
- *   enqueue                one span `enqueue`, whose context rides with the job
+ *   enqueue                one span `enqueue`, whose context travels with the job
  *   several jobs at once   a span `create` for each, whose context rides with it, and one `enqueue` that links to them
  *   a follow-up            a span `create`: it is sent with the end of its attempt
  *

@@ -1,10 +1,10 @@
 /**
  * Calls into the SDK, its exporters and propagators: code that is not ours, in the middle of the work of jobs. Whatever
- * they throw goes to the diagnostics of OpenTelemetry and to nobody else.
+ * they throw goes only to the diagnostics of OpenTelemetry.
  */
 import { diag } from "./api.ts";
 
-/** @returns null where the call threw. */
+/** @returns null if the call threw. */
 export function guarded<Value>(what: string, call: () => Value): Value | null {
   try {
     return call();
@@ -12,7 +12,7 @@ export function guarded<Value>(what: string, call: () => Value): Value | null {
     try {
       diag.error(`millrace: ${what} failed; the job is not touched`, error);
     } catch {
-      // The diagnostics are the user's code too, and nobody is left to tell.
+      // The diagnostics are the user's code too: nothing else can report this.
     }
     return null;
   }

@@ -1,6 +1,6 @@
 /**
  * The metrics of the conventions, and one of Millrace's own: how long jobs waited. Made at their first use, because an
- * SDK that is registered later than the instruments were made is never told of them.
+ * SDK that is registered after they were made never gets them.
  */
 import { metrics } from "./api.ts";
 import type { Counter, Histogram, MeterProvider } from "./api.ts";

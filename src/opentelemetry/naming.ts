@@ -1,5 +1,5 @@
 /**
- * The words of the semantic conventions for messaging, version 1.45.0, and how Millrace is said in them: a job is a
+ * The words of the semantic conventions for messaging, version 1.45.0, and how Millrace maps to them: a job is a
  * message, its queue the destination, an enqueue a send, an attempt the processing of a message. What only Millrace has
  * lies under `messaging.millrace`.
  */
@@ -42,7 +42,7 @@ export interface Title {
 
 const systemName = "millrace";
 
-/** What spans of an operation on one job, or on jobs of one queue, have in common; null where they differ. */
+/** What spans of an operation on one job, or on jobs of one queue, have in common; absent if they differ. */
 export function spanAttributes(operation: Operation, title: Partial<Title>): Attributes {
   return {
     [attributeNames.system]: systemName,
@@ -66,7 +66,7 @@ export function metricAttributes(
   };
 }
 
-/** The schedule that made a job, if one did; told by the text alone for the many that none did. */
+/** The schedule that made a job, if one did. Most jobs have none, which the text shows without parsing. */
 export function scheduleAttributes(meta: string | null): Attributes {
   if (meta === null || !meta.includes('"schedule":')) return {};
   const made = parseMeta(meta)?.schedule;

@@ -17,7 +17,10 @@ export interface OpenTelemetryOptions {
   /** Where the span of an attempt belongs: below the span that made its job ("child", the default), or into a trace of
    * its own that links to it ("link"), for jobs that run long after their enqueue. A batch is always linked. */
   attempts?: "child" | "link";
-  /** What spans are named after, beside their operation: the queue, as the conventions say (default), or the job. */
+  /**
+   * What spans are named after, in addition to their operation: the queue, as the conventions say (default), or the
+   * job.
+   */
   spanNames?: "queue" | "job";
   /**
    * Whether each job of an enqueue of many gets a span of its own; true by default. Else all carry that of the enqueue.

@@ -1,7 +1,7 @@
 /**
- * Whether anybody would hear of spans or metrics: an SDK is registered, or a provider was given. Asked before each job
- * until it is so, because an SDK may be registered late; from then on it stays so. Where nobody does, a job pays for
- * this question and nothing else.
+ * Whether spans and metrics are recorded: an SDK is registered, or a provider was given. Asked before each job
+ * until it is so, because an SDK may be registered late; from then on it stays so. Without one, a job pays for this
+ * question and nothing else.
  */
 import { createNoopMeter, metrics, trace } from "./api.ts";
 

@@ -1,4 +1,7 @@
-/** Starting a span under its conventional name: the operation, and the queue or, where asked, the job it acts on. */
+/**
+ * Starting a span under its conventional name: the operation, and the queue or, if the options say so, the job it acts
+ * on.
+ */
 import { trace } from "./api.ts";
 import type { Attributes, Context, Link, Span, SpanKind, Tracer, TracerProvider } from "./api.ts";
 import type { Operation, Title } from "./naming.ts";

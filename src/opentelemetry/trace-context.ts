@@ -1,6 +1,6 @@
 /**
- * The trace context that rides with a job: what the propagators of the process make of a span, in the meta of the job,
- * and back. A context that the caller gave (`trace` of an enqueue) is left as it is.
+ * The trace context that travels with a job: what the propagators of the process make of a span, in the meta of the
+ * job, and back. A context that the caller gave (`trace` of an enqueue) is left as it is.
  */
 import { parseMeta, writeMeta } from "../model/job/job-meta.ts";
 import type { NewJob } from "../store/records.ts";
@@ -17,7 +17,7 @@ export function traceOf(meta: string | null): Carrier | undefined {
   return meta === null ? undefined : parseMeta(meta)?.trace;
 }
 
-/** The job with the context of the span; the same job where nothing has to be added. */
+/** The job with the context of the span; the same job if nothing has to be added. */
 export function withTrace(job: NewJob, from: Context, span: Span): NewJob {
   const meta = parseMeta(job.meta);
   if (meta === null || meta.trace !== undefined) return job;
@@ -30,7 +30,7 @@ export function withTrace(job: NewJob, from: Context, span: Span): NewJob {
   return { ...job, meta: writeMeta({ ...meta, trace: Object.fromEntries(fitting.slice(0, entriesMax)) }) };
 }
 
-/** The context in which the job was made, with its baggage; the root where it carries none. */
+/** The context in which the job was made, with its baggage; the root if it carries none. */
 export function contextOf(meta: string | null): Context {
   const carrier = traceOf(meta);
   return carrier === undefined ? ROOT_CONTEXT : propagation.extract(ROOT_CONTEXT, { ...carrier });

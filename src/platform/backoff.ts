@@ -8,7 +8,7 @@
  */
 import type { Platform, Timer } from "./platform.ts";
 
-/** Doubled so often a wait has reached any maximum; more would only overflow. */
+/** After N doublings a wait has reached any maximum; more would only overflow. */
 const doublingsMax = 20;
 
 export interface BackoffLengths {

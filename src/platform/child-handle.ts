@@ -4,7 +4,7 @@
  */
 
 export interface ChildHandle {
-  /** Never throws: what cannot be sent any more is told by `ended`, or by `broken`. */
+  /** Never throws: what cannot be sent any more is reported by `ended`, or by `broken`. */
   send(text: string): void;
   /** Nothing more will be sent. */
   hangUp(): void;
@@ -14,7 +14,7 @@ export interface ChildHandle {
   kill(): Promise<void>;
   /** Ends what is left in its process group, once it has ended by itself. */
   sweep(): void;
-  /** What it has in memory; null where nobody can tell. */
+  /** What it has in memory; null if that is unknown. */
   memoryBytes(): Promise<number | null>;
   /** Such as "process 4711". */
   readonly title: string;

@@ -1,15 +1,15 @@
 /**
  * Child processes: each leads a process group of its own and carries a mark in its environment, so that it can be ended
- * with all that it has started (process-tree.ts). No shell is ever put between. A child goes when this process goes:
- * its group is killed at the exit, and after a crash by its guard (orphan-guard.ts).
+ * with all that it has started (process-tree.ts). There is never a shell in between. A child goes when this process
+ * goes: its group is killed at the exit, and after a crash by its guard (orphan-guard.ts).
  *
  *   line       what is said to it      what it says       what it prints
  *   "stdio"    standard input          standard output    standard error
  *   "own"      descriptor 4            descriptor 3       standard output and error
  *   null       `input`, then the end   nothing            standard output and error
  *
- * Each way is a descriptor of its own: a message to a process that has just died breaks the one way, and what the
- * process said before must still come by the other.
+ * Each direction has a descriptor of its own: a message to a process that has just died breaks one direction, and what
+ * the process sent before must still arrive by the other.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -96,7 +96,7 @@ export function startChild(start: ChildStart, listener: ChildListener): ChildHan
   try {
     child = spawnChild(start, mark);
   } catch (error) {
-    // Such as a NUL in an argument: told like every other end, after this call.
+    // Such as a NUL in an argument: reported like every other end, after this call.
     process.nextTick(() => end(null, null, error as Error));
     return nothing;
   }
@@ -109,18 +109,18 @@ export function startChild(start: ChildStart, listener: ChildListener): ChildHan
     const timer = setTimeout(() => end(exitCode, signal, null), outputGraceMs);
     child.on("close", () => (clearTimeout(timer), end(exitCode, signal, null)));
   });
-  const told = start.line === "own" ? (child.stdio[4] as Writable) : child.stdin;
+  const toChild = start.line === "own" ? (child.stdio[4] as Writable) : child.stdin;
   // An end of the line is no trouble by itself: the process may just be ending.
-  told?.on("error", (error) => listener.broken(error));
-  const said = start.line === "own" ? (child.stdio[3] as Readable) : child.stdout;
-  if (start.line !== null) said?.on("data", (piece: Buffer) => listener.said(piece));
+  toChild?.on("error", (error) => listener.broken(error));
+  const fromChild = start.line === "own" ? (child.stdio[3] as Readable) : child.stdout;
+  if (start.line !== null) fromChild?.on("data", (piece: Buffer) => listener.said(piece));
   if (start.line !== "stdio") child.stdout?.on("data", (piece: Buffer) => listener.printed("stdout", piece));
   child.stderr?.on("data", (piece: Buffer) => listener.printed("stderr", piece));
-  if (start.line === null) told?.end(start.input ?? "");
+  if (start.line === null) toChild?.end(start.input ?? "");
   return {
     title: `process ${pid ?? "?"}`,
-    send: (text) => void (told?.writable === true && told.write(text)),
-    hangUp: () => void told?.end(),
+    send: (text) => void (toChild?.writable === true && toChild.write(text)),
+    hangUp: () => void toChild?.end(),
     terminate: () => (pid === undefined ? undefined : signalGroup(pid, "SIGTERM")),
     kill: () => (pid === undefined ? Promise.resolve() : endTree(pid, mark)),
     sweep: () => (pid === undefined ? undefined : signalGroup(pid, "SIGKILL")),

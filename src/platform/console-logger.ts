@@ -1,4 +1,4 @@
-/** The logger where the application gives none: warnings and errors as one line each on standard error. */
+/** The logger of an application that gives none: warnings and errors as one line each on standard error. */
 interface ConsoleLogger {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;

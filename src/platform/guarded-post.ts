@@ -19,7 +19,7 @@ export interface PostRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** From the first look at the name to the end of the answer. */
+  /** From the first lookup of the name to the end of the answer. */
   readonly timeoutMs: number;
   readonly mayConnect: (address: string) => boolean;
   readonly signal?: AbortSignal;
@@ -83,7 +83,7 @@ async function checkedAddresses(
 function send(
   { url, headers, body, mayConnect, signal }: PostRequest,
   addresses: readonly string[],
-  told: { readonly answered: (answer: PostAnswer) => void; readonly failed: (error: unknown) => void },
+  listener: { readonly answered: (answer: PostAnswer) => void; readonly failed: (error: unknown) => void },
 ): ClientRequest {
   const { protocol, hostname } = new URL(url);
   const found = addresses.map((address) => ({ address, family: isIP(address) }));
@@ -96,12 +96,12 @@ function send(
       options.all === true ? done(null, found) : done(null, first.address, first.family),
     ...(signal === undefined ? {} : { signal }),
   });
-  sent.on("error", told.failed);
+  sent.on("error", listener.failed);
   // The addresses have been checked; this holds whatever else may have chosen one.
   sent.on("socket", (socket: Socket) =>
     socket.once("connect", () => {
       const address = socket.remoteAddress ?? "";
-      if (!mayConnect(address)) told.failed(refused(hostname, address));
+      if (!mayConnect(address)) listener.failed(refused(hostname, address));
     }),
   );
   sent.on("response", (response) => {
@@ -110,7 +110,7 @@ function send(
     const end = (): void => {
       const { statusCode = 0, headers: given } = response;
       const text = Buffer.concat(parts).subarray(0, answerBytesMax).toString("utf8");
-      told.answered({ status: statusCode, retryAfter: given["retry-after"] ?? null, text });
+      listener.answered({ status: statusCode, retryAfter: given["retry-after"] ?? null, text });
     };
     response.on("data", (part: Buffer) => {
       parts.push(part);
@@ -118,7 +118,7 @@ function send(
       if (bytes >= answerBytesMax) end();
     });
     response.on("end", end);
-    response.on("error", told.failed);
+    response.on("error", listener.failed);
   });
   sent.end(body);
   return sent;

@@ -75,7 +75,7 @@ export async function exchange(
   }
 }
 
-/** What is said before a connection stands; certificates are checked before anything is sent. */
+/** Errors before there is a connection; certificates are checked before anything is sent. */
 const notConnected = new Set([
   ...["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"],
   ...["CERT_HAS_EXPIRED", "DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN"],

@@ -1,8 +1,8 @@
 /**
- * Ends the children of this process when it dies, however that was. A child that waits for messages sees the end of its
- * line by itself; one that computes without a pause does not, and would go on for ever. So one small shell per process
- * is told of every process group, outlives this process by a moment, and kills the groups that are left when its input
- * ends. On Windows there is none.
+ * Ends the children of this process when it dies, whatever the cause. A child that waits for messages sees the end of
+ * its line by itself; one that computes without a pause does not, and would run for ever. So each process starts one
+ * small shell and sends it the number of every process group. The shell outlives this process by a moment: when its
+ * input ends, it kills the groups that are left. On Windows there is no such shell.
  */
 import { spawn } from "node:child_process";
 import type { Socket } from "node:net";
@@ -19,20 +19,20 @@ done
 for each in $groups; do kill -9 "-$each" 2>/dev/null; done
 `;
 
-let told: Writable | null = null;
+let guardInput: Writable | null = null;
 
 export function guardGroup(group: number): void {
-  tell("+", group);
+  send("+", group);
 }
 
 export function unguardGroup(group: number): void {
-  tell("-", group);
+  send("-", group);
 }
 
-function tell(sign: "+" | "-", group: number): void {
+function send(sign: "+" | "-", group: number): void {
   if (process.platform === "win32") return;
-  told ??= startGuard();
-  if (told.writable) told.write(`${sign} ${group}\n`);
+  guardInput ??= startGuard();
+  if (guardInput.writable) guardInput.write(`${sign} ${group}\n`);
 }
 
 function startGuard(): Writable {

@@ -1,7 +1,7 @@
 /**
- * The other end of a link, as the code inside a thread or a child process sees it: messages of the thread, or the
- * descriptors 3 (what is said here) and 4 (what is heard) of the process. When the line of a process breaks, whoever
- * started it is gone: the process then ends with its group, so that nothing is left behind.
+ * The end of a line that a thread or a child process has: messages of the thread, or the descriptors 3 (which it
+ * writes) and 4 (which it reads) of the process. When the line of a process breaks, the process that started it is
+ * gone; this one then ends with its group, so that nothing is left.
  */
 import { Socket } from "node:net";
 import { isMainThread, parentPort } from "node:worker_threads";
@@ -9,7 +9,7 @@ import { isMainThread, parentPort } from "node:worker_threads";
 export interface OwnLine {
   send(text: string): void;
   listen(heard: (piece: Buffer | string) => void): void;
-  /** Resolves when what was printed here is out; null where nothing waits. */
+  /** Resolves when what was printed here is out; null if nothing waits. */
   outputSent(): Promise<unknown> | null;
   /** Ends this thread or process, once what was sent is on its way. */
   leave(): void;
@@ -40,7 +40,7 @@ function openDescriptors(): OwnLine {
   const mouth = new Socket({ fd: 3, readable: false, writable: true });
   const ear = new Socket({ fd: 4, readable: true, writable: false });
   const lost = (): void => {
-    // The leader of the group is this process; where there are no groups, it ends alone.
+    // The leader of the group is this process; on a system without groups it ends alone.
     try {
       process.kill(-process.pid, "SIGKILL");
     } catch {

@@ -6,7 +6,7 @@
 
 export interface Platform {
   /**
-   * Wall clock, epoch milliseconds. It decides something only where this process's clock is the store's clock (SQLite).
+   * Wall clock, epoch milliseconds. It decides something only if this process's clock is the store's clock (SQLite).
    */
   now(): number;
   /** Microseconds that never go back; for measuring handlers and local waits. */
@@ -35,9 +35,9 @@ export interface Platform {
   memoryBytes(): number;
   /** Names this process for good, for others on this machine; null where that cannot be known. */
   processKey(): string | null;
-  /** Whether the process of that key runs; null where nobody here can tell. */
+  /** Whether the process of that key runs; null if that cannot be known here. */
   isProcessRunning(key: string): boolean | null;
-  /** Where the system keeps temporary files. */
+  /** The folder of the system for temporary files. */
   readonly temporaryFolder: string;
   readonly processId: number;
   readonly hostName: string;

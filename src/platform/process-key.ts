@@ -1,5 +1,5 @@
 /**
- * Whether another process of this machine still runs. Its number alone does not tell: numbers are given again, and in
+ * Whether another process of this machine still runs. Its number alone does not show it: numbers are used again, and in
  * containers nearly every process has the number 1. A key names a process for good: the machine's boot, the space of
  * process numbers (one for each container), the number, and when the process began.
  */
@@ -16,14 +16,14 @@ export function readBootId(): string | null {
   return readText("/proc/sys/kernel/random/boot_id")?.trim() ?? null;
 }
 
-/** Null where the system does not tell: only Linux does. */
+/** Null if the system does not show it: only Linux does. */
 export function processKey(): string | null {
   const space = spaceKey();
   const stat = readStat("self");
   return space === null || stat === null ? null : `${space} ${process.pid} ${stat.beganAt}`;
 }
 
-/** Null: it belongs to another machine or container, or was taken before a reboot, so nobody here can tell. */
+/** Null: it belongs to another machine or container, or was taken before a reboot, so it cannot be known here. */
 export function isProcessRunning(key: string): boolean | null {
   const space = spaceKey();
   const [boot, numbers, id, beganAt] = key.split(" ");

@@ -1,5 +1,5 @@
 /**
- * Ending a process with all that it has started, and weighing it with all of that.
+ * Ends a process with all that it has started, and measures the memory of all of them.
  *
  *   what a descendant did                    how it is found
  *   nothing special                          it is in the process group of the child, which leads one of its own
@@ -7,7 +7,7 @@
  *   and cleared its environment              by its line of parents, as long as that is whole (Linux)
  *   nothing special, on Windows              taskkill follows the line of parents
  *
- * Descendants are looked for again until none is found, because a process may fork while it is being looked for. Only
+ * The search for descendants is repeated until none is found, because a process may fork during the search. Only
  * one that leaves the group, clears its environment and whose parents have ended escapes.
  */
 import { execFile } from "node:child_process";
@@ -44,7 +44,7 @@ export function signalGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
 export async function endTree(root: number | null, mark: string): Promise<void> {
   if (isWindows) return root === null ? undefined : endTreeOnWindows(root);
   for (let round = 0; round < roundsMax; round++) {
-    // Looked for before the kill: afterwards the line of parents is broken.
+    // Searched before the kill: afterwards the chain of parents is broken.
     const found = isLinux ? await findTree(root, mark) : [];
     if (root !== null) signalGroup(root, "SIGKILL");
     for (const pid of found) killOne(pid);
@@ -74,7 +74,7 @@ async function findTree(root: number | null, mark: string): Promise<readonly num
   const inTree = new Set<number>(root === null ? [] : [root]);
   for (const { pid, group, isMarked } of all)
     if (isMarked || (root !== null && group === root)) inTree.add(pid);
-  // Parents may be listed behind their children: gone over again until nothing is added.
+  // Parents may be listed after their children, so the list is read again until nothing is added.
   for (let size = -1; size !== inTree.size;) {
     size = inTree.size;
     for (const { pid, parent } of all) if (inTree.has(parent)) inTree.add(pid);
@@ -103,7 +103,7 @@ async function look(pid: number, mark: string): Promise<Found | null> {
   }
 }
 
-/** What the process and its descendants have in memory; null where this system does not tell. */
+/** What the process and its descendants have in memory; null if this system does not show it. */
 export async function treeMemoryBytes(root: number): Promise<number | null> {
   if (!isLinux) return null;
   let bytes = 0;
@@ -119,7 +119,7 @@ export async function treeMemoryBytes(root: number): Promise<number | null> {
   return bytes;
 }
 
-/** None where the kernel was built without this list: then the process alone is weighed. */
+/** None if the kernel was built without this list: then only the process itself is measured. */
 async function childrenOf(pid: number): Promise<readonly number[]> {
   const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
   const lists = await Promise.all(

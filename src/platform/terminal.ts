@@ -12,7 +12,7 @@ export interface Terminal {
   /** Such as "22.18.0". */
   readonly nodeVersion: string;
   readonly isTTY: boolean;
-  /** Width of the terminal; 100 where there is none, or one that says it has no size. */
+  /** Width of the terminal; 100 if there is none, or if it reports no size. */
   readonly columns: number;
   readonly rows: number;
   readonly hasColors: boolean;

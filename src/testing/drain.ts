@@ -30,7 +30,7 @@ interface DrainOptions {
 
 /** The duties that answer a clock; the others are upkeep and matter to no test. */
 const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live", "due-documents"];
-/** After this many turns without news the drain looks for what keeps jobs from ending. */
+/** After this many turns without a change the drain searches for what keeps jobs from ending. */
 const quietTurnsMax = 20;
 const realPauseMs = 2;
 /**
@@ -119,8 +119,8 @@ export class Drain {
   }
 
   /**
-   * Jobs that have no handler here, or require what the worker does not offer, are left alone: a test often only wants
-   * to see that they were enqueued.
+   * Jobs that have no handler here, or require what the worker does not offer, stay as they are: a test often only
+   * checks that they were enqueued.
    */
   #unfinished(): readonly JobRecord[] {
     const { memory, time } = this.#options;

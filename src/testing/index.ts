@@ -17,13 +17,13 @@ import { createVirtualPlatform } from "./virtual-platform.ts";
 import { defaultStartAt, VirtualTime } from "./virtual-time.ts";
 
 export interface TestMillraceOptions extends Omit<MillraceOptions, "durability" | "sqlite" | "duties"> {
-  /** The handlers that a drain runs. Without any, a test can still look at what was enqueued. */
+  /** The handlers that a drain runs. Without any, a test can still check what was enqueued. */
   handlers?: readonly Handler[];
   /** "inline": enqueue and enqueueMany of the test object run the jobs they made before they return. */
   mode?: "manual" | "inline";
   /** How the worker of a drain is set up. */
   worker?: WorkerOptions;
-  /** Where the clock starts; the beginning of 2026 by default. */
+  /** The time at which the clock starts; the beginning of 2026 by default. */
   startAt?: Date | number;
   /** The seed of ids and jitter; fixed by default, so that a test repeats. */
   seed?: string | number;

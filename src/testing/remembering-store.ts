@@ -1,9 +1,9 @@
 /**
- * A store that remembers what was written through it, so that a test can look at jobs without awaiting anything. Before
- * a caller gets the answer to a write, the jobs that it touched are read again; what the caller then looks at is what
- * the store has.
+ * A store that remembers what was written through it, so that a test can read jobs without awaiting anything. Before
+ * a caller gets the answer to a write, the jobs that it touched are read again; what the caller then reads is what the
+ * store has.
  *
- * A transaction of the application cannot reach a store in memory, and nothing tells of its commit: what is written in
+ * A transaction of the application cannot reach a store in memory, and the commit is not observed: what is written in
  * one is true at once.
  */
 import { MillraceError } from "../model/error.ts";
@@ -38,7 +38,7 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
     else liveIds.add(record.id);
   };
 
-  const forget = (id: string): void => {
+  const noteDeleted = (id: string): void => {
     const known = jobs.get(id);
     if (known !== undefined) jobs.set(id, { ...known, isDeleted: true });
     liveIds.delete(id);
@@ -49,7 +49,7 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
       const page = ids.slice(from, from + pageMax);
       const records = await inner.readJobs(page);
       for (const [index, record] of records.entries()) {
-        if (record === null) forget(page[index] as string);
+        if (record === null) noteDeleted(page[index] as string);
         else remember(record);
       }
     }

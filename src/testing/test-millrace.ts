@@ -1,7 +1,7 @@
 /**
  * Millrace for the tests of an application: the real engine and the real worker on a store in memory, with a clock that
  * stands still until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing
- * runs behind the test's back.
+ * runs unless the test asks for it.
  */
 import type { Enqueuer, HandlesOf, PublishedJob } from "../client/jobs/enqueuer.ts";
 import type { Millrace } from "../client/millrace.ts";
@@ -123,7 +123,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   }
 
   /**
-   * Enqueues as if inside the application's transaction, whatever its library. The store in memory knows of no commit:
+   * Enqueues as if inside the application's transaction, whatever its library. The store in memory has no such commit:
    * the jobs are there at once, stay after a rollback, and run with the next drain, also in inline mode.
    */
   in(connection: unknown): Enqueuer {
@@ -164,7 +164,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     );
   }
 
-  /** Stops everything; no timer is left behind. Closing twice is one close. */
+  /** Stops everything; no timer is left. Closing twice is one close. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -13,7 +13,7 @@ export interface VirtualPlatformOptions {
   readonly random?: SeededRandom;
   readonly processId?: number;
   /**
-   * Where the ends of turns happen. "virtual": they are events like timers, so nothing moves unless the test moves
+   * When turns of the event loop end. "virtual": they are events like timers, so nothing moves unless the test moves
    * time. "real": they follow by themselves, so that an await on the engine ends while the clock stands still.
    */
   readonly turns?: "virtual" | "real";

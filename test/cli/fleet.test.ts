@@ -1,4 +1,4 @@
-// Workers from the command line, on a real file: listed, told to be quiet and to stop, and seen in top.
+// Workers from the command line, on a real file: listed, asked to be quiet and to stop, and seen in top.
 import { describe, expect, test } from "vitest";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { until } from "../support/until.ts";
@@ -17,10 +17,10 @@ describe("millrace workers", () => {
     await until("it has its share", async () => /^mailer-\w+ +working +mail 6 /m.test(await mode()));
     expect(await sayJson(at("workers"))).toMatchObject({ workers: [{ id: worker.id, slots: { mail: 6 } }] });
     expect((await say(at("workers quiet mailer"))).out).toBe(
-      `${worker.id} is told to claim nothing more and to finish what runs\n`,
+      `${worker.id} is asked to claim nothing more and to finish what runs\n`,
     );
     await until("it is quiet", async () => /^mailer-\w+ +quiet /m.test(await mode()));
-    expect(await sayJson(at(`workers resume ${worker.id}`))).toEqual({ told: [worker.id] });
+    expect(await sayJson(at(`workers resume ${worker.id}`))).toEqual({ asked: [worker.id] });
     await until("it works again", async () => /^mailer-\w+ +working /m.test(await mode()));
     await say(at("workers stop mailer --grace 1s"));
     await worker.stopped;

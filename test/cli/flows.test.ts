@@ -65,7 +65,7 @@ test("a flow that runs is cancelled, and what it tells is shown by tail", async 
     /It waits for the success of "hold"/,
   );
   expect((await say(args(`cancel ${run.id} --pending-only --why enough`, store))).out).toMatch(
-    / was told to stop\n$/,
+    / was asked to stop\n$/,
   );
   steps.letGo();
   await run.result().catch(() => undefined);

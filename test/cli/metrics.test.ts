@@ -37,8 +37,8 @@ test.each([
   ["metrics --step soon", "invalid-duration"],
   ["metrics --step 10s", "whole minutes"],
   ["metrics --from yesterday", "--from must be a time"],
-  ["metrics --prometheus --json", "--prometheus tells everything"],
-  ["metrics --prometheus --queue mail", "--prometheus tells everything"],
+  ["metrics --prometheus --json", "--prometheus prints everything"],
+  ["metrics --prometheus --queue mail", "--prometheus prints everything"],
 ])("%s is refused", async (text, why) => {
   const store = aStoreUrl();
   await (await Millrace.open(store, { log: false })).close();

@@ -41,10 +41,10 @@ const scene = (elapsedMs: number, completed: number): Scene => ({
 test("a frame replaces the one before, also when its lines are shorter or fewer", () => {
   const { terminal, lines } = aScreen(100);
   const board = new Board(terminal);
-  board.tell("a long piece of news that a shorter one will stand on");
+  board.announce("a long piece of news that a shorter one will stand on");
   board.draw(scene(500, 100_000));
   expect(lines().join("\n")).toContain("report of January");
-  for (let at = 0; at < 6; at++) board.tell(`news ${at}`);
+  for (let at = 0; at < 6; at++) board.announce(`news ${at}`);
   board.draw(scene(2000, 7));
   const shown = lines();
   expect(shown[0]).toBe("  2.0 s of 15");

@@ -1,6 +1,6 @@
 /**
  * What the demo shows: counts per queue and state, the reports in progress and the latest news. On a terminal the board
- * is drawn over itself; elsewhere one line per second says the same, shorter.
+ * is drawn over itself; without one, a shorter line is printed each second.
  */
 import type { JobState } from "../../model/job/job-state.ts";
 import type { Terminal } from "../../platform/terminal.ts";
@@ -26,21 +26,21 @@ export class Board {
   readonly #terminal: Terminal;
   readonly #news: string[] = [];
   readonly #screen: Screen;
-  #toldSeconds = -1;
+  #printedSeconds = -1;
 
   constructor(terminal: Terminal) {
     this.#terminal = terminal;
     this.#screen = new Screen(terminal);
   }
 
-  tell(news: string): void {
+  announce(news: string): void {
     this.#news.push(news);
     if (this.#news.length > newsMax) this.#news.shift();
   }
 
   draw(scene: Scene): void {
     if (this.#terminal.isTTY) this.#redraw(scene);
-    else this.#tellSecond(scene);
+    else this.#printSecond(scene);
   }
 
   #redraw({ elapsedMs, secondsMax, counts, reports }: Scene): void {
@@ -60,10 +60,10 @@ export class Board {
     ]);
   }
 
-  #tellSecond({ elapsedMs, counts }: Scene): void {
+  #printSecond({ elapsedMs, counts }: Scene): void {
     const seconds = Math.floor(elapsedMs / 1000);
-    if (seconds === this.#toldSeconds) return;
-    this.#toldSeconds = seconds;
+    if (seconds === this.#printedSeconds) return;
+    this.#printedSeconds = seconds;
     const totals = shownStates.map((state) => `${state} ${totalOf(counts, state)}`);
     const news = this.#news.splice(0).at(-1);
     this.#terminal.writeOut(

@@ -51,10 +51,10 @@ async function runDemo(
   mill: Millrace,
   secondsMax: number,
 ): Promise<Outcome> {
-  const told = new AbortController();
-  platform.onTermination(() => told.abort());
+  const ended = new AbortController();
+  platform.onTermination(() => ended.abort());
   const board = new Board(terminal);
-  const tell = (news: string): void => board.tell(news);
+  const announce = (news: string): void => board.announce(news);
   const startUs = platform.monotonicUs();
   const elapsed = (): number => (platform.monotonicUs() - startUs) / 1000;
   const draw = async (): Promise<void> => {
@@ -67,16 +67,16 @@ async function runDemo(
       });
   };
 
-  const script = await startScript(mill, tell);
-  const worker = await mill.work(demoHandlers(platform, tell), {
+  const script = await startScript(mill, announce);
+  const worker = await mill.work(demoHandlers(platform, announce), {
     queues: slots,
     shutdownGrace: "1s",
     abortGrace: "1s",
   });
-  while (!told.signal.aborted && elapsed() < secondsMax * 1000) {
+  while (!ended.signal.aborted && elapsed() < secondsMax * 1000) {
     await script.play(elapsed(), elapsed() > Math.max(500, secondsMax * 1000 - quietMs));
     await draw();
-    await waitMs(platform, frameMs, told.signal).catch(() => undefined);
+    await waitMs(platform, frameMs, ended.signal).catch(() => undefined);
   }
   await worker.stop();
   await draw();

@@ -27,7 +27,7 @@ export const slots = { email: 5, reports: 2, payments: 4, reminders: 4, search: 
 
 const reportSteps = 10;
 
-export function demoHandlers(platform: Platform, tell: (news: string) => void): readonly Handler[] {
+export function demoHandlers(platform: Platform, announce: (news: string) => void): readonly Handler[] {
   const pause = (delayMs: number, signal: AbortSignal): Promise<void> => waitMs(platform, delayMs, signal);
   return [
     handler(welcomeEmail, ({ signal }) => pause(30 + platform.random() * 120, signal)),
@@ -37,14 +37,14 @@ export function demoHandlers(platform: Platform, tell: (news: string) => void): 
         await pause(280, context.signal);
         context.progress(step / reportSteps, `page ${step} of ${reportSteps}`);
       }
-      tell(`the report of ${context.input.month} is ready`);
+      announce(`the report of ${context.input.month} is ready`);
       return { pages: reportSteps };
     }),
     handler(chargeCard, async ({ input, attempt, isLastAttempt, signal, log }) => {
       await pause(60 + platform.random() * 100, signal);
       if (attempt > input.failures) return;
       log.warn("the bank did not answer", { order: input.order });
-      tell(
+      announce(
         isLastAttempt
           ? `order ${input.order}: attempt ${attempt} failed too, so the job failed for good`
           : `order ${input.order}: attempt ${attempt} failed, it will be tried again`,
@@ -55,11 +55,11 @@ export function demoHandlers(platform: Platform, tell: (news: string) => void): 
     }),
     handler(reminder, async ({ input, signal }) => {
       await pause(20, signal);
-      tell(`reminder: ${input.text}`);
+      announce(`reminder: ${input.text}`);
     }),
     handler(reindex, async ({ input, signal }) => {
       await pause(200, signal);
-      tell(`${input.catalogue}: indexed once for all the changes of the last second`);
+      announce(`${input.catalogue}: indexed once for all the changes of the last second`);
     }),
     handler(exportAll, ({ signal }) => pause(600_000, signal)),
   ];

@@ -17,7 +17,7 @@ export interface Script {
   play(elapsedMs: number, isQuiet: boolean): Promise<void>;
 }
 
-export async function startScript(mill: Millrace, tell: (news: string) => void): Promise<Script> {
+export async function startScript(mill: Millrace, announce: (news: string) => void): Promise<Script> {
   const made = await mill.enqueueMany([
     chargeCard.with({ order: 1, card: "4000 0000 0000 0002", failures: 99 }),
     ...[2, 3, 5].map((seconds) => reminder.with({ text: `${seconds} s are over` }, { delay: `${seconds}s` })),
@@ -31,7 +31,9 @@ export async function startScript(mill: Millrace, tell: (news: string) => void):
     [
       3000,
       async () => {
-        tell(`the export is cancelled while it runs: ${await mill.jobs.cancel(long.id, "no longer needed")}`);
+        announce(
+          `the export is cancelled while it runs: ${await mill.jobs.cancel(long.id, "no longer needed")}`,
+        );
       },
     ],
   ];

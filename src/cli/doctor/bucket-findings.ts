@@ -1,5 +1,5 @@
 /**
- * What doctor says of a bucket. The store itself is looked at in a copy of its own, so nothing is repaired, and the
+ * What doctor says of a bucket. The store itself is read from a copy, so nothing is repaired, and the
  * process that writes to the bucket is not disturbed.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -20,7 +20,7 @@ import { formatInstant } from "../output/format-time.ts";
 
 export interface ExaminedBucket {
   readonly condition: BucketCondition;
-  /** The store as the bucket has it, to look at; null if it is not whole. */
+  /** A copy of the store as the bucket has it; null if it is not whole. */
   readonly copy: Store | null;
   close(): Promise<void>;
 }
@@ -125,7 +125,7 @@ export function bucketFindings(condition: BucketCondition): readonly Finding[] {
 
 const monthMs = 30 * 86_400_000;
 
-/** Estimates, in the currency of the prices. Null: the log is too young to tell its pace. */
+/** Estimates, in the currency of the prices. Null: the log is too young for an estimate. */
 export interface BucketCosts {
   readonly storedPerMonth: number;
   /** For the PUTs of the log, at its pace since the last checkpoint. */
@@ -178,7 +178,7 @@ export function bucketLines(
   ];
 }
 
-/** Rules that cannot be read are no finding: doctor would fail for good on a storage that does not tell them. */
+/** Rules that cannot be read are no finding: doctor would fail for good on a storage that does not show them. */
 function rulesText({ saysRules, deletionRules }: BucketCondition): string {
   const byHand = "check by hand that no lifecycle rule deletes objects of this store";
   if (!saysRules) return `this provider does not say: ${byHand}`;
@@ -190,7 +190,7 @@ function rulesText({ saysRules, deletionRules }: BucketCondition): string {
 function costText({ log }: BucketCondition, costs: BucketCosts): string {
   const { storedPerMonth, putsPerMonth, perMillionAttempts } = costs;
   const keeping = `${storedPerMonth.toPrecision(2)} a month for what is stored`;
-  if (putsPerMonth === null) return `${keeping}; the log is too young to tell its pace`;
+  if (putsPerMonth === null) return `${keeping}; the log is too young for an estimate`;
   const perMillion =
     perMillionAttempts === null ? "" : `, ${perMillionAttempts.toPrecision(2)} for a million attempts`;
   return `${keeping}; PUTs of the log at the pace of its last ${durationText(log.spanMs)}: ${putsPerMonth.toPrecision(2)} a month${perMillion}`;

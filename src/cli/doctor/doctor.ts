@@ -1,5 +1,5 @@
 /**
- * `millrace doctor`: looks at a store as a whole: its settings and clock, then a full walk of the index audit (timers,
+ * `millrace doctor`: checks a store as a whole: its settings and clock, then a full walk of the index audit (timers,
  * keys, tags, logs, state counts against the records), then jobs whose clock rang long ago and was not answered, the
  * server that the store lives on, and the workers. Every finding says what to do.
  */
@@ -148,8 +148,8 @@ function countText({ length }: readonly Finding[]): string {
 }
 
 /**
- * Opens the store without asking for strict durability, so that a server whose settings cannot give it is looked at all
- * the same: its warnings become findings.
+ * Opens the store without asking for strict durability, so that a server whose settings cannot give it is checked too:
+ * its warnings become findings.
  */
 async function openAsItIs(platform: Platform, url: string): Promise<Store> {
   try {
@@ -167,14 +167,14 @@ function lenient(error: unknown, url: string): StoreOptions | null {
   return isRedis && isMillraceError(error, "store-misconfigured") ? { redis: { allowEviction: true } } : null;
 }
 
-/** Without those that tell of a missing partition: it gets a finding of its own. */
+/** Without those about a missing partition, which gets a finding of its own. */
 function warnings(
   { warnings: given }: StoreDescription,
   missing: readonly MissingPartition[],
 ): readonly Finding[] {
-  const told = new Set(missing.map(missingSentence));
+  const known = new Set(missing.map(missingSentence));
   return given
-    .filter((problem) => !told.has(problem))
+    .filter((problem) => !known.has(problem))
     .map((problem) => ({
       check: "settings",
       problem,

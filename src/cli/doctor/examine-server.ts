@@ -1,6 +1,6 @@
 /**
- * What doctor reads of the server that a store lives on, beyond what the store itself tells. The code for each kind of
- * server is loaded when it is needed, because every command would pay for it otherwise.
+ * What doctor reads of the server that a store lives on, beyond what the store itself reports. The code for each kind
+ * of server is loaded when it is needed, because every command would pay for it otherwise.
  */
 import type { Platform } from "../../platform/platform.ts";
 import type { PostgresCondition } from "../../stores/postgres/connection/examine.ts";

@@ -22,7 +22,7 @@ export function postgresFindings(condition: PostgresCondition): readonly Finding
     })),
     ...condition.tables.filter(isBloated).map(({ name, liveRows, deadRows }) => ({
       check: "bloat",
-      problem: `The table ${name} holds about ${deadRows} dead rows beside ${liveRows} live ones; claims walk over them.`,
+      problem: `The table ${name} holds about ${deadRows} dead rows and ${liveRows} live ones; claims scan the dead ones too.`,
       advice: `Look for what keeps vacuum from clearing them (a long transaction, autovacuum off), then VACUUM ${condition.schema}.${name}.`,
     })),
     ...condition.transactions.map(({ pid, user, application, state, ageMs, query }) => ({

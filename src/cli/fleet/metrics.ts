@@ -21,7 +21,7 @@ export const metrics = command({
   examples: ["metrics --from 24h", "metrics --from 2h --step 10m --queue email", "metrics --prometheus"],
   async run({ terminal, options: { prometheus, ...asked }, withStore, answer, wantsJson }) {
     if (prometheus && (wantsJson || Object.keys(asked).length > 0))
-      throw wrong("--prometheus tells everything as it is now: it goes with no other option");
+      throw wrong("--prometheus prints everything as it is now, so it takes no other option");
     const quiet = { metrics: false };
     if (prometheus) return terminal.writeOut(await withStore((mill) => mill.metrics.prometheus(), quiet));
     const counts = await withStore((mill) => mill.metrics.read(asked), quiet);

@@ -1,6 +1,6 @@
 /**
  * A view that is drawn over itself on a terminal, frame by frame, without flicker and without leaving anything of an
- * older frame behind. It never draws more lines than the terminal has, nor longer ones.
+ * older frame on the screen. It never draws more lines than the terminal has, nor longer ones.
  */
 import type { Terminal } from "../../platform/terminal.ts";
 import { shorten } from "../output/escape.ts";

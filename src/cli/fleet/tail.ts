@@ -1,6 +1,6 @@
 /**
  * `millrace tail`: events as they happen, one line each, until a signal comes. With `--json` each line is one JSON
- * document, whose `cursor` a later `--from` goes on behind.
+ * document, whose `cursor` a later `--from` continues after.
  */
 import type { EventName, MillraceEvent } from "../../model/events/event.ts";
 import { list, text, whole } from "../arguments/option-kinds.ts";

@@ -1,6 +1,6 @@
 /**
  * One frame of `millrace top`, as lines: queues with what waits and runs and how much ended per second, the live
- * workers, and what is wrong. A pure function of two looks at the store, so that a small terminal and a test see the
+ * workers, and what is wrong. A pure function of two readings of the store, so that a small terminal and a test see the
  * same.
  */
 import type { QueueCounts } from "../../client/jobs/count-jobs.ts";
@@ -10,7 +10,7 @@ import { escapeText } from "../output/escape.ts";
 import { formatTable } from "../output/format-table.ts";
 import { workerTable } from "./worker-table.ts";
 
-/** What one look has read: state counts and the registry, never a list of jobs. */
+/** One reading: state counts and the registry, never a list of jobs. */
 export interface TopLook {
   readonly counts: Readonly<Record<string, QueueCounts>>;
   readonly workers: readonly WorkerView[];
@@ -34,7 +34,7 @@ export interface TopQueue {
 /** A loop that is so late makes handlers and leases late. */
 const loopLateMs = 500;
 
-/** @param before an earlier look, by which rates are told; null for the first. */
+/** @param before an earlier reading, from which rates follow; null for the first. */
 export function topQueues(before: TopLook | null, look: TopLook): readonly TopQueue[] {
   const served = look.workers.flatMap(({ queues }) => queues);
   const names = new Set([...Object.keys(look.counts), ...served]);

@@ -1,6 +1,6 @@
 /**
  * `millrace top`: queues, rates, workers and trouble, live. Once a second it reads state counts and the registry of
- * workers, never a list of jobs. Where nobody watches (a pipe, a file) it prints one frame, over one second, and ends.
+ * workers, never a list of jobs. Into a pipe or a file it prints one frame, over one second, and ends.
  */
 import type { Millrace } from "../../client/millrace.ts";
 import { command } from "../command.ts";

@@ -20,7 +20,7 @@ export function workLines(write: (text: string) => void, now: () => number): Wor
   return {
     log: {
       ...consoleLogger,
-      // The engine tells of every line that a handler logs, with the job's id and the line's level.
+      // The engine logs every line of a handler, with the job's id and the line's level.
       debug(message, fields = {}) {
         if (typeof fields["jobId"] === "string") line(logText(message, fields["jobId"], fields));
       },

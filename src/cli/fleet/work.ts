@@ -64,7 +64,7 @@ export const work = command({
       return await withMillrace(call, url, (mill) => run(mill, signalled), { bucket, ...lines });
     } catch (error) {
       if (!isMillraceError(error, "aborted") || !ends.signal.aborted) throw error;
-      answer({ worker: null, notStopped: 0 }, "millrace: stopped while it stood by");
+      answer({ worker: null, notStopped: 0 }, "millrace: stopped while it waited for the bucket");
       return 0;
     }
   },

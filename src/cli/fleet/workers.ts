@@ -18,7 +18,7 @@ function ask<Known extends Options>(
     async run({ words: [worker = ""], options: given, withStore, answer }) {
       const asked = await withStore((mill) => change(mill, worker, given));
       const ids = asked.map(({ id }) => id);
-      answer({ told: ids }, ids.map((id) => `${escapeText(id)} ${sentence}`).join("\n"));
+      answer({ asked: ids }, ids.map((id) => `${escapeText(id)} ${sentence}`).join("\n"));
     },
   });
 }
@@ -33,11 +33,11 @@ export const workers = command({
   options: {},
   examples: ["workers --json", "workers quiet shop-worker-1.4.2-0bad", "workers stop mailer --grace 1m"],
   verbs: {
-    quiet: ask({}, "is told to claim nothing more and to finish what runs", (mill, worker) =>
+    quiet: ask({}, "is asked to claim nothing more and to finish what runs", (mill, worker) =>
       mill.workers.quiet(worker),
     ),
-    resume: ask({}, "is told to go on", (mill, worker) => mill.workers.resume(worker)),
-    stop: ask(graceOption, "is told to stop", (mill, worker, grace) => mill.workers.stop(worker, grace)),
+    resume: ask({}, "is asked to go on", (mill, worker) => mill.workers.resume(worker)),
+    stop: ask(graceOption, "is asked to stop", (mill, worker, grace) => mill.workers.stop(worker, grace)),
   },
   async run({ withStore, answer }) {
     const [all, now] = await withStore(

@@ -23,7 +23,7 @@ import type { Level, Place } from "./flow-levels.ts";
 const linesMax = 200;
 const nameCharsMax = 60;
 const detailCharsMax = 100;
-/** Of many nodes in one line, so many that failed are shown apart. */
+/** If one line stands for many nodes, up to this many failed ones get lines of their own. */
 const failedMax = 3;
 const parentsMax = 5;
 
@@ -39,7 +39,7 @@ interface Line {
   readonly detail: string;
 }
 
-/** @param now by which is told how long what runs has been running. */
+/** @param now the time until which running nodes are counted as running. */
 export function drawFlow(nodes: readonly FlowNodeView[], now: number): readonly string[] {
   const lines = new Drawing(nodes, now).lines();
   const shown = lines.slice(0, linesMax);
@@ -199,7 +199,7 @@ function ownName(path: string): string {
   return escapeText(path.slice(path.lastIndexOf(".") + 1));
 }
 
-/** What a node comes after, where its place does not say it. */
+/** What a node comes after, if its place does not show it. */
 function afterTexts(level: Level, { parents }: Place, above: string): readonly string[] {
   const known = [...parents].flatMap(([path, on]) => {
     const place = level.places.get(path);

@@ -15,13 +15,13 @@ export interface Place {
   /** By their paths, at the same level, and what has to become of each. */
   readonly parents: ReadonlyMap<string, Condition>;
   readonly children: ReadonlySet<string>;
-  /** More than one where it stands for many that are alike. */
+  /** More than one if it stands for many that are alike. */
   alike: readonly FlowNodeView[];
 }
 
 export interface Level {
   readonly places: ReadonlyMap<string, Place>;
-  /** By dominator, "" for none: those under it, each behind its parents. */
+  /** By dominator, "" for none: those under it, each after its parents. */
   readonly below: ReadonlyMap<string, readonly Place[]>;
 }
 
@@ -100,7 +100,7 @@ function mergeAlike(places: readonly Place[], isPart: (path: string) => boolean)
   }));
 }
 
-/** Each behind all of its parents, else as they were given. */
+/** Each after all of its parents, else in the given order. */
 function inParentsOrder(places: readonly Place[]): readonly Place[] {
   const byPath = new Map(places.map((place) => [place.node.name, place]));
   const waits = new Map<string, number>();

@@ -50,12 +50,12 @@ async function cancelOne(
   if (answer === "not-found") throw noSuchJob(id);
   if (answer === "finished")
     throw new MillraceError("job-changed", `The job ${JSON.stringify(id)} has finished already.`);
-  const sentence = answer === "cancelled" ? "cancelled" : "is running and was told to stop";
+  const sentence = answer === "cancelled" ? "cancelled" : "is running and was asked to stop";
   print({ id, answer }, `${escapeText(id)} ${sentence}`);
 }
 
 async function cancelMany({ options: { why, ...filter }, withStore, answer }: CancelCall): Promise<void> {
   const answers = await withStore((mill) => mill.jobs.cancel(queryOf(filter), why));
   const { cancelled, signalled, finished } = answers;
-  answer(answers, `${cancelled} cancelled, ${signalled} running and told to stop, ${finished} had finished`);
+  answer(answers, `${cancelled} cancelled, ${signalled} running and asked to stop, ${finished} had finished`);
 }

@@ -41,7 +41,7 @@ export const enqueue = command({
     const input = text === undefined ? undefined : readJson(text, "The input");
     const url = storeUrl(call);
     const submit = (mill: Millrace) => mill.enqueue(definition, input, options);
-    // The job goes to a store in memory first, so that a job that is refused leaves no new store behind.
+    // The job goes to a store in memory first, so that a refused job makes no new store.
     await withMillrace(call, "sqlite::memory:", submit);
     const { id, how } = await withMillrace(call, url, submit);
     // Into a pipe or a file goes the bare id, so that a script can use it: ID=$(millrace enqueue ...).

@@ -40,14 +40,14 @@ const stackLinesMax = 12;
 
 /**
  * The stack of an error without a code, which is a bug of Millrace, for the bug report; and that of the error in the
- * user's own file where it cannot be loaded. Node puts the place of a syntax error above the message; its own frames
- * say nothing about either.
+ * user's own file if it cannot be loaded. Node puts the place of a syntax error above the message; its own frames say
+ * nothing about either.
  */
 function stackOf(error: unknown): readonly string[] {
-  const told = isMillraceError(error, "no-handlers") ? error.cause : isMillraceError(error) ? null : error;
-  if (!(told instanceof Error)) return [];
-  const lines = (told.stack ?? "").split("\n");
-  const [firstLine = ""] = told.message.split("\n");
+  const shown = isMillraceError(error, "no-handlers") ? error.cause : isMillraceError(error) ? null : error;
+  if (!(shown instanceof Error)) return [];
+  const lines = (shown.stack ?? "").split("\n");
+  const [firstLine = ""] = shown.message.split("\n");
   const place = lines.slice(
     0,
     Math.max(

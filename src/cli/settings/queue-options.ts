@@ -64,7 +64,7 @@ function readBound(text: string): { age?: string; count?: number | null } {
   return /^\d+$/.test(text) ? { count: Number(text) } : text === "any" ? { count: null } : { age: text };
 }
 
-/** Nothing where it is left to others. */
+/** Nothing if the workers decide. */
 export function formatBackoff(backoff: Backoff | null): string {
   if (backoff === null) return "";
   switch (backoff.kind) {

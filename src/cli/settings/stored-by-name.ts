@@ -1,4 +1,4 @@
-/** What schedules, topics and webhooks share besides: each is found by its name or refused, and can be deleted. */
+/** What else schedules, topics and webhooks share: each is found by its name or refused, and can be deleted. */
 import type { Millrace } from "../../client/millrace.ts";
 import { MillraceError } from "../../model/error.ts";
 

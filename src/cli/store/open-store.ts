@@ -1,7 +1,7 @@
 /**
  * The store a command works on: `--store`, else MILLRACE_STORE, in `--namespace`, else MILLRACE_NAMESPACE. Commands
- * that only look or operate refuse a URL where no store is, because a typing mistake must neither make an empty store
- * nor look like one.
+ * that read or operate refuse a URL without a store, because a typing mistake must neither make an empty store nor look
+ * like one.
  */
 import type { Millrace } from "../../client/millrace.ts";
 import type { MillraceOptions } from "../../client/millrace-options.ts";

@@ -1,6 +1,6 @@
 /**
- * Reads which version's tables a store has, by looking only: nothing is made, migrated or entered. The migrate command
- * needs it, and so do the commands that refuse a URL where no store is.
+ * Reads which version's tables a store has, by reading only: nothing is made, migrated or entered. The migrate command
+ * needs it, and so do the commands that refuse a URL without a store.
  */
 import { MillraceError, notYetSupported } from "../../model/error.ts";
 import { openBucketObjects, sqlitePath } from "../../open.ts";
@@ -8,7 +8,7 @@ import type { Platform } from "../../platform/platform.ts";
 import { isBucketUrl } from "../../stores/bucket/bucket-url.ts";
 
 export interface StoreVersion {
-  /** The version of the tables that are there; 0 where no store is. */
+  /** The version of the tables that are there; 0 if there is no store. */
   readonly from: number;
   /** The version that this Millrace brings them to. */
   readonly to: number;
