@@ -5,7 +5,7 @@
 import { Millrace } from "./client/millrace.ts";
 import { readMillraceOptions } from "./client/millrace-options.ts";
 import type { MillraceOptions, StoreOptions } from "./client/millrace-options.ts";
-import { Engine } from "./engine/engine.ts";
+import { createServices } from "./engine/services.ts";
 import { silentLogger } from "./engine/log/logger.ts";
 import type { Logger } from "./engine/log/logger.ts";
 import { durationMs } from "./model/duration.ts";
@@ -34,9 +34,9 @@ export async function openMillraceOn(
 ): Promise<Millrace> {
   const { settings, duties, log, store: storeOptions } = readMillraceOptions(platform, options);
   const store = await openStore(platform, url, storeOptions, log);
-  const engine = new Engine(store, platform, settings, log);
+  const services = createServices(store, platform, settings, log);
   try {
-    if (engine.retention.isUndeclared) await engine.retention.learn();
+    if (services.retention.isUndeclared) await services.retention.learn();
   } catch (error) {
     // The worker and the retention duty go on trying, and nothing is pruned before.
     if (!(await isPartMissing(store))) {
@@ -44,7 +44,7 @@ export async function openMillraceOn(
       throw error;
     }
   }
-  return new Millrace(engine, duties);
+  return new Millrace(services, duties);
 }
 
 async function isPartMissing(store: Store): Promise<boolean> {

@@ -7,7 +7,7 @@ import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { job } from "../../src/engine/submit/job-definition.ts";
 import type { JobOptions } from "../../src/engine/submit/job-definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
 import type { EnqueueOptions } from "../../src/engine/submit/job-options.ts";
 import { limit } from "../../src/engine/limits/limit-definition.ts";
 import { topic } from "../../src/engine/topics/topic-definition.ts";
@@ -83,7 +83,7 @@ export async function openMillraceContender(
   const opened: Store =
     store === "stub" ? openStubStore({ queue, name, count: options.jobs, input }) : await open();
   const millrace = new Millrace(
-    new Engine(countingStore(opened, counts), nodePlatform, settings, log),
+    createServices(countingStore(opened, counts), nodePlatform, settings, log),
     duties,
   );
   const { durability } = await millrace.describe();
@@ -161,7 +161,7 @@ export async function openMillraceContender(
       }
     },
     async listen(from, what = "all") {
-      const listener = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
+      const listener = new Millrace(createServices(await open(), nodePlatform, settings, log), duties);
       const ended = new AbortController();
       const wanted = what === "all" ? {} : { kinds: ["failed", "retry-scheduled"] as const };
       return {
@@ -177,7 +177,7 @@ export async function openMillraceContender(
       };
     },
     async openCancels() {
-      const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
+      const operator = new Millrace(createServices(await open(), nodePlatform, settings, log), duties);
       return openMillraceCancels(millrace, operator);
     },
     openStalls: () => openMillraceStalls(millrace),

@@ -2,7 +2,7 @@
  * Looking at limits and operating on them, for all processes of the store. What the code defines is the default; an
  * edit persists until the code's own definition changes. With a key, all of it is about that key of the limit alone.
  */
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import { allGates, changeGate } from "../engine/limits/change-gate.ts";
 import type { FoundGate, GateChange } from "../engine/limits/change-gate.ts";
 import { checkWeight, isLimit } from "../engine/limits/limit-definition.ts";
@@ -30,6 +30,8 @@ import type { Gate } from "../store/records.ts";
 import type { Permit } from "../worker/permits/permit.ts";
 import type { Permits } from "../worker/permits/permits.ts";
 import { readLease } from "../worker/worker-settings.ts";
+
+type LimitsClientNeeds = Needs<"store" | "limits">;
 
 export interface LimitState {
   readonly name: string;
@@ -99,13 +101,13 @@ const acquireKeys = ["key", "weight", "wait", "signal", "lease"];
 const defaultWaitMs = 30_000;
 
 export class LimitsClient {
-  readonly #engine: Engine;
+  readonly #needs: LimitsClientNeeds;
   readonly #permits: Permits;
   readonly #startDuties: () => void;
 
   /** @param startDuties called before a permit is waited for: somebody must reclaim those of processes that died. */
-  constructor(engine: Engine, permits: Permits, startDuties: () => void) {
-    this.#engine = engine;
+  constructor(needs: LimitsClientNeeds, permits: Permits, startDuties: () => void) {
+    this.#needs = needs;
     this.#permits = permits;
     this.#startDuties = startDuties;
   }
@@ -129,7 +131,7 @@ export class LimitsClient {
         throw new MillraceError("aborted", `${what} was aborted.`, { cause: signal.reason });
     };
     refuseAborted();
-    if (isLimit(limit)) await this.#engine.limits.define([{ limit }]);
+    if (isLimit(limit)) await this.#needs.limits.define([{ limit }]);
     const { own, ofKey, now } = await this.#readOf(name, key);
     const body = readBody(own.body);
     const isBounded = body.defined === null || isBoundedInAll(body.defined);
@@ -149,7 +151,7 @@ export class LimitsClient {
   /** Makes the limit known to the store before its first use, such as an enqueue inside a transaction. */
   async define(limit: Limit): Promise<LimitState> {
     if (!isLimit(limit)) throw invalidOption("limits.define: give a limit made by limit().");
-    await this.#engine.limits.define([{ limit }]);
+    await this.#needs.limits.define([{ limit }]);
     return this.state(limit.name);
   }
 
@@ -165,7 +167,7 @@ export class LimitsClient {
   /** All limits that the store knows, by name. */
   async list(): Promise<readonly LimitState[]> {
     const states: LimitState[] = [];
-    for await (const { gate, now } of allGates(this.#engine.store, limitGateKey("")))
+    for await (const { gate, now } of allGates(this.#needs.store, limitGateKey("")))
       states.push(stateOf(gate, now));
     return states;
   }
@@ -185,7 +187,7 @@ export class LimitsClient {
       return this.state(name, { key });
     }
     const edited = readLimitEdit(edit, "limits.edit");
-    await changeGate(this.#engine.store, gateKey, (found) => {
+    await changeGate(this.#needs.store, gateKey, (found) => {
       const { body } = mustBeKnown(found, name);
       const isGlobal = (edited.concurrency ?? null) !== null || (edited.rate ?? null) !== null;
       if (isGlobal && body.defined !== null && !isBoundedInAll(body.defined)) throw needsKey(name);
@@ -211,7 +213,7 @@ export class LimitsClient {
       await this.#changeKey(name, key, change);
       return this.state(name, { key });
     }
-    await changeGate(this.#engine.store, gateKey, (found) => change(mustBeKnown(found, name).body));
+    await changeGate(this.#needs.store, gateKey, (found) => change(mustBeKnown(found, name).body));
     return this.state(name);
   }
 
@@ -223,7 +225,7 @@ export class LimitsClient {
     const { retryAfter, key } = checkOptions(options, "limits.throttle", ["retryAfter", "key"]);
     const saidMs = retryAfter === undefined ? null : durationMs(retryAfter, "limits.throttle: retryAfter");
     const ofKey = key === undefined ? null : checkName(key, "limits.throttle: key");
-    await this.#engine.limits.throttle(name, ofKey, saidMs);
+    await this.#needs.limits.throttle(name, ofKey, saidMs);
     return ofKey === null ? this.state(name) : this.state(name, { key: ofKey });
   }
 
@@ -231,15 +233,15 @@ export class LimitsClient {
   async #readOf(name: string, key: string | null): Promise<{ own: Gate; ofKey: Gate | null; now: number }> {
     const gateKey = limitGateKey(name);
     const keys = key === null ? [gateKey] : [gateKey, keyedGate(gateKey, key)];
-    const { gates, now } = await this.#engine.store.readGates({ keys });
+    const { gates, now } = await this.#needs.store.readGates({ keys });
     const own = gates.find((gate) => gate.key === gateKey);
     if (own === undefined) throw unknownLimit(name);
     return { own, ofKey: gates.find((gate) => gate.key !== gateKey) ?? null, now };
   }
 
   async #changeKey(name: string, key: string, change: (body: LimitBody) => GateChange): Promise<void> {
-    await this.#engine.limits.mustKnow(name);
-    const { store } = this.#engine;
+    await this.#needs.limits.mustKnow(name);
+    const { store } = this.#needs;
     await changeGate(store, keyedGate(limitGateKey(name), key), ({ body }) => change(body));
   }
 }

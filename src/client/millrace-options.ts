@@ -6,7 +6,7 @@ import type { EncryptionOptions } from "../codec/encryption.ts";
 import type { OnAttempt } from "../engine/attempts/attempt-sink.ts";
 import { readDutyOptions } from "../engine/duties/duty-tuning.ts";
 import type { DutyOptions, DutyTuning } from "../engine/duties/duty-tuning.ts";
-import type { EngineSettings } from "../engine/engine.ts";
+import type { ProcessSettings } from "../engine/process-settings.ts";
 import type { EnqueueMiddleware } from "../engine/submit/enqueue-middleware.ts";
 import { readPolicy, readPositive } from "../engine/submit/job-options.ts";
 import type { EnqueueOptions } from "../engine/submit/job-options.ts";
@@ -29,7 +29,7 @@ import { consoleLogger } from "../platform/console-logger.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { BucketCredentials, Objects } from "../store/objects.ts";
 
-/** Options of the store itself; the engine around it is the same everywhere. */
+/** Options of the store itself; the process around it is the same everywhere. */
 export interface StoreOptions {
   /**
    * Lives apart from all other namespaces of the same server or file: a schema on Postgres, a prefix of all keys on
@@ -166,7 +166,7 @@ const known = [
 ];
 
 interface ReadMillraceOptions {
-  readonly settings: EngineSettings;
+  readonly settings: ProcessSettings;
   readonly duties: DutyTuning;
   readonly log: Logger;
   readonly store: StoreOptions;

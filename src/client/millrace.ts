@@ -6,7 +6,7 @@ import { anySubmission, checkDefinition } from "../engine/submit/job-definition.
 import type { AnyJob, AnySubmission, JobDefinition, ResultOf } from "../engine/submit/job-definition.ts";
 import { checkCallOptions } from "../engine/calls/call-limit.ts";
 import type { CallOptions } from "../engine/calls/call-limit.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Services } from "../engine/services.ts";
 import type { EnqueueOptions } from "../engine/submit/job-options.ts";
 import { Events } from "../engine/events/events.ts";
 import type { Flow } from "../engine/flows/flow.ts";
@@ -94,7 +94,7 @@ export class Millrace implements Enqueuer {
   readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
-  readonly #engine: Engine;
+  readonly #services: Services;
   readonly #results: Results;
   readonly #calls: Calls;
   readonly #events: Events;
@@ -108,34 +108,34 @@ export class Millrace implements Enqueuer {
   #closing: Promise<CloseReport> | null = null;
 
   /** Use `Millrace.open` or `openMillrace`. */
-  constructor(engine: Engine, duties: DutyTuning) {
-    this.#engine = engine;
-    this.#results = new Results(engine);
-    this.#events = new Events(engine);
+  constructor(services: Services, duties: DutyTuning) {
+    this.#services = services;
+    this.#results = new Results(services);
+    this.#events = new Events(services);
     const heldLeases = new HeldLeases();
     this.#shared = {
       heldLeases,
-      renewals: new Renewals(engine),
+      renewals: new Renewals(services),
       stopped: (worker) => this.#workers.delete(worker),
     };
-    const webhookWorker = new WebhookWorker(engine, (handlers, options) => this.work(handlers, options));
+    const webhookWorker = new WebhookWorker(services, (handlers, options) => this.work(handlers, options));
     const deliverWebhooks = (isOurs: boolean): void => webhookWorker.run(isOurs);
     const around = { leases: heldLeases, deliverWebhooks };
-    this.#supervisor = new Supervisor(engine, allDuties(engine, around, duties));
-    this.jobs = new Jobs(engine);
-    this.#calls = new Calls(engine, this.jobs, this.#results);
-    this.kv = new Kv(engine);
-    this.queues = new Queues(engine);
-    this.workers = new Workers(engine);
-    this.#permits = new Permits(engine, this.#shared);
-    this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
-    this.schedules = new Schedules(engine);
-    this.topics = new Topics(engine);
-    this.flows = new Flows(engine, this.#results);
-    this.metrics = new Metrics(engine);
-    this.webhooks = new Webhooks(engine, this.jobs);
-    this.retention = engine.retention;
-    this.#handles = { engine, jobs: this.jobs, results: this.#results, isInTransaction: false };
+    this.#supervisor = new Supervisor(services, allDuties(services, around, duties));
+    this.jobs = new Jobs(services);
+    this.#calls = new Calls(services, this.jobs, this.#results);
+    this.kv = new Kv(services);
+    this.queues = new Queues(services);
+    this.workers = new Workers(services);
+    this.#permits = new Permits(services, this.#shared);
+    this.limits = new LimitsClient(services, this.#permits, () => this.startDuties());
+    this.schedules = new Schedules(services);
+    this.topics = new Topics(services);
+    this.flows = new Flows(services, this.#results);
+    this.metrics = new Metrics(services);
+    this.webhooks = new Webhooks(services, this.jobs);
+    this.retention = services.retention;
+    this.#handles = { needs: services, jobs: this.jobs, results: this.#results, isInTransaction: false };
   }
 
   /** @param call how long the call itself may take; `timeout` of the options is that of an attempt. */
@@ -147,11 +147,11 @@ export class Millrace implements Enqueuer {
   ): Promise<JobHandle<Result>> {
     this.#checkOpen();
     if (call !== undefined) checkCallOptions(call, "enqueue");
-    const planning = this.#engine.planner.plan({ job, input, options });
+    const planning = this.#services.planner.plan({ job, input, options });
     const planned = planning instanceof Promise ? await planning : planning;
     const unit =
       options?.repeatOf === undefined ? new LoneUnit(planned) : { jobs: [planned], isRepeat: true };
-    const answer = await this.#engine.submitter.submit(unit, call);
+    const answer = await this.#services.submitter.submit(unit, call);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     const [id, how] = [answer.ids[0] as string, answer.hows[0] as SubmitHow];
     return new JobHandle(this.#handles, id, planned.name, how);
@@ -174,11 +174,11 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     checkCallOptions(call, "enqueueMany");
     checkSubmissions(submissions);
-    const unit = unitOf(await this.#engine.planner.planAll(submissions), submissions);
+    const unit = unitOf(await this.#services.planner.planAll(submissions), submissions);
     const isEmpty = unit.jobs.length === 0;
     const handles = isEmpty
       ? []
-      : this.#toHandles(unit, await this.#engine.submitter.submit(unit, call), false);
+      : this.#toHandles(unit, await this.#services.submitter.submit(unit, call), false);
     return handles as HandlesOf<Many>;
   }
 
@@ -190,9 +190,9 @@ export class Millrace implements Enqueuer {
   ): Promise<readonly PublishedJob[]> {
     this.#checkOpen();
     checkCallOptions(call, "publish");
-    const [engine, toHandles] = [this.#engine, this.#toHandles];
-    const submit = (unit: SubmitUnit): Promise<SubmitAnswer> => engine.submitter.submit(unit, call);
-    const submitting = { engine, toHandles, isInTransaction: false, submit };
+    const [services, toHandles] = [this.#services, this.#toHandles];
+    const submit = (unit: SubmitUnit): Promise<SubmitAnswer> => services.submitter.submit(unit, call);
+    const submitting = { needs: services, toHandles, isInTransaction: false, submit };
     return publishBy(submitting, topic as TopicDefinition, input, options);
   }
 
@@ -200,7 +200,7 @@ export class Millrace implements Enqueuer {
   async submit(flow: Flow, options: SubmitFlowOptions = {}, call?: CallOptions): Promise<FlowRun> {
     this.#checkOpen();
     checkCallOptions(call, "submit");
-    return this.flows.submit(flow, options, (unit) => this.#engine.submitter.submit(unit, call));
+    return this.flows.submit(flow, options, (unit) => this.#services.submitter.submit(unit, call));
   }
 
   /**
@@ -209,7 +209,7 @@ export class Millrace implements Enqueuer {
    */
   in(connection: unknown): Enqueuer {
     this.#checkOpen();
-    return enqueuerIn(this.#engine, this.#toHandles, this.flows, connection);
+    return enqueuerIn(this.#services, this.#toHandles, this.flows, connection);
   }
 
   /**
@@ -224,8 +224,8 @@ export class Millrace implements Enqueuer {
   ): Promise<ScheduleView> {
     this.#checkOpen();
     return viewSchedule(
-      this.#engine,
-      await this.#engine.schedules.define(schedule(name, job, input, options)),
+      this.#services,
+      await this.#services.schedules.define(schedule(name, job, input, options)),
     );
   }
 
@@ -253,35 +253,35 @@ export class Millrace implements Enqueuer {
    */
   on<Kind extends EventName>(kind: Kind, listener: (event: MillraceEvent<Kind>) => unknown): () => void {
     this.#checkOpen();
-    return listen(this.#engine, this.#events, kind, listener);
+    return listen(this.#services, this.#events, kind, listener);
   }
 
   /** Starts a worker in this process, and the background duties with the first one. */
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
     this.#checkNoView("work");
-    const settings = readWorkerOptions(this.#engine, options);
-    const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
+    const settings = readWorkerOptions(this.#services, options);
+    const worker = new JobWorker(this.#services, this.#shared, handlers, settings);
     // No job of theirs may run before the store knows its limits.
-    const defined = this.#engine.limits.define(
+    const defined = this.#services.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
     // What operators have set of its queues comes before its own settings, unless the store is too slow to tell.
-    const { platform, queuePolicies, schedules } = this.#engine;
+    const { platform, queuePolicies, schedules } = this.#services;
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
     if (settings.schedules.length > 0 || settings.subscriptions.length > 0) {
       await schedules.defineAll(settings.schedules);
-      await subscribeAll(this.#engine, settings.subscriptions);
+      await subscribeAll(this.#services, settings.subscriptions);
       this.#checkOpen();
     }
-    const closeSandboxes = await openSandboxPools(this.#engine, handlers);
+    const closeSandboxes = await openSandboxPools(this.#services, handlers);
     if (this.#closing !== null) await closeSandboxes();
     this.#checkOpen();
     this.#workers.add(worker);
     this.startDuties();
     worker.start(closeSandboxes);
-    void warnOfUnknownQueues(this.#engine, handlers, settings.queues);
+    void warnOfUnknownQueues(this.#services, handlers, settings.queues);
     return worker;
   }
 
@@ -306,7 +306,7 @@ export class Millrace implements Enqueuer {
 
   /** What the duties of all processes that have a live worker have done. */
   duties(): Promise<readonly DutyView[]> {
-    return readDutyViews(this.#engine.store, this.dutyNames);
+    return readDutyViews(this.#services.store, this.dutyNames);
   }
 
   /**
@@ -314,23 +314,23 @@ export class Millrace implements Enqueuer {
    * for good, because the store could not read the record and keeps it as unreadable.
    */
   quarantined(): Promise<readonly Quarantined[]> {
-    return readQuarantined(this.#engine.store);
+    return readQuarantined(this.#services.store);
   }
 
   /** Deletes unreadable records by the refs that `quarantined()` returns; answers how many. */
   async deleteUnreadable(refs: readonly string[]): Promise<number> {
     if (!Array.isArray(refs) || refs.some((ref) => typeof ref !== "string"))
       throw new MillraceError("invalid-option", "deleteUnreadable: the refs must be a list of texts.");
-    return refs.length === 0 ? 0 : this.#engine.store.deleteUnreadable(refs);
+    return refs.length === 0 ? 0 : this.#services.store.deleteUnreadable(refs);
   }
 
   async explain(id: string): Promise<Explanation | null> {
     checkName(id, "explain: id");
-    return explainJob(this.#engine, id);
+    return explainJob(this.#services, id);
   }
 
   describe(): Promise<StoreDescription> {
-    return this.#engine.store.describe();
+    return this.#services.store.describe();
   }
 
   /** Stops the workers, ends the waits, closes the store and says what did not stop. Closing twice is one close. */
@@ -344,7 +344,7 @@ export class Millrace implements Enqueuer {
   }
 
   async #close(): Promise<CloseReport> {
-    const { log, submits, changes, store, platform, giveUpMs } = this.#engine;
+    const { log, submits, changes, store, platform, giveUpMs } = this.#services;
     const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await this.#permits.close();
     const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
@@ -352,8 +352,8 @@ export class Millrace implements Enqueuer {
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
     // Behind the last handler and the last duty: what they did is counted too.
-    if (this.#engine.metrics !== null)
-      await settlesWithin(platform, this.#engine.metrics.flush(), callsGraceMs);
+    if (this.#services.metrics !== null)
+      await settlesWithin(platform, this.#services.metrics.flush(), callsGraceMs);
     this.#results.close();
     this.#events.close();
     const idle = Promise.all([this.#calls.whenIdle(), submits.whenIdle(), changes.whenIdle()]);
@@ -366,7 +366,7 @@ export class Millrace implements Enqueuer {
   }
 
   #checkNoView(what: string): void {
-    if (this.#engine.store.isView !== true) return;
+    if (this.#services.store.isView !== true) return;
     const sentence = `${what}: this is a view of the store, on which no worker and no duty can run. Open the store without view: true.`;
     throw new MillraceError("store-read-only", sentence);
   }

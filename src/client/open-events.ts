@@ -2,7 +2,7 @@
  * `mill.events(...)` and `mill.on(...)`: what listeners write, checked. A listener that throws is logged and harms
  * nobody: neither the job, nor the other listeners, nor its own next event.
  */
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import type { Events } from "../engine/events/events.ts";
 import type { EventFilter } from "../engine/events/show-events.ts";
 import type { Subscription } from "../engine/events/subscription.ts";
@@ -72,7 +72,7 @@ function checkKind(value: unknown): EventName {
 
 /** @returns a function that ends the listening. */
 export function listen<Kind extends EventName>(
-  { log, repeated }: Engine,
+  { log, repeated }: Needs<"log" | "repeated">,
   events: Events,
   kind: Kind,
   listener: (event: MillraceEvent<Kind>) => unknown,

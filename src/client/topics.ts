@@ -1,6 +1,6 @@
 /** Topics at run time, for all processes of the store: who gets what is published. */
 import { allDocs } from "../engine/docs/all-docs.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import { readTemplate } from "../engine/submit/job-template.ts";
 import { subscribe } from "../engine/topics/subscribe.ts";
 import { checkTopic, subscription } from "../engine/topics/topic-definition.ts";
@@ -11,6 +11,8 @@ import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { afterPause, afterUnsubscribe } from "../model/events/topic.ts";
 import type { Subscription } from "../model/events/topic.ts";
+
+type TopicsNeeds = Needs<"store" | "ids" | "limits" | "planner">;
 
 export interface TopicView {
   readonly name: string;
@@ -30,23 +32,23 @@ export interface SubscriptionView {
 }
 
 export class Topics {
-  readonly #engine: Engine;
+  readonly #needs: TopicsNeeds;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: TopicsNeeds) {
+    this.#needs = needs;
   }
 
   /** All, by name. */
   async list(): Promise<readonly TopicView[]> {
     const views: TopicView[] = [];
-    for await (const doc of allDocs(this.#engine.store, { kind: topicKind }))
+    for await (const doc of allDocs(this.#needs.store, { kind: topicKind }))
       views.push(viewTopic(foundTopic(doc)));
     return views.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
   /** Null for none. */
   async get(topic: TopicDefinition<never> | string): Promise<TopicView | null> {
-    const found = await findTopic(this.#engine, nameOf(topic, "topics.get"));
+    const found = await findTopic(this.#needs, nameOf(topic, "topics.get"));
     return found === null ? null : viewTopic(found);
   }
 
@@ -54,7 +56,7 @@ export class Topics {
    * Makes the topic known to the store before anybody has subscribed: what is published to it until then makes no job.
    */
   async declare(topic: TopicDefinition<never> | string): Promise<TopicView> {
-    return viewTopic(await changeTopic(this.#engine, nameOf(topic, "topics.declare"), () => null));
+    return viewTopic(await changeTopic(this.#needs, nameOf(topic, "topics.declare"), () => null));
   }
 
   /** From the next publish on, the subscription gets a job of each. Said again in the same words it changes nothing. */
@@ -63,7 +65,7 @@ export class Topics {
     job: JobTaking<NoInfer<In>>,
     options: SubscriptionOptions<NoInfer<In>> = {},
   ): Promise<TopicView> {
-    return viewTopic(await subscribe(this.#engine, subscription(topic, job, options)));
+    return viewTopic(await subscribe(this.#needs, subscription(topic, job, options)));
   }
 
   /**
@@ -78,7 +80,7 @@ export class Topics {
       isFound = next !== null;
       return next;
     };
-    await changeTopic(this.#engine, nameOf(topic, "topics.unsubscribe"), decide, { mustExist: true });
+    await changeTopic(this.#needs, nameOf(topic, "topics.unsubscribe"), decide, { mustExist: true });
     return isFound;
   }
 
@@ -93,8 +95,8 @@ export class Topics {
   /** Takes the topic and its subscriptions out of the store; jobs stay. @returns false where there was none. */
   async delete(topic: TopicDefinition<never> | string): Promise<boolean> {
     const name = nameOf(topic, "topics.delete");
-    const found = await findTopic(this.#engine, name);
-    await this.#engine.store.putDocs([{ kind: topicKind, id: name, body: null, guard: "any" }]);
+    const found = await findTopic(this.#needs, name);
+    await this.#needs.store.putDocs([{ kind: topicKind, id: name, body: null, guard: "any" }]);
     return found !== null;
   }
 
@@ -107,7 +109,7 @@ export class Topics {
     checkName(name, `topics.${what}: name`);
     const of = nameOf(topic, `topics.${what}`);
     const found = await changeTopic(
-      this.#engine,
+      this.#needs,
       of,
       (state) => {
         const next = afterPause(state, name, isPaused);

@@ -2,7 +2,7 @@
 import { Millrace } from "../client/millrace.ts";
 import { readMillraceOptions } from "../client/millrace-options.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
-import { Engine } from "../engine/engine.ts";
+import { createServices } from "../engine/services.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -80,11 +80,11 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
     },
   });
   const { store, memory } = rememberJobs(await openStore(platform, "sqlite::memory:"));
-  const engine = new Engine(store, platform, read.settings, read.log);
-  await engine.retention.learn();
+  const services = createServices(store, platform, read.settings, read.log);
+  await services.retention.learn();
   // A heartbeat every second would cost a test that advances by weeks a million writes.
-  engine.leadership.isAlone = true;
-  const mill = new Millrace(engine, read.duties);
+  services.leadership.isAlone = true;
+  const mill = new Millrace(services, read.duties);
   mill.startDuties();
   const drain = new Drain({
     mill,
@@ -94,7 +94,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
     worker,
     timeoutMs: durationMs(drainTimeout, "testMillrace: drainTimeout"),
   });
-  return new TestMillrace({ mill, engine, memory, time, handlers, drain, isInline: mode === "inline" });
+  return new TestMillrace({ mill, services, memory, time, handlers, drain, isInline: mode === "inline" });
 }
 
 export { TestMillrace } from "./test-millrace.ts";

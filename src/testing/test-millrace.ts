@@ -15,7 +15,7 @@ import type {
   JobDefinition,
   ResultOf,
 } from "../engine/submit/job-definition.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import type { Flow } from "../engine/flows/flow.ts";
 import type { FlowRun, SubmitFlowOptions } from "../client/flows/flows.ts";
 import type { EnqueueOptions } from "../engine/submit/job-options.ts";
@@ -53,7 +53,7 @@ export interface TestClock {
 
 interface TestParts {
   readonly mill: Millrace;
-  readonly engine: Engine;
+  readonly services: Needs<"coder" | "policies">;
   readonly memory: Memory;
   readonly time: VirtualTime;
   readonly handlers: readonly Handler[];
@@ -197,9 +197,9 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   }
 
   #view(record: JobRecord): TestedJob {
-    const { engine } = this.#parts;
-    const { coder } = engine;
-    const view = viewRecord(engine, record);
+    const { services } = this.#parts;
+    const { coder } = services;
+    const view = viewRecord(services, record);
     return {
       ...view,
       input: coder.decode(record.input),

@@ -1,7 +1,7 @@
 /** Handlers: the code that runs a claimed job. A handler belongs to one definition; its types come from there. */
 import { checkDefinition } from "../engine/submit/job-definition.ts";
 import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../engine/submit/job-definition.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -59,9 +59,9 @@ export interface HandlerSandbox {
   /** At most so many of its jobs run at once in a worker: the handler has slots of its own. */
   readonly size: number;
   /** How many jobs may be handed over now behind each that runs: some, while all of them are quick. */
-  readonly ahead: (engine: Engine) => number;
+  readonly ahead: (needs: Needs<"store">) => number;
   /** Makes ready for the first job, or throws. @returns what ends all that it has started. */
-  readonly open: (engine: Engine) => Promise<() => Promise<void>>;
+  readonly open: (needs: Needs<"store" | "log">) => Promise<() => Promise<void>>;
 }
 
 export interface BatchHandler {

@@ -1,6 +1,6 @@
 /** How a worker is set up: what people write, and what is left once it is checked. */
 import type { AttemptObserver } from "../engine/attempts/attempt-observer.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import { isScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
 import type { ScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
 import { isSubscriptionDefinition } from "../engine/topics/topic-definition.ts";
@@ -98,7 +98,10 @@ const weightMax = 1000;
 const capabilitiesMax = 256;
 const leaseMinMs = 100;
 
-export function readWorkerOptions(engine: Engine, options: WorkerOptions): WorkerSettings {
+export function readWorkerOptions(
+  needs: Needs<"platform" | "attemptObservers">,
+  options: WorkerOptions,
+): WorkerSettings {
   const known = [
     "queues",
     "concurrency",
@@ -119,9 +122,9 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
   if (options.middleware !== undefined && !isListOfFunctions(options.middleware))
     throw new MillraceError("invalid-option", "work: middleware must be a list of functions.");
   const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
-  const queues = options.queues ?? namedQueues(engine.platform.readEnv("MILLRACE_QUEUES"));
+  const queues = options.queues ?? namedQueues(needs.platform.readEnv("MILLRACE_QUEUES"));
   return {
-    ...makeNames(engine, options.label),
+    ...makeNames(needs, options.label),
     queues: queues === undefined ? null : readQueues(queues, concurrency),
     concurrency,
     schedules: readSchedules(options.schedules ?? []),
@@ -135,7 +138,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
     abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
     middleware: options.middleware ?? [],
-    observers: engine.attemptObservers,
+    observers: needs.attemptObservers,
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
     isAnnounced: true,
   };
@@ -217,7 +220,10 @@ function readSlots(given: QueueSlots, what: string, concurrency: number): Served
 }
 
 /** The owner is unique, whatever people call the worker: two processes with one label must not share leases. */
-function makeNames({ platform }: Engine, given: string | undefined): { label: string; owner: string } {
+function makeNames(
+  { platform }: Needs<"platform">,
+  given: string | undefined,
+): { label: string; owner: string } {
   const bootId = [...platform.randomBytes(4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const parts = {
     prefix: platform.readEnv("MILLRACE_WORKER_PREFIX"),

@@ -9,7 +9,7 @@
  *
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
-import type { Engine } from "../engine/engine.ts";
+import type { Needs } from "../engine/services.ts";
 import type { HeldLeases } from "../engine/attempts/held-leases.ts";
 import { settlesWithin } from "../engine/calls/settles-within.ts";
 import { durationMs } from "../model/duration.ts";
@@ -35,6 +35,32 @@ import { RouteMap } from "./claim/route-map.ts";
 import { Settling } from "./settle/settling.ts";
 import { Slots } from "./run/slots.ts";
 import type { WorkerSettings } from "./worker-settings.ts";
+
+type JobWorkerNeeds = Needs<
+  | "store"
+  | "platform"
+  | "coder"
+  | "strideMs"
+  | "backoffs"
+  | "router"
+  | "telemetry"
+  | "log"
+  | "repeated"
+  | "flush"
+  | "ids"
+  | "limits"
+  | "settles"
+  | "records"
+  | "reads"
+  | "handled"
+  | "planner"
+  | "submitter"
+  | "clocks"
+  | "otherWorkers"
+  | "queuePolicies"
+  | "heartbeat"
+  | "policies"
+>;
 
 export interface StopReport {
   /** Handlers that ignored the abort: their jobs went back, but their code still runs. */
@@ -68,7 +94,7 @@ export class JobWorker implements Worker {
   readonly id: string;
   /** Those that it serves. */
   readonly queues: readonly string[];
-  readonly #engine: Engine;
+  readonly #needs: JobWorkerNeeds;
   readonly #shared: SharedByWorkers;
   readonly #settings: WorkerSettings;
   readonly #names: readonly string[];
@@ -91,46 +117,46 @@ export class JobWorker implements Worker {
   #lost: MillraceError | null = null;
 
   constructor(
-    engine: Engine,
+    needs: JobWorkerNeeds,
     shared: SharedByWorkers,
     handlers: readonly Handler[],
     settings: WorkerSettings,
-    { served, pools }: MadePools = makePools(engine, handlers, settings),
+    { served, pools }: MadePools = makePools(needs, handlers, settings),
   ) {
     const { owner, leaseMs, abortGraceMs, middleware, observers, capabilities } = settings;
     const routes = new RouteMap(pools, handlers, capabilities);
     const { stalls } = shared.renewals;
     const leases = new Leases(() => (this.#triggers.request(), this.#checkQuiet()));
-    const settling = new Settling(engine, { leases, routes, stalls, observers });
-    const abandonedChanged = (): void => engine.heartbeat.changed();
-    const aborting = new Aborting(engine, {
+    const settling = new Settling(needs, { leases, routes, stalls, observers });
+    const abandonedChanged = (): void => needs.heartbeat.changed();
+    const aborting = new Aborting(needs, {
       leases,
       routes,
       stalls,
       graceMs: abortGraceMs,
       abandonedChanged,
     });
-    const runner = new AttemptRunner(engine, middleware);
+    const runner = new AttemptRunner(needs, middleware);
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
     const lost = (error: MillraceError): void => this.#storeLost(error);
-    const triggers = new ClaimTriggers(engine, { routes, settling, renewal, lost });
+    const triggers = new ClaimTriggers(needs, { routes, settling, renewal, lost });
     const names = handlers.map(({ definition }) => definition.name);
-    this.#member = new FleetMember(engine, {
+    this.#member = new FleetMember(needs, {
       ...{ settings, served, names, leases, routes, aborting, renewal },
       mode: () => this.#mode,
       running: () => this.running,
       desired: (desired) => this.#desired(desired),
       sharesChanged: () => {
-        if (this.#slots.queuesChanged()) engine.heartbeat.changed();
+        if (this.#slots.queuesChanged()) needs.heartbeat.changed();
       },
     });
-    const slots = new Slots(engine, {
+    const slots = new Slots(needs, {
       ...{ owner, leaseMs, leases, routes, runner, settling, aborting, triggers },
       shares: this.#member.shares,
     });
     this.id = owner;
-    this.#engine = engine;
+    this.#needs = needs;
     this.#shared = shared;
     this.#settings = settings;
     this.#names = names;
@@ -139,14 +165,14 @@ export class JobWorker implements Worker {
     this.#slots = slots;
     this.#renewal = renewal;
     this.#triggers = triggers;
-    this.#claimer = new Claimer(engine, {
+    this.#claimer = new Claimer(needs, {
       ...{ owner, leaseMs, routes, renewal, slots },
       claimed: (queue, at) => {
         if (settings.isAnnounced) this.#emptyQueues.claimed(queue, at);
       },
     });
     this.#emptyQueues = new EmptyQueues(
-      engine,
+      needs,
       (queue) => ![...leases.values()].some(({ job }) => routes.titleOf(job).queue === queue),
     );
     this.queues = [...new Set(pools.map(({ queue }) => queue))];
@@ -163,16 +189,16 @@ export class JobWorker implements Worker {
   /** @param closeSandboxes ends the sandboxes of its handlers. */
   start(closeSandboxes: () => Promise<void> = async () => {}): void {
     this.#closeSandboxes = closeSandboxes;
-    const { platform, store } = this.#engine;
+    const { platform, store } = this.#needs;
     this.#leave.push(
       this.#shared.heldLeases.addHolder((lease) => this.#leases.holds(lease)),
-      this.#engine.handled.add(this.#names),
+      this.#needs.handled.add(this.#names),
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     if (this.#settings.isAnnounced) {
       this.#member.start();
-      this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#queuesChanged()));
-      this.#leaveFleet = this.#engine.heartbeat.join(this.#member);
+      this.#leave.push(this.#needs.queuePolicies.use(this.queues, () => this.#queuesChanged()));
+      this.#leaveFleet = this.#needs.heartbeat.join(this.#member);
     }
     this.#slots.queuesChanged();
     this.#leave.push(store.watch((hint) => this.#hinted(hint)));
@@ -206,7 +232,7 @@ export class JobWorker implements Worker {
   #desired(desired: DesiredState): void {
     if (this.#stopping !== null) return;
     const { state } = desired;
-    this.#engine.log.info("an operator has changed the desired state of this worker", {
+    this.#needs.log.info("an operator has changed the desired state of this worker", {
       worker: this.id,
       state,
     });
@@ -219,7 +245,7 @@ export class JobWorker implements Worker {
     this.#mode = isQuiet ? "quiet" : "working";
     this.#triggers.setQuiet(isQuiet);
     if (isQuiet) this.#slots.handBackWaiting();
-    this.#engine.heartbeat.changed(true);
+    this.#needs.heartbeat.changed(true);
   }
 
   /** What operators have set of its queues has changed; of totals the others must hear. */
@@ -227,7 +253,7 @@ export class JobWorker implements Worker {
     const { shares } = this.#member;
     shares.compute();
     this.#slots.queuesChanged();
-    if (shares.hasTotals) this.#engine.heartbeat.totalsChanged();
+    if (shares.hasTotals) this.#needs.heartbeat.totalsChanged();
   }
 
   /** The jobs of a claim whose reply was lost. */
@@ -245,7 +271,7 @@ export class JobWorker implements Worker {
   #storeLost(error: MillraceError): void {
     if (this.#stopping !== null) return;
     this.#lost = error;
-    this.#engine.log.error("this worker stops, because another process has taken the store over", {
+    this.#needs.log.error("this worker stops, because another process has taken the store over", {
       worker: this.id,
       error,
     });
@@ -253,10 +279,10 @@ export class JobWorker implements Worker {
   }
 
   async #stop(graceMs: number): Promise<StopReport> {
-    const { platform, records } = this.#engine;
+    const { platform, records } = this.#needs;
     const { abortGraceMs } = this.#settings;
     this.#mode = "stopping";
-    if (this.#settings.isAnnounced) this.#engine.heartbeat.changed(true);
+    if (this.#settings.isAnnounced) this.#needs.heartbeat.changed(true);
     this.#slots.close();
     this.#emptyQueues.stop();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
@@ -283,7 +309,7 @@ export class JobWorker implements Worker {
   async #quiet(limitMs: number): Promise<boolean> {
     if (this.#isQuiet) return true;
     const quiet = new Promise<void>((resolve) => (this.#whenQuiet = resolve));
-    await settlesWithin(this.#engine.platform, quiet, limitMs);
+    await settlesWithin(this.#needs.platform, quiet, limitMs);
     return this.#leases.size === 0;
   }
 

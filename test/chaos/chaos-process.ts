@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { StoreOptions } from "../../src/client/millrace-options.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
@@ -39,7 +39,7 @@ const longMs = 1500;
 const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
 const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
 const store = recordStore(await openStore(nodePlatform, options.url, options.store));
-const mill = new Millrace(new Engine(store, nodePlatform, read.settings, read.log), read.duties);
+const mill = new Millrace(createServices(store, nodePlatform, read.settings, read.log), read.duties);
 if (options.role !== "producer") await runWorker();
 if (options.role !== "worker") await runProducer();
 

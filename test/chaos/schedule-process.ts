@@ -5,7 +5,7 @@
 import { writeSync } from "node:fs";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -23,7 +23,7 @@ const halting: Store = {
 
 const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false });
 const mill = new Millrace(
-  new Engine(role === "halts" ? halting : store, nodePlatform, settings, log),
+  createServices(role === "halts" ? halting : store, nodePlatform, settings, log),
   duties,
 );
 mill.startDuties();

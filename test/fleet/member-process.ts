@@ -5,7 +5,7 @@
 import { writeSync } from "node:fs";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { aJob } from "../support/builders.ts";
@@ -42,7 +42,7 @@ if (role === "worker") {
 } else {
   const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
   const store = await openStore(nodePlatform, url);
-  const { leadership, heartbeat } = new Engine(store, nodePlatform, settings, log);
+  const { leadership, heartbeat } = createServices(store, nodePlatform, settings, log);
   leadership.isCandidate = true;
   heartbeat.start(() => ({}));
   await until("it leads", () => leadership.isLeader);

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
+import type { Services } from "../../src/engine/services.ts";
 import { job, Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
@@ -107,8 +108,8 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     await until("it leads", () => holder.said("held").length === 1);
     const store = await openStore(nodePlatform, url);
     const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
-    const lead = async (): Promise<Engine> => {
-      const engine = new Engine(store, nodePlatform, settings, log);
+    const lead = async (): Promise<Services> => {
+      const engine = createServices(store, nodePlatform, settings, log);
       engine.leadership.isCandidate = true;
       engine.heartbeat.start(() => ({}));
       await until("it leads", () => engine.leadership.isLeader);

@@ -7,7 +7,7 @@
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { FlowRun } from "../../src/client/flows/flows.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
 import type { Flow } from "../../src/engine/flows/flow.ts";
 import type { SubmitFlowOptions } from "../../src/client/flows/flows.ts";
 import { flowQueue } from "../../src/model/flow/flow-meta.ts";
@@ -127,7 +127,10 @@ class CrashingProcess {
     this.process = new SimProcess({ name, time: network.time, random, clock, processId: 1 });
     const { platform } = this.process;
     const read = readMillraceOptions(platform, { log: false });
-    this.#mill = new Millrace(new Engine(this.#connect(), platform, read.settings, read.log), read.duties);
+    this.#mill = new Millrace(
+      createServices(this.#connect(), platform, read.settings, read.log),
+      read.duties,
+    );
   }
 
   get isAlive(): boolean {

@@ -4,7 +4,7 @@
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";
-import { Engine } from "../../src/engine/engine.ts";
+import { createServices } from "../../src/engine/services.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -15,5 +15,5 @@ export function millOn(
   platform: Platform = nodePlatform,
 ): Millrace {
   const { settings, log, duties } = readMillraceOptions(platform, { log: false, ...options });
-  return new Millrace(new Engine(store, platform, settings, log), duties);
+  return new Millrace(createServices(store, platform, settings, log), duties);
 }

@@ -1,5 +1,5 @@
 /** What a blocked job waits for: a member of a flow for those that it comes after, a flow for its nodes. */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { flowMetaOf, membersPage } from "../../engine/flows/members.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import { idOfNode, targetOf } from "../../model/flow/edge.ts";
@@ -14,6 +14,8 @@ import type { JobState } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { isFlow } from "../flows/flow-jobs.ts";
 
+type ExplainBlockedNeeds = Needs<"store" | "reads">;
+
 /** So many are looked at, and so many of them are named. */
 const readMax = 500;
 const namedMax = 5;
@@ -25,45 +27,45 @@ const wanted: Readonly<Record<Condition, string>> = {
 };
 
 /** Of a job that is blocked. */
-export function explainBlocked(engine: Engine, record: JobRecord): Promise<string> {
-  return isFlow(record) ? explainFlow(engine, record) : explainMember(engine, record);
+export function explainBlocked(needs: ExplainBlockedNeeds, record: JobRecord): Promise<string> {
+  return isFlow(record) ? explainFlow(needs, record) : explainMember(needs, record);
 }
 
-async function explainMember(engine: Engine, record: JobRecord): Promise<string> {
+async function explainMember(needs: ExplainBlockedNeeds, record: JobRecord): Promise<string> {
   const { need, slack } = readWaits(record.waits ?? "");
   if (slack < 0)
     return "It can never be freed, because what it waits for has become impossible; it will be skipped.";
   const { parents = [], wants } = flowMetaOf(record);
   const root = rootOf(record.id) ?? record.id;
   const paths = parents.slice(0, readMax).map(targetOf);
-  const records = await Promise.all(paths.map((path) => engine.reads.add(idOfPath(root, path))));
+  const records = await Promise.all(paths.map((path) => needs.reads.add(idOfPath(root, path))));
   const awaited = records.flatMap((parent, at) => {
     if (parent === null || isTerminal(parent.state)) return [];
     const on = conditionOf(parents[at] as string);
     return [`${wanted[on]} ${nameOf(parent)}`];
   });
-  const behindCap = awaited.length === 0 ? await explainCap(engine, record) : null;
+  const behindCap = awaited.length === 0 ? await explainCap(needs, record) : null;
   if (behindCap !== null) return behindCap;
   const added =
-    wants?.slack === 0 && need > awaited.length && need <= nodesMax ? await readAdded(engine, record) : [];
+    wants?.slack === 0 && need > awaited.length && need <= nodesMax ? await readAdded(needs, record) : [];
   if (awaited.length + added.length === 0 || wants === undefined)
     return "It is about to be freed, or to run again by a replay of its flow.";
   const more = parents.length > readMax ? parents.length - readMax : 0;
-  const [all, needs] = [parents.length + added.length, wants.need + added.length];
-  const came = needs - need;
+  const [all, wanting] = [parents.length + added.length, wants.need + added.length];
+  const came = wanting - need;
   const joins =
     all === 1
       ? ""
-      : `; it needs ${needs === all ? `all ${all}` : `${needs} of ${all}`}, and ${came} ${came === 1 ? "has" : "have"} come`;
+      : `; it needs ${wanting === all ? `all ${all}` : `${wanting} of ${all}`}, and ${came} ${came === 1 ? "has" : "have"} come`;
   return `It waits for ${listed([...awaited, ...added], more)}${joins}.`;
 }
 
 /** Nodes that handlers have added before this one, and that have not ended: it says nothing of them itself. */
-async function readAdded(engine: Engine, { id, flow, meta }: JobRecord): Promise<readonly string[]> {
+async function readAdded(needs: Needs<"store">, { id, flow, meta }: JobRecord): Promise<readonly string[]> {
   const within = flow ?? id;
   const { parents = [] } = flowMetaOf({ meta });
   const known = new Set(parents.map(targetOf));
-  const { jobs } = await membersPage(engine, within, { states: liveStates, cursor: null });
+  const { jobs } = await membersPage(needs, within, { states: liveStates, cursor: null });
   return jobs
     .filter((job) => job.flow === within && !known.has(pathOfId(job.id)))
     .filter(({ edges }) => (edges ?? []).some((edge) => idOfNode(within, targetOf(edge)) === id))
@@ -71,14 +73,14 @@ async function readAdded(engine: Engine, { id, flow, meta }: JobRecord): Promise
 }
 
 /** Of an item of a map with a cap; null of any other. */
-async function explainCap(engine: Engine, { id, flow }: JobRecord): Promise<string | null> {
-  const map = flow === null || !isItem(id) ? null : await engine.reads.add(flow);
+async function explainCap(needs: Needs<"reads">, { id, flow }: JobRecord): Promise<string | null> {
+  const map = flow === null || !isItem(id) ? null : await needs.reads.add(flow);
   const cap = map === null ? null : capOf(flowMetaOf(map).part);
   if (map === null || cap === null) return null;
   return `It waits behind the cap of its map: ${JSON.stringify(pathOfId(map.id))} lets ${cap} of its items run at once, in the order of the list.`;
 }
 
-async function explainFlow(engine: Engine, record: JobRecord): Promise<string> {
+async function explainFlow(needs: Needs<"store">, record: JobRecord): Promise<string> {
   const waits = readWaits(record.waits ?? "");
   const live = liveMembers(waits);
   const { cancelReason } = readAttemptLog(record.attempts);
@@ -86,7 +88,7 @@ async function explainFlow(engine: Engine, record: JobRecord): Promise<string> {
     ? `Its cancel was asked for${cancelReason === undefined ? "" : ` (${cancelReason})`}. `
     : "";
   if (live === 0) return `${asked}All of its nodes have ended; how it ended itself is about to be decided.`;
-  const { jobs } = await membersPage(engine, record.id, { states: liveStates, cursor: null });
+  const { jobs } = await membersPage(needs, record.id, { states: liveStates, cursor: null });
   // What is blocked waits for the others.
   const moving = jobs.filter((job) => job.state !== "blocked").toSorted(byState);
   const total = waits.members?.total ?? live;

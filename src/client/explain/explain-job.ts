@@ -3,7 +3,7 @@
  * workers.
  */
 import { reasonText } from "../../model/job/after-run.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { readWorkers, servingWorkers } from "../../engine/fleet/registration.ts";
 import type { LiveWorker } from "../../engine/fleet/registration.ts";
 import { explainBlocked } from "./explain-blocked.ts";
@@ -39,18 +39,21 @@ export interface Explanation {
   readonly readyLikeThis: number;
 }
 
-export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
+export async function explainJob(
+  needs: Needs<"store" | "policies" | "reads">,
+  id: string,
+): Promise<Explanation | null> {
   const [records, stateCounts, { now }, workers, items] = await Promise.all([
-    engine.store.readJobs([id]),
-    engine.store.countJobs(),
-    engine.store.describe(),
-    readWorkers(engine.store, true),
-    readQuarantinedItems(engine.store),
+    needs.store.readJobs([id]),
+    needs.store.countJobs(),
+    needs.store.describe(),
+    readWorkers(needs.store, true),
+    readQuarantinedItems(needs.store),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name, requires = [] } = record;
-  const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
+  const missing = (needs.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const quarantined = describeCase(items.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
     withoutGates(stateCounts).find(
@@ -60,8 +63,8 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
         stateCount.state === wanted &&
         requiresSame(stateCount.requires ?? [], requires),
     )?.count ?? 0;
-  const [found = null] = await readHeldByGate(engine, [record]);
-  const byGate = found === null ? null : await withAnyHolder(engine.store, found);
+  const [found = null] = await readHeldByGate(needs, [record]);
+  const byGate = found === null ? null : await withAnyHolder(needs.store, found);
   const lacking = heldByCapability(record, workers);
   const held = byGate === null ? lacking : viewHeldByGate(byGate);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
@@ -112,7 +115,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
           : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${durationText(Math.max(0, (record.leaseEndsAt ?? now) - now))} unless renewed.`,
       );
     case "blocked":
-      return explain(await explainBlocked(engine, record));
+      return explain(await explainBlocked(needs, record));
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }

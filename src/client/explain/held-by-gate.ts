@@ -3,7 +3,7 @@
  * for all of them, and a second one where a group does (group-holders.ts). A job knows the limits on its route by its
  * policy, its group and its keys by its lane.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { gatesToPass, limitGateKey } from "../../model/limits/gate.ts";
 import { heldBack } from "../../model/limits/held.ts";
 import type { HeldBack } from "../../model/limits/held.ts";
@@ -21,17 +21,17 @@ export interface HeldByGate extends Omit<HeldBack, "until" | "why"> {
 
 /** @returns what holds each of these back. */
 export async function readHeldByGate(
-  engine: Engine,
+  needs: Needs<"store" | "policies">,
   records: readonly JobRecord[],
 ): Promise<readonly (HeldBack | null)[]> {
   const usesOf = ({ state, queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
     if (state !== "ready") return [];
-    const { limits } = engine.policies.read(policy);
+    const { limits } = needs.policies.read(policy);
     const gates = limits.map(([name, weight]) => ({ key: limitGateKey(name), weight }));
     return [...routeUses({ queue, gates }), ...(laneGates ?? []).map(readKeyUse)];
   };
-  const held = await readRefusing(engine.store, records.map(usesOf));
-  return withFailedHolders(engine.store, held);
+  const held = await readRefusing(needs.store, records.map(usesOf));
+  return withFailedHolders(needs.store, held);
 }
 
 /** What a job asks of the gates of its route. */

@@ -2,7 +2,7 @@
  * What holds a ready job back beside a free slot. A held job is `ready` and stays so; lists, counts and explain say
  * what it waits for. A gate comes before a capability: while it is closed, no worker could help.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { readHeldByCapability } from "./held-by-capability.ts";
 import type { HeldByCapability } from "./held-by-capability.ts";
@@ -13,12 +13,12 @@ export type Held = HeldByGate | HeldByCapability;
 
 /** @returns what holds each of these. */
 export async function readHeld(
-  engine: Engine,
+  needs: Needs<"store" | "policies">,
   records: readonly JobRecord[],
 ): Promise<readonly (Held | null)[]> {
   const [byGate, byCapability] = await Promise.all([
-    readHeldByGate(engine, records),
-    readHeldByCapability(engine.store, records),
+    readHeldByGate(needs, records),
+    readHeldByCapability(needs.store, records),
   ]);
   return byGate.map((held, at) => (held === null ? (byCapability[at] ?? null) : viewHeldByGate(held)));
 }

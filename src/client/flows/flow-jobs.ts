@@ -2,7 +2,7 @@
  * Verbs of jobs on a flow or a member of one. A member is part of a whole: what brings it back has to open its flow
  * again, and it is kept as long as its flow is.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { flowQueue, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
@@ -13,6 +13,8 @@ import type { JobRecord } from "../../store/records.ts";
 import type { CancelAnswer } from "../jobs/cancel-jobs.ts";
 import type { RetryAnswer } from "../jobs/jobs.ts";
 
+type MemberReplaysNeeds = Needs<"store" | "changes" | "reads" | "log" | "policies" | "strideMs">;
+
 type Standing = Pick<JobRecord, "queue" | "flow">;
 
 export const isFlow = ({ queue }: Standing): boolean => queue === flowQueue;
@@ -21,13 +23,13 @@ export const isOfFlow = (record: Standing): boolean => isFlow(record) || record.
 
 /** Of a flow or a part. */
 export async function cancelFlowJob(
-  engine: Engine,
+  needs: MemberReplaysNeeds,
   record: JobRecord,
   reason: string | undefined,
 ): Promise<CancelAnswer> {
   if (isTerminal(record.state)) return "finished";
-  await cancelWhole(engine, record, { reason: reason ?? "asked" });
-  const after = await engine.reads.add(record.id);
+  await cancelWhole(needs, record, { reason: reason ?? "asked" });
+  const after = await needs.reads.add(record.id);
   return after?.state === "cancelled" ? "cancelled" : "signalled";
 }
 
@@ -47,11 +49,11 @@ export function keepsPriority(id: string): MillraceError {
 
 /** Replays of members that were asked for in one flush: one for each flow. */
 export class MemberReplays {
-  readonly #engine: Engine;
+  readonly #needs: MemberReplaysNeeds;
   readonly #asked = new Map<string, { readonly paths: string[]; readonly answer: Promise<RetryAnswer> }>();
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: MemberReplaysNeeds) {
+    this.#needs = needs;
   }
 
   /** Of a flow: what has failed in it. Of a member: its node. */
@@ -68,7 +70,7 @@ export class MemberReplays {
     const paths: string[] = [];
     const answer = Promise.resolve().then(async () => {
       this.#asked.delete(root);
-      return this.#replay(await readFlow(this.#engine, root), paths);
+      return this.#replay(await readFlow(this.#needs, root), paths);
     });
     const asked = { paths, answer };
     this.#asked.set(root, asked);
@@ -78,7 +80,7 @@ export class MemberReplays {
   async #replay(flow: JobRecord, nodes: readonly string[] | undefined): Promise<RetryAnswer> {
     try {
       const asked = { withRest: false, ...(nodes === undefined ? {} : { nodes }) };
-      const { runs } = await replayNodes(this.#engine, flow, asked);
+      const { runs } = await replayNodes(this.#needs, flow, asked);
       return runs === 0 ? "unfinished" : "replayed";
     } catch (error) {
       if (isMillraceError(error, "flow-not-found")) return "not-found";

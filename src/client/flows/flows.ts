@@ -18,7 +18,7 @@ import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../mod
 import { allMembers, flowMetaOf } from "../../engine/flows/members.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
 import { planFlow } from "../../engine/flows/plan-flow.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { readEnqueueOptions } from "../../engine/submit/job-options.ts";
 import type { RetentionOptions } from "../../engine/submit/job-options.ts";
 import { readFlowResult } from "../../engine/flows/part-results.ts";
@@ -28,6 +28,10 @@ import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { readCursor } from "../jobs/job-filter.ts";
 import type { WaitForOptions } from "../jobs/job-handle.ts";
+
+type FlowsNeeds = Needs<
+  "store" | "coder" | "ids" | "changes" | "reads" | "planner" | "log" | "policies" | "strideMs"
+>;
 
 export interface SubmitFlowOptions {
   /** What the failure of a node means; that of the flow, else "isolate". */
@@ -114,11 +118,11 @@ function readFlowState(state: FlowState): JobState {
 }
 
 export class Flows {
-  readonly #engine: Engine;
+  readonly #needs: FlowsNeeds;
   readonly #results: Results;
 
-  constructor(engine: Engine, results: Results) {
-    this.#engine = engine;
+  constructor(needs: FlowsNeeds, results: Results) {
+    this.#needs = needs;
     this.#results = results;
   }
 
@@ -133,7 +137,7 @@ export class Flows {
     checkOptions(options, what, ["onFailure", "tags", "retention"]);
     const { onFailure = given.onFailure ?? "isolate", ...shared } = options;
     const { policy, tags } = readEnqueueOptions(shared, what);
-    const planned = await planFlow(this.#engine, given, {
+    const planned = await planFlow(this.#needs, given, {
       onFailure: checkOnFailure(onFailure, `${what}: onFailure`),
       policy,
       ...(tags === undefined ? {} : { tags }),
@@ -149,7 +153,7 @@ export class Flows {
   }
 
   async get(id: string): Promise<FlowView | null> {
-    const record = await this.#engine.reads.add(checkName(id, "flow id"));
+    const record = await this.#needs.reads.add(checkName(id, "flow id"));
     return record === null || record.queue !== flowQueue || record.flow !== null ? null : viewFlow(record);
   }
 
@@ -169,14 +173,14 @@ export class Flows {
       if (value !== undefined && typeof value !== "string")
         throw invalidOption(`${what}: ${key} must be a text.`);
     const states = (state === undefined ? [] : [state].flat()).map(readFlowState);
-    const cursor = readCursor(from, this.#engine.store.partitions ?? 1, what);
+    const cursor = readCursor(from, this.#needs.store.partitions ?? 1, what);
     const filter = {
       queue: flowQueue,
       ...(name === undefined ? {} : { name }),
       ...(tag === undefined ? {} : { tag }),
       ...(states.length === 0 ? {} : { states }),
     };
-    const page = await this.#engine.store.findJobs({ filter, max, scanMax: 100_000, cursor });
+    const page = await this.#needs.store.findJobs({ filter, max, scanMax: 100_000, cursor });
     // Parts of flows are jobs of the same kind.
     return { flows: page.jobs.filter(({ flow }) => flow === null).map(viewFlow), cursor: page.cursor };
   }
@@ -185,7 +189,7 @@ export class Flows {
   async nodes(id: string): Promise<readonly FlowNodeView[]> {
     await this.#mustRead(id);
     const records: JobRecord[] = [];
-    for await (const page of allMembers(this.#engine, id)) records.push(...page);
+    for await (const page of allMembers(this.#needs, id)) records.push(...page);
     const added = addedParents(records);
     return records
       .sort((one, other) => one.seq - other.seq)
@@ -199,7 +203,7 @@ export class Flows {
     if (typeof reason !== "string") throw invalidOption("flows.cancel: the reason must be a text.");
     checkBoolean(pendingOnly, "flows.cancel: pendingOnly");
     const flow = await this.#mustRead(id);
-    await cancelWhole(this.#engine, flow, { reason, pendingOnly });
+    await cancelWhole(this.#needs, flow, { reason, pendingOnly });
     return viewFlow(await this.#mustRead(id));
   }
 
@@ -217,12 +221,12 @@ export class Flows {
     const named = nodes === undefined || nodes === "all" ? undefined : [nodes].flat();
     for (const name of named ?? []) checkName(name, "flows.replay: nodes");
     const all = nodes === "all" ? await this.#endedJobs(id) : named;
-    return replayNodes(this.#engine, flow, { withRest, ...(all === undefined ? {} : { nodes: all }) });
+    return replayNodes(this.#needs, flow, { withRest, ...(all === undefined ? {} : { nodes: all }) });
   }
 
   async #endedJobs(id: string): Promise<readonly string[]> {
     const paths: string[] = [];
-    for await (const page of allMembers(this.#engine, id))
+    for await (const page of allMembers(this.#needs, id))
       for (const job of page)
         if (isTerminal(job.state) && flowMetaOf(job).part === undefined) paths.push(pathOfId(job.id));
     return paths;
@@ -237,7 +241,7 @@ export class Flows {
     });
     if (record === null) throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
     if (record.state !== "completed") throw await this.#endError(record);
-    return readFlowResult(this.#engine, record);
+    return readFlowResult(this.#needs, record);
   }
 
   async #endError({ id, name, state, reason }: JobRecord): Promise<MillraceError> {
@@ -245,7 +249,7 @@ export class Flows {
     if (state !== "failed")
       return new MillraceError(state === "cancelled" ? "job-cancelled" : "job-expired", `${title}.`);
     const filter = { tag: memberTag(id), states: ["failed", "expired"] as const };
-    const page = await this.#engine.store.findJobs({ filter, max: 100, scanMax: 10_000, cursor: null });
+    const page = await this.#needs.store.findJobs({ filter, max: 100, scanMax: 10_000, cursor: null });
     const jobs = page.jobs.filter((job) => flowMetaOf(job).part === undefined);
     const [first] = jobs.sort((one, other) => (one.endedAt ?? 0) - (other.endedAt ?? 0));
     const last = first === undefined ? undefined : readAttemptLog(first.attempts).entries.at(-1)?.error;
@@ -257,7 +261,7 @@ export class Flows {
   }
 
   async #mustRead(id: string): Promise<JobRecord> {
-    return readFlow(this.#engine, checkName(id, "flow id"));
+    return readFlow(this.#needs, checkName(id, "flow id"));
   }
 }
 

@@ -8,7 +8,7 @@
  * touched, because one that was there already has a caller of its own. See decision 0030.
  */
 import type { Submission } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { enqueueKeys, readPositive } from "../../engine/submit/job-options.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
 import type { Results, Submitted } from "../../engine/calls/results.ts";
@@ -27,6 +27,21 @@ import { checkIsJob } from "./check-is-job.ts";
 import { JobChanges } from "./job-changes.ts";
 import { noSuchJob, resultOf } from "./job-handle.ts";
 import type { Jobs } from "./jobs.ts";
+
+type CallsNeeds = Needs<
+  | "store"
+  | "platform"
+  | "coder"
+  | "repeated"
+  | "ids"
+  | "retention"
+  | "changes"
+  | "reads"
+  | "planner"
+  | "submitter"
+  | "queuePolicies"
+  | "policies"
+>;
 
 /** @typeParam In the input of the job. */
 // oxlint-disable-next-line no-explicit-any -- options of some job, whichever its input is
@@ -58,32 +73,32 @@ const defaultTimeoutMs = 30_000;
 const gaveUp: EndReason<"cancelled"> = "caller-gave-up";
 
 export class Calls {
-  readonly #engine: Engine;
+  readonly #needs: CallsNeeds;
   readonly #jobs: Jobs;
   readonly #results: Results;
   readonly #changes: JobChanges;
   /** Cancels of jobs whose callers have given up. */
   readonly #cancels = new Set<Promise<void>>();
 
-  constructor(engine: Engine, jobs: Jobs, results: Results) {
-    this.#engine = engine;
+  constructor(needs: CallsNeeds, jobs: Jobs, results: Results) {
+    this.#needs = needs;
     this.#jobs = jobs;
     this.#results = results;
-    this.#changes = new JobChanges(engine);
+    this.#changes = new JobChanges(needs);
   }
 
   async call({ job, input }: Submission, options: CallJobOptions): Promise<unknown> {
     const given = readCallOptions(options, `call ${JSON.stringify(job?.name)}`);
     const { timeoutMs, signal } = given;
-    const engine = this.#engine;
+    const needs = this.#needs;
     const submission = { job, input, options: given.enqueue };
-    const planned = await engine.planner.plan(submission);
-    checkAnswerable(engine, planned, timeoutMs);
+    const planned = await needs.planner.plan(submission);
+    checkAnswerable(needs, planned, timeoutMs);
     if (signal?.aborted === true)
       throw new MillraceError("aborted", "The call was aborted before it began.", { cause: signal.reason });
-    const unit = engine.ids.placed(unitOf([planned], [submission]));
+    const unit = needs.ids.placed(unitOf([planned], [submission]));
     const { id } = unit.jobs[0] as NewJob;
-    const submitted = engine.submitter.submit(unit).then((answer): Submitted => {
+    const submitted = needs.submitter.submit(unit).then((answer): Submitted => {
       if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
       return { id: answer.ids[0] as string, isNew: answer.hows[0] === "created" };
     });
@@ -91,7 +106,7 @@ export class Calls {
       const check = (found: JobRecord): void => checkIsJob(found, job.name);
       const record = await this.#results.wait(id, { timeoutMs, signal, submitted, check });
       if (record === null) throw noSuchJob(id);
-      return answerOf(engine, record, job.name);
+      return answerOf(needs, record, job.name);
     } catch (error) {
       if (!isMillraceError(error, "wait-timeout") && !isMillraceError(error, "aborted")) throw error;
       if (given.cancel !== false) this.#cancelOnceMade(submitted, given.cancel);
@@ -108,11 +123,11 @@ export class Calls {
     const cancelling = submitted
       .then(async ({ id, isNew }) => {
         if (!isNew) return;
-        if (which === "waiting") await cancelWaiting(this.#engine, this.#changes, id, gaveUp);
+        if (which === "waiting") await cancelWaiting(this.#needs, this.#changes, id, gaveUp);
         else await this.#jobs.cancel(id, gaveUp);
       })
       .catch((error: unknown) =>
-        this.#engine.repeated.say("warn", "the job of a call that was given up is not cancelled", { error }),
+        this.#needs.repeated.say("warn", "the job of a call that was given up is not cancelled", { error }),
       )
       .finally(() => this.#cancels.delete(cancelling));
     this.#cancels.add(cancelling);
@@ -139,12 +154,16 @@ function readCallOptions(options: CallJobOptions, what: string): ReadCallOptions
 /**
  * A job that is not due before the wait is over, or whose end may be gone before its caller has read it, is not called.
  */
-function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, timeoutMs: number): void {
+function checkAnswerable(
+  needs: Needs<"retention" | "policies">,
+  { name, policy, queue, due }: NewJob,
+  timeoutMs: number,
+): void {
   const what = `call ${JSON.stringify(name)}`;
   const waitText = durationText(timeoutMs);
   if ("inMs" in due && due.inMs >= timeoutMs)
     throw invalidOption(`${what}: with this delay the job is not due within the wait of ${waitText}.`);
-  const kept = shortestKept(engine.policies.read(policy, queue), engine.retention.known ?? defaultTimes);
+  const kept = shortestKept(needs.policies.read(policy, queue), needs.retention.known ?? defaultTimes);
   if (kept.ms >= timeoutMs) return;
   const how =
     kept.ms === 0
@@ -156,12 +175,12 @@ function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, t
 }
 
 /** A job that was there before the call may have been told to keep no result. */
-function answerOf(engine: Engine, record: JobRecord, name: string): unknown {
-  const result = resultOf(engine, record, name);
+function answerOf(needs: Needs<"platform" | "coder" | "policies">, record: JobRecord, name: string): unknown {
+  const result = resultOf(needs, record, name);
   if (result !== undefined) return result;
-  const { keepsResult } = engine.policies.read(record.policy, record.queue);
+  const { keepsResult } = needs.policies.read(record.policy, record.queue);
   const goneAt = keepsResult === true ? Infinity : (record.endedAt ?? 0) + Number(keepsResult);
-  if (engine.platform.now() < goneAt) return undefined;
+  if (needs.platform.now() < goneAt) return undefined;
   throw new MillraceError("result-expired", `The result of the job ${record.id} (${name}) is not kept.`);
 }
 

@@ -5,7 +5,7 @@
  */
 import { callKeys } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { cancelsChanged } from "../../engine/fleet/change-numbers.ts";
 import { liveStates } from "../../model/job/job-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
@@ -32,7 +32,7 @@ export interface CancelOptions extends CallOptions {
 const answers = ["cancelled", "signalled", "finished", "not-found"] as const satisfies CancelAnswer[];
 
 export async function cancelJobs(
-  engine: Engine,
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
   changes: JobChanges,
   target: string | JobQuery,
   options: CancelOptions,
@@ -46,7 +46,7 @@ export async function cancelJobs(
     const answer = await changes.changeAsRead(first, (record) => {
       const { policy, queue, attempts, cancelAsked } = record;
       ({ owner } = record);
-      return cancelChanges({ policy: engine.policies.read(policy, queue), attempts, cancelAsked }, reason);
+      return cancelChanges({ policy: needs.policies.read(policy, queue), attempts, cancelAsked }, reason);
     });
     if (!isMade(answer)) return answer.kind === "gone" ? "not-found" : "finished";
     if (answer.state === "cancelled") return "cancelled";
@@ -57,13 +57,13 @@ export async function cancelJobs(
   const announce = (): Promise<void> => {
     const changed = workers;
     workers = new Set();
-    return cancelsChanged(engine, changed);
+    return cancelsChanged(needs, changed);
   };
 
   if (typeof target === "string") {
     const record = await changes.read(target);
     if (record === null) return "not-found";
-    if (isFlow(record)) return cancelFlowJob(engine, record, reason);
+    if (isFlow(record)) return cancelFlowJob(needs, record, reason);
     const answer = await cancelOne(record);
     await announce();
     return answer;
@@ -76,7 +76,7 @@ export async function cancelJobs(
 
 /** Cancels a job unless it is running or has ended. */
 export async function cancelWaiting(
-  engine: Engine,
+  needs: Needs<"policies">,
   changes: JobChanges,
   id: string,
   reason: string,
@@ -84,7 +84,7 @@ export async function cancelWaiting(
   const found = await changes.read(id);
   if (found === null) return;
   await changes.changeAsRead(found, ({ policy, queue, attempts, cancelAsked }) =>
-    cancelChanges({ policy: engine.policies.read(policy, queue), attempts, cancelAsked }, reason).filter(
+    cancelChanges({ policy: needs.policies.read(policy, queue), attempts, cancelAsked }, reason).filter(
       ({ states }) => !states.includes("running"),
     ),
   );

@@ -4,7 +4,7 @@
  */
 import { anySubmission } from "../../engine/submit/job-definition.ts";
 import type { AnySubmission, JobDefinition, Submission } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { Flow } from "../../engine/flows/flow.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
 import { unitOf } from "../../engine/submit/submitter.ts";
@@ -58,19 +58,19 @@ export type ToHandles = (
 
 /** Where jobs go: to the store, or into the caller's transaction. */
 export interface Submitting {
-  readonly engine: Engine;
+  readonly needs: Needs<"publishing">;
   readonly toHandles: ToHandles;
   readonly isInTransaction: boolean;
   readonly submit: (unit: SubmitUnit) => Promise<SubmitAnswer>;
 }
 
 export async function publishBy(
-  { engine, toHandles, isInTransaction, submit }: Submitting,
+  { needs, toHandles, isInTransaction, submit }: Submitting,
   topic: TopicDefinition,
   input: unknown,
   options: PublishOptions,
 ): Promise<readonly PublishedJob[]> {
-  const { subscriptions, ...unit } = await engine.publishing.publish(topic, input, options, submit);
+  const { subscriptions, ...unit } = await needs.publishing.publish(topic, input, options, submit);
   const handles = toHandles(unit, unit.answer, isInTransaction);
   return handles.map((handle, at) => ({ subscription: subscriptions[at] as string, handle }));
 }
@@ -91,29 +91,29 @@ export function checkSubmissions(submissions: readonly AnySubmission[]): void {
 
 /** Enqueueing on the caller's own connection. */
 export function enqueuerIn(
-  engine: Engine,
+  needs: Needs<"store" | "publishing" | "planner" | "submitter">,
   toHandles: ToHandles,
   flows: Flows,
   connection: unknown,
 ): Enqueuer {
-  const store = engine.store.inTransaction(connection);
+  const store = needs.store.inTransaction(connection);
   const submitting: Submitting = {
-    engine,
+    needs,
     toHandles,
     isInTransaction: true,
-    submit: (unit) => engine.submitter.submitIn(store, unit),
+    submit: (unit) => needs.submitter.submitIn(store, unit),
   };
   const make = async (unit: SubmitUnit): Promise<readonly JobHandle[]> =>
     toHandles(unit, await submitting.submit(unit), true);
   return {
     enqueue: async (job, input, options) => {
       const submission = anySubmission(job, input, options);
-      const planned = await engine.planner.plan(submission);
+      const planned = await needs.planner.plan(submission);
       return (await make(unitOf([planned], [submission])))[0] as JobHandle<never>;
     },
     enqueueMany: async (submissions) => {
       checkSubmissions(submissions);
-      return (await make(unitOf(await engine.planner.planAll(submissions), submissions))) as never;
+      return (await make(unitOf(await needs.planner.planAll(submissions), submissions))) as never;
     },
     publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
     submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),

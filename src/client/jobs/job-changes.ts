@@ -3,7 +3,8 @@
  * moved on meanwhile is not overwritten. Many are read page by page; a page is changed in one batch before the next one
  * is read, and nothing is begun once nobody waits for the answer.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
+import type { Store } from "../../store/store.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { OperatorChange } from "../../model/job/operate.ts";
@@ -14,26 +15,28 @@ import { isFlow } from "../flows/flow-jobs.ts";
 import { readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 
+type JobChangesNeeds = Needs<"store" | "ids" | "retention" | "changes" | "reads" | "queuePolicies">;
+
 export const scanMax = 10_000;
 export const pageMax = 500;
 const triesMax = 5;
 
 export class JobChanges {
-  readonly #engine: Engine;
+  readonly #needs: JobChangesNeeds;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: JobChangesNeeds) {
+    this.#needs = needs;
   }
 
   async read(id: string): Promise<JobRecord | null> {
-    const record = await this.#engine.reads.add(id);
+    const record = await this.#needs.reads.add(id);
     if (record !== null) await this.#knowQueues([record]);
     return record;
   }
 
   /** Where the store keeps nothing of some outcome, the queue of a job that is ended here may say otherwise. */
   async #knowQueues(records: readonly JobRecord[]): Promise<void> {
-    const { retention, queuePolicies } = this.#engine;
+    const { retention, queuePolicies } = this.#needs;
     if (!Object.values(retention.known ?? {}).includes(0)) return;
     await queuePolicies.learn(records.map(({ queue }) => queue));
   }
@@ -47,7 +50,7 @@ export class JobChanges {
   }
 
   change(id: string, changes: readonly OperatorChange[]): Promise<ChangeAnswer> {
-    return this.#engine.changes.add({
+    return this.#needs.changes.add({
       id,
       cases: changes.map(({ states, next, attempts = null }) => ({ guard: { states }, next, attempts })),
     });
@@ -61,7 +64,7 @@ export class JobChanges {
     first: JobRecord,
     make: (record: JobRecord) => readonly OperatorChange[],
   ): Promise<ChangeAnswer> {
-    const token = this.#engine.ids.mint();
+    const token = this.#needs.ids.mint();
     let record: JobRecord | null = first;
     for (let tries = 1; record !== null; tries++) {
       const { id, rev }: JobRecord = record;
@@ -71,7 +74,7 @@ export class JobChanges {
         next,
         attempts,
       }));
-      const answer = await this.#engine.changes.add({ id, token, cases });
+      const answer = await this.#needs.changes.add({ id, token, cases });
       const isAgain =
         answer.kind === "changed" && changes.some(({ states }) => states.includes(answer.state));
       if (!isAgain || tries === triesMax) return answer;
@@ -85,7 +88,7 @@ export class JobChanges {
     let cursor: string | null = null;
     let missing: readonly number[] | undefined;
     do {
-      const page: Awaited<ReturnType<Engine["store"]["findJobs"]>> = await this.#engine.store.findJobs({
+      const page: Awaited<ReturnType<Store["findJobs"]>> = await this.#needs.store.findJobs({
         filter,
         max: pageMax,
         scanMax,

@@ -1,5 +1,5 @@
 /** What an enqueue gives back: the job's id, and a way to wait for its end from any process. */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { Results } from "../../engine/calls/results.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
@@ -35,7 +35,7 @@ export type Peek<Result> =
 
 /** What all handles of one enqueue share. A bulk makes thousands of them, so each has few fields of its own. */
 export interface HandleSurroundings {
-  readonly engine: Engine;
+  readonly needs: Needs<"coder" | "reads">;
   readonly jobs: Jobs;
   readonly results: Results;
   /** Whether the enqueue becomes true only with the caller's own commit. */
@@ -76,7 +76,7 @@ export class JobHandle<Result = unknown> {
       );
     }
     if (record === null) throw noSuchJob(this.id);
-    return resultOf(this.#around.engine, record, this.#name) as Result;
+    return resultOf(this.#around.needs, record, this.#name) as Result;
   }
 
   /** Cancels the job and says what became of it. */
@@ -86,23 +86,23 @@ export class JobHandle<Result = unknown> {
 
   /** How the job stands now, without waiting for its end. */
   async peek(): Promise<Peek<Result>> {
-    const record = await this.#around.engine.reads.add(this.id);
+    const record = await this.#around.needs.reads.add(this.id);
     if (record === null) return { status: "expired" };
     checkIsJob(record, this.#name);
     if (!isTerminal(record.state)) return { status: "pending" };
     if (record.state !== "completed") return { status: "ended", state: record.state, reason: record.reason };
     if (record.result === null) return { status: "none" };
-    return { status: "value", value: this.#around.engine.coder.decode(record.result) as Result };
+    return { status: "value", value: this.#around.needs.coder.decode(record.result) as Result };
   }
 }
 
 /**
  * What an ended job gives its waiter; undefined where it has no result. @param name what the result's type belongs to.
  */
-export function resultOf(engine: Engine, record: JobRecord, name: string | null): unknown {
+export function resultOf(needs: Needs<"coder">, record: JobRecord, name: string | null): unknown {
   checkIsJob(record, name);
   if (record.state !== "completed") throw endError(record);
-  return record.result === null ? undefined : engine.coder.decode(record.result);
+  return record.result === null ? undefined : needs.coder.decode(record.result);
 }
 
 export function noSuchJob(id: string): MillraceError {

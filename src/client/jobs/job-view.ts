@@ -1,6 +1,6 @@
 /** A job as people see it: decoded, with the fields its definition redacts left out. */
 import { redact } from "../../codec/redact.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { AttemptRecord } from "../../model/job/attempt-log.ts";
 import { isMemberTag, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
@@ -77,22 +77,25 @@ export interface JobView<Input = unknown, Result = unknown> {
 }
 
 /** The jobs, and what holds them. */
-export async function viewJobs(engine: Engine, records: readonly JobRecord[]): Promise<readonly JobView[]> {
+export async function viewJobs(
+  needs: Needs<"store" | "coder" | "queuePolicies" | "policies">,
+  records: readonly JobRecord[],
+): Promise<readonly JobView[]> {
   const live = records.filter(({ state }) => !isTerminal(state));
   const [held] = await Promise.all([
-    readHeld(engine, records),
-    engine.queuePolicies.learn(live.map(({ queue }) => queue)),
+    readHeld(needs, records),
+    needs.queuePolicies.learn(live.map(({ queue }) => queue)),
   ]);
-  return records.map((record, at) => ({ ...viewRecord(engine, record), held: held[at] ?? null }));
+  return records.map((record, at) => ({ ...viewRecord(needs, record), held: held[at] ?? null }));
 }
 
 /** What the record alone tells. */
-export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "held"> {
-  const policy = engine.policies.read(record.policy, record.queue);
+export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord): Omit<JobView, "held"> {
+  const policy = needs.policies.read(record.policy, record.queue);
   const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null): unknown =>
-    payload === null ? undefined : shown(engine, payload, policy);
+    payload === null ? undefined : shown(needs, payload, policy);
   return {
     id: record.id,
     name: record.name,
@@ -146,10 +149,14 @@ const unreadable = "[unreadable]";
  * A list must not fail because one payload in it cannot be read (another key ring, another codec). Nor does it show one
  * whose policy cannot be read: the policy says what is to be hidden.
  */
-function shown(engine: Engine, payload: string, { isReadable, redact: paths }: DecidedPolicy): unknown {
+function shown(
+  needs: Needs<"coder">,
+  payload: string,
+  { isReadable, redact: paths }: DecidedPolicy,
+): unknown {
   if (!isReadable) return unreadable;
   try {
-    return redact(engine.coder.decode(payload), paths);
+    return redact(needs.coder.decode(payload), paths);
   } catch {
     return unreadable;
   }

@@ -7,7 +7,7 @@ import { callKeys, checkCallOptions, withinLimit } from "../../engine/calls/call
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob, InputOf, ResultOf } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { readDue, readEnqueueOptions } from "../../engine/submit/job-options.ts";
 import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
@@ -40,6 +40,20 @@ import { overStates, readCursor, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJobs } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
+
+type JobsNeeds = Needs<
+  | "store"
+  | "platform"
+  | "coder"
+  | "strideMs"
+  | "log"
+  | "ids"
+  | "retention"
+  | "changes"
+  | "reads"
+  | "queuePolicies"
+  | "policies"
+>;
 
 /**
  * `unfinished`: it has not ended, or is a flow in which nothing failed, so there is nothing to replay. `key-held`:
@@ -100,12 +114,12 @@ const retryAnswers = [
 const deleteAnswers = ["deleted", "running", "flow-member", "not-found"] as const satisfies DeleteAnswer[];
 
 export class Jobs {
-  readonly #engine: Engine;
+  readonly #needs: JobsNeeds;
   readonly #changes: JobChanges;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
-    this.#changes = new JobChanges(engine);
+  constructor(needs: JobsNeeds) {
+    this.#needs = needs;
+    this.#changes = new JobChanges(needs);
   }
 
   /** One job; with its definition, input and result have their types. */
@@ -120,7 +134,7 @@ export class Jobs {
       const record = await this.#changes.read(id);
       if (record === null || isFlow(record)) return null;
       checkIsJob(record, job?.name ?? null);
-      return (await viewJobs(this.#engine, [record]))[0] as JobView;
+      return (await viewJobs(this.#needs, [record]))[0] as JobView;
     });
   }
 
@@ -135,12 +149,12 @@ export class Jobs {
       throw new MillraceError("invalid-option", "list: the query must be an object.");
     const { limit = 50, cursor: from = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
-    const cursor = readCursor(from, this.#engine.store.partitions ?? 1, "list");
+    const cursor = readCursor(from, this.#needs.store.partitions ?? 1, "list");
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     checkCallOptions(call, "list");
     return this.#look("list", call, async () => {
-      const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
-      const jobs = await viewJobs(this.#engine, withoutHidden(found));
+      const { jobs: found, cursor: next, missing } = await this.#needs.store.findJobs(request);
+      const jobs = await viewJobs(this.#needs, withoutHidden(found));
       return { jobs, cursor: next, ...(missing === undefined ? {} : { missing }) };
     });
   }
@@ -152,7 +166,7 @@ export class Jobs {
   find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
   find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
-    for await (const page of this.#changes.pages(query)) yield* await viewJobs(this.#engine, page);
+    for await (const page of this.#changes.pages(query)) yield* await viewJobs(this.#needs, page);
   }
 
   /**
@@ -161,7 +175,7 @@ export class Jobs {
    */
   async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
     checkCallOptions(limit, "counts");
-    return this.#look("counts", limit, () => countJobs(this.#engine.store));
+    return this.#look("counts", limit, () => countJobs(this.#needs.store));
   }
 
   /** A job's log lines, oldest first; with `after` those behind the line of that number. */
@@ -170,7 +184,7 @@ export class Jobs {
     checkOptions(options, "logs", ["after", ...callKeys]);
     const after = checkWhole(options.after ?? 0, "logs: after", 0, Number.MAX_SAFE_INTEGER);
     const request = { id, after, max: storeLimits.logLinesPerJobMax };
-    const { lines } = await this.#look("logs", options, () => this.#engine.store.readJournal(request));
+    const { lines } = await this.#look("logs", options, () => this.#needs.store.readJournal(request));
     return lines.map(({ number, at, body }) => ({ number, at: new Date(at), ...this.#readLine(body) }));
   }
 
@@ -183,7 +197,7 @@ export class Jobs {
   ): Promise<CancelAnswer | Answers<CancelAnswer>> {
     const given: CancelOptions = typeof options === "string" ? { reason: options } : options;
     return this.#act("cancel", target, given, (isOver) =>
-      cancelJobs(this.#engine, this.#changes, target, given, isOver),
+      cancelJobs(this.#needs, this.#changes, target, given, isOver),
     );
   }
 
@@ -206,8 +220,8 @@ export class Jobs {
         throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
       const when = readWhen(options, "retry");
       const edit = this.#editOf(options);
-      const { strideMs } = this.#engine;
-      const members = new MemberReplays(this.#engine);
+      const { strideMs } = this.#needs;
+      const members = new MemberReplays(this.#needs);
       // Whose flow takes it back as it was.
       const isPlain = Object.entries(options).every(
         ([key, value]) => value === undefined || (callKeys as readonly string[]).includes(key),
@@ -218,7 +232,7 @@ export class Jobs {
         const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
         const answer = await this.#changes.changeAsRead(record, ({ policy, attempts }) => [
           replayChange(
-            { policy: this.#engine.policies.read(policy), attempts },
+            { policy: this.#needs.policies.read(policy), attempts },
             { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) },
           ),
         ]);
@@ -287,8 +301,8 @@ export class Jobs {
       const input = this.#editOf(changes);
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
         if (level !== undefined && record.state === "blocked") throw keepsPriority(id);
-        const { isReadable, order } = this.#engine.policies.read(record.policy);
-        const { strideMs } = this.#engine;
+        const { isReadable, order } = this.#needs.policies.read(record.policy);
+        const { strideMs } = this.#needs;
         const edit: Edit = {
           ...input,
           ...(level === undefined || !isReadable
@@ -311,7 +325,7 @@ export class Jobs {
       checkCallOptions(limit, "revoke");
       const record = await this.#changes.mustRead(id);
       const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
-        revokeChanges({ policy: this.#engine.policies.read(policy, queue), attempts, cancelAsked }),
+        revokeChanges({ policy: this.#needs.policies.read(policy, queue), attempts, cancelAsked }),
       );
       refuse(answer, id);
     });
@@ -319,9 +333,9 @@ export class Jobs {
 
   async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
     const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
-      const policy = this.#engine.policies.read(record.policy);
+      const policy = this.#needs.policies.read(record.policy);
       const waiting = { policy, countsAttempt: record.countsAttempt, hasStarted: record.fence > 0 };
-      return [rescheduleChange(waiting, due, this.#engine.strideMs, edit)];
+      return [rescheduleChange(waiting, due, this.#needs.strideMs, edit)];
     });
     refuse(answer, id);
   }
@@ -333,7 +347,7 @@ export class Jobs {
   ): Promise<DeleteAnswer> {
     const answer = await this.#one(id, deleteOne);
     if (answer !== "not-found") return answer;
-    return (await deleteUnreadableJob(this.#engine.store, id)) ? "deleted" : answer;
+    return (await deleteUnreadableJob(this.#needs.store, id)) ? "deleted" : answer;
   }
 
   async #one<Answer extends string>(
@@ -345,7 +359,7 @@ export class Jobs {
   }
 
   #look<Answer>(what: string, limit: CallOptions | undefined, run: () => Promise<Answer>): Promise<Answer> {
-    return withinLimit(limit, { platform: this.#engine.platform, what, isWrite: false, run });
+    return withinLimit(limit, { platform: this.#needs.platform, what, isWrite: false, run });
   }
 
   #actOn(what: string, id: string, limit: CallOptions, act: () => Promise<void>): Promise<void> {
@@ -364,17 +378,17 @@ export class Jobs {
   ): Promise<Answer> {
     if (typeof target === "string") checkName(target, `${what}: id`);
     const run = async (isOver: () => boolean): Promise<Answer> => act(isOver);
-    return withinLimit(limit, { platform: this.#engine.platform, what, isWrite: true, run });
+    return withinLimit(limit, { platform: this.#needs.platform, what, isWrite: true, run });
   }
 
   #editOf(options: { input?: unknown }): Edit | undefined {
-    return "input" in options ? { input: this.#engine.coder.encode(options.input, "input") } : undefined;
+    return "input" in options ? { input: this.#needs.coder.encode(options.input, "input") } : undefined;
   }
 
   /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
   #readLine(body: string): Omit<LogLine, "number" | "at"> {
     try {
-      return this.#engine.coder.decode(body) as { level: string; message: string };
+      return this.#needs.coder.decode(body) as { level: string; message: string };
     } catch {
       return { level: "warn", message: body };
     }

@@ -2,7 +2,7 @@
  * What stands now, per queue and of the store: read when somebody asks, from what the store keeps anyway. Nothing is
  * counted for it, so that it costs nothing while nobody asks.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { allGates } from "../../engine/limits/change-gate.ts";
 import { readWorkers } from "../../engine/fleet/registration.ts";
 import type { LiveWorker } from "../../engine/fleet/registration.ts";
@@ -37,13 +37,13 @@ export interface QueueGauges {
   readonly cooling: number;
 }
 
-export async function readQueueGauges(engine: Engine): Promise<readonly QueueGauges[]> {
-  const { store } = engine;
+export async function readQueueGauges(needs: Needs<"store">): Promise<readonly QueueGauges[]> {
+  const { store } = needs;
   const [counts, workers, gates, cooling, heads] = await Promise.all([
     countJobs(store),
     readWorkers(store, true),
-    unlessMissing(store, () => queueGates(engine), new Map<string, QueueGate>()),
-    unlessMissing(store, () => coolingLimits(engine), new Map<string, number>()),
+    unlessMissing(store, () => queueGates(needs), new Map<string, QueueGate>()),
+    unlessMissing(store, () => coolingLimits(needs), new Map<string, number>()),
     unlessMissing(store, async () => (await store.readHeads?.()) ?? [], []),
   ]);
   const served = workers.flatMap(({ queues }) => queues);
@@ -73,7 +73,7 @@ function slotsOf({ slots }: LiveWorker, queue: string): number {
 }
 
 /** Nothing where the store cannot tell. */
-export async function readStoreGauges({ store }: Engine): Promise<readonly StoreMeasure[]> {
+export async function readStoreGauges({ store }: Needs<"store">): Promise<readonly StoreMeasure[]> {
   return unlessMissing(store, async () => (await store.measure?.()) ?? [], []);
 }
 
@@ -82,7 +82,7 @@ interface QueueGate {
   readonly isDraining: boolean;
 }
 
-async function queueGates({ store }: Engine): Promise<Map<string, QueueGate>> {
+async function queueGates({ store }: Needs<"store">): Promise<Map<string, QueueGate>> {
   const found = new Map<string, QueueGate>();
   for await (const { gate, now } of allGates(store, queueGateKey("")))
     found.set(gateName(gate.key), { isPaused: isPaused(gate, now), isDraining: gate.isDraining });
@@ -90,7 +90,7 @@ async function queueGates({ store }: Engine): Promise<Map<string, QueueGate>> {
 }
 
 /** By queue, how many of its limits are closed. */
-async function coolingLimits({ store }: Engine): Promise<Map<string, number>> {
+async function coolingLimits({ store }: Needs<"store">): Promise<Map<string, number>> {
   const closed = new Set<string>();
   for await (const { gate, now } of allGates(store, limitGateKey("")))
     if (isPaused(gate, now)) closed.add(gate.key);

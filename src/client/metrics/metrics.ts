@@ -2,7 +2,7 @@
  * Metrics as people read them: what all processes of the store have counted, minute by minute, and what stands now.
  * Percentiles are told from merged sketches, with an error of at most 1 %; they are never averaged.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { readAllTotals } from "../../engine/metrics/add-up-totals.ts";
 import { absorbAll, minuteMs, readMinutes } from "../../engine/metrics/metric-docs.ts";
 import { durationMs } from "../../model/duration.ts";
@@ -20,6 +20,8 @@ import { readProcessDuties } from "../workers/duty-views.ts";
 import { metricFamilies } from "./metric-families.ts";
 import { readQueueGauges, readStoreGauges } from "./metric-gauges.ts";
 import type { QueueGauges } from "./metric-gauges.ts";
+
+type MetricsNeeds = Needs<"store" | "metrics">;
 
 export interface ReadMetricsOptions {
   /** Default: an hour before `to`. */
@@ -94,15 +96,15 @@ export interface MetricsAnswer {
 const pointsMax = 50_000;
 
 export class Metrics {
-  readonly #engine: Engine;
+  readonly #needs: MetricsNeeds;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: MetricsNeeds) {
+    this.#needs = needs;
   }
 
   /** What was counted in a time: the last hour where nothing is said. */
   async read(options: ReadMetricsOptions = {}): Promise<MetricsAnswer> {
-    const { metrics, store } = this.#engine;
+    const { metrics, store } = this.#needs;
     const { from, to, steps, wants } = readOptions(options, (await store.describe()).now);
     await metrics?.flush();
     const whole = new MetricTable();
@@ -149,17 +151,17 @@ export class Metrics {
 
   /** How large the store is and how many are connected to it, by server or file. */
   store(): Promise<readonly StoreMeasure[]> {
-    return readStoreGauges(this.#engine);
+    return readStoreGauges(this.#needs);
   }
 
   /** What this process has asked of a bucket since it opened it, and what that costs; null on any other store. */
   async requests(): Promise<StoreRequests | null> {
-    return (await this.#engine.store.describe()).requests ?? null;
+    return (await this.#needs.store.describe()).requests ?? null;
   }
 
   /** What stands now, by queue. */
   queues(): Promise<readonly QueueGauges[]> {
-    return readQueueGauges(this.#engine);
+    return readQueueGauges(this.#needs);
   }
 
   /**
@@ -168,7 +170,7 @@ export class Metrics {
    * that writes, whose requests it has too.
    */
   async prometheus(): Promise<string> {
-    const { metrics, store } = this.#engine;
+    const { metrics, store } = this.#needs;
     await metrics?.flush();
     const [totals, queues, servers, processes, requests] = await Promise.all([
       readAllTotals(store),

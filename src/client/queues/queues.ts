@@ -6,7 +6,7 @@
  *              soon as it hears of the pause (at most its slow poll later, where the hint was lost)
  *   draining   new jobs are refused as `draining`; what is there, its retries and its follow-ups run on
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { allGates, changeGate, readGate } from "../../engine/limits/change-gate.ts";
 import type { GateChange, NextGate } from "../../engine/limits/change-gate.ts";
 import { changePut, raise } from "../../engine/fleet/change-numbers.ts";
@@ -26,6 +26,8 @@ import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import { afterPolicyEdit } from "../../model/fleet/queue-policy.ts";
 import type { Backoff } from "../../model/job/retry-policy.ts";
 import type { Gate } from "../../store/records.ts";
+
+type QueuesNeeds = Needs<"store" | "log" | "queuePolicies">;
 
 export interface QueueSettings {
   readonly queue: string;
@@ -49,26 +51,26 @@ export interface QueueSettings {
 }
 
 export class Queues {
-  readonly #engine: Engine;
+  readonly #needs: QueuesNeeds;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: QueuesNeeds) {
+    this.#needs = needs;
   }
 
   async settings(queue: string): Promise<QueueSettings> {
     checkName(queue, "queues.settings: queue");
-    const { gate, now } = await readGate(this.#engine.store, queueGateKey(queue));
+    const { gate, now } = await readGate(this.#needs.store, queueGateKey(queue));
     return settingsOfGate(queue, gate, now);
   }
 
   /** The queues that have ever had a job or a setting, by name. */
   async list(): Promise<readonly QueueSettings[]> {
     const found = new Map<string, QueueSettings>();
-    for await (const { gate, now } of allGates(this.#engine.store, queueGateKey(""))) {
+    for await (const { gate, now } of allGates(this.#needs.store, queueGateKey(""))) {
       const queue = gateName(gate.key);
       found.set(queue, settingsOfGate(queue, gate, now));
     }
-    for (const { queue } of withoutHidden(await this.#engine.store.readRoutes()))
+    for (const { queue } of withoutHidden(await this.#needs.store.readRoutes()))
       if (!found.has(queue)) found.set(queue, settingsOfGate(queue, null, 0));
     return [...found.values()].toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
   }
@@ -112,7 +114,7 @@ export class Queues {
 
   /** Each partition has its share of what bounds a queue; one without a share would run nothing. */
   #checkShares(settings: LimitSettings): void {
-    const { partitions = 1 } = this.#engine.store;
+    const { partitions = 1 } = this.#needs.store;
     const most = sharesMax(boundsOf(settings));
     if (most >= partitions) return;
     const sentence = `queues.set: a concurrency or a burst of ${most} cannot be shared by the ${partitions} partitions of this store.`;
@@ -127,7 +129,7 @@ export class Queues {
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
     await changeGate(
-      this.#engine.store,
+      this.#needs.store,
       key,
       ({ body }) => change(body),
       (next, now) => {
@@ -135,7 +137,7 @@ export class Queues {
         return { kind: "queue-changed", subject: queue, extra };
       },
     );
-    await Promise.all([this.#engine.queuePolicies.refresh(), raise(this.#engine, [changePut("settings")])]);
+    await Promise.all([this.#needs.queuePolicies.refresh(), raise(this.#needs, [changePut("settings")])]);
     return this.settings(queue);
   }
 }

@@ -1,5 +1,5 @@
 /** A schedule as people see it. */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { FoundSchedule } from "../../engine/schedules/schedule-docs.ts";
 import { redact } from "../../codec/redact.ts";
 import { scheduleStatus } from "../../model/schedule/decide-schedule.ts";
@@ -7,6 +7,8 @@ import type { Missed } from "../../model/schedule/due-ticks.ts";
 import type { Overlap } from "../../model/schedule/overlap.ts";
 import type { ScheduleRule } from "../../model/schedule/schedule-rule.ts";
 import { settingsOf } from "../../model/schedule/schedule-state.ts";
+
+type ScheduleViewNeeds = Needs<"coder" | "policies">;
 
 export interface ScheduleView {
   readonly name: string;
@@ -38,7 +40,7 @@ const nothing = {
   ...{ lastTick: null, lastJob: null, queued: null, fired: 0, skipped: 0 },
 };
 
-export function viewSchedule(engine: Engine, found: FoundSchedule): ScheduleView {
+export function viewSchedule(needs: ScheduleViewNeeds, found: FoundSchedule): ScheduleView {
   const { name, state, template, problem, doc } = found;
   if (state === null || template === null) return { ...nothing, name, status: "unreadable", problem };
   const { rule, missed, overlap } = settingsOf(state);
@@ -47,7 +49,7 @@ export function viewSchedule(engine: Engine, found: FoundSchedule): ScheduleView
     name,
     status: scheduleStatus(state),
     problem: null,
-    job: { name: template.name, queue: template.queue, input: shownInput(engine, template) },
+    job: { name: template.name, queue: template.queue, input: shownInput(needs, template) },
     ...{ rule, missed, overlap },
     edited: Object.keys(state.edited),
     next: dateOf(doc.dueAt),
@@ -58,9 +60,12 @@ export function viewSchedule(engine: Engine, found: FoundSchedule): ScheduleView
   };
 }
 
-function shownInput(engine: Engine, { input, policy }: { input: string; policy: string | null }): unknown {
+function shownInput(
+  needs: ScheduleViewNeeds,
+  { input, policy }: { input: string; policy: string | null },
+): unknown {
   try {
-    return redact(engine.coder.decode(input), engine.policies.read(policy).redact ?? []);
+    return redact(needs.coder.decode(input), needs.policies.read(policy).redact ?? []);
   } catch {
     return "[unreadable]";
   }

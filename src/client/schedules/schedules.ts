@@ -3,7 +3,7 @@
  * code's own definition changes.
  */
 import { allDocs } from "../../engine/docs/all-docs.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { beginBackfill, readProgress, stopBackfill } from "../../engine/schedules/backfills.ts";
 import type { BackfillProgress } from "../../engine/schedules/backfills.ts";
 import { jobOfTemplate } from "../../engine/submit/job-template.ts";
@@ -38,6 +38,8 @@ import { nextTick } from "../../model/schedule/rule-ticks.ts";
 import { viewSchedule } from "./schedule-view.ts";
 import type { ScheduleView } from "./schedule-view.ts";
 
+type SchedulesNeeds = Needs<"store" | "coder" | "ids" | "schedules" | "reads" | "submitter" | "policies">;
+
 export type { BackfillProgress } from "../../engine/schedules/backfills.ts";
 
 /** What is left out stays; null takes an option away. */
@@ -56,25 +58,25 @@ const nextMax = 1000;
 const triesMax = 100;
 
 export class Schedules {
-  readonly #engine: Engine;
+  readonly #needs: SchedulesNeeds;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: SchedulesNeeds) {
+    this.#needs = needs;
   }
 
   /** All, by name; also those that this process cannot read. */
   async list(): Promise<readonly ScheduleView[]> {
     const views: ScheduleView[] = [];
-    for await (const doc of allDocs(this.#engine.store, { kind: scheduleKind }))
-      views.push(viewSchedule(this.#engine, foundSchedule(doc)));
+    for await (const doc of allDocs(this.#needs.store, { kind: scheduleKind }))
+      views.push(viewSchedule(this.#needs, foundSchedule(doc)));
     return views.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
   /** Null for none. */
   async get(name: string): Promise<ScheduleView | null> {
     checkName(name, "schedules.get: name");
-    const found = await findSchedule(this.#engine, name);
-    return found === null ? null : viewSchedule(this.#engine, found);
+    const found = await findSchedule(this.#needs, name);
+    return found === null ? null : viewSchedule(this.#needs, found);
   }
 
   /** No tick fires until `resume`, and none that passes meanwhile is made up for. */
@@ -102,20 +104,20 @@ export class Schedules {
   /** Makes one job at once, also of a schedule that is paused or has ended. @returns the job's id. */
   async runNow(name: string): Promise<string> {
     checkName(name, "schedules.runNow: name");
-    const engine = this.#engine;
+    const needs = this.#needs;
     for (let tries = 0; tries < triesMax; tries++) {
-      const { doc, state, template } = await mustFind(engine, name);
-      const id = engine.ids.mint(partitionOfDoc(engine, doc.id));
-      const { now } = await engine.store.describe();
+      const { doc, state, template } = await mustFind(needs, name);
+      const id = needs.ids.mint(partitionOfDoc(needs, doc.id));
+      const { now } = await needs.store.describe();
       const jobs = [jobOfTemplate(template, { id, schedule: name, tick: null })];
-      const answer = await engine.submitter.submit({
+      const answer = await needs.submitter.submit({
         jobs,
         docs: [schedulePut(doc, afterRunNow(state, id), now)],
       });
       if (answer.kind === "ok") return id;
       if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
       // A repeat after a lost reply is refused by the version that its first try has raised.
-      if ((await engine.reads.add(id)) !== null) return id;
+      if ((await needs.reads.add(id)) !== null) return id;
     }
     throw contended(name);
   }
@@ -123,13 +125,13 @@ export class Schedules {
   /** Takes the schedule out of the store, with a backfill of it; its jobs stay. @returns false where there was none. */
   async delete(name: string): Promise<boolean> {
     checkName(name, "schedules.delete: name");
-    const engine = this.#engine;
+    const needs = this.#needs;
     const docs = [
-      ...(await findDocs(engine, scheduleKind, name)),
-      ...(await findDocs(engine, backfillKind, name)),
+      ...(await findDocs(needs, scheduleKind, name)),
+      ...(await findDocs(needs, backfillKind, name)),
     ];
-    await engine.store.putDocs(docs.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
-    engine.schedules.forget(name);
+    await needs.store.putDocs(docs.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
+    needs.schedules.forget(name);
     return docs.some(({ kind }) => kind === scheduleKind);
   }
 
@@ -137,8 +139,8 @@ export class Schedules {
   async next(name: string, count = 10): Promise<readonly Date[]> {
     checkName(name, "schedules.next: name");
     checkWhole(count, "schedules.next: count", 1, nextMax);
-    const { state } = await mustFind(this.#engine, name);
-    const { now } = await this.#engine.store.describe();
+    const { state } = await mustFind(this.#needs, name);
+    const { now } = await this.#needs.store.describe();
     const { rule } = settingsOf(state);
     const left = rule.limit === null ? count : Math.min(count, rule.limit - state.fired);
     const ticks: Date[] = [];
@@ -154,19 +156,19 @@ export class Schedules {
   /** Fires the ticks of a range in the past, so many at once; a tick that has fired before makes no second job. */
   async backfill(name: string, options: BackfillOptions): Promise<BackfillProgress> {
     checkName(name, "schedules.backfill: name");
-    return beginBackfill(this.#engine, name, options);
+    return beginBackfill(this.#needs, name, options);
   }
 
   /** How far the last backfill is; null for none, or one that was done a week ago. */
   async backfillProgress(name: string): Promise<BackfillProgress | null> {
     checkName(name, "schedules.backfillProgress: name");
-    return readProgress(this.#engine, name);
+    return readProgress(this.#needs, name);
   }
 
   /** Fires no more ticks of it; jobs that were made run on. @returns false where there was none. */
   async stopBackfill(name: string): Promise<boolean> {
     checkName(name, "schedules.stopBackfill: name");
-    return stopBackfill(this.#engine, name);
+    return stopBackfill(this.#needs, name);
   }
 
   async #change(
@@ -175,6 +177,6 @@ export class Schedules {
     decide: (found: ReadableSchedule, now: number) => ScheduleState | null,
   ): Promise<ScheduleView> {
     checkName(name, `schedules.${what}: name`);
-    return viewSchedule(this.#engine, await changeSchedule(this.#engine, name, decide));
+    return viewSchedule(this.#needs, await changeSchedule(this.#needs, name, decide));
   }
 }

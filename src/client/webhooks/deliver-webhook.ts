@@ -2,7 +2,7 @@
  * The handler of deliveries: brings one event to one hook, signed, by a guarded POST. Anything but an answer of 2xx is
  * a failed attempt. A hook that is gone ends its deliveries, one that is paused lets them wait.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { deliverWebhook } from "../../engine/webhooks/delivery.ts";
 import { deliveryHeader, sign, signatureHeader } from "../../engine/webhooks/signature.ts";
 import type { Webhook } from "../../model/events/webhook.ts";
@@ -18,11 +18,13 @@ const bodyBytesMax = 256 * 1024;
 const retryAfterMaxSeconds = 3600;
 const textShownChars = 300;
 
-export function deliveryHandler(engine: Engine): Handler {
-  const { platform, allowPrivate } = engine;
+export function deliveryHandler(
+  needs: Needs<"platform" | "webhookDocs" | "coder" | "allowPrivate">,
+): Handler {
+  const { platform, allowPrivate } = needs;
   const mayConnect = addressGuard(allowPrivate);
   return handler(deliverWebhook, async ({ id, input: { hook: name, event }, signal }) => {
-    const hook = (await engine.webhookDocs.find()).hooks.find((each) => each.name === name);
+    const hook = (await needs.webhookDocs.find()).hooks.find((each) => each.name === name);
     if (hook === undefined) throw new Cancel("The webhook was deleted.");
     if (hook.isPaused) throw new Snooze(pausedAgainMs);
     const body = JSON.stringify({ id, webhook: name, event });
@@ -34,7 +36,7 @@ export function deliveryHandler(engine: Engine): Handler {
         "content-type": "application/json",
         "user-agent": "millrace",
         [deliveryHeader]: id,
-        [signatureHeader]: sign(body, secretsOf(engine, hook), platform.now()),
+        [signatureHeader]: sign(body, secretsOf(needs, hook), platform.now()),
       },
       body,
       timeoutMs: hook.timeoutMs,
@@ -46,7 +48,7 @@ export function deliveryHandler(engine: Engine): Handler {
   });
 }
 
-function secretsOf({ coder }: Engine, { secrets }: Webhook): readonly string[] {
+function secretsOf({ coder }: Needs<"coder">, { secrets }: Webhook): readonly string[] {
   return coder.decode(secrets) as readonly string[];
 }
 

@@ -2,24 +2,26 @@
  * The worker of deliveries in this process: it runs while the process is the leader and there are webhooks
  * (engine/duties/webhooks-duty.ts).
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { webhookQueue } from "../../model/events/webhook.ts";
 import type { Handler } from "../../worker/handler.ts";
 import type { Worker } from "../../worker/worker.ts";
 import type { WorkerOptions } from "../../worker/worker-settings.ts";
 import { deliveryHandler } from "./deliver-webhook.ts";
 
+type WebhookWorkerNeeds = Needs<"platform" | "coder" | "allowPrivate" | "repeated" | "webhookDocs">;
+
 const slots = 20;
 
 type Work = (handlers: readonly Handler[], options: WorkerOptions) => Promise<Worker>;
 
 export class WebhookWorker {
-  readonly #engine: Engine;
+  readonly #needs: WebhookWorkerNeeds;
   readonly #work: Work;
   #worker: Promise<Worker> | null = null;
 
-  constructor(engine: Engine, work: Work) {
-    this.#engine = engine;
+  constructor(needs: WebhookWorkerNeeds, work: Work) {
+    this.#needs = needs;
     this.#work = work;
   }
 
@@ -33,11 +35,11 @@ export class WebhookWorker {
   }
 
   #start(): void {
-    const handlers = [deliveryHandler(this.#engine)];
+    const handlers = [deliveryHandler(this.#needs)];
     this.#worker = this.#work(handlers, { queues: { [webhookQueue]: slots }, shutdownGrace: "5s" });
     this.#worker.catch((error: unknown) => {
       this.#worker = null;
-      this.#engine.repeated.say("warn", "the worker of webhooks could not start; it is tried again", {
+      this.#needs.repeated.say("warn", "the worker of webhooks could not start; it is tried again", {
         error,
       });
     });

@@ -1,5 +1,5 @@
 /** Webhooks at run time, for all processes of the store: who is told of which events by HTTP. */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { readEnd } from "../../engine/events/feed-pages.ts";
 import { deliveriesTo } from "../../engine/webhooks/delivery.ts";
@@ -15,6 +15,8 @@ import type { Webhook, WebhookOptions } from "../../model/events/webhook.ts";
 import type { Answers } from "../jobs/cancel-jobs.ts";
 import type { AttemptView, JobView } from "../jobs/job-view.ts";
 import type { Jobs, RetryAnswer } from "../jobs/jobs.ts";
+
+type WebhooksNeeds = Needs<"store" | "coder" | "ids" | "planner" | "submitter" | "webhookDocs">;
 
 export interface WebhookView {
   readonly name: string;
@@ -46,11 +48,11 @@ export interface DeadDelivery {
 }
 
 export class Webhooks {
-  readonly #engine: Engine;
+  readonly #needs: WebhooksNeeds;
   readonly #jobs: Jobs;
 
-  constructor(engine: Engine, jobs: Jobs) {
-    this.#engine = engine;
+  constructor(needs: WebhooksNeeds, jobs: Jobs) {
+    this.#needs = needs;
     this.#jobs = jobs;
   }
 
@@ -59,13 +61,13 @@ export class Webhooks {
    * the feed, and whether it is paused, stays.
    */
   async add(name: string, options: WebhookOptions): Promise<WebhookView> {
-    const engine = this.#engine;
+    const needs = this.#needs;
     const { hook, secrets } = readWebhook(name, options);
-    const added: Webhook = { ...hook, secrets: engine.coder.encode(secrets, "secret") };
-    deliveriesTo(engine, added);
+    const added: Webhook = { ...hook, secrets: needs.coder.encode(secrets, "secret") };
+    deliveriesTo(needs, added);
     // The position comes first: a hook without one would be told of everything that is kept.
-    await engine.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
-    await engine.webhookDocs.change((hooks) => {
+    await needs.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
+    await needs.webhookDocs.change((hooks) => {
       const known = hooks.find((each) => each.name === name);
       if (known === undefined && hooks.length >= webhooksMax)
         throw invalidOption(`There are at most ${webhooksMax} webhooks in a store.`);
@@ -79,17 +81,17 @@ export class Webhooks {
   async delete(name: string): Promise<boolean> {
     checkName(name, "webhooks.delete: name");
     let isFound = false;
-    await this.#engine.webhookDocs.change((hooks) => {
+    await this.#needs.webhookDocs.change((hooks) => {
       isFound = hooks.some((each) => each.name === name);
       return isFound ? hooks.filter((each) => each.name !== name) : null;
     });
-    await this.#engine.store.putDocs([positionPut(name, null, "any")]);
+    await this.#needs.store.putDocs([positionPut(name, null, "any")]);
     return isFound;
   }
 
   async list(): Promise<readonly WebhookView[]> {
-    const { hooks } = await this.#engine.webhookDocs.find();
-    const positions = await this.#engine.webhookDocs.positions(hooks.map(({ name }) => name));
+    const { hooks } = await this.#needs.webhookDocs.find();
+    const positions = await this.#needs.webhookDocs.positions(hooks.map(({ name }) => name));
     return hooks.map((hook) => this.#view(hook, positions.get(hook.name)));
   }
 
@@ -111,13 +113,13 @@ export class Webhooks {
   /** Makes one delivery of the kind "test". @returns the id of the job that delivers it. */
   async test(name: string): Promise<string> {
     checkName(name, "webhooks.test: name");
-    const engine = this.#engine;
-    const { version, hooks } = await engine.webhookDocs.find();
+    const needs = this.#needs;
+    const { version, hooks } = await needs.webhookDocs.find();
     const hook = hooks.find((each) => each.name === name);
     if (hook === undefined) throw unknownWebhook(name);
-    const { now } = await engine.store.describe();
-    const jobs = [deliveriesTo(engine, hook)({ kind: "test", at: new Date(now) })];
-    const answer = await engine.submitter.submit({
+    const { now } = await needs.store.describe();
+    const jobs = [deliveriesTo(needs, hook)({ kind: "test", at: new Date(now) })];
+    const answer = await needs.submitter.submit({
       jobs,
       checks: [{ kind: webhookKind, id: webhooksId, version }],
     });
@@ -148,7 +150,7 @@ export class Webhooks {
 
   async #pause(what: string, name: string, isPaused: boolean): Promise<WebhookView> {
     checkName(name, `webhooks.${what}: name`);
-    await this.#engine.webhookDocs.change((hooks) => {
+    await this.#needs.webhookDocs.change((hooks) => {
       const hook = hooks.find((each) => each.name === name);
       if (hook === undefined) throw unknownWebhook(name);
       if (hook.isPaused === isPaused) return null;
@@ -164,7 +166,7 @@ export class Webhooks {
   }
 
   async #positionNow(): Promise<HookPosition> {
-    const { store } = this.#engine;
+    const { store } = this.#needs;
     const numbers = Array.from({ length: store.partitions ?? 1 }, (_, number) => number);
     const ends = await Promise.all(numbers.map((number) => readEnd(store, number)));
     return { cursor: writeCursor(ends.map((after) => ({ after, skip: 0 }))), gaps: 0 };
@@ -183,7 +185,7 @@ export class Webhooks {
   /** 0 where this process has not the key to read them. */
   #countSecrets({ secrets }: Webhook): number {
     try {
-      return (this.#engine.coder.decode(secrets) as readonly string[]).length;
+      return (this.#needs.coder.decode(secrets) as readonly string[]).length;
     } catch {
       return 0;
     }

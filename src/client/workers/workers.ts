@@ -8,7 +8,7 @@
  * The desired state is written to the registry. The worker reads it with the next heartbeat of its process, within 1.2
  * s; `list` shows the mode that each worker says it is in.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { desiredPut } from "../../engine/fleet/change-numbers.ts";
 import type { DesiredState } from "../../engine/fleet/change-numbers.ts";
 import { readWorkers } from "../../engine/fleet/registration.ts";
@@ -45,15 +45,15 @@ const shownFields = [
 ] as const satisfies readonly (keyof LiveWorker)[];
 
 export class Workers {
-  readonly #engine: Engine;
+  readonly #needs: Needs<"store">;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: Needs<"store">) {
+    this.#needs = needs;
   }
 
   /** Those that are alive now, by label. */
   async list(): Promise<readonly WorkerView[]> {
-    const workers = await readWorkers(this.#engine.store, true);
+    const workers = await readWorkers(this.#needs.store, true);
     return workers.map(viewOf).toSorted((one, other) => (orderOf(one) < orderOf(other) ? -1 : 1));
   }
 
@@ -77,7 +77,7 @@ export class Workers {
     const meant = (await this.list()).filter(({ id, label }) => id === worker || label === worker);
     if (meant.length === 0)
       throw new MillraceError("worker-not-found", `There is no live worker ${JSON.stringify(worker)}.`);
-    await this.#engine.store.putDocs(meant.map(({ id }) => desiredPut(id, desired)));
+    await this.#needs.store.putDocs(meant.map(({ id }) => desiredPut(id, desired)));
     return meant;
   }
 }

@@ -6,7 +6,7 @@
 import type { SettleNext } from "../../model/job/change.ts";
 import { endedAs } from "./attempt-observer.ts";
 import type { AttemptObserver, EndedAs, ObservedAttempt } from "./attempt-observer.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 
 /** An attempt that has ended, as the sink is told of it. */
 export interface AttemptReport {
@@ -37,11 +37,8 @@ export const sinkPendingMax = 1000;
 const slowUs = 50_000;
 
 /** @returns an observer that never throws. */
-export function observerOfSink(
-  engine: Pick<Engine, "platform" | "repeated">,
-  sink: OnAttempt,
-): AttemptObserver {
-  const { platform, repeated } = engine;
+export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAttempt): AttemptObserver {
+  const { platform, repeated } = needs;
   let pending = 0;
   const failed = (error: unknown): void =>
     repeated.say("error", "onAttempt failed; the job is settled all the same", { error });

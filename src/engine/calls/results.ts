@@ -14,7 +14,9 @@ import { isTerminal } from "../../model/job/job-state.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Unwatch } from "../../store/store.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
+
+type ResultsNeeds = Needs<"store" | "platform" | "log" | "reads">;
 
 interface Waiter {
   /** False until the submit of its job is answered: that there is no such job then means nothing. */
@@ -53,7 +55,7 @@ interface WaitOptions {
 }
 
 export class Results {
-  readonly #engine: Engine;
+  readonly #needs: ResultsNeeds;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #unwatch: Unwatch | null = null;
   /** Polls while somebody waits, and then ends the watch. */
@@ -62,8 +64,8 @@ export class Results {
   #pollMs = pollFirstMs;
   #isClosed = false;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: ResultsNeeds) {
+    this.#needs = needs;
   }
 
   /** The job once it is terminal, or null when there is no such job (any more). */
@@ -94,7 +96,7 @@ export class Results {
       signal?.addEventListener("abort", aborted, { once: true });
       if (timeoutMs !== null) {
         const message = `The job ${id} did not end within ${durationText(timeoutMs)}; it goes on.`;
-        timer = this.#engine.platform.setTimer(timeoutMs, () =>
+        timer = this.#needs.platform.setTimer(timeoutMs, () =>
           waiter.failed(new MillraceError("wait-timeout", message)),
         );
       }
@@ -129,7 +131,7 @@ export class Results {
     if (waiters === undefined) this.#waiters.set(id, new Set([waiter]));
     else waiters.add(waiter);
     // The watch begins before the first read and before the submit, so that no end is missed.
-    this.#unwatch ??= this.#engine.store.watch((hint) => {
+    this.#unwatch ??= this.#needs.store.watch((hint) => {
       if (hint.kind === "finished")
         for (const finished of hint.ids) if (this.#waiters.has(finished)) this.#read(finished);
     });
@@ -146,7 +148,7 @@ export class Results {
     if (this.#waiters.size > 0) return;
     this.#timer?.cancel();
     this.#isLingering = true;
-    this.#timer = this.#engine.platform.setTimer(lingerMs, () => this.#endWatch(), false);
+    this.#timer = this.#needs.platform.setTimer(lingerMs, () => this.#endWatch(), false);
   }
 
   #endWatch(): void {
@@ -158,7 +160,7 @@ export class Results {
   }
 
   #startTimer(): Timer {
-    return this.#engine.platform.setTimer(this.#pollMs, () => {
+    return this.#needs.platform.setTimer(this.#pollMs, () => {
       this.#pollMs = Math.min(this.#pollMs * 2, pollMaxMs);
       this.#timer = this.#startTimer();
       for (const id of this.#waiters.keys()) this.#read(id);
@@ -168,7 +170,7 @@ export class Results {
   #read(id: string): void {
     // A read that was sent before the submit was answered may have come too early to find the job.
     const submitted = [...(this.#waiters.get(id) ?? [])].filter(({ isSubmitted }) => isSubmitted);
-    this.#engine.reads.push(id, {
+    this.#needs.reads.push(id, {
       answered: (record) => {
         if (record !== null) this.#refuseOthers(record);
         if (record !== null && !isTerminal(record.state)) return;
@@ -176,7 +178,7 @@ export class Results {
           if (record !== null || submitted.includes(waiter)) waiter.ended(record);
       },
       // A store that is away is asked again by the poll; the waiter's own timeout bounds the wait.
-      failed: (error) => this.#engine.log.debug("reading an awaited job failed", { id, error }),
+      failed: (error) => this.#needs.log.debug("reading an awaited job failed", { id, error }),
     });
   }
 

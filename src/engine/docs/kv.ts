@@ -11,7 +11,9 @@ import type { Doc, DocPut } from "../../store/records.ts";
 import { callKeys, checkCallOptions, withinLimit } from "../calls/call-limit.ts";
 import type { CallOptions } from "../calls/call-limit.ts";
 import { allDocs } from "./all-docs.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
+
+type KvNeeds = Needs<"store" | "platform" | "coder">;
 
 export const kvKind = "kv";
 
@@ -62,10 +64,10 @@ export function readKvPutOptions(
 }
 
 export class Kv {
-  readonly #engine: Engine;
+  readonly #needs: KvNeeds;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: KvNeeds) {
+    this.#needs = needs;
   }
 
   async get<Value = unknown>(key: string, limit?: CallOptions): Promise<Value | undefined> {
@@ -75,7 +77,7 @@ export class Kv {
   async getEntry<Value = unknown>(key: string, limit?: CallOptions): Promise<KvEntry<Value> | undefined> {
     checkName(key, "kv key");
     checkCallOptions(limit, "kv get");
-    const { platform, store } = this.#engine;
+    const { platform, store } = this.#needs;
     const run = (): ReturnType<typeof store.readDocs> => store.readDocs({ kind: kvKind, ids: [key] });
     const { docs } = await withinLimit(limit, { platform, what: "kv get", isWrite: false, run });
     return docs[0] === undefined ? undefined : this.#entry<Value>(docs[0]);
@@ -84,7 +86,7 @@ export class Kv {
   /** @returns the entry's new version. A version that does not match is a `version-conflict`. */
   async put(key: string, value: unknown, options?: KvPutOptions): Promise<number> {
     checkName(key, "kv key");
-    const body = this.#engine.coder.encode(value, "kv value");
+    const body = this.#needs.coder.encode(value, "kv value");
     return this.#write(kvPut(key, body, readKvPutOptions(options, [...kvPutKeys, ...callKeys])), options);
   }
 
@@ -96,12 +98,12 @@ export class Kv {
   /** All entries whose key starts with the prefix, in byte order. */
   async *scan<Value = unknown>(prefix: string): AsyncGenerator<KvEntry<Value>, void, undefined> {
     if (prefix !== "") checkName(prefix, "kv prefix");
-    for await (const doc of allDocs(this.#engine.store, { kind: kvKind, prefix }))
+    for await (const doc of allDocs(this.#needs.store, { kind: kvKind, prefix }))
       yield this.#entry<Value>(doc);
   }
 
   async #write(put: DocPut, limit: CallOptions | undefined): Promise<number> {
-    const { platform, store } = this.#engine;
+    const { platform, store } = this.#needs;
     const run = (): ReturnType<typeof store.putDocs> => store.putDocs([put]);
     const [answer] = await withinLimit(limit, { platform, what: "kv put", isWrite: true, run });
     if (answer?.kind === "ok") return answer.version;
@@ -116,7 +118,7 @@ export class Kv {
   #entry<Value>(doc: Doc): KvEntry<Value> {
     return {
       key: doc.id,
-      value: this.#engine.coder.decode(doc.body) as Value,
+      value: this.#needs.coder.decode(doc.body) as Value,
       version: doc.version,
     };
   }

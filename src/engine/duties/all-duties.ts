@@ -1,5 +1,5 @@
 /** The duties of a process, in the order of a job's life. A new duty is a file beside this one and a line here. */
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
 import type { Duty } from "./duty.ts";
@@ -22,22 +22,42 @@ export interface DutySurroundings {
 }
 
 export function allDuties(
-  engine: Engine,
+  needs: Needs<
+    | "store"
+    | "platform"
+    | "coder"
+    | "strideMs"
+    | "backoffs"
+    | "noHandlerGraceMs"
+    | "log"
+    | "repeated"
+    | "ids"
+    | "retention"
+    | "changes"
+    | "reads"
+    | "planner"
+    | "submitter"
+    | "metrics"
+    | "webhookDocs"
+    | "queuePolicies"
+    | "leadership"
+    | "policies"
+  >,
   { leases, deliverWebhooks }: DutySurroundings,
   tuning: DutyTuning,
 ): readonly Duty[] {
   const duties = [
-    promoteDuty(engine, tuning.promote),
-    reclaimDuty(engine, leases, tuning.reclaim),
-    attemptTimeoutDuty(engine, tuning["attempt-timeout"]),
-    deadlineDuty(engine, tuning.deadline),
-    timeToLiveDuty(engine, tuning["time-to-live"]),
-    dueDocumentsDuty(engine, tuning["due-documents"]),
-    webhooksDuty(engine, tuning.webhooks, deliverWebhooks),
-    noHandlerDuty(engine, tuning["no-handler"]),
-    retentionDuty(engine, tuning.retention),
-    metricsDuty(engine, tuning.metrics),
-    indexAuditDuty(engine, tuning["index-audit"]),
+    promoteDuty(needs, tuning.promote),
+    reclaimDuty(needs, leases, tuning.reclaim),
+    attemptTimeoutDuty(needs, tuning["attempt-timeout"]),
+    deadlineDuty(needs, tuning.deadline),
+    timeToLiveDuty(needs, tuning["time-to-live"]),
+    dueDocumentsDuty(needs, tuning["due-documents"]),
+    webhooksDuty(needs, tuning.webhooks, deliverWebhooks),
+    noHandlerDuty(needs, tuning["no-handler"]),
+    retentionDuty(needs, tuning.retention),
+    metricsDuty(needs, tuning.metrics),
+    indexAuditDuty(needs, tuning["index-audit"]),
   ];
   return duties.filter((duty) => tuning[duty.name as DutyName].isOn);
 }

@@ -5,7 +5,7 @@
 import type { JobState } from "../../model/job/job-state.ts";
 import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { Change } from "../../store/operations.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import type { Quarantine } from "./quarantine.ts";
 
 export interface Applied {
@@ -18,7 +18,7 @@ export interface Applied {
 }
 
 export async function applyChanges(
-  engine: Engine,
+  needs: Needs<"log" | "ids" | "changes">,
   changes: readonly Change[],
   duty: {
     readonly name: string;
@@ -28,18 +28,18 @@ export async function applyChanges(
   },
 ): Promise<Applied> {
   const outcomes: Record<string, number> = {};
-  const { placement } = engine.ids;
+  const { placement } = needs.ids;
   const appliedIn: Record<number, number> = {};
   let applied = 0;
   let errors = 0;
   // The batcher finds a bad change by halves, so the changes beside it are applied.
-  const answers = await Promise.allSettled(changes.map((change) => engine.changes.add(change)));
+  const answers = await Promise.allSettled(changes.map((change) => needs.changes.add(change)));
   for (const [index, answer] of answers.entries()) {
     const { id } = changes[index] as Change;
     if (answer.status === "rejected") {
       errors += 1;
       duty.quarantine.failed(id, answer.reason);
-      engine.log.error(`duty ${duty.name}: a change failed`, { id, error: answer.reason as unknown });
+      needs.log.error(`duty ${duty.name}: a change failed`, { id, error: answer.reason as unknown });
       continue;
     }
     duty.quarantine.succeeded(id);

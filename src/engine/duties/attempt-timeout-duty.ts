@@ -3,20 +3,34 @@
  * grace while its worker goes on renewing the lease.
  */
 import { afterTimeout } from "../../model/job/after-run.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { modelSources } from "../policies/model-sources.ts";
 import { dueDuty, policyOfDue } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): Duty {
-  return dueDuty(engine, {
+export function attemptTimeoutDuty(
+  needs: Needs<
+    | "store"
+    | "platform"
+    | "strideMs"
+    | "backoffs"
+    | "log"
+    | "repeated"
+    | "ids"
+    | "changes"
+    | "queuePolicies"
+    | "policies"
+  >,
+  tuning: Tuning,
+): Duty {
+  return dueDuty(needs, {
     tuning,
     name: "attempt-timeout",
     clock: "attempt",
     decide(job, now) {
-      const ended = { ...job, policy: policyOfDue(engine, job) };
-      const { next, attempts } = afterTimeout(ended, modelSources(engine, now, job.owner ?? ""));
+      const ended = { ...job, policy: policyOfDue(needs, job) };
+      const { next, attempts } = afterTimeout(ended, modelSources(needs, now, job.owner ?? ""));
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "attempt" },
         next,

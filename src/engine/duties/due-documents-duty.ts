@@ -7,7 +7,7 @@
  */
 import type { Doc } from "../../store/records.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { cancelKind, carryOutAll } from "../flows/orders.ts";
 import { doDeferredWork } from "../flows/deferred-work.ts";
 import { replayKind } from "../flows/replay-flow.ts";
@@ -21,12 +21,16 @@ import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
 /** What became of each; `dueAt` where the document stays and is due again. */
+type DueDocumentsNeeds = Needs<
+  "store" | "log" | "ids" | "changes" | "reads" | "policies" | "submitter" | "strideMs"
+>;
+
 type Ends = readonly PromiseSettledResult<Partial<Pick<Look, "dueAt">> & { readonly outcome: string }>[];
 
 /** What is done with due documents, by their kind; another kind belongs to a newer version. */
 const steps: readonly (readonly [
   kind: string,
-  step: (engine: Engine, docs: readonly Doc[], now: number) => Promise<Ends>,
+  step: (needs: DueDocumentsNeeds, docs: readonly Doc[], now: number) => Promise<Ends>,
 ])[] = [
   [scheduleKind, fireSchedules],
   [backfillKind, stepBackfills],
@@ -37,11 +41,11 @@ const steps: readonly (readonly [
 
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
 
-export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
-  const { placement } = engine.ids;
+export function dueDocumentsDuty(needs: DueDocumentsNeeds & Needs<"platform">, tuning: Tuning): Duty {
+  const { placement } = needs.ids;
   const partitionOf = (item: string): number | null =>
     placement?.ofName(item.slice(item.indexOf(" ") + 1)) ?? null;
-  const quarantine = new Quarantine(engine.platform, partitionOf);
+  const quarantine = new Quarantine(needs.platform, partitionOf);
   let cursor: string | null = null;
   return {
     name: "due-documents",
@@ -50,13 +54,13 @@ export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(): Promise<DutyPass> {
-      const page = await engine.store.readDueDocs({ max: tuning.batchMax, cursor });
+      const page = await needs.store.readDueDocs({ max: tuning.batchMax, cursor });
       cursor = page.cursor;
       const due = page.docs.filter((doc) => !quarantine.has(itemOf(doc)));
       const ended = await Promise.all(
         steps.map(async ([kind, step]) => {
           const docs = due.filter((doc) => doc.kind === kind);
-          const ends = docs.length === 0 ? [] : await step(engine, docs, page.now);
+          const ends = docs.length === 0 ? [] : await step(needs, docs, page.now);
           return ends.map((end, at) => ({ item: itemOf(docs[at] as Doc), end }));
         }),
       );
@@ -69,7 +73,7 @@ export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
         if (end.status === "rejected") {
           errors += 1;
           quarantine.failed(item, end.reason);
-          engine.log.error("duty due-documents: one could not be served", {
+          needs.log.error("duty due-documents: one could not be served", {
             item,
             error: end.reason as unknown,
           });
@@ -88,7 +92,7 @@ export function dueDocumentsDuty(engine: Engine, tuning: Tuning): Duty {
       return {
         processed,
         ...(placement === null ? {} : { processedIn }),
-        ...passedOver(engine, errors),
+        ...passedOver(needs, errors),
         outcomes,
         hasMore: page.cursor !== null,
         nextInMs: nextAt === Infinity ? null : Math.max(0, nextAt - page.now),

@@ -7,7 +7,7 @@ import type { DecidedPolicy } from "../../model/job/job-policy.ts";
 import type { JobState } from "../../model/job/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
@@ -24,9 +24,12 @@ interface DueDutyOptions {
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;
 }
 
-export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
+export function dueDuty(
+  needs: Needs<"store" | "platform" | "log" | "ids" | "changes" | "queuePolicies">,
+  options: DueDutyOptions,
+): Duty {
   const { name, tuning, clock } = options;
-  const quarantine = new Quarantine(engine.platform, (id) => engine.ids.placement?.ofId(id) ?? null);
+  const quarantine = new Quarantine(needs.platform, (id) => needs.ids.placement?.ofId(id) ?? null);
   let cursor: string | null = null;
   return {
     name,
@@ -34,10 +37,10 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(): Promise<DutyPass> {
-      const due = await engine.store.readDue({ clock, max: tuning.batchMax, cursor });
+      const due = await needs.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
       // What follows depends on what operators have set of the jobs' queues.
-      if (due.jobs.length > 0) await engine.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
+      if (due.jobs.length > 0) await needs.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
       const changes: Change[] = [];
       let undecided = 0;
       for (const job of due.jobs) {
@@ -48,12 +51,12 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
         } catch (error) {
           undecided += 1;
           quarantine.failed(job.id, error);
-          engine.log.error(`duty ${name}: a job could not be decided`, { id: job.id, error });
+          needs.log.error(`duty ${name}: a job could not be decided`, { id: job.id, error });
         }
       }
       const byId = new Map(due.jobs.map((job) => [job.id, job]));
       const tell = (id: string, state: JobState): void => options.applied?.(byId.get(id) as DueJob, state);
-      const { applied, appliedIn, errors, outcomes } = await applyChanges(engine, changes, {
+      const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
         name,
         quarantine,
         applied: tell,
@@ -61,7 +64,7 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
       return {
         processed: applied,
         ...(appliedIn === undefined ? {} : { processedIn: appliedIn }),
-        ...passedOver(engine, errors + undecided),
+        ...passedOver(needs, errors + undecided),
         outcomes,
         hasMore: due.cursor !== null,
         nextInMs: due.nextInMs,
@@ -71,6 +74,9 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
 }
 
 /** The policy of a due job, with what is known of its queue. */
-export function policyOfDue(engine: Engine, { policy, route }: DueJob): DecidedPolicy {
-  return engine.policies.read(policy, engine.queuePolicies.queueAt(route));
+export function policyOfDue(
+  needs: Needs<"queuePolicies" | "policies">,
+  { policy, route }: DueJob,
+): DecidedPolicy {
+  return needs.policies.read(policy, needs.queuePolicies.queueAt(route));
 }

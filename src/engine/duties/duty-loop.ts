@@ -9,9 +9,11 @@ import { DutyCount } from "./duty-figures.ts";
 import type { DutyFigures } from "./duty-figures.ts";
 import { errorText, failuresBefore, isStoreAway } from "./quarantine.ts";
 import type { QuarantineCase } from "./quarantine.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { answersWithin } from "../calls/settles-within.ts";
 import { RepeatedLine } from "../log/repeated-line.ts";
+
+type DutyLoopNeeds = Needs<"platform" | "log">;
 
 /** The waits between passes that fail. */
 const failedMs = { firstMs: 200, maxMs: 30_000 };
@@ -31,7 +33,7 @@ interface Trouble {
 export class DutyLoop {
   readonly duty: Duty;
   readonly #count: DutyCount;
-  readonly #engine: Engine;
+  readonly #needs: DutyLoopNeeds;
   readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
   readonly #backoff: Backoff;
   readonly #line: RepeatedLine;
@@ -45,12 +47,12 @@ export class DutyLoop {
   #isWoken = false;
 
   /** @param ended called after every pass, with null for one that failed. */
-  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
-    this.#engine = engine;
+  constructor(needs: DutyLoopNeeds, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
+    this.#needs = needs;
     this.duty = duty;
-    this.#count = new DutyCount(engine.platform);
-    this.#backoff = new Backoff(engine.platform, failedMs);
-    this.#line = new RepeatedLine(engine, "warn", `duty ${duty.name} failed and starts again`);
+    this.#count = new DutyCount(needs.platform);
+    this.#backoff = new Backoff(needs.platform, failedMs);
+    this.#line = new RepeatedLine(needs, "warn", `duty ${duty.name} failed and starts again`);
     this.#ended = ended;
   }
 
@@ -66,7 +68,7 @@ export class DutyLoop {
 
   /** Lets the duty wake after `inMs`, if it would sleep longer. */
   wakeIn(inMs: number): void {
-    const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
+    const atUs = this.#needs.platform.monotonicUs() + Math.max(0, inMs) * 1000;
     if (atUs >= this.#wakeAtUs) return;
     this.#isWoken = true;
     this.#wakeAtUs = atUs;
@@ -82,7 +84,7 @@ export class DutyLoop {
   sleepOn(): void {
     if (this.#wake === null || this.#isWoken || this.#trouble !== null) return;
     this.#count.seen();
-    this.#wakeAtUs = this.#engine.platform.monotonicUs() + this.#sleepMs() * 1000;
+    this.#wakeAtUs = this.#needs.platform.monotonicUs() + this.#sleepMs() * 1000;
     this.#setTimer();
   }
 
@@ -108,7 +110,7 @@ export class DutyLoop {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
       this.#isWoken = false;
       try {
-        const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
+        const pass = await answersWithin(this.#needs.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;
         this.#line.over();
         this.#backoff.succeeded();
@@ -116,7 +118,7 @@ export class DutyLoop {
         this.#ended(this, pass);
         if (!pass.hasMore) await this.#sleep(this.#sleepMs());
         else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
-        else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
+        else await new Promise<void>((resolve) => this.#needs.platform.defer(resolve));
       } catch (error) {
         if (this.#isStopping) return;
         const delayMs = this.#failed(error);
@@ -134,7 +136,7 @@ export class DutyLoop {
     this.#trouble = {
       failures,
       error: errorText(error),
-      until: Math.round(this.#engine.platform.now() + delayMs),
+      until: Math.round(this.#needs.platform.now() + delayMs),
       isStoreAway: isStoreAway(error),
     };
     this.#line.say({ failures, error });
@@ -142,11 +144,11 @@ export class DutyLoop {
   }
 
   #sleepMs(): number {
-    return this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
+    return this.duty.sleepMaxMs * (0.85 + this.#needs.platform.random() * 0.15);
   }
 
   #sleep(delayMs: number): Promise<void> {
-    const atUs = this.#engine.platform.monotonicUs() + delayMs * 1000;
+    const atUs = this.#needs.platform.monotonicUs() + delayMs * 1000;
     this.#wakeAtUs = Math.min(this.#wakeAtUs, atUs);
     return new Promise((resolve) => {
       this.#wake = () => {
@@ -161,7 +163,7 @@ export class DutyLoop {
   }
 
   #setTimer(): void {
-    const { platform } = this.#engine;
+    const { platform } = this.#needs;
     this.#timer?.cancel();
     const delayMs = Math.max(0, Math.ceil((this.#wakeAtUs - platform.monotonicUs()) / 1000));
     this.#timer = platform.setTimer(delayMs, () => this.#wake?.(), false);

@@ -4,27 +4,31 @@
  */
 import { afterExpiry } from "../../model/job/after-run.ts";
 import { liveStates } from "../../model/job/job-state.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { dueDuty, policyOfDue } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-export function deadlineDuty(engine: Engine, tuning: Tuning): Duty {
-  return expiryDuty(engine, tuning, "deadline");
+type ExpiryDutiesNeeds = Needs<
+  "store" | "platform" | "log" | "ids" | "changes" | "queuePolicies" | "policies"
+>;
+
+export function deadlineDuty(needs: ExpiryDutiesNeeds, tuning: Tuning): Duty {
+  return expiryDuty(needs, tuning, "deadline");
 }
 
-export function timeToLiveDuty(engine: Engine, tuning: Tuning): Duty {
-  return expiryDuty(engine, tuning, "ttl");
+export function timeToLiveDuty(needs: ExpiryDutiesNeeds, tuning: Tuning): Duty {
+  return expiryDuty(needs, tuning, "ttl");
 }
 
-function expiryDuty(engine: Engine, tuning: Tuning, clock: "deadline" | "ttl"): Duty {
-  return dueDuty(engine, {
+function expiryDuty(needs: ExpiryDutiesNeeds, tuning: Tuning, clock: "deadline" | "ttl"): Duty {
+  return dueDuty(needs, {
     tuning,
     name: clock === "deadline" ? "deadline" : "time-to-live",
     clock,
     decide: (job) => ({
       guard: { states: liveStates, rang: clock },
-      next: afterExpiry(policyOfDue(engine, job), clock),
+      next: afterExpiry(policyOfDue(needs, job), clock),
     }),
   });
 }

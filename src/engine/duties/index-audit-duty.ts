@@ -7,7 +7,8 @@
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { allUnreadable } from "../docs/all-unreadable.ts";
-import type { Engine } from "../engine.ts";
+import type { Store } from "../../store/store.ts";
+import type { Needs } from "../services.ts";
 import { endLostMembers } from "../flows/lost-members.ts";
 import type { Duty } from "./duty.ts";
 import { idlePass } from "./duty.ts";
@@ -25,8 +26,11 @@ const pauseMs = { fullPage: 2000, smallPage: 20_000 };
 const namedPerWalkMax = 20;
 const namedMax = 10_000;
 
-export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
-  const quarantine = new Quarantine(engine.platform);
+export function indexAuditDuty(
+  needs: Needs<"store" | "platform" | "log" | "changes" | "reads" | "leadership" | "policies">,
+  tuning: Tuning,
+): Duty {
+  const quarantine = new Quarantine(needs.platform);
   const named = new BoundedMap<string, number>(namedMax);
   let cursor: string | null = null;
   return {
@@ -35,14 +39,14 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(isAsked = false) {
-      if (!isAsked && !engine.leadership.isLeader) {
+      if (!isAsked && !needs.leadership.isLeader) {
         cursor = null;
         return idlePass;
       }
       const page = cursor === null ? "the first page" : `the page after ${cursor}`;
-      let answer: Awaited<ReturnType<Engine["store"]["auditIndexes"]>>;
+      let answer: Awaited<ReturnType<Store["auditIndexes"]>>;
       try {
-        answer = await engine.store.auditIndexes({ cursor, max: tuning.batchMax });
+        answer = await needs.store.auditIndexes({ cursor, max: tuning.batchMax });
       } catch (error) {
         quarantine.failed(page, error);
         if (quarantine.has(page)) cursor = null;
@@ -51,16 +55,16 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
       quarantine.succeeded(page);
       const { checked, checkedIn, repaired } = answer;
       cursor = answer.cursor;
-      if (cursor === null) await nameUnreadable(engine, named);
-      const ended = cursor === null ? await endLostMembers(engine) : 0;
-      if (ended > 0) engine.log.error("members of flows whose records are unreadable have failed", { ended });
+      if (cursor === null) await nameUnreadable(needs, named);
+      const ended = cursor === null ? await endLostMembers(needs) : 0;
+      if (ended > 0) needs.log.error("members of flows whose records are unreadable have failed", { ended });
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
-        engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
+        needs.log.error("index audit repaired entries that should not have been wrong", { repaired });
       return {
         processed: checked,
         ...(checkedIn === undefined ? {} : { processedIn: checkedIn }),
-        ...passedOver(engine),
+        ...passedOver(needs),
         outcomes: { ...repaired, ...(ended === 0 ? {} : { "members-ended": ended }) },
         hasMore: cursor !== null,
         pauseMs: checked * 2 < tuning.batchMax ? pauseMs.smallPage : pauseMs.fullPage,
@@ -70,14 +74,17 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
 }
 
 /** @param named by ref, when the record that was named in the log was found unreadable: a ref may be used again. */
-async function nameUnreadable(engine: Engine, named: BoundedMap<string, number>): Promise<void> {
+async function nameUnreadable(
+  needs: Needs<"store" | "log">,
+  named: BoundedMap<string, number>,
+): Promise<void> {
   let count = 0;
-  for await (const { ref, id, why, at } of allUnreadable(engine.store)) {
+  for await (const { ref, id, why, at } of allUnreadable(needs.store)) {
     if (named.get(ref) === at) continue;
     named.set(ref, at);
     count += 1;
-    if (count <= namedPerWalkMax) engine.log.error("a record is unreadable", { id, ref, why });
+    if (count <= namedPerWalkMax) needs.log.error("a record is unreadable", { id, ref, why });
   }
   if (count > namedPerWalkMax)
-    engine.log.error("more records are unreadable", { count: count - namedPerWalkMax });
+    needs.log.error("more records are unreadable", { count: count - namedPerWalkMax });
 }

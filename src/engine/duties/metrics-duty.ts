@@ -4,7 +4,7 @@
  * the version of what it writes (metrics/metric-docs.ts). A process that has counted nothing looks only now and then,
  * for what others have left.
  */
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { addUpTotals } from "../metrics/add-up-totals.ts";
 import { rollUpMinutes } from "../metrics/roll-up.ts";
 import type { Duty } from "./duty.ts";
@@ -13,25 +13,25 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { SkippedPasses } from "./skipped-passes.ts";
 
-export function metricsDuty(engine: Engine, tuning: Tuning): Duty {
-  const rest = new SkippedPasses(Number.POSITIVE_INFINITY, tuning.sleepMaxMs, engine.store.partitions);
+export function metricsDuty(needs: Needs<"store" | "metrics" | "leadership">, tuning: Tuning): Duty {
+  const rest = new SkippedPasses(Number.POSITIVE_INFINITY, tuning.sleepMaxMs, needs.store.partitions);
   return {
     name: "metrics",
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     async pass(isAsked = false) {
-      if (!isAsked && !engine.leadership.isLeader) return idlePass;
+      if (!isAsked && !needs.leadership.isLeader) return idlePass;
       const isResting = rest.isOn();
-      const hasWritten = engine.metrics?.takeHasWritten() ?? false;
+      const hasWritten = needs.metrics?.takeHasWritten() ?? false;
       if (!isAsked && isResting && !hasWritten) return idlePass;
-      const { now } = await engine.store.describe();
-      const rolled = await rollUpMinutes(engine.store, now, tuning.batchMax);
-      const over = passedOver(engine);
+      const { now } = await needs.store.describe();
+      const rolled = await rollUpMinutes(needs.store, now, tuning.batchMax);
+      const over = passedOver(needs);
       // A minute that lies in a partition that fails would be left out of the totals for ever.
       const added =
         over.errors > 0
           ? { minutes: 0, hasMore: false }
-          : await addUpTotals(engine.store, now, tuning.batchMax);
+          : await addUpTotals(needs.store, now, tuning.batchMax);
       const hasMore = rolled.hasMore || added.hasMore;
       // Parts of the last minutes are left for the next pass.
       if (!hasMore && !rolled.hasFresh) rest.begin();

@@ -10,7 +10,7 @@ import { routeNumber } from "../../model/routing/route.ts";
 import type { Change } from "../../store/operations.ts";
 import type { StateCount } from "../../store/records.ts";
 import { withoutGates } from "../../store/state-counts.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { answersWithin } from "../calls/settles-within.ts";
 import { readWorkers, servingWorkers } from "../fleet/registration.ts";
 import { applyChanges } from "./apply-changes.ts";
@@ -28,15 +28,18 @@ const name = "no-handler";
 /** What nobody serves; as a filter it means exactly the jobs of this route. */
 type Orphans = Required<Pick<StateCount, "queue" | "name" | "requires">>;
 
-export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
-  const { noHandlerGraceMs } = engine;
-  const quarantine = new Quarantine(engine.platform);
+export function noHandlerDuty(
+  needs: Needs<"platform" | "log" | "store" | "ids" | "policies" | "noHandlerGraceMs" | "changes">,
+  tuning: Tuning,
+): Duty {
+  const { noHandlerGraceMs } = needs;
+  const quarantine = new Quarantine(needs.platform);
   const rest = new SkippedPasses(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
   // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
   const cursors = new Map<string, string>();
 
   async function failOrphans(route: Orphans, item: string, before: number): Promise<DutyPass> {
-    const page = await engine.store.findJobs({
+    const page = await needs.store.findJobs({
       filter: { states: ["ready"], ...route, createdBefore: before },
       max: tuning.batchMax,
       scanMax,
@@ -46,15 +49,15 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     else cursors.set(item, page.cursor);
     const late = page.jobs.filter(({ id, dueAt }) => dueAt <= before && !quarantine.has(id));
     const changes = late.map((job): Change => {
-      const next = afterNoHandler(engine.policies.read(job.policy, job.queue));
+      const next = afterNoHandler(needs.policies.read(job.policy, job.queue));
       return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
     });
-    const { applied, appliedIn, errors, outcomes } = await applyChanges(engine, changes, {
+    const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
       name,
       quarantine,
     });
     if (applied > 0)
-      engine.log.error("jobs failed: no worker of their queue has a handler and what they require", {
+      needs.log.error("jobs failed: no worker of their queue has a handler and what they require", {
         ...route,
         failed: applied,
       });
@@ -69,22 +72,22 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     quarantine,
     async pass(isAsked = false) {
       if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idlePass;
-      const over = passedOver(engine);
+      const over = passedOver(needs);
       if (over.errors > 0) return { ...idlePass, ...over };
       let total = idlePass;
-      const { routes, before } = await longOrphans(engine, noHandlerGraceMs);
+      const { routes, before } = await longOrphans(needs, noHandlerGraceMs);
       for (const route of routes) {
         const item = [route.queue, route.name, ...route.requires]
           .map((part) => JSON.stringify(part))
           .join(" ");
         if (quarantine.has(item)) continue;
         try {
-          const pass = await answersWithin(engine.platform, failOrphans(route, item, before), itemMaxMs);
+          const pass = await answersWithin(needs.platform, failOrphans(route, item, before), itemMaxMs);
           quarantine.succeeded(item);
           total = { ...addPasses(total, pass), hasMore: total.hasMore || pass.hasMore };
         } catch (error) {
           quarantine.failed(item, error);
-          engine.log.error(`duty ${name}: a queue could not be looked at`, { ...route, error });
+          needs.log.error(`duty ${name}: a queue could not be looked at`, { ...route, error });
           total = { ...total, errors: total.errors + 1 };
         }
       }
@@ -96,24 +99,24 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
 
 /** Those that nobody has served for the whole grace, and when that began. */
 async function longOrphans(
-  engine: Engine,
+  needs: Needs<"store">,
   graceMs: number,
 ): Promise<{ readonly routes: readonly Orphans[]; readonly before: number }> {
-  const orphans = await orphanRoutes(engine);
+  const orphans = await orphanRoutes(needs);
   if (orphans === null) return { routes: [], before: 0 };
-  const { now } = await engine.store.describe();
+  const { now } = await needs.store.describe();
   const before = now - graceMs;
   const numbers = orphans.map(({ queue, name: jobName, requires }) => routeNumber(queue, jobName, requires));
-  const since = await noteUnserved(engine.store, numbers, now);
+  const since = await noteUnserved(needs.store, numbers, now);
   return { routes: orphans.filter((_, at) => (since.get(numbers[at] as number) ?? now) <= before), before };
 }
 
 /** Routes with ready jobs whose queue has live workers, none of which would run them; null where no job is ready. */
-async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> {
-  const counts = withoutGates(await engine.store.countJobs());
+async function orphanRoutes(needs: Needs<"store">): Promise<readonly Orphans[] | null> {
+  const counts = withoutGates(await needs.store.countJobs());
   const waiting = counts.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return null;
-  const workers = await readWorkers(engine.store);
+  const workers = await readWorkers(needs.store);
   return waiting
     .filter((route) => {
       const serving = workers.filter(({ queues }) => queues.includes(route.queue));

@@ -14,7 +14,7 @@ import { addByPartition } from "../../store/partitioned/by-partition.ts";
 import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { StateCount } from "../../store/records.ts";
 import type { PruneRequest } from "../../store/upkeep.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { allGates } from "../limits/change-gate.ts";
 import type { DecidedTimes } from "../policies/store-retention.ts";
 import { answersWithin } from "../calls/settles-within.ts";
@@ -41,26 +41,29 @@ interface Pruned {
   readonly hasMore: boolean;
 }
 
-export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
+export function retentionDuty(
+  needs: Needs<"store" | "platform" | "log" | "retention" | "leadership">,
+  tuning: Tuning,
+): Duty {
   const withRest = ([kind, request]: Prune): Kind => {
     return {
       kind,
       request,
-      rest: new SkippedPasses(promisedMs(request), tuning.sleepMaxMs, engine.store.partitions),
+      rest: new SkippedPasses(promisedMs(request), tuning.sleepMaxMs, needs.store.partitions),
     };
   };
   const untimed = untimedPrunes(tuning.batchMax).map(withRest);
   let timed: readonly Kind[] = [];
   let told = "";
-  const quarantine = new Quarantine(engine.platform);
+  const quarantine = new Quarantine(needs.platform);
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
   let counted: readonly Kind[] = [];
 
   /** What is pruned by the times and counts of the store; a change of them begins their rests anew. */
   async function boundKinds(): Promise<readonly Kind[]> {
-    const learning = Promise.all([engine.retention.learn(), queueBounds(engine)]);
-    const [kept, queues] = await answersWithin(engine.platform, learning, itemMaxMs);
+    const learning = Promise.all([needs.retention.learn(), queueBounds(needs)]);
+    const [kept, queues] = await answersWithin(needs.platform, learning, itemMaxMs);
     if (JSON.stringify([kept, queues]) !== told) {
       told = JSON.stringify([kept, queues]);
       timed = timedPrunes(kept, queues, tuning.batchMax).map(withRest);
@@ -68,7 +71,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       cursors.clear();
     }
     if (hasCounts(kept) || queues.some(([, own]) => hasCounts(own))) {
-      const counts = await answersWithin(engine.platform, engine.store.countJobs(), itemMaxMs);
+      const counts = await answersWithin(needs.platform, needs.store.countJobs(), itemMaxMs);
       counted = surplusPrunes(kept, queues, counts, tuning.batchMax).map(
         (prune) => counted.find(({ kind }) => kind === prune[0]) ?? withRest(prune),
       );
@@ -80,7 +83,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     let pruned = 0;
     let prunedIn: ByPartition | undefined;
     for (let bite = 0; bite < bitesPerPassMax; bite++) {
-      const answer = await engine.store.prune(
+      const answer = await needs.store.prune(
         "cursor" in request ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
@@ -97,7 +100,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(isAsked = false) {
-      if (!isAsked && !engine.leadership.isLeader) return idlePass;
+      if (!isAsked && !needs.leadership.isLeader) return idlePass;
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;
@@ -110,7 +113,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       } catch (error) {
         visited += 1;
         failures.push(error);
-        engine.log.error("duty retention: how long jobs are kept could not be read; none is pruned", {
+        needs.log.error("duty retention: how long jobs are kept could not be read; none is pruned", {
           error,
         });
       }
@@ -118,7 +121,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
         if (quarantine.has(kind) || (rest.isOn() && !isAsked)) continue;
         visited += 1;
         try {
-          const done = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
+          const done = await answersWithin(needs.platform, prune(kind, request), itemMaxMs);
           quarantine.succeeded(kind);
           outcomes[kind] = done.pruned;
           processed += done.pruned;
@@ -129,14 +132,14 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
         } catch (error) {
           failures.push(error);
           quarantine.failed(kind, error);
-          engine.log.error("duty retention: a kind could not be pruned", { kind, error });
+          needs.log.error("duty retention: a kind could not be pruned", { kind, error });
         }
       }
       // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
       // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
       const inPartitions = processedIn === undefined ? {} : { processedIn };
-      return { processed, ...inPartitions, ...passedOver(engine, failures.length), outcomes, hasMore };
+      return { processed, ...inPartitions, ...passedOver(needs, failures.length), outcomes, hasMore };
     },
   };
 }
@@ -161,7 +164,7 @@ function promisedMs(request: PruneRequest): number {
 type QueueBounds = readonly (readonly [queue: string, own: KeptHistory])[];
 
 /** What operators have set of queues. */
-async function queueBounds({ store }: Engine): Promise<QueueBounds> {
+async function queueBounds({ store }: Needs<"store">): Promise<QueueBounds> {
   const all: [string, KeptHistory][] = [];
   for await (const { gate } of allGates(store, queueGateKey(""))) {
     const { retention } = readBody(gate.body).queue ?? {};

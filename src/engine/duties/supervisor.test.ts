@@ -4,7 +4,7 @@ import { createPayloadCoder } from "../../codec/payload.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";
-import { Engine } from "../engine.ts";
+import { createServices } from "../services.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { idlePass } from "./duty.ts";
 import { job } from "../submit/job-definition.ts";
@@ -32,8 +32,8 @@ async function open(log: Logger = silentLogger) {
     allowPrivate: false,
     giveUpMs: 1000,
   };
-  const engine = new Engine(store, platform, settings, log);
-  return { platform, store, engine, advance: (ms: number) => platform.time.advance(ms * 1000) };
+  const services = createServices(store, platform, settings, log);
+  return { platform, store, services, advance: (ms: number) => platform.time.advance(ms * 1000) };
 }
 
 const duty = (name: string, pass: () => Promise<DutyPass>, more: Partial<Duty> = {}): Duty => ({
@@ -46,12 +46,12 @@ const duty = (name: string, pass: () => Promise<DutyPass>, more: Partial<Duty> =
 
 describe("the supervisor", () => {
   test("runs each duty at its start and then after its sleep, and a full batch again at once", async () => {
-    const { engine, advance } = await open();
+    const { services, advance } = await open();
     const runs: number[] = [];
-    const supervisor = new Supervisor(engine, [
+    const supervisor = new Supervisor(services, [
       duty(
         "count",
-        async () => (runs.push(engine.platform.now()), { ...idlePass, hasMore: runs.length <= 3 }),
+        async () => (runs.push(services.platform.now()), { ...idlePass, hasMore: runs.length <= 3 }),
       ),
     ]);
     supervisor.start();
@@ -67,10 +67,10 @@ describe("the supervisor", () => {
 
   test("starts a crashed duty again with backoff and one warning, while the others go on", async () => {
     const warnings: string[] = [];
-    const { engine, advance } = await open({ ...silentLogger, warn: (message) => warnings.push(message) });
+    const { services, advance } = await open({ ...silentLogger, warn: (message) => warnings.push(message) });
     let crashes = 0;
     let fine = 0;
-    const supervisor = new Supervisor(engine, [
+    const supervisor = new Supervisor(services, [
       duty("shaky", async () => {
         if (++crashes <= 3) throw new Error("crash");
         return idlePass;
@@ -86,9 +86,9 @@ describe("the supervisor", () => {
   });
 
   test("a run that hangs is given up, and a stop does not wait for it longer than its grace", async () => {
-    const { engine, advance } = await open();
+    const { services, advance } = await open();
     let runs = 0;
-    const supervisor = new Supervisor(engine, [duty("hung", () => (runs++, new Promise<never>(() => {})))]);
+    const supervisor = new Supervisor(services, [duty("hung", () => (runs++, new Promise<never>(() => {})))]);
     supervisor.start();
     await advance(61_000);
     expect(runs).toBe(2);
@@ -96,10 +96,10 @@ describe("the supervisor", () => {
   });
 
   test("wakes the duties of other clocks only when one has rung that promoting did not serve", async () => {
-    const { engine, advance } = await open();
+    const { services, advance } = await open();
     let next: number | null = 60_000;
     let alarms = 0;
-    const supervisor = new Supervisor(engine, [
+    const supervisor = new Supervisor(services, [
       duty("clock", async () => ({ ...idlePass, nextInMs: next }), { wakes: "clock" }),
       duty("alarm", async () => (alarms++, idlePass), { wakes: "alarm", sleepMaxMs: 600_000 }),
     ]);

@@ -16,10 +16,14 @@ import { itemMaxMs } from "./quarantine.ts";
 import { quarantinePut } from "./quarantine-notice.ts";
 import type { QuarantinedItem } from "./quarantine-notice.ts";
 import { DutyLoop } from "./duty-loop.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { MissingPartitions } from "../log/missing-partitions.ts";
 import { answersWithin, settlesWithin } from "../calls/settles-within.ts";
 import { ClockAnswers } from "../fleet/clock-answers.ts";
+
+type SupervisorNeeds = Needs<
+  "store" | "platform" | "log" | "ids" | "clocks" | "webhookDocs" | "leadership" | "heartbeat"
+>;
 
 const passesPerCallMax = 10_000;
 /**
@@ -29,7 +33,7 @@ const passesPerCallMax = 10_000;
 const alarmAgainMs = 1500;
 
 export class Supervisor {
-  readonly #engine: Engine;
+  readonly #needs: SupervisorNeeds;
   readonly #loops: readonly DutyLoop[];
   readonly #docsLoop: DutyLoop | undefined;
   readonly #noticeId: string;
@@ -44,16 +48,16 @@ export class Supervisor {
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
 
-  constructor(engine: Engine, duties: readonly Duty[]) {
-    this.#engine = engine;
-    this.#noticeId = engine.ids.mint();
-    this.#missing = new MissingPartitions(engine.store, engine.log);
+  constructor(needs: SupervisorNeeds, duties: readonly Duty[]) {
+    this.#needs = needs;
+    this.#noticeId = needs.ids.mint();
+    this.#missing = new MissingPartitions(needs.store, needs.log);
     const clockDuty = duties.find(({ wakes }) => wakes === "clock");
     this.#clockAnswers =
-      clockDuty === undefined ? null : new ClockAnswers(engine, clockDuty, () => this.#wake("clock", 0));
+      clockDuty === undefined ? null : new ClockAnswers(needs, clockDuty, () => this.#wake("clock", 0));
     this.#loops = duties.map(
       (duty) =>
-        new DutyLoop(engine, duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty, (loop, pass) =>
+        new DutyLoop(needs, duty === clockDuty ? (this.#clockAnswers?.duty ?? duty) : duty, (loop, pass) =>
           this.#ended(loop, pass),
         ),
     );
@@ -61,16 +65,16 @@ export class Supervisor {
   }
 
   start(): void {
-    const unwatch = this.#engine.store.watch((hint) => {
+    const unwatch = this.#needs.store.watch((hint) => {
       if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#clockAnswers?.heardPromoted();
     });
     this.#leave.push(unwatch);
-    const { clocks, webhookDocs } = this.#engine;
+    const { clocks, webhookDocs } = this.#needs;
     this.#leave.push(clocks.nextRead.add(this.#clockRead), webhookDocs.changed.add(this.#hooksChanged));
     this.#clockAnswers?.start();
     for (const loop of this.#loops) loop.start();
-    const { leadership, heartbeat } = this.#engine;
+    const { leadership, heartbeat } = this.#needs;
     leadership.isCandidate = oncePerStore.every((name) => this.dutyNames.includes(name));
     const led = (): void => {
       for (const loop of this.#loops)
@@ -105,11 +109,11 @@ export class Supervisor {
     this.#clockAnswers?.stop();
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
-    await settlesWithin(this.#engine.platform, Promise.all(stops), graceMs);
-    await settlesWithin(this.#engine.platform, this.#engine.heartbeat.stop(), graceMs);
+    await settlesWithin(this.#needs.platform, Promise.all(stops), graceMs);
+    await settlesWithin(this.#needs.platform, this.#needs.heartbeat.stop(), graceMs);
     // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
-    if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
+    if (this.#telling !== null) await settlesWithin(this.#needs.platform, this.#telling, graceMs);
     return [...left];
   }
 
@@ -119,7 +123,7 @@ export class Supervisor {
     if (pass === null) return;
     const { duty } = loop;
     const isPromoted = pass.processed > 0 || this.#clockAnswers?.isAnsweredUnheard === true;
-    if (duty.wakes === "clock" && isPromoted) this.#engine.clocks.promoted.emit();
+    if (duty.wakes === "clock" && isPromoted) this.#needs.clocks.promoted.emit();
     if (pass.hasMore) return;
     const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
@@ -167,7 +171,7 @@ export class Supervisor {
   };
 
   #alarm(): void {
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     if (nowUs < this.#alarmAgainUs) return;
     this.#alarmAgainUs = nowUs + alarmAgainMs * 1000;
     this.#wake("alarm", 0);
@@ -178,7 +182,7 @@ export class Supervisor {
   }
 
   #tellQuarantined(): void {
-    const { hostName, processId } = this.#engine.platform;
+    const { hostName, processId } = this.#needs.platform;
     const process = `${hostName}:${processId}`;
     const items = this.#loops.flatMap(({ duty, cases }) =>
       cases.map((each): QuarantinedItem => ({ duty: duty.name, ...each, process })),
@@ -197,7 +201,7 @@ export class Supervisor {
    * duty.
    */
   async #tell(): Promise<void> {
-    const { store, platform, log } = this.#engine;
+    const { store, platform, log } = this.#needs;
     for (let told: readonly QuarantinedItem[] | null = null; told !== this.#toTell;) {
       told = this.#toTell;
       try {

@@ -4,7 +4,7 @@
  * feed may have grown; a slow look finds what no hint told. One hook that fails is quarantined alone.
  */
 import type { Unwatch } from "../../store/store.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { EventJobs } from "../events/event-jobs.ts";
 import { RouteNames } from "../events/route-names.ts";
 import { HookReader } from "../webhooks/hook-reader.ts";
@@ -24,10 +24,25 @@ const slowLookMs = 2000;
 const hooksKnownMs = 1000;
 
 /** @param deliver told whether this process delivers: it leads and there are hooks. */
-export function webhooksDuty(engine: Engine, tuning: Tuning, deliver: (isOurs: boolean) => void): Duty {
-  const { platform, store } = engine;
+export function webhooksDuty(
+  needs: Needs<
+    | "store"
+    | "platform"
+    | "coder"
+    | "log"
+    | "ids"
+    | "planner"
+    | "submitter"
+    | "webhookDocs"
+    | "leadership"
+    | "policies"
+  >,
+  tuning: Tuning,
+  deliver: (isOurs: boolean) => void,
+): Duty {
+  const { platform, store } = needs;
   const quarantine = new Quarantine(platform);
-  const shared = { names: new RouteNames(store), jobs: new EventJobs(engine) };
+  const shared = { names: new RouteNames(store), jobs: new EventJobs(needs) };
   const readers = new Map<string, HookReader>();
   let unwatch: Unwatch | null = null;
   let isStale = true;
@@ -53,18 +68,18 @@ export function webhooksDuty(engine: Engine, tuning: Tuning, deliver: (isOurs: b
     return active.map((hook) => {
       const known = readers.get(hook.name);
       if (known !== undefined && JSON.stringify(known.hook) === JSON.stringify(hook)) return known;
-      const reader = new HookReader(engine, shared, hook);
+      const reader = new HookReader(needs, shared, hook);
       readers.set(hook.name, reader);
       return reader;
     });
   };
 
   const passOnce = async (isAsked: boolean): Promise<DutyPass> => {
-    if (!isAsked && !engine.leadership.isLeader) return rest();
+    if (!isAsked && !needs.leadership.isLeader) return rest();
     const isQuiet = found !== null && !isStale && sinceMs(lookedUs) < slowLookMs;
     if (isQuiet && !isAsked) return { ...idlePass, hasMore: true, pauseMs };
     if (found === null || isAsked || sinceMs(foundUs) > hooksKnownMs) {
-      found = await engine.webhookDocs.find();
+      found = await needs.webhookDocs.find();
       foundUs = platform.monotonicUs();
     }
     if (found.hooks.length === 0) return rest();
@@ -75,7 +90,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning, deliver: (isOurs: b
     lookedUs = platform.monotonicUs();
     const { version } = found;
     // What a leader that was stopped for longer than its lease still has in hand is refused.
-    const held = engine.leadership.check();
+    const held = needs.leadership.check();
     const checks = [{ kind: webhookKind, id: webhooksId, version }, ...(held === null ? [] : [held])];
     let [made, errors, hasMore, isRaced] = [0, 0, false, false];
     for (const reader of current(found)) {
@@ -90,13 +105,13 @@ export function webhooksDuty(engine: Engine, tuning: Tuning, deliver: (isOurs: b
       } catch (error) {
         errors += 1;
         quarantine.failed(item, error);
-        engine.log.error("duty webhooks: the feed could not be read for one", { webhook: item, error });
+        needs.log.error("duty webhooks: the feed could not be read for one", { webhook: item, error });
       }
     }
     if (hasMore || isRaced) isStale = true;
     if (isRaced) found = null;
     const outcomes: Record<string, number> = made === 0 ? {} : { made };
-    const told = { processed: made, ...passedOver(engine, errors), outcomes };
+    const told = { processed: made, ...passedOver(needs, errors), outcomes };
     if (isAsked) return { ...told, hasMore };
     return { ...told, hasMore: true, ...(hasMore ? {} : { pauseMs }) };
   };
@@ -104,7 +119,7 @@ export function webhooksDuty(engine: Engine, tuning: Tuning, deliver: (isOurs: b
   /** While the partition of the hooks is away, nothing is to be done here. */
   const unlessMissing = (error: unknown): DutyPass => {
     if ((store.missing?.().length ?? 0) === 0) throw error;
-    return { ...rest(), ...passedOver(engine, 0) };
+    return { ...rest(), ...passedOver(needs, 0) };
   };
 
   // An operator's pass beside that of the loop would read with the same readers.

@@ -13,7 +13,7 @@ import type { MillraceEvent } from "../../model/events/event.ts";
 import { countMembers } from "../../model/flow/decide-flow.ts";
 import { readWaits } from "../../model/flow/flow-waits.ts";
 import type { JobRecord } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import type { EventFilter } from "./show-events.ts";
 
 /** Jobs may have large inputs, so few are read at once. */
@@ -58,12 +58,12 @@ function lacksAttempt(
 }
 
 export class EventJobs {
-  readonly #engine: Pick<Engine, "store" | "coder" | "policies">;
+  readonly #needs: Needs<"store" | "coder" | "policies">;
   /** Tags never change, so what is known of a job stays true. */
   readonly #tags = new BoundedMap<string, readonly string[]>(knownMax);
 
-  constructor(engine: Pick<Engine, "store" | "coder" | "policies">) {
-    this.#engine = engine;
+  constructor(needs: Needs<"store" | "coder" | "policies">) {
+    this.#needs = needs;
   }
 
   async complete(events: readonly MillraceEvent[], filter: EventFilter): Promise<readonly MillraceEvent[]> {
@@ -91,7 +91,7 @@ export class EventJobs {
   async #read(ids: readonly string[]): Promise<ReadonlyMap<string, JobRecord>> {
     const found = new Map<string, JobRecord>();
     if (ids.length === 0) return found;
-    for (const record of await this.#engine.store.readJobs([...new Set(ids)])) {
+    for (const record of await this.#needs.store.readJobs([...new Set(ids)])) {
       if (record === null) continue;
       found.set(record.id, record);
       this.#tags.set(record.id, record.tags ?? none);
@@ -112,10 +112,10 @@ export class EventJobs {
   /** Decoded, without what the job's definition hides; undefined where the job is gone or nobody here can read it. */
   #shown(progress: unknown, record: JobRecord | undefined): unknown {
     if (record === undefined || typeof progress !== "string") return undefined;
-    const { isReadable, redact: paths } = this.#engine.policies.read(record.policy, record.queue);
+    const { isReadable, redact: paths } = this.#needs.policies.read(record.policy, record.queue);
     if (!isReadable) return undefined;
     try {
-      return redact(this.#engine.coder.decode(progress), paths);
+      return redact(this.#needs.coder.decode(progress), paths);
     } catch {
       return undefined;
     }

@@ -5,12 +5,14 @@
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
 import { nowPosition, readCursor, startPosition } from "../../model/events/event-cursor.ts";
 import { isMillraceError } from "../../model/error.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { checkPosition, readEnd } from "./feed-pages.ts";
 import { EventJobs } from "./event-jobs.ts";
 import { LiveFeed } from "./live-feed.ts";
 import type { EventFilter } from "./show-events.ts";
 import { Subscription } from "./subscription.ts";
+
+type EventsNeeds = Needs<"store" | "platform" | "coder" | "repeated" | "policies">;
 
 export interface SubscribeOptions {
   /** "now", "start", or a cursor. */
@@ -23,19 +25,19 @@ export interface SubscribeOptions {
 export class Events {
   readonly #live: LiveFeed;
   readonly #jobs: EventJobs;
-  readonly #engine: Engine;
+  readonly #needs: EventsNeeds;
   readonly #open = new Set<Subscription>();
   isClosed = false;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
-    this.#live = new LiveFeed(engine);
-    this.#jobs = new EventJobs(engine);
+  constructor(needs: EventsNeeds) {
+    this.#needs = needs;
+    this.#live = new LiveFeed(needs);
+    this.#jobs = new EventJobs(needs);
   }
 
   /** Begins at once: what is told from this call on is not missed, however late the first event is taken. */
   subscribe({ from, filter, keepsAlive }: SubscribeOptions): Subscription {
-    const { platform, repeated } = this.#engine;
+    const { platform, repeated } = this.#needs;
     const begin = this.#begin(from);
     const around = { live: this.#live, jobs: this.#jobs, platform, repeated };
     const ended = (): void => void this.#open.delete(subscription);
@@ -50,7 +52,7 @@ export class Events {
   }
 
   #begin(from: string): Promise<readonly FeedPosition[]> {
-    const { store } = this.#engine;
+    const { store } = this.#needs;
     const { partitions } = this.#live;
     const numbers = Array.from({ length: partitions }, (_, number) => number);
     if (from === "start") return Promise.resolve(numbers.map(() => startPosition));
@@ -69,7 +71,7 @@ export class Events {
   /** Of a partition that is away: where it ends when it is back. */
   async #positionNow(partition: number): Promise<FeedPosition> {
     try {
-      return { after: await readEnd(this.#engine.store, partition), skip: 0 };
+      return { after: await readEnd(this.#needs.store, partition), skip: 0 };
     } catch {
       return nowPosition;
     }

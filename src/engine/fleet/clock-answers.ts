@@ -15,7 +15,9 @@
  */
 import type { Timer } from "../../platform/platform.ts";
 import type { Duty, DutyPass } from "../duties/duty.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
+
+type ClockAnswersNeeds = Needs<"platform" | "leadership">;
 
 /** The spread keeps processes that found the same clock from answering it all at once. */
 const fallbackMs = { least: 30, spread: 50 };
@@ -32,7 +34,7 @@ const clocksMax = 64;
 export class ClockAnswers {
   /** The clock duty, whose passes are seen here. */
   readonly duty: Duty;
-  readonly #engine: Engine;
+  readonly #needs: ClockAnswersNeeds;
   readonly #answer: () => void;
   /** When the clocks ring that this process will answer, by the monotonic clock, in order. */
   #clocksUs: number[] = [];
@@ -47,8 +49,8 @@ export class ClockAnswers {
   #isStopped = true;
 
   /** @param answer makes the clock duty pass. */
-  constructor(engine: Engine, clockDuty: Duty, answer: () => void) {
-    this.#engine = engine;
+  constructor(needs: ClockAnswersNeeds, clockDuty: Duty, answer: () => void) {
+    this.#needs = needs;
     this.#answer = answer;
     this.duty = { ...clockDuty, pass: (isAsked) => this.#pass(clockDuty, isAsked) };
   }
@@ -82,7 +84,7 @@ export class ClockAnswers {
     this.#hasMetRung = true;
     const { least, spread } = fallbackMs;
     if (this.#isLeader) this.#note(0);
-    else if (this.#clocksUs.length === 0) this.#note(least + this.#engine.platform.random() * spread);
+    else if (this.#clocksUs.length === 0) this.#note(least + this.#needs.platform.random() * spread);
   }
 
   /** Not for the leader: a clock that was set while others promoted may be one that they did not see. */
@@ -93,12 +95,12 @@ export class ClockAnswers {
   }
 
   get #isLeader(): boolean {
-    return this.#engine.leadership.isLeader;
+    return this.#needs.leadership.isLeader;
   }
 
   #note(inMs: number): void {
     if (this.#isStopped) return;
-    const atUs = this.#engine.platform.monotonicUs() + inMs * 1000;
+    const atUs = this.#needs.platform.monotonicUs() + inMs * 1000;
     const place = this.#clocksUs.findLastIndex((clockUs) => clockUs <= atUs) + 1;
     if (place === clocksMax || this.#clocksUs[place - 1] === atUs) return;
     this.#setClocks(this.#clocksUs.toSpliced(place, 0, atUs).slice(0, clocksMax));
@@ -123,7 +125,7 @@ export class ClockAnswers {
   #setClocks(clocksUs: number[]): void {
     this.#clocksUs = clocksUs;
     const [firstUs = Number.POSITIVE_INFINITY] = clocksUs;
-    const { platform } = this.#engine;
+    const { platform } = this.#needs;
     if (firstUs === this.#timerUs) return;
     this.#timer?.cancel();
     this.#timer = null;

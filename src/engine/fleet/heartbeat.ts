@@ -15,7 +15,7 @@ import type { ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts"
 import type { Doc, DocPut, PutEvent } from "../../store/records.ts";
 import type { DutyFigures } from "../duties/duty-figures.ts";
 import { allDocs, docsPageMax } from "../docs/all-docs.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { answersWithin } from "../calls/settles-within.ts";
 import { cancelsId, changeId, changePut, desiredId, readDesired } from "./change-numbers.ts";
 import type { ChangeTopic, DesiredState } from "./change-numbers.ts";
@@ -28,6 +28,18 @@ import {
   workersOf,
 } from "./registration.ts";
 import type { LiveWorker, Registration, WorkerRegistration } from "./registration.ts";
+
+type HeartbeatNeeds = Needs<
+  | "store"
+  | "platform"
+  | "log"
+  | "retention"
+  | "clocks"
+  | "webhookDocs"
+  | "otherWorkers"
+  | "queuePolicies"
+  | "leadership"
+>;
 
 /** After a lost hint come the wait for the heartbeat and a call or two: 1.2 s in all. */
 const everyMs = 1060;
@@ -61,7 +73,7 @@ export interface RegisteredWorker {
 type Claimer = (ready: readonly number[] | null) => void;
 
 export class Heartbeat {
-  readonly #engine: Engine;
+  readonly #needs: HeartbeatNeeds;
   readonly #process: string;
   readonly #workers = new Set<RegisteredWorker>();
   readonly #claimers = new Set<Claimer>();
@@ -83,10 +95,10 @@ export class Heartbeat {
   #readAllUs = Number.NEGATIVE_INFINITY;
   #lookedUs: number;
 
-  constructor(engine: Engine, process: string) {
-    this.#engine = engine;
+  constructor(needs: HeartbeatNeeds, process: string) {
+    this.#needs = needs;
     this.#process = process;
-    this.#lookedUs = engine.platform.monotonicUs();
+    this.#lookedUs = needs.platform.monotonicUs();
   }
 
   /** The duties of the process have started. @param readDuties what they have done, by their names. */
@@ -94,7 +106,7 @@ export class Heartbeat {
     this.#hasDuties = true;
     this.#readDuties = readDuties;
     this.#setTimer();
-    if (!this.#engine.leadership.isAlone) void this.#now();
+    if (!this.#needs.leadership.isAlone) void this.#now();
   }
 
   /** The process stops: its registration goes, and another process may lead. */
@@ -102,7 +114,7 @@ export class Heartbeat {
     this.#hasDuties = false;
     this.#setTimer();
     await this.#calling;
-    const puts = this.#engine.leadership.leave();
+    const puts = this.#needs.leadership.leave();
     await this.#put([...puts, registrationPut(this.#process, null)]);
   }
 
@@ -113,7 +125,7 @@ export class Heartbeat {
     this.#mustReadAll = true;
     this.#setTimer();
     void this.#now();
-    void this.#engine.retention.hear(this.#engine.log);
+    void this.#needs.retention.hear(this.#needs.log);
     return async () => {
       this.#workers.delete(worker);
       this.#news.push(leftPut(worker.owner, true), changePut("members"));
@@ -152,9 +164,9 @@ export class Heartbeat {
   #setTimer(): void {
     this.#timer?.cancel();
     const isNeeded =
-      this.#workers.size + this.#claimers.size > 0 || (this.#hasDuties && !this.#engine.leadership.isAlone);
+      this.#workers.size + this.#claimers.size > 0 || (this.#hasDuties && !this.#needs.leadership.isAlone);
     if (!isNeeded) return;
-    const { platform } = this.#engine;
+    const { platform } = this.#needs;
     const delayMs = Math.round(everyMs * (1 - platform.random() * jitter));
     const dueUs = platform.monotonicUs() + delayMs * 1000;
     const beat = (): void => {
@@ -173,7 +185,7 @@ export class Heartbeat {
 
   /** What change numbers announce, if one of them was never written. */
   #look(): void {
-    this.#lookedUs = this.#engine.platform.monotonicUs();
+    this.#lookedUs = this.#needs.platform.monotonicUs();
     this.#mustReadAll = true;
     this.#readSettings();
   }
@@ -197,7 +209,7 @@ export class Heartbeat {
       try {
         await this.#call();
       } catch (error) {
-        this.#engine.log.debug("a heartbeat failed; the next one follows in a second", { error });
+        this.#needs.log.debug("a heartbeat failed; the next one follows in a second", { error });
         for (const worker of this.#workers) worker.fleetUnseen();
         // What is ready is not known.
         for (const claimer of this.#claimers) claimer(null);
@@ -206,7 +218,7 @@ export class Heartbeat {
   }
 
   async #call(): Promise<void> {
-    const { platform, store, leadership, clocks } = this.#engine;
+    const { platform, store, leadership, clocks } = this.#needs;
     const puts = this.#takePuts();
     const isWhole =
       this.#mustReadAll || (this.#hasTotals && this.#sinceMs(this.#readAllUs) >= readAllEveryMs);
@@ -240,7 +252,7 @@ export class Heartbeat {
   }
 
   #registration(): Registration {
-    const { platform, leadership } = this.#engine;
+    const { platform, leadership } = this.#needs;
     const loopDelayMs = Math.round(this.#lateMs);
     this.#lateMs = 0;
     return {
@@ -257,7 +269,7 @@ export class Heartbeat {
   }
 
   *#ids(): Generator<string> {
-    yield* this.#engine.leadership.watched;
+    yield* this.#needs.leadership.watched;
     yield changeId("webhooks");
     if (this.#workers.size === 0) return;
     yield changeId("settings");
@@ -272,7 +284,7 @@ export class Heartbeat {
   async #withRest({ docs, cursor }: ReadDocsAnswer): Promise<readonly Doc[]> {
     if (cursor === null) return docs;
     const all = [...docs];
-    const { store } = this.#engine;
+    const { store } = this.#needs;
     for await (const doc of allDocs(store, { kind: registryKind, prefix: registryPrefix, behind: cursor }))
       all.push(doc);
     return all;
@@ -280,7 +292,7 @@ export class Heartbeat {
 
   #hear(docs: ReadonlyMap<string, Doc>): void {
     const hasGrown = (topic: ChangeTopic): boolean => this.#newer(docs.get(changeId(topic))) !== null;
-    if (hasGrown("webhooks")) this.#engine.webhookDocs.changed.emit();
+    if (hasGrown("webhooks")) this.#needs.webhookDocs.changed.emit();
     if (hasGrown("settings")) this.#readSettings();
     if (hasGrown("members")) this.#mustReadAll = this.#isAskedAgain = true;
     for (const worker of this.#workers) {
@@ -306,17 +318,17 @@ export class Heartbeat {
     });
     for (const worker of this.#workers) if (worker.hasTotals) worker.fleetSeen(workers);
     const own = new Set([...this.#workers].map(({ owner }) => owner));
-    const left = this.#engine.otherWorkers.see(workers, own);
+    const left = this.#needs.otherWorkers.see(workers, own);
     if (left.length > 0) void this.#put(left);
   }
 
   #readSettings(): void {
-    void this.#engine.queuePolicies.refresh();
-    void this.#engine.retention.hear(this.#engine.log);
+    void this.#needs.queuePolicies.refresh();
+    void this.#needs.retention.hear(this.#needs.log);
   }
 
   async #put(puts: readonly DocPut[]): Promise<void> {
-    const { platform, store, log } = this.#engine;
+    const { platform, store, log } = this.#needs;
     try {
       await answersWithin(platform, store.putDocs(puts), callMaxMs);
     } catch (error) {
@@ -325,7 +337,7 @@ export class Heartbeat {
   }
 
   #sinceMs(us: number): number {
-    return (this.#engine.platform.monotonicUs() - us) / 1000;
+    return (this.#needs.platform.monotonicUs() - us) / 1000;
   }
 }
 

@@ -5,7 +5,8 @@ import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "../../stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../testing/virtual-platform.ts";
-import { Engine } from "../engine.ts";
+import { createServices } from "../services.ts";
+import type { Services } from "../services.ts";
 import { leaderId } from "./leadership.ts";
 
 let platform: VirtualPlatform;
@@ -18,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 interface Process {
-  readonly engine: Engine;
+  readonly services: Services;
   /** Nothing that it asks of the store arrives any more. */
   isCut: boolean;
   /** The answers to its puts are lost. */
@@ -29,7 +30,7 @@ interface Process {
 }
 
 function startProcess(isCandidate = true): Process {
-  const process: Omit<Process, "engine"> = { isCut: false, isUnanswered: false, takes: 0, gained: 0 };
+  const process: Omit<Process, "services"> = { isCut: false, isUnanswered: false, takes: 0, gained: 0 };
   const away = (): Promise<never> => Promise.reject(new Error("away"));
   const own: Store = {
     ...store,
@@ -42,16 +43,16 @@ function startProcess(isCandidate = true): Process {
     },
   };
   const { settings, log } = readMillraceOptions(platform, { log: false, metrics: false });
-  const engine = new Engine(own, platform, settings, log);
-  engine.leadership.isCandidate = isCandidate;
-  engine.leadership.whenGained(() => (process.gained += 1));
-  engine.heartbeat.start(() => ({}));
-  return Object.assign(process, { engine });
+  const services = createServices(own, platform, settings, log);
+  services.leadership.isCandidate = isCandidate;
+  services.leadership.whenGained(() => (process.gained += 1));
+  services.heartbeat.start(() => ({}));
+  return Object.assign(process, { services });
 }
 
 const advance = (ms: number): Promise<void> => platform.time.advance(ms * 1000);
-const leads = ({ engine }: Process): boolean => engine.leadership.isLeader;
-const stop = ({ engine }: Process): Promise<void> => runUntil(platform, engine.heartbeat.stop());
+const leads = ({ services }: Process): boolean => services.leadership.isLeader;
+const stop = ({ services }: Process): Promise<void> => runUntil(platform, services.heartbeat.stop());
 
 /** The first of them leads. */
 async function startFleet(count: number): Promise<Process[]> {
@@ -75,22 +76,22 @@ test("a leader that is gone is replaced within five seconds, and its successor i
 
 test("renewal keeps the version that fences the leader's writes", async () => {
   const [one] = (await startFleet(2)) as [Process];
-  const before = one.engine.leadership.check();
+  const before = one.services.leadership.check();
   await advance(60_000);
-  expect(one.engine.leadership.check()).toEqual(before);
+  expect(one.services.leadership.check()).toEqual(before);
   expect(one.takes).toBe(1);
 });
 
 test("a leader that was away does not lead any more once another does, and its check is that of the past", async () => {
   const [one, two] = (await startFleet(2)) as [Process, Process];
-  const past = one.engine.leadership.check();
+  const past = one.services.leadership.check();
   one.isCut = true;
   await advance(5000);
   one.isCut = false;
   await advance(1100);
   expect([leads(one), leads(two)]).toEqual([false, true]);
-  expect(one.engine.leadership.check()).toBeNull();
-  expect(two.engine.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
+  expect(one.services.leadership.check()).toBeNull();
+  expect(two.services.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
   two.isCut = true;
   await advance(5000);
   expect(leads(one)).toBe(true);
@@ -98,14 +99,14 @@ test("a leader that was away does not lead any more once another does, and its c
 
 test("a leader that was away while it was the only process takes its lease again before it goes on", async () => {
   const [one] = (await startFleet(1)) as [Process];
-  const past = one.engine.leadership.check();
+  const past = one.services.leadership.check();
   one.isCut = true;
   await advance(20_000);
   expect(leads(one)).toBe(false);
   one.isCut = false;
   await advance(1100);
   expect(leads(one)).toBe(true);
-  expect(one.engine.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
+  expect(one.services.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
 });
 
 test("a lease whose taking was answered to nobody is known with the next heartbeat", async () => {

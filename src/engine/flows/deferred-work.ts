@@ -26,7 +26,7 @@ import type { Waits } from "../../model/flow/flow-waits.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import { deleteChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { forgetMap, freeNext, rearm } from "./run-capped-map.ts";
 import {
   allMembers,
@@ -38,6 +38,8 @@ import {
   goAlong,
   membersPage,
 } from "./members.ts";
+
+type DeferredWorkNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads">;
 
 /** What became of one due document. */
 export interface DeferredWorkEnd {
@@ -54,10 +56,10 @@ const postponedMs = 60_000;
 const restReason: EndReason<"cancelled"> = "not-needed";
 
 export async function doDeferredWork(
-  engine: Engine,
+  needs: DeferredWorkNeeds,
   docs: readonly Doc[],
 ): Promise<readonly PromiseSettledResult<DeferredWorkEnd>[]> {
-  const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(engine, id)));
+  const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(needs, id)));
   const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
     const end = ends[at];
     if (end?.status !== "fulfilled") return [];
@@ -66,111 +68,124 @@ export async function doDeferredWork(
     const isLater = end.value.outcome === postponed;
     return [isLater ? { ...doc, body: "", due: { inMs: postponedMs } } : { ...doc, body: null }];
   });
-  await engine.store.putDocs(puts);
+  await needs.store.putDocs(puts);
   return ends;
 }
 
-async function pay(engine: Engine, id: string): Promise<Payment> {
+async function pay(needs: DeferredWorkNeeds, id: string): Promise<Payment> {
   for (let renewed = 0; ;) {
-    const record = await engine.reads.add(id);
-    if (record !== null && isTerminal(record.state)) renewed += await goAlong(engine, record);
-    const outcome = record === null ? await forgetMembers(engine, id) : await decide(engine, record);
+    const record = await needs.reads.add(id);
+    if (record !== null && isTerminal(record.state)) renewed += await goAlong(needs, record);
+    const outcome = record === null ? await forgetMembers(needs, id) : await decide(needs, record);
     if (outcome !== null) return { outcome, renewed };
   }
 }
 
 /** Null where the job has moved on meanwhile and has to be looked at again. */
-async function decide(engine: Engine, record: JobRecord): Promise<string | null> {
+async function decide(needs: DeferredWorkNeeds, record: JobRecord): Promise<string | null> {
   if (record.waits === null) return "settled";
   const waits = readWaits(record.waits);
   const meta = flowMetaOf(record);
-  if (meta.part !== undefined) return decidePart(engine, record, waits, meta.part);
+  if (meta.part !== undefined) return decidePart(needs, record, waits, meta.part);
   if (record.state === "blocked" && waits.slack < 0)
-    return endAsRead(engine, record, afterImpossible(engine.policies.read(record.policy, record.queue)));
+    return endAsRead(needs, record, afterImpossible(needs.policies.read(record.policy, record.queue)));
   if (meta.cancelsRest === true && record.state !== "blocked" && waits.need <= 0)
-    await cancelParents(engine, record.id, meta);
+    await cancelParents(needs, record.id, meta);
   return "settled";
 }
 
 /** Under the rev that was read: a replay may have made another decision of it since. */
-async function endAsRead(engine: Engine, record: JobRecord, next: Finish): Promise<string | null> {
-  const answer = await changeAsRead(engine, record, [{ states: ["blocked"], next }]);
+async function endAsRead(needs: Needs<"changes">, record: JobRecord, next: Finish): Promise<string | null> {
+  const answer = await changeAsRead(needs, record, [{ states: ["blocked"], next }]);
   return answer.kind === "changed" ? null : next.to;
 }
 
 async function decidePart(
-  engine: Engine,
+  needs: DeferredWorkNeeds,
   record: JobRecord,
   waits: Waits,
   part: Part,
 ): Promise<string | null> {
   const { id, cancelAsked } = record;
-  const policy = engine.policies.read(record.policy, record.queue);
+  const policy = needs.policies.read(record.policy, record.queue);
   const { cancelReason = null } = readAttemptLog(record.attempts);
-  const hasNoList = part.kind === "group" && (await hasFailedToExpand(engine, id));
+  const hasNoList = part.kind === "group" && (await hasFailedToExpand(needs, id));
   const { end, cancelsRest } = decideFlow({ part, waits, policy, cancelAsked, cancelReason, hasNoList });
-  if (end !== null && record.state === "blocked" && (await endAsRead(engine, record, end)) === null)
+  if (end !== null && record.state === "blocked" && (await endAsRead(needs, record, end)) === null)
     return null;
   if (
     capOf(part) !== null &&
-    !(await goOnInMap(engine, record, { isOver: end !== null, isLost: cancelsRest }))
+    !(await goOnInMap(needs, record, { isOver: end !== null, isLost: cancelsRest }))
   )
     return null;
-  if (cancelsRest) await cancelRest(engine, record, waits, part);
+  if (cancelsRest) await cancelRest(needs, record, waits, part);
   return end === null ? "waited" : end.to;
 }
 
 /** Frees the next items of a map with a cap. @returns false where the map has to be looked at again. */
 async function goOnInMap(
-  engine: Engine,
+  needs: Needs<"changes" | "reads">,
   map: JobRecord,
   { isOver, isLost }: { readonly isOver: boolean; readonly isLost: boolean },
 ): Promise<boolean> {
   if (isOver || map.state !== "blocked") {
-    forgetMap(engine, map.id);
+    forgetMap(needs, map.id);
     return true;
   }
-  if (!(await rearm(engine, map))) return false;
-  if (!isLost && !map.cancelAsked) await freeNext(engine, map);
+  if (!(await rearm(needs, map))) return false;
+  if (!isLost && !map.cancelAsked) await freeNext(needs, map);
   return true;
 }
 
-async function hasFailedToExpand(engine: Engine, id: string): Promise<boolean> {
-  const expander = await engine.reads.add(`${id}.${expanderName}`);
+async function hasFailedToExpand(needs: Needs<"reads">, id: string): Promise<boolean> {
+  const expander = await needs.reads.add(`${id}.${expanderName}`);
   return expander !== null && isTerminal(expander.state) && expander.state !== "completed";
 }
 
-async function cancelRest(engine: Engine, { id }: JobRecord, waits: Waits, part: Part): Promise<void> {
+async function cancelRest(
+  needs: DeferredWorkNeeds,
+  { id }: JobRecord,
+  waits: Waits,
+  part: Part,
+): Promise<void> {
   if (part.kind === "flow") {
     // It fails, so nothing is added to it any more.
-    if (await close(engine, id, restReason)) await cancelBelow(engine, id, { reason: restReason });
+    if (await close(needs, id, restReason)) await cancelBelow(needs, id, { reason: restReason });
     return;
   }
   // Its nodes are numbered: no other member of the flow has to be looked at, unless a handler has added some.
   const total = waits.members?.total ?? 0;
   const ids = [...Array.from({ length: total }, (_, at) => `${id}.${at}`), `${id}.${expanderName}`];
-  const found = await cancelByIds(engine, ids, restReason);
-  if (found < total) await cancelBelow(engine, id, { reason: restReason });
+  const found = await cancelByIds(needs, ids, restReason);
+  if (found < total) await cancelBelow(needs, id, { reason: restReason });
 }
 
-async function cancelParents(engine: Engine, id: string, { parents = [] }: FlowMeta): Promise<void> {
+async function cancelParents(
+  needs: DeferredWorkNeeds,
+  id: string,
+  { parents = [] }: FlowMeta,
+): Promise<void> {
   const root = rootOf(id) ?? id;
   const ids = parents.map((edge) => idOfPath(root, targetOf(edge)));
-  await cancelByIds(engine, ids, `${id} needs it no longer`);
+  await cancelByIds(needs, ids, `${id} needs it no longer`);
 }
 
 /** @returns how many of them there are. */
-async function cancelByIds(engine: Engine, ids: readonly string[], reason: string): Promise<number> {
+async function cancelByIds(
+  needs: DeferredWorkNeeds,
+  ids: readonly string[],
+  reason: string,
+): Promise<number> {
   let found = 0;
   for (let left = ids; left.length > 0;) {
-    const read = await Promise.all(left.map((id) => engine.reads.add(id)));
+    const read = await Promise.all(left.map((id) => needs.reads.add(id)));
     const records = read.filter((record): record is JobRecord => record !== null);
     if (left === ids) found = records.length;
-    const moved = await cancelMembers(engine, records, { reason });
+    const moved = await cancelMembers(needs, records, { reason });
     // Closed before: a node that is added behind the look at the others would be forgotten.
     for (const { id, meta, state } of records)
       if (flowMetaOf({ meta }).part !== undefined && !isTerminal(state))
-        await cancelBelow(engine, id, { reason });
+        await cancelBelow(needs, id, { reason });
     // What moved on between the look and the change is looked at again.
     left = moved.map(({ id }) => id);
   }
@@ -178,13 +193,13 @@ async function cancelByIds(engine: Engine, ids: readonly string[], reason: strin
 }
 
 /** The flow is gone, so its members go; those that still live are looked for again later. */
-async function forgetMembers(engine: Engine, id: string): Promise<string> {
-  for await (const page of allMembers(engine, id))
+async function forgetMembers(needs: Needs<"store" | "changes">, id: string): Promise<string> {
+  for await (const page of allMembers(needs, id))
     await Promise.all(
       page
         .filter(({ state }) => isTerminal(state))
-        .map((record) => changeAsRead(engine, record, [deleteChange])),
+        .map((record) => changeAsRead(needs, record, [deleteChange])),
     );
-  const { jobs } = await membersPage(engine, id, { cursor: null });
+  const { jobs } = await membersPage(needs, id, { cursor: null });
   return jobs.length === 0 ? "forgotten" : postponed;
 }

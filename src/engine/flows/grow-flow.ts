@@ -11,11 +11,13 @@ import { capOf, firstItems } from "../../model/flow/capped-map.ts";
 import type { FirstItems } from "../../model/flow/capped-map.ts";
 import type { Effects, JobRecord, LeasedJob, NewJob } from "../../store/records.ts";
 import type { AnyJob, Submission } from "../submit/job-definition.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { checkRefs, membersOf, planNodeJobs } from "./plan-flow.ts";
 import { nodesInside } from "./flow.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
 import { flowMetaOf } from "./members.ts";
+
+type GrowFlowNeeds = Needs<"reads" | "planner">;
 
 export type Growing = Required<Pick<Effects, "jobs" | "grows" | "links">>;
 
@@ -26,7 +28,7 @@ export type Growing = Required<Pick<Effects, "jobs" | "grows" | "links">>;
  * alone.
  */
 export async function planGrowth(
-  engine: Engine,
+  needs: GrowFlowNeeds,
   added: Flow,
   within: string,
   { by, isAgain }: { readonly by: Pick<LeasedJob, "id" | "fence">; readonly isAgain: boolean },
@@ -34,37 +36,37 @@ export async function planGrowth(
   const root = rootOf(within) ?? within;
   const path = pathOfId(within);
   const given = nodesInside(path, added.nodes);
-  const flow = await engine.reads.add(within);
+  const flow = await needs.reads.add(within);
   const part = flow === null ? undefined : flowMetaOf(flow).part;
   if (part === undefined)
     throw new MillraceError("flow-closed", `The flow ${JSON.stringify(within)} is not there any more.`);
   if (capOf(part) !== null && given.some((node) => node.within === path && isItem(node.path)))
     throw invalidFlow("The nodes of a map are numbered; what is added to one has another name.");
-  const known = await readKnown(engine, root, given);
+  const known = await readKnown(needs, root, given);
   const doubled = given.find((node) => known.has(node.path));
   if (doubled !== undefined && !isAgain)
     throw invalidFlow(`Two nodes have the name ${JSON.stringify(doubled.path)}.`);
   const nodes = given.filter((node) => !known.has(node.path));
   const isClosing = flow?.cancelAsked === true || flow?.state !== "blocked";
-  const there = await readThere(engine, { within, own: part, isClosing }, nodes);
-  const growing = await assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
+  const there = await readThere(needs, { within, own: part, isClosing }, nodes);
+  const growing = await assemble(needs, { root, path, part, nodes, isThere: (name) => there.has(name) });
   const digest = digestText(`${by.id} ${by.fence}`);
   return { ...growing, jobs: growing.jobs.map((job) => ({ ...job, digest })) };
 }
 
 /** Which of these nodes are there already. */
 async function readKnown(
-  engine: Engine,
+  needs: Needs<"reads">,
   root: string,
   nodes: readonly BuiltNode[],
 ): Promise<ReadonlySet<string>> {
-  const records = await Promise.all(nodes.map(({ path }) => engine.reads.add(idOfPath(root, path))));
+  const records = await Promise.all(nodes.map(({ path }) => needs.reads.add(idOfPath(root, path))));
   return new Set(nodes.filter((_, at) => records[at] !== null).map(({ path }) => path));
 }
 
 /** The members beside these nodes that they come after or go before. */
 async function readThere(
-  engine: Engine,
+  needs: Needs<"reads">,
   { within, own, isClosing }: { readonly within: string; readonly own: Part; readonly isClosing: boolean },
   nodes: readonly BuiltNode[],
 ): Promise<ReadonlySet<string>> {
@@ -72,7 +74,7 @@ async function readThere(
   const added = new Set(nodes.map(({ path }) => path));
   const named = nodes.flatMap(({ after, before = [] }) => [...after.map(({ path }) => path), ...before]);
   const asked = [...new Set(named)].filter((path) => !added.has(path));
-  const records = await Promise.all(asked.map((path) => engine.reads.add(idOfPath(root, path))));
+  const records = await Promise.all(asked.map((path) => needs.reads.add(idOfPath(root, path))));
   // An edge of what stands inside of another part leads elsewhere.
   const there = records.filter((record): record is JobRecord => record?.flow === within);
   const byPath = new Map(there.map((record) => [pathOfId(record.id), record]));
@@ -110,14 +112,14 @@ interface Addition {
 }
 
 async function assemble(
-  engine: Engine,
+  needs: Needs<"planner">,
   { root, path, part, nodes, isThere, first }: Addition,
 ): Promise<Growing> {
   if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
   const plan = planGraph(nodes, { path, part, isThere });
   checkRefs(nodes, plan.nodes);
   // The plan is in the order of what was built.
-  const jobs = await planNodeJobs(engine.planner, nodes);
+  const jobs = await planNodeJobs(needs.planner, nodes);
   for (const node of plan.nodes) if (first?.isHeld(numberOfItem(node.path)) === true) node.need += 1;
   const memberOf = membersOf(root, plan.nodes);
   const members = plan.nodes.map((node, at) => memberOf(node, nodes[at] as BuiltNode, jobs[at] as NewJob));
@@ -141,7 +143,7 @@ async function assemble(
 
 /** The jobs of a list, one for each item, in the part that was made for them. */
 export async function planItems(
-  engine: Engine,
+  needs: GrowFlowNeeds,
   id: string,
   {
     job,
@@ -157,7 +159,7 @@ export async function planItems(
 ): Promise<Growing> {
   const root = rootOf(id) ?? id;
   const path = pathOfId(id);
-  const map = await engine.reads.add(id);
+  const map = await needs.reads.add(id);
   const part: Part = (map === null ? undefined : flowMetaOf(map).part) ?? { kind: "group", tolerate: 0 };
   const given = items.map((input, at): BuiltNode => ({
     ...{
@@ -171,10 +173,10 @@ export async function planItems(
     },
     submission: { job, input, options },
   }));
-  const known = isAgain ? await readKnown(engine, root, given) : new Set<string>();
+  const known = isAgain ? await readKnown(needs, root, given) : new Set<string>();
   const nodes = given.filter((node) => !known.has(node.path));
   const cap = capOf(part);
-  return assemble(engine, {
+  return assemble(needs, {
     ...{ root, path, part, nodes, isThere: (other) => known.has(other) },
     ...(cap === null ? {} : { first: firstItems(cap, nodes.length, isAgain) }),
   });

@@ -20,48 +20,50 @@ import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { deferredPut } from "../../store/rules/flow/arrive.ts";
 import { allUnreadable } from "../docs/all-unreadable.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
 import { partJob } from "./plan-flow.ts";
+
+type LostMembersNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads">;
 
 const reason: EndReason<"failed"> = "record-unreadable";
 /** A flow whose members end while they are counted is counted again, so often; then by the next walk. */
 const countsMax = 5;
 
 /** @returns how many members came to their end. */
-export async function endLostMembers(engine: Engine): Promise<number> {
+export async function endLostMembers(needs: LostMembersNeeds): Promise<number> {
   let ended = 0;
-  for await (const { id } of allUnreadable(engine.store))
-    if (id !== null && (await endLost(engine, id))) ended += 1;
+  for await (const { id } of allUnreadable(needs.store))
+    if (id !== null && (await endLost(needs, id))) ended += 1;
   return ended;
 }
 
-async function endLost(engine: Engine, id: string): Promise<boolean> {
+async function endLost(needs: LostMembersNeeds, id: string): Promise<boolean> {
   if (placeOfId(id) === null) {
-    if (mintedPartition(id) !== null) await forgetFlow(engine, id);
+    if (mintedPartition(id) !== null) await forgetFlow(needs, id);
     return false;
   }
-  const record = (await engine.reads.add(id)) ?? (await standIn(engine, id));
+  const record = (await needs.reads.add(id)) ?? (await standIn(needs, id));
   if (record === null || !isStandIn(record) || isTerminal(record.state)) return false;
   const next: Finish = { to: "failed", event: "failed", reason, result: null, keepMs: null };
-  const answer = await changeAsRead(engine, record, [{ states: ["blocked"], next }]);
+  const answer = await changeAsRead(needs, record, [{ states: ["blocked"], next }]);
   return answer.kind === "ok";
 }
 
 /** Of a flow that is lost itself the members go, as of one that was deleted. */
-async function forgetFlow(engine: Engine, id: string): Promise<void> {
-  if ((await engine.reads.add(id)) !== null) return;
-  if ((await membersPage(engine, id, { cursor: null })).jobs.length > 0)
-    await engine.store.putDocs([deferredPut(id)]);
+async function forgetFlow(needs: Needs<"store" | "reads">, id: string): Promise<void> {
+  if ((await needs.reads.add(id)) !== null) return;
+  if ((await membersPage(needs, id, { cursor: null })).jobs.length > 0)
+    await needs.store.putDocs([deferredPut(id)]);
 }
 
-async function standIn(engine: Engine, id: string): Promise<JobRecord | null> {
+async function standIn(needs: LostMembersNeeds, id: string): Promise<JobRecord | null> {
   const within = id.slice(0, id.lastIndexOf("."));
-  const { isLost, part, edges } = await lookAround(engine, id, within);
+  const { isLost, part, edges } = await lookAround(needs, id, within);
   if (!isLost || part === undefined) return null;
   // A part has nodes of its own, which nothing waits for any more.
-  await cancelBelow(engine, id, { reason });
-  await engine.store.submit([
+  await cancelBelow(needs, id, { reason });
+  await needs.store.submit([
     {
       jobs: [
         {
@@ -75,7 +77,7 @@ async function standIn(engine: Engine, id: string): Promise<JobRecord | null> {
       isRepeat: true,
     },
   ]);
-  return engine.reads.add(id);
+  return needs.reads.add(id);
 }
 
 interface Around {
@@ -86,20 +88,20 @@ interface Around {
   readonly edges: readonly string[];
 }
 
-async function lookAround(engine: Engine, id: string, within: string): Promise<Around> {
+async function lookAround(needs: Needs<"store" | "reads">, id: string, within: string): Promise<Around> {
   const root = rootOf(id) ?? id;
   for (let count = 0; count < countsMax; count++) {
-    const before = await engine.reads.add(within);
+    const before = await needs.reads.add(within);
     const edges: string[] = [];
     let live = 0;
-    for await (const page of allMembers(engine, root))
+    for await (const page of allMembers(needs, root))
       for (const member of page) {
         if (member.flow === within && !isTerminal(member.state)) live += 1;
         for (const parent of flowMetaOf(member).parents ?? [])
           if (idOfPath(root, targetOf(parent)) === id)
             edges.push(withTarget(parent, member.id.slice(within.length + 1)));
       }
-    const flow = await engine.reads.add(within);
+    const flow = await needs.reads.add(within);
     if (flow === null || flow.waits === null) break;
     // Each end, each replay and each node that is added changes what the flow counts.
     if (flow.waits === before?.waits)

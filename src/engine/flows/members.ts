@@ -16,8 +16,10 @@ import type { OperatorChange } from "../../model/job/operate.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { Change, ChangeAnswer } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { cancelsChanged } from "../fleet/change-numbers.ts";
+
+type MembersNeeds = Needs<"store" | "log" | "changes" | "policies">;
 
 const pageMax = 500;
 const scanMax = 10_000;
@@ -38,22 +40,22 @@ export interface MemberPage {
 
 /** Members of a flow or a part, at any depth below it, newest first. */
 export async function membersPage(
-  engine: Engine,
+  needs: Needs<"store">,
   id: string,
   { states, cursor }: { readonly states?: readonly JobState[]; readonly cursor: string | null },
 ): Promise<MemberPage> {
   const filter = { tag: memberTag(rootOf(id) ?? id), ...(states === undefined ? {} : { states }) };
-  const page = await engine.store.findJobs({ filter, max: pageMax, scanMax, cursor });
+  const page = await needs.store.findJobs({ filter, max: pageMax, scanMax, cursor });
   return { jobs: page.jobs.filter((job) => job.id.startsWith(`${id}.`)), cursor: page.cursor };
 }
 
 export async function* allMembers(
-  engine: Engine,
+  needs: Needs<"store">,
   id: string,
 ): AsyncGenerator<readonly JobRecord[], void, undefined> {
   let cursor: string | null = null;
   do {
-    const page: MemberPage = await membersPage(engine, id, { cursor });
+    const page: MemberPage = await membersPage(needs, id, { cursor });
     yield page.jobs;
     cursor = page.cursor;
   } while (cursor !== null);
@@ -61,7 +63,7 @@ export async function* allMembers(
 
 /** Writes what was decided about a record as it was read. */
 export function changeAsRead(
-  engine: Engine,
+  needs: Needs<"changes">,
   { id, rev }: Pick<JobRecord, "id" | "rev">,
   changes: readonly OperatorChange[],
 ): Promise<ChangeAnswer> {
@@ -70,20 +72,20 @@ export function changeAsRead(
     next,
     attempts,
   }));
-  return engine.changes.add({ id, cases });
+  return needs.changes.add({ id, cases });
 }
 
 /**
  * A finished member goes along the edges that are left: bounded steps, each with its place kept by the job itself.
  * @returns how many of the steps had more behind them, and so left deferred work for the member anew.
  */
-export async function goAlong(engine: Engine, { id, edges, waits }: JobRecord): Promise<number> {
+export async function goAlong(needs: Needs<"changes">, { id, edges, waits }: JobRecord): Promise<number> {
   const { length } = edges ?? [];
   let defers = 0;
   for (let at = readWaits(waits ?? "").passed; at < length;) {
     const passesOn = edgesOfStep(at, storeLimits);
     const next = { to: "same", event: "passed-on", passesOn } as const;
-    const answer = await engine.changes.add({ id, cases: [{ guard: { states: terminalStates }, next }] });
+    const answer = await needs.changes.add({ id, cases: [{ guard: { states: terminalStates }, next }] });
     if (answer.kind !== "ok") break;
     at += passesOn;
     if (at < length) defers += 1;
@@ -109,7 +111,7 @@ export function isToCancel({ state, cancelAsked }: JobRecord, { pendingOnly = fa
  * @returns those that had moved on.
  */
 export async function cancelMembers(
-  engine: Engine,
+  needs: MembersNeeds,
   records: readonly JobRecord[],
   how: CancelHow,
 ): Promise<readonly JobRecord[]> {
@@ -119,24 +121,24 @@ export async function cancelMembers(
     records
       .filter((record) => isToCancel(record, how))
       .map(async (record) => {
-        const answer = await changeAsRead(engine, record, cancelsOf(engine, record, how));
+        const answer = await changeAsRead(needs, record, cancelsOf(needs, record, how));
         const isTold = answer.kind === "ok" && answer.state === "running" && record.owner !== null;
         if (isTold) workers.add(record.owner);
         if (answer.kind === "changed") moved.push(record);
       }),
   );
-  await cancelsChanged(engine, workers);
+  await cancelsChanged(needs, workers);
   return moved;
 }
 
 function cancelsOf(
-  engine: Engine,
+  needs: Needs<"policies">,
   record: JobRecord,
   { reason, pendingOnly = false }: CancelHow,
 ): readonly OperatorChange[] {
   if (flowMetaOf(record).part !== undefined) return [closeChange(record, reason)];
   const { attempts, cancelAsked } = record;
-  const policy = engine.policies.read(record.policy, record.queue);
+  const policy = needs.policies.read(record.policy, record.queue);
   const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
   return pendingOnly ? changes.filter(({ states }) => !states.includes("running")) : changes;
 }
@@ -154,27 +156,27 @@ export function closeChange({ attempts }: Pick<JobRecord, "attempts">, reason: s
  * Cancels whatever of a flow or a part has not ended, until a look at all of it finds nothing left to do: what moved on
  * between the look and the change comes again, and so does what was added while it took nodes.
  */
-export async function cancelBelow(engine: Engine, id: string, how: CancelHow): Promise<void> {
+export async function cancelBelow(needs: MembersNeeds, id: string, how: CancelHow): Promise<void> {
   for (let isDone = false; !isDone;) {
     isDone = true;
     let cursor: string | null = null;
     do {
-      const page: MemberPage = await membersPage(engine, id, { states: liveStates, cursor });
+      const page: MemberPage = await membersPage(needs, id, { states: liveStates, cursor });
       const left = page.jobs.filter((record) => isToCancel(record, how));
       isDone &&= left.length === 0;
-      await cancelMembers(engine, left, how);
+      await cancelMembers(needs, left, how);
       cursor = page.cursor;
     } while (cursor !== null);
   }
 }
 
 /** A flow or a part takes no more nodes. @returns whether it was still open or closing. */
-export async function close(engine: Engine, id: string, reason: string): Promise<boolean> {
+export async function close(needs: Needs<"changes" | "reads">, id: string, reason: string): Promise<boolean> {
   for (;;) {
-    const record = await engine.reads.add(id);
+    const record = await needs.reads.add(id);
     if (record === null || isTerminal(record.state)) return false;
     if (record.cancelAsked) return true;
-    const answer = await changeAsRead(engine, record, [closeChange(record, reason)]);
+    const answer = await changeAsRead(needs, record, [closeChange(record, reason)]);
     if (answer.kind === "ok") return true;
   }
 }

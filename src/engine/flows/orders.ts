@@ -10,17 +10,19 @@ import { flowQueue } from "../../model/flow/flow-meta.ts";
 import type { ReplayAsked } from "../../model/flow/plan-replay.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { cancelBelow, close } from "./members.ts";
 import type { CancelHow } from "./members.ts";
 import type { DeferredWorkEnd } from "./deferred-work.ts";
 import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay-flow.ts";
 
+type OrdersNeeds = Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">;
+
 export const cancelKind = "flow-cancel";
 
 /** A part is no flow: it is cancelled and its nodes are replayed by their own ids. */
-export async function readFlow(engine: Engine, id: string): Promise<JobRecord> {
-  const record = await engine.reads.add(id);
+export async function readFlow(needs: Needs<"reads">, id: string): Promise<JobRecord> {
+  const record = await needs.reads.add(id);
   if (record === null || record.queue !== flowQueue || record.flow !== null)
     throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
   return record;
@@ -30,63 +32,66 @@ export async function readFlow(engine: Engine, id: string): Promise<JobRecord> {
  * Gives an order and carries it out. An order of the same kind whose giver has died is carried out before: half of a
  * replay would leave nodes held back for good.
  */
-async function giveOrder(engine: Engine, kind: string, id: string, body: object): Promise<void> {
+async function giveOrder(needs: OrdersNeeds, kind: string, id: string, body: object): Promise<void> {
   const put = { kind, id, body: JSON.stringify(body), due: { inMs: 0 }, guard: "absent" as const };
   for (;;) {
-    const [answer] = await engine.store.putDocs([put]);
+    const [answer] = await needs.store.putDocs([put]);
     if (answer?.kind === "ok") {
       const doc: Doc = { kind, id, version: answer.version, body: put.body, dueAt: 0, expiresAt: null };
-      await carryOut(engine, doc);
+      await carryOut(needs, doc);
       return;
     }
-    const { docs } = await engine.store.readDocs({ kind, ids: [id] });
-    for (const doc of docs) await carryOut(engine, doc);
+    const { docs } = await needs.store.readDocs({ kind, ids: [id] });
+    for (const doc of docs) await carryOut(needs, doc);
   }
 }
 
 /** Cancels a flow, or a part of one, that has not ended. */
-export async function cancelWhole(engine: Engine, record: JobRecord, how: CancelHow): Promise<void> {
-  if (!isTerminal(record.state)) await giveOrder(engine, cancelKind, record.id, how);
+export async function cancelWhole(needs: OrdersNeeds, record: JobRecord, how: CancelHow): Promise<void> {
+  if (!isTerminal(record.state)) await giveOrder(needs, cancelKind, record.id, how);
 }
 
 /** Runs nodes of a flow again. @returns how many run again, and how many wait for them again. */
 export async function replayNodes(
-  engine: Engine,
+  needs: OrdersNeeds,
   flow: JobRecord,
   asked: ReplayAsked,
 ): Promise<{ readonly runs: number; readonly waits: number }> {
   // Only to refuse what cannot be, before anything is written: what is done is planned once the order is given.
-  const plan = await makeReplayPlan(engine, flow, asked);
-  if (plan.runs.length > 0) await giveOrder(engine, replayKind, flow.id, asked);
+  const plan = await makeReplayPlan(needs, flow, asked);
+  if (plan.runs.length > 0) await giveOrder(needs, replayKind, flow.id, asked);
   return { runs: plan.runs.length, waits: plan.waits };
 }
 
-const orders: Readonly<Record<string, (engine: Engine, doc: Doc) => Promise<string>>> = {
+const orders: Readonly<Record<string, (needs: OrdersNeeds, doc: Doc) => Promise<string>>> = {
   [cancelKind]: cancelFlow,
   [replayKind]: replayFlow,
 };
 
 /** What the duty does with orders that are due: those whose giver has died. */
 export function carryOutAll(
-  engine: Engine,
+  needs: OrdersNeeds,
   docs: readonly Doc[],
 ): Promise<PromiseSettledResult<DeferredWorkEnd>[]> {
-  return Promise.allSettled(docs.map((doc) => carryOut(engine, doc)));
+  return Promise.allSettled(docs.map((doc) => carryOut(needs, doc)));
 }
 
 /** Carries an order out and takes its document away. */
-async function carryOut(engine: Engine, given: Doc): Promise<DeferredWorkEnd> {
-  const doc = given.kind === replayKind ? await plannedReplay(engine, given) : given;
+async function carryOut(needs: OrdersNeeds, given: Doc): Promise<DeferredWorkEnd> {
+  const doc = given.kind === replayKind ? await plannedReplay(needs, given) : given;
   if (doc === null) return { outcome: "settled" };
-  const outcome = (await orders[doc.kind]?.(engine, doc)) ?? "unknown";
+  const outcome = (await orders[doc.kind]?.(needs, doc)) ?? "unknown";
   const { kind, id, version } = doc;
-  await engine.store.putDocs([{ kind, id, body: null, guard: { version } }]);
+  await needs.store.putDocs([{ kind, id, body: null, guard: { version } }]);
   return { outcome };
 }
 
-async function cancelFlow(engine: Engine, { id, body }: Doc): Promise<string> {
+async function cancelFlow(
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies">,
+  { id, body }: Doc,
+): Promise<string> {
   const how = JSON.parse(body) as CancelHow;
-  if (!(await close(engine, id, how.reason))) return "settled";
-  await cancelBelow(engine, id, how);
+  if (!(await close(needs, id, how.reason))) return "settled";
+  await cancelBelow(needs, id, how);
   return "cancelled";
 }

@@ -6,21 +6,23 @@
 import { pathOfId, rootOf, idOfPath } from "../../model/flow/flow-meta.ts";
 import { readWaits } from "../../model/flow/flow-waits.ts";
 import type { JobRecord } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { flowMetaOf } from "./members.ts";
+
+type PartResultsNeeds = Needs<"coder" | "reads">;
 
 const pageMax = 500;
 
 /** Undefined where it returned nothing, has not completed, or nothing is kept. */
-export async function readMemberResult(engine: Engine, record: JobRecord): Promise<unknown> {
+export async function readMemberResult(needs: PartResultsNeeds, record: JobRecord): Promise<unknown> {
   const { part } = flowMetaOf(record);
-  if (part === undefined) return record.result === null ? undefined : engine.coder.decode(record.result);
-  return part.kind === "flow" ? readFlowResult(engine, record) : readPartResults(engine, record);
+  if (part === undefined) return record.result === null ? undefined : needs.coder.decode(record.result);
+  return part.kind === "flow" ? readFlowResult(needs, record) : readPartResults(needs, record);
 }
 
 /** Of a whole flow, or of one inside of another. */
 export async function readFlowResult(
-  engine: Engine,
+  needs: PartResultsNeeds,
   record: JobRecord,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { id } = record;
@@ -29,23 +31,26 @@ export async function readFlowResult(
   const root = rootOf(id) ?? id;
   const results = await Promise.all(
     ends.map(async (end) => {
-      const member = await engine.reads.add(idOfPath(root, end));
+      const member = await needs.reads.add(idOfPath(root, end));
       const name = path === "" ? end : end.slice(path.length + 1);
-      return [name, member === null ? undefined : await readMemberResult(engine, member)] as const;
+      return [name, member === null ? undefined : await readMemberResult(needs, member)] as const;
     }),
   );
   return Object.fromEntries(results.filter(([, result]) => result !== undefined));
 }
 
-async function readPartResults(engine: Engine, { id, waits }: JobRecord): Promise<readonly unknown[]> {
+async function readPartResults(
+  needs: PartResultsNeeds,
+  { id, waits }: JobRecord,
+): Promise<readonly unknown[]> {
   // What makes the nodes of a list is one of them, and has no number.
   const total = waits === null ? 0 : (readWaits(waits).members?.total ?? 0);
   const results: unknown[] = [];
   for (let from = 0; from < total; from += pageMax) {
     const numbers = Array.from({ length: Math.min(pageMax, total - from) }, (_, at) => from + at);
-    const records = await Promise.all(numbers.map((number) => engine.reads.add(`${id}.${number}`)));
+    const records = await Promise.all(numbers.map((number) => needs.reads.add(`${id}.${number}`)));
     for (const record of records)
-      if (record?.state === "completed") results.push(await readMemberResult(engine, record));
+      if (record?.state === "completed") results.push(await readMemberResult(needs, record));
   }
   return results;
 }

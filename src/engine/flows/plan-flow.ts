@@ -16,7 +16,7 @@ import type { JobPolicy } from "../../model/job/job-policy.ts";
 import { askedPartition } from "../../model/routing/placement.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Submission } from "../submit/job-definition.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import type { ReadOptions } from "../submit/job-options.ts";
 import type { JobPlanner } from "../submit/job-planner.ts";
 import type { BuiltNode, Flow } from "./flow.ts";
@@ -33,13 +33,17 @@ export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
   readonly policy: JobPolicy;
 }
 
-export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptions): Promise<PlannedFlow> {
+export async function planFlow(
+  needs: Needs<"ids" | "planner">,
+  flow: Flow,
+  options: FlowJobOptions,
+): Promise<PlannedFlow> {
   const part: Part = { kind: "flow", onFailure: options.onFailure };
   // In the order of what was built.
   const { nodes } = planGraph(flow.nodes, { path: "", part });
   checkRefs(flow.nodes, nodes);
-  const jobs = await planNodeJobs(engine.planner, flow.nodes);
-  const { ids } = engine;
+  const jobs = await planNodeJobs(needs.planner, flow.nodes);
+  const { ids } = needs;
   const { placement } = ids;
   const partition = placement === null ? null : askedPartition(placement, { jobs });
   const id = partition === null ? ids.mint() : ids.mint(partition);

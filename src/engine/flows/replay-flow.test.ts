@@ -3,21 +3,22 @@ import { flowsOn, statesOf, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { readMillraceOptions } from "../../client/millrace-options.ts";
 import type { Doc } from "../../store/records.ts";
-import { Engine } from "../engine.ts";
+import { createServices } from "../services.ts";
+import type { Services } from "../services.ts";
 import { flow } from "./flow.ts";
 import { makeReplayPlan, replayFlow, replayKind } from "./replay-flow.ts";
 
 const v = useVirtualMill();
 const { begin } = flowsOn(v);
 
-function secondEngine(): Engine {
+function secondEngine(): Services {
   const { settings, log } = readMillraceOptions(v.platform, { log: false });
-  return new Engine(v.store, v.platform, settings, log);
+  return createServices(v.store, v.platform, settings, log);
 }
 
-async function orderOf(engine: Engine, id: string, nodes: readonly string[]): Promise<Doc> {
-  const record = await engine.reads.add(id);
-  const plan = await makeReplayPlan(engine, record!, { nodes, withRest: false });
+async function orderOf(services: Services, id: string, nodes: readonly string[]): Promise<Doc> {
+  const record = await services.reads.add(id);
+  const plan = await makeReplayPlan(services, record!, { nodes, withRest: false });
   return { kind: replayKind, id, version: 1, body: JSON.stringify(plan), dueAt: 0, expiresAt: null };
 }
 
@@ -26,12 +27,12 @@ test("a replay in a map with a cap that two go through at once lets it end, whoe
   given.map("map", step, ["a", "b", "c"], { concurrency: 1 });
   const [run, steps] = await begin(given);
   await v.run(run.result());
-  const engine = secondEngine();
+  const services = secondEngine();
   for (const nodes of [["map.each"], ["map.0", "map.2"], ["map.each", "map.1"]]) {
-    const order = await v.run(orderOf(engine, run.id, nodes));
-    await v.run(Promise.all([replayFlow(engine, order), replayFlow(engine, order)]));
+    const order = await v.run(orderOf(services, run.id, nodes));
+    await v.run(Promise.all([replayFlow(services, order), replayFlow(services, order)]));
     await v.advance(1000);
-    await v.run(replayFlow(engine, order));
+    await v.run(replayFlow(services, order));
     await v.run(run.result());
     expect((await v.run(run.view())).state).toBe("completed");
   }
@@ -45,10 +46,10 @@ test("a replay that is gone through once more leaves a race alone that it has de
   given.add("last", step, "last", { after: [race, given.add("slow", step, "hold")] });
   const [run, steps] = await begin(given);
   await v.advance(1000);
-  const engine = secondEngine();
-  const order = await v.run(orderOf(engine, run.id, ["race.0"]));
+  const services = secondEngine();
+  const order = await v.run(orderOf(services, run.id, ["race.0"]));
   for (const _ of ["by who gave it", "by who found it left"]) {
-    await v.run(replayFlow(engine, order));
+    await v.run(replayFlow(services, order));
     await v.advance(1000);
     expect(await v.run(statesOf(run))).toMatchObject({ race: "completed", slow: "running", last: "blocked" });
   }

@@ -19,14 +19,16 @@ import type { OperatorChange, ReplayChange } from "../../model/job/operate.ts";
 import type { Doc, JobRecord } from "../../store/records.ts";
 import { deferredPut } from "../../store/rules/flow/arrive.ts";
 import { hasPassedOn } from "../../store/rules/flow/member.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { allMembers, changeAsRead, flowMetaOf, goAlong, isStandIn } from "./members.ts";
+
+type ReplayFlowNeeds = Needs<"store" | "changes" | "reads">;
 
 export const replayKind = "flow-replay";
 
 /** @returns the plan, which is empty where nothing has to come back. */
 export async function makeReplayPlan(
-  engine: Engine,
+  needs: ReplayFlowNeeds,
   flow: JobRecord,
   asked: ReplayAsked,
 ): Promise<ReplayPlan> {
@@ -36,17 +38,17 @@ export async function makeReplayPlan(
       `The flow ${JSON.stringify(flow.id)} is being cancelled; replay it once it has ended.`,
     );
   const members = new Map<string, Member>([["", memberOf(flow)]]);
-  for await (const page of allMembers(engine, flow.id))
-    for (const job of page) members.set(pathOfId(job.id), memberOf(await passedOn(engine, job)));
+  for await (const page of allMembers(needs, flow.id))
+    for (const job of page) members.set(pathOfId(job.id), memberOf(await passedOn(needs, job)));
   for (const path of asked.nodes ?? []) checkNode(members.get(path), path, flow.id);
   return planReplay(members, asked);
 }
 
 /** Before it has gone along all its edges a member cannot come back, and each step of that makes another rev. */
-async function passedOn(engine: Engine, job: JobRecord): Promise<JobRecord> {
+async function passedOn(needs: Needs<"changes" | "reads">, job: JobRecord): Promise<JobRecord> {
   if (!isTerminal(job.state) || hasPassedOn(job)) return job;
-  await goAlong(engine, job);
-  return (await engine.reads.add(job.id)) ?? job;
+  await goAlong(needs, job);
+  return (await needs.reads.add(job.id)) ?? job;
 }
 
 function memberOf(job: JobRecord): Member {
@@ -93,23 +95,23 @@ function checkNode(node: Member | undefined, path: string, flow: string): void {
  * about to change, and kept before anything is done: whoever carries the order out goes by the same plan. Null where
  * somebody else has carried it out.
  */
-export async function plannedReplay(engine: Engine, doc: Doc): Promise<Doc | null> {
+export async function plannedReplay(needs: ReplayFlowNeeds, doc: Doc): Promise<Doc | null> {
   const asked = JSON.parse(doc.body) as ReplayAsked | ReplayPlan;
   if ("runs" in asked) return doc;
   const { kind, id, version } = doc;
-  const body = JSON.stringify(await planOf(engine, id, asked));
+  const body = JSON.stringify(await planOf(needs, id, asked));
   const put = { kind, id, body, due: { inMs: 0 }, guard: { version } };
-  const [answer] = await engine.store.putDocs([put]);
+  const [answer] = await needs.store.putDocs([put]);
   if (answer?.kind === "ok") return { ...doc, body, version: answer.version };
-  const { docs } = await engine.store.readDocs({ kind, ids: [id] });
-  return docs[0] === undefined ? null : plannedReplay(engine, docs[0]);
+  const { docs } = await needs.store.readDocs({ kind, ids: [id] });
+  return docs[0] === undefined ? null : plannedReplay(needs, docs[0]);
 }
 
 /** Of a flow that is gone, or of a node that runs meanwhile, nothing comes back. */
-async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<ReplayPlan> {
-  const flow = await engine.reads.add(id);
+async function planOf(needs: ReplayFlowNeeds, id: string, asked: ReplayAsked): Promise<ReplayPlan> {
+  const flow = await needs.reads.add(id);
   try {
-    if (flow !== null) return await makeReplayPlan(engine, flow, asked);
+    if (flow !== null) return await makeReplayPlan(needs, flow, asked);
   } catch (error) {
     if (!isMillraceError(error) || error.retryable || error.outcome === "unknown") throw error;
   }
@@ -117,27 +119,30 @@ async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<R
 }
 
 /** Goes through a plan. */
-export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promise<string> {
+export async function replayFlow(
+  needs: Needs<"store" | "strideMs" | "changes" | "reads" | "policies">,
+  { id: root, body }: Doc,
+): Promise<string> {
   const { parks, runs, steps, unfreed, capped, behindCap, added } = JSON.parse(body) as ReplayPlan;
-  await Promise.all(parks.map((step) => take(engine, root, step, park)));
-  await Promise.all(runs.map((run) => take(engine, root, run, (record) => hold(engine, record, capped))));
+  await Promise.all(parks.map((step) => take(needs, root, step, park)));
+  await Promise.all(runs.map((run) => take(needs, root, run, (record) => hold(needs, record, capped))));
   // One behind the other: each counts those before it as they stand.
   for (const step of steps)
-    await take(engine, root, step, (record) =>
+    await take(needs, root, step, (record) =>
       flowMetaOf(record).part === undefined
         ? waitAgain(root, record, added[pathOfId(record.id)] ?? [])
         : reopen(record),
     );
-  await Promise.all(behindCap.map((path) => take(engine, root, [path, null], stayBehindCap)));
+  await Promise.all(behindCap.map((path) => take(needs, root, [path, null], stayBehindCap)));
   const isUnfreed = new Set(unfreed);
   const go = (record: JobRecord): OperatorChange => {
     const path = pathOfId(record.id);
-    return isUnfreed.has(path) ? waitAgain(root, record, added[path] ?? []) : letGo(engine, record, capped);
+    return isUnfreed.has(path) ? waitAgain(root, record, added[path] ?? []) : letGo(needs, record, capped);
   };
   // The hold has made one rev more.
-  await Promise.all(runs.map(([path, rev]) => take(engine, root, [path, rev + 1], go)));
+  await Promise.all(runs.map(([path, rev]) => take(needs, root, [path, rev + 1], go)));
   // Which items may be free, or whether all of it is over by now, is decided by a look at the map as by any other.
-  if (capped.length > 0) await engine.store.putDocs(capped.map((path) => deferredPut(idOfPath(root, path))));
+  if (capped.length > 0) await needs.store.putDocs(capped.map((path) => deferredPut(idOfPath(root, path))));
   return "replayed";
 }
 
@@ -145,17 +150,17 @@ export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promi
 const triesMax = 10;
 
 async function take(
-  engine: Engine,
+  needs: Needs<"changes" | "reads">,
   root: string,
   [path, rev]: readonly [path: string, rev: number | null],
   make: (record: JobRecord) => OperatorChange | null,
 ): Promise<void> {
   for (let tries = 0; tries < triesMax; tries++) {
-    const record = await engine.reads.add(idOfPath(root, path));
+    const record = await needs.reads.add(idOfPath(root, path));
     if (record === null || !isAsPlanned(record, rev)) return;
     const made = make(record);
     if (made === null) return;
-    const answer = await changeAsRead(engine, record, [made]);
+    const answer = await changeAsRead(needs, record, [made]);
     if (answer.kind !== "changed") return;
   }
 }
@@ -203,8 +208,12 @@ const heldMs = 365 * 24 * 60 * 60 * 1000;
  * A node is held back until the plan is through. One that holds its group is scheduled, which keeps it first there, and
  * not blocked: that gives the group up, as a node must that is to wait for others, which may be of the same group.
  */
-function hold(engine: Engine, record: JobRecord, capped: readonly string[]): OperatorChange {
-  if (record.keepsLane === 1 && !isBehindCap(record, capped)) return replayAfter(engine, record, heldMs);
+function hold(
+  needs: Needs<"strideMs" | "policies">,
+  record: JobRecord,
+  capped: readonly string[],
+): OperatorChange {
+  if (record.keepsLane === 1 && !isBehindCap(record, capped)) return replayAfter(needs, record, heldMs);
   const next: Block = { ...again, parents: [], waits: never, attempt: 0 };
   return { states: terminalStates, next, attempts: noteNewRound(record.attempts) };
 }
@@ -221,17 +230,25 @@ function waitAgain(root: string, record: JobRecord, added: readonly string[]): O
   return { states: [...terminalStates, "blocked"], next, ...log };
 }
 
-function letGo(engine: Engine, record: JobRecord, capped: readonly string[]): OperatorChange {
+function letGo(
+  needs: Needs<"strideMs" | "policies">,
+  record: JobRecord,
+  capped: readonly string[],
+): OperatorChange {
   if (isBehindCap(record, capped)) return { states: ["blocked"], next: waitBehindCap("replayed") };
-  const { next } = replayAfter(engine, record, 0);
+  const { next } = replayAfter(needs, record, 0);
   return record.state === "scheduled"
     ? { states: ["scheduled"], next: { ...next, keepsLane: true } }
     : { states: ["blocked"], next };
 }
 
-function replayAfter(engine: Engine, { policy, queue, attempts }: JobRecord, inMs: number): ReplayChange {
-  const decided = engine.policies.read(policy, queue);
-  const options = { due: { inMs }, resetsAttempts: true, strideMs: engine.strideMs };
+function replayAfter(
+  needs: Needs<"strideMs" | "policies">,
+  { policy, queue, attempts }: JobRecord,
+  inMs: number,
+): ReplayChange {
+  const decided = needs.policies.read(policy, queue);
+  const options = { due: { inMs }, resetsAttempts: true, strideMs: needs.strideMs };
   return replayChange({ policy: decided, attempts }, options);
 }
 

@@ -1,15 +1,19 @@
-/** What the model's decisions need from the engine around them. */
+/** What the model's decisions need from their process. */
 import type { Sources } from "../../model/job/after-run.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 
-export function modelSources(engine: Engine, now: number, worker: string): Sources {
-  const { strideMs, backoffs } = engine;
+export function modelSources(
+  needs: Needs<"platform" | "strideMs" | "backoffs" | "repeated">,
+  now: number,
+  worker: string,
+): Sources {
+  const { strideMs, backoffs } = needs;
   return {
     now,
     worker,
     strideMs,
     custom: backoffs,
-    random: () => engine.platform.random(),
-    warn: (problem) => engine.repeated.say("error", problem),
+    random: () => needs.platform.random(),
+    warn: (problem) => needs.repeated.say("error", problem),
   };
 }

@@ -1,11 +1,12 @@
 /**
  * Reading policies: from the text that a job carries to every field decided, by what the operator has set of its queue,
- * then the code's defaults, then the engine's.
+ * then the code's defaults, then Millrace's own.
  */
-import { createPolicyReader } from "../../model/job/job-policy.ts";
-import type { DecidedPolicy, JobPolicy, Retention } from "../../model/job/job-policy.ts";
+import { createPolicyReader, outcomesNotKept } from "../../model/job/job-policy.ts";
+import type { DecidedPolicy, JobPolicy } from "../../model/job/job-policy.ts";
 import { defaultsOfQueue } from "../../model/fleet/queue-policy.ts";
 import type { QueuePolicy } from "../../model/fleet/queue-policy.ts";
+import type { DecidedTimes } from "./store-retention.ts";
 
 type PolicyReader = (text: string | null) => DecidedPolicy;
 
@@ -15,6 +16,8 @@ export class Policies {
   readonly #byQueue = new Map<string, PolicyReader>();
   #codeDefaults: JobPolicy;
   #plain: PolicyReader;
+  /** The outcomes that the store keeps nothing of, as text. */
+  #notKept = "{}";
 
   constructor(codeDefaults: JobPolicy, queuePolicy: (queue: string) => QueuePolicy) {
     this.#codeDefaults = codeDefaults;
@@ -28,8 +31,11 @@ export class Policies {
     return reader(text);
   }
 
-  /** The outcomes that the store keeps nothing of have changed. */
-  setRetention(retention: Retention): void {
+  /** How long the store keeps finished jobs was read: a job whose outcome is not kept at all says so itself. */
+  retentionRead({ feedMs: _feed, ...times }: DecidedTimes): void {
+    const retention = outcomesNotKept(times);
+    if (JSON.stringify(retention) === this.#notKept) return;
+    this.#notKept = JSON.stringify(retention);
     this.#codeDefaults = { ...this.#codeDefaults, retention };
     this.#plain = createPolicyReader(this.#codeDefaults);
     for (const queue of this.#byQueue.keys()) this.queueChanged(queue);

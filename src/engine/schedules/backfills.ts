@@ -12,11 +12,13 @@ import { readScheduleRule } from "../../model/schedule/schedule-rule.ts";
 import type { ScheduleRule } from "../../model/schedule/schedule-rule.ts";
 import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { passOver } from "./fire-schedules.ts";
 import type { Look } from "./fire-schedules.ts";
 import { jobOfTemplate, readTemplate } from "../submit/job-template.ts";
 import { backfillKind, findDocs, mustFind, nameOfDoc, partitionOfDoc } from "./schedule-docs.ts";
+
+type BackfillsNeeds = Needs<"store" | "ids">;
 
 /** What the document keeps. */
 interface KeptBackfill {
@@ -47,61 +49,65 @@ const keptMs = 7 * 86_400_000;
 
 /** @param options `{ from, to, atOnce }`, see model/schedule/backfill.ts. */
 export async function beginBackfill(
-  engine: Engine,
+  needs: BackfillsNeeds,
   name: string,
   options: unknown,
 ): Promise<BackfillProgress> {
   const what = `backfill of ${JSON.stringify(name)}`;
-  const { doc, state } = await mustFind(engine, name);
+  const { doc, state } = await mustFind(needs, name);
   const { rule, job } = settingsOf(state);
   const kept: KeptBackfill = { backfill: readBackfill(options, rule, what), rule, job, alive: [] };
-  const [present] = await findDocs(engine, backfillKind, name);
+  const [present] = await findDocs(needs, backfillKind, name);
   if (present !== undefined && !progressOf(present).done)
     throw new MillraceError("backfill-running", `${what}: one runs already; wait for it, or stop it.`);
   const version = present?.version ?? 0;
   const guard = version === 0 ? ("absent" as const) : { version };
   const put = keptPut(doc.id, guard, kept, 0);
-  const [answer] = await engine.store.putDocs([put]);
+  const [answer] = await needs.store.putDocs([put]);
   if (answer?.kind !== "ok")
     throw new MillraceError("backfill-running", `${what}: another one has just begun.`);
   return progressOfKept(kept);
 }
 
-export async function readProgress(engine: Engine, name: string): Promise<BackfillProgress | null> {
-  const [doc] = await findDocs(engine, backfillKind, name);
+export async function readProgress(needs: BackfillsNeeds, name: string): Promise<BackfillProgress | null> {
+  const [doc] = await findDocs(needs, backfillKind, name);
   return doc === undefined ? null : progressOf(doc);
 }
 
 /** Jobs that have fired run on. @returns false where there is none. */
-export async function stopBackfill(engine: Engine, name: string): Promise<boolean> {
-  const docs = await findDocs(engine, backfillKind, name);
-  await engine.store.putDocs(docs.map(({ kind, id }): DocPut => ({ kind, id, body: null, guard: "any" })));
+export async function stopBackfill(needs: BackfillsNeeds, name: string): Promise<boolean> {
+  const docs = await findDocs(needs, backfillKind, name);
+  await needs.store.putDocs(docs.map(({ kind, id }): DocPut => ({ kind, id, body: null, guard: "any" })));
   return docs.length > 0;
 }
 
 export function stepBackfills(
-  engine: Engine,
+  needs: Needs<"store" | "log" | "ids" | "reads" | "submitter">,
   docs: readonly Doc[],
   now: number,
 ): Promise<readonly PromiseSettledResult<Look>[]> {
-  return Promise.allSettled(docs.map((doc) => stepOneBackfill(engine, doc, now)));
+  return Promise.allSettled(docs.map((doc) => stepOneBackfill(needs, doc, now)));
 }
 
-async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<Look> {
+async function stepOneBackfill(
+  needs: Needs<"store" | "log" | "ids" | "reads" | "submitter">,
+  doc: Doc,
+  now: number,
+): Promise<Look> {
   let kept: KeptBackfill;
   try {
     kept = readKept(doc.body);
   } catch (problem) {
-    return passOver(engine, doc, String(problem), now);
+    return passOver(needs, doc, String(problem), now);
   }
   const name = nameOfDoc(doc.id);
-  const states = await Promise.all(kept.alive.map((id) => engine.reads.add(id)));
+  const states = await Promise.all(kept.alive.map((id) => needs.reads.add(id)));
   const alive = kept.alive.filter((_, at) => {
     const record = states[at] ?? null;
     return record !== null && !isTerminal(record.state);
   });
   const { fire, backfill } = stepBackfill(kept.backfill, kept.rule, alive.length);
-  const partition = partitionOfDoc(engine, doc.id);
+  const partition = partitionOfDoc(needs, doc.id);
   const template = readTemplate(kept.job);
   const jobs = fire.map((tick) => {
     const id = firingId(name, tick, partition);
@@ -113,16 +119,16 @@ async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<L
   const put = keptPut(doc.id, { version: doc.version }, next, inMs);
   const look = { jobs: jobs.length, dueAt: put.due ? now + inMs : null };
   if (jobs.length === 0) {
-    const [answer] = await engine.store.putDocs([put]);
+    const [answer] = await needs.store.putDocs([put]);
     return { ...look, outcome: answer?.kind === "ok" ? "waited" : "raced" };
   }
-  const answer = await engine.submitter.submit({ jobs, docs: [put] });
+  const answer = await needs.submitter.submit({ jobs, docs: [put] });
   if (answer.kind === "ok") return { ...look, outcome: "fired" };
   if (answer.reason === "doc-changed") return { ...look, jobs: 0, outcome: "raced" };
   // The queue takes no new jobs for now: unlike a tick of the present, a tick of the past can wait.
   const { kind, id, body, version } = doc;
   const due = { inMs: againMs.idle };
-  await engine.store.putDocs([{ kind, id, body, guard: { version }, due }]);
+  await needs.store.putDocs([{ kind, id, body, guard: { version }, due }]);
   return { outcome: "refused", jobs: 0, dueAt: now + againMs.idle };
 }
 

@@ -9,7 +9,7 @@ import { isSameSettings, readScheduleSettings } from "../../model/schedule/sched
 import type { ScheduleSettings } from "../../model/schedule/schedule-settings.ts";
 import { afterDefinition, newSchedule } from "../../model/schedule/schedule-state.ts";
 import type { Doc } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { isSameTemplate, writeTemplate } from "../submit/job-template.ts";
 import type { ScheduleDefinition } from "./schedule-definition.ts";
 import {
@@ -23,15 +23,17 @@ import {
 } from "./schedule-docs.ts";
 import type { FoundSchedule } from "./schedule-docs.ts";
 
+type DefinedSchedulesNeeds = Needs<"store" | "coder" | "log" | "ids" | "limits" | "planner">;
+
 const triesMax = 100;
 const atOnceMax = 100;
 
 export class DefinedSchedules {
-  readonly #engine: Engine;
+  readonly #needs: DefinedSchedulesNeeds;
   readonly #known = new Map<string, ScheduleSettings>();
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: DefinedSchedulesNeeds) {
+    this.#needs = needs;
   }
 
   /** Forgets a definition whose schedule was deleted. */
@@ -48,25 +50,25 @@ export class DefinedSchedules {
             await this.define(definition);
           } catch (error) {
             if (!(error instanceof MillraceError) || error.code !== "schedule-unreadable") throw error;
-            this.#engine.log.error("a schedule is left as it is in the store", { error });
+            this.#needs.log.error("a schedule is left as it is in the store", { error });
           }
         }),
       );
   }
 
   async define({ name, rule, submission }: ScheduleDefinition): Promise<FoundSchedule> {
-    const engine = this.#engine;
+    const needs = this.#needs;
     const what = `schedule ${JSON.stringify(name)}`;
-    const job = await engine.planner.plan(submission);
+    const job = await needs.planner.plan(submission);
     const settings = readScheduleSettings(rule, writeTemplate(job), what);
     this.#enter(name, settings);
-    await engine.limits.whenMade([job]);
-    const id = docIdFor(engine, name, job);
+    await needs.limits.whenMade([job]);
+    const id = docIdFor(needs, name, job);
     for (let tries = 0; tries < triesMax; tries++) {
-      const docs = await findDocs(engine, scheduleKind, name);
+      const docs = await findDocs(needs, scheduleKind, name);
       const here = docs.find((doc) => doc.id === id);
       const elsewhere = docs.find((doc) => doc.id !== id);
-      const { now } = await engine.store.describe();
+      const { now } = await needs.store.describe();
       const known = here ?? elsewhere;
       const found = known === undefined ? null : readable(foundSchedule(known));
       const state =
@@ -78,7 +80,7 @@ export class DefinedSchedules {
       const next = state ?? found?.state;
       if (next === undefined) continue;
       const put = schedulePut({ id, version: here?.version ?? 0 }, next, now);
-      const [answer] = await engine.store.putDocs([put]);
+      const [answer] = await needs.store.putDocs([put]);
       if (answer?.kind !== "ok") continue;
       if (elsewhere !== undefined) continue;
       const dueAt = put.due && "at" in put.due ? put.due.at : null;
@@ -100,12 +102,12 @@ export class DefinedSchedules {
    */
   async #rest({ kind, id, body, version, dueAt }: Doc, isMoved: boolean): Promise<boolean> {
     if (dueAt === null && !isMoved) return true;
-    await this.#engine.store.putDocs([{ kind, id, body: isMoved ? null : body, guard: { version } }]);
+    await this.#needs.store.putDocs([{ kind, id, body: isMoved ? null : body, guard: { version } }]);
     return false;
   }
 
   #asStored(settings: ScheduleSettings, stored: ScheduleSettings): ScheduleSettings {
-    const isSame = isSameTemplate(this.#engine.coder, settings.job, stored.job);
+    const isSame = isSameTemplate(this.#needs.coder, settings.job, stored.job);
     return isSame ? { ...settings, job: stored.job } : settings;
   }
 

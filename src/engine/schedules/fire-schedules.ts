@@ -18,12 +18,14 @@ import type { ScheduleDecision } from "../../model/schedule/decide-schedule.ts";
 import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import type { ScheduleState } from "../../model/schedule/schedule-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
-import type { Doc, DocPut, NewJob } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Doc, DocPut, JobRecord, NewJob } from "../../store/records.ts";
+import type { Needs } from "../services.ts";
 import { cancelsChanged } from "../fleet/change-numbers.ts";
 import { jobOfTemplate } from "../submit/job-template.ts";
 import { foundSchedule, partitionOfDoc, readable, schedulePut } from "./schedule-docs.ts";
 import type { ReadableSchedule } from "./schedule-docs.ts";
+
+type FireSchedulesNeeds = Needs<"store" | "log" | "submitter">;
 
 /** How many jobs a look made, and what became of it. */
 export interface Look {
@@ -48,22 +50,22 @@ const togetherJobsMax = 200;
 
 /** Looks at each of these; one that fails leaves the others alone. */
 export async function fireSchedules(
-  engine: Engine,
+  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "submitter" | "policies">,
   docs: readonly Doc[],
   now: number,
 ): Promise<readonly PromiseSettledResult<Look>[]> {
-  const looks = await Promise.allSettled(docs.map((doc) => decideFiring(engine, doc, now)));
+  const looks = await Promise.allSettled(docs.map((doc) => decideFiring(needs, doc, now)));
   const firings = looks.flatMap((look, at) =>
     look.status === "fulfilled" && "jobs" in look.value && "put" in look.value
       ? [{ at, firing: look.value }]
       : [],
   );
   const ends = [...looks] as PromiseSettledResult<Look>[];
-  const groups = engine.ids.byPartition(firings, ({ firing }) => firing.jobs[0]?.id ?? "").flatMap(chunks);
+  const groups = needs.ids.byPartition(firings, ({ firing }) => firing.jobs[0]?.id ?? "").flatMap(chunks);
   await Promise.all(
     groups.map(async (group) => {
       const own = await submitTogether(
-        engine,
+        needs,
         group.map(({ firing }) => firing),
         now,
       );
@@ -89,103 +91,116 @@ function chunks<Item extends { readonly firing: Firing }>(items: readonly Item[]
 }
 
 async function submitTogether(
-  engine: Engine,
+  needs: FireSchedulesNeeds,
   firings: readonly Firing[],
   now: number,
 ): Promise<readonly PromiseSettledResult<Look>[]> {
   if (firings.length > 1) {
     const jobs = firings.flatMap((firing) => firing.jobs);
-    const answer = await engine.submitter
+    const answer = await needs.submitter
       .submit({ jobs, docs: firings.map(({ put }) => put) })
       .catch(() => null);
     if (answer?.kind === "ok")
       return firings.map((firing) => ({ status: "fulfilled", value: fired(firing, now) }));
   }
-  return Promise.allSettled(firings.map((firing) => submitOne(engine, firing, now)));
+  return Promise.allSettled(firings.map((firing) => submitOne(needs, firing, now)));
 }
 
 function fired({ schedule: { name }, decision, jobs }: Firing, now: number): Look {
   return { outcome: "fired", jobs: jobs.length, dueAt: scheduleDue(decision.state, name, now) };
 }
 
-async function decideFiring(engine: Engine, doc: Doc, now: number): Promise<Firing | Look> {
+async function decideFiring(
+  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "policies">,
+  doc: Doc,
+  now: number,
+): Promise<Firing | Look> {
   const found = foundSchedule(doc);
-  if (found.state === null) return passOver(engine, doc, found.problem, now);
+  if (found.state === null) return passOver(needs, doc, found.problem, now);
   const schedule = readable(found);
   const { state, name } = schedule;
-  const previous = await previousState(engine, state);
-  const partition = partitionOfDoc(engine, doc.id);
+  const previous = await previousState(needs, state);
+  const partition = partitionOfDoc(needs, doc.id);
   const decision = decideSchedule(state, { name, now, previous, partition });
-  if (decision === null) return keep(engine, schedule, state, now, "waited");
-  if (decision.cancel !== null) await cancelJob(engine, decision.cancel);
-  if (decision.fire.length === 0) return keep(engine, schedule, decision.state, now, "skipped");
+  if (decision === null) return keep(needs, schedule, state, now, "waited");
+  if (decision.cancel !== null) await cancelJob(needs, decision.cancel);
+  if (decision.fire.length === 0) return keep(needs, schedule, decision.state, now, "skipped");
   const { template } = schedule;
   const jobs = decision.fire.map(({ tick, id }) => jobOfTemplate(template, { id, schedule: name, tick }));
   return { schedule, decision, jobs, put: schedulePut(doc, decision.state, now) };
 }
 
 /** Reads the previous job only where the answer can matter. */
-async function previousState(engine: Engine, state: ScheduleState): Promise<ReturnType<typeof stateOf>> {
+async function previousState(
+  needs: Needs<"reads">,
+  state: ScheduleState,
+): Promise<ReturnType<typeof stateOf>> {
   const mayMatter = settingsOf(state).overlap !== "allow" || state.queued !== null;
   if (!mayMatter || state.lastJob === null) return null;
-  return stateOf(await engine.reads.add(state.lastJob));
+  return stateOf(await needs.reads.add(state.lastJob));
 }
 
-function stateOf(
-  record: Awaited<ReturnType<Engine["reads"]["add"]>>,
-): NonNullable<typeof record>["state"] | null {
+function stateOf(record: JobRecord | null): NonNullable<typeof record>["state"] | null {
   return record?.state ?? null;
 }
 
-async function submitOne(engine: Engine, firing: Firing, now: number): Promise<Look> {
+async function submitOne(needs: FireSchedulesNeeds, firing: Firing, now: number): Promise<Look> {
   const { schedule, decision, jobs, put: doc } = firing;
   const { name, state } = schedule;
-  const answer = await engine.submitter.submit({ jobs, docs: [doc] });
+  const answer = await needs.submitter.submit({ jobs, docs: [doc] });
   if (answer.kind === "ok") return fired(firing, now);
   if (answer.reason === "doc-changed") return { outcome: "raced", jobs: 0, dueAt: null };
   // The queue takes no new jobs: these ticks pass without one, and the schedule goes on.
-  engine.log.warn("a schedule's queue refused its job", { schedule: name, reason: answer.reason });
+  needs.log.warn("a schedule's queue refused its job", { schedule: name, reason: answer.reason });
   const { lastTick, lastJob, skipped } = state;
   const refused = {
     ...decision.state,
     ...{ lastTick, lastJob, fired: state.fired, skipped: skipped + jobs.length },
   };
-  return keep(engine, schedule, refused, now, "refused");
+  return keep(needs, schedule, refused, now, "refused");
 }
 
 async function keep(
-  engine: Engine,
+  needs: Needs<"store">,
   { doc, name }: ReadableSchedule,
   state: ScheduleState,
   now: number,
   outcome: Look["outcome"],
 ): Promise<Look> {
-  const isPut = await put(engine, schedulePut(doc, state, now));
+  const isPut = await put(needs, schedulePut(doc, state, now));
   return { outcome: isPut ? outcome : "raced", jobs: 0, dueAt: scheduleDue(state, name, now) };
 }
 
 /** Leaves a document that cannot be read as it is, and moves its due time, so that its clock hides no other. */
-export async function passOver(engine: Engine, doc: Doc, problem: string | null, now: number): Promise<Look> {
-  engine.log.error("a schedule cannot be read and does not fire", { kind: doc.kind, id: doc.id, problem });
+export async function passOver(
+  needs: Needs<"store" | "log">,
+  doc: Doc,
+  problem: string | null,
+  now: number,
+): Promise<Look> {
+  needs.log.error("a schedule cannot be read and does not fire", { kind: doc.kind, id: doc.id, problem });
   const { kind, id, body, version } = doc;
   const due = { inMs: unreadableAgainMs };
-  await put(engine, { kind, id, body, guard: { version }, due });
+  await put(needs, { kind, id, body, guard: { version }, due });
   return { outcome: "unreadable", jobs: 0, dueAt: now + unreadableAgainMs };
 }
 
-async function put(engine: Engine, doc: DocPut): Promise<boolean> {
-  const [answer] = await engine.store.putDocs([doc]);
+async function put(needs: Needs<"store">, doc: DocPut): Promise<boolean> {
+  const [answer] = await needs.store.putDocs([doc]);
   return answer?.kind === "ok";
 }
 
-async function cancelJob(engine: Engine, id: string): Promise<void> {
-  const record = await engine.reads.add(id);
+async function cancelJob(
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies">,
+  id: string,
+): Promise<void> {
+  const record = await needs.reads.add(id);
   if (record === null) return;
   const { attempts, cancelAsked, rev } = record;
-  const policy = engine.policies.read(record.policy);
+  const policy = needs.policies.read(record.policy);
   const reason: EndReason<"cancelled"> = "next-tick";
   const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
-  const answer = await engine.changes.add({
+  const answer = await needs.changes.add({
     id,
     cases: changes.map(({ states, next, attempts: log = null }) => ({
       guard: { states, rev },
@@ -194,5 +209,5 @@ async function cancelJob(engine: Engine, id: string): Promise<void> {
     })),
   });
   const isRunning = answer.kind === "ok" && answer.state === "running";
-  if (isRunning && record.owner !== null) await cancelsChanged(engine, new Set([record.owner]));
+  if (isRunning && record.owner !== null) await cancelsChanged(needs, new Set([record.owner]));
 }

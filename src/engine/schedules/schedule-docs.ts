@@ -15,9 +15,11 @@ import { settingsOf } from "../../model/schedule/schedule-state.ts";
 import { MillraceError } from "../../model/error.ts";
 import { askedPartition, textIn } from "../../model/routing/placement.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { readTemplate } from "../submit/job-template.ts";
 import type { JobTemplate } from "../submit/job-template.ts";
+
+type ScheduleDocsNeeds = Needs<"store" | "ids">;
 
 export const scheduleKind = "schedule";
 export const backfillKind = "backfill";
@@ -41,12 +43,12 @@ export function nameOfDoc(id: string): string {
   return end < 0 ? id : id.slice(end + 1);
 }
 
-export function partitionOfDoc({ ids: { placement } }: Engine, id: string): number {
+export function partitionOfDoc({ ids: { placement } }: Needs<"ids">, id: string): number {
   return placement === null ? 0 : placement.ofName(id);
 }
 
 /** The id of a schedule's document, beside where its jobs have to lie. */
-export function docIdFor({ ids: { placement } }: Engine, name: string, job: NewJob): string {
+export function docIdFor({ ids: { placement } }: Needs<"ids">, name: string, job: NewJob): string {
   if (placement === null) return name;
   const asked = askedPartition(placement, { jobs: [{ ...job, digest: null }] });
   return asked === null || asked === placement.ofName(name)
@@ -55,7 +57,7 @@ export function docIdFor({ ids: { placement } }: Engine, name: string, job: NewJ
 }
 
 /** Every id that the document of this name may have. */
-export function docIdsOf({ ids: { placement } }: Engine, name: string): readonly string[] {
+export function docIdsOf({ ids: { placement } }: Needs<"ids">, name: string): readonly string[] {
   if (placement === null) return [name];
   const homes = Array.from({ length: placement.partitions }, (_, number) => textIn(placement, number));
   return [name, ...homes.map((home) => `{${home}}${homeEnd}${name}`)];
@@ -74,13 +76,17 @@ export function foundSchedule(doc: Doc): FoundSchedule {
 }
 
 /** Null for none. Of two, which only a move that was cut off leaves, the one that is still due or newer. */
-export async function findSchedule(engine: Engine, name: string): Promise<FoundSchedule | null> {
-  const [found = null] = (await findDocs(engine, scheduleKind, name)).map(foundSchedule);
+export async function findSchedule(needs: ScheduleDocsNeeds, name: string): Promise<FoundSchedule | null> {
+  const [found = null] = (await findDocs(needs, scheduleKind, name)).map(foundSchedule);
   return found;
 }
 
-export async function findDocs(engine: Engine, kind: string, name: string): Promise<readonly Doc[]> {
-  const { docs } = await engine.store.readDocs({ kind, ids: docIdsOf(engine, name) });
+export async function findDocs(
+  needs: ScheduleDocsNeeds,
+  kind: string,
+  name: string,
+): Promise<readonly Doc[]> {
+  const { docs } = await needs.store.readDocs({ kind, ids: docIdsOf(needs, name) });
   return docs.toSorted((one, other) => Number(other.dueAt !== null) - Number(one.dueAt !== null));
 }
 
@@ -107,17 +113,17 @@ export interface ReadableSchedule extends FoundSchedule {
  * @returns what there is afterwards.
  */
 export async function changeSchedule(
-  engine: Engine,
+  needs: ScheduleDocsNeeds,
   name: string,
   decide: (found: ReadableSchedule, now: number) => ScheduleState | null,
 ): Promise<FoundSchedule> {
   for (let tries = 0; tries < triesMax; tries++) {
-    const found = await mustFind(engine, name);
-    const { now } = await engine.store.describe();
+    const found = await mustFind(needs, name);
+    const { now } = await needs.store.describe();
     const next = decide(found, now);
     if (next === null) return found;
     const put = schedulePut(found.doc, next, now);
-    const [answer] = await engine.store.putDocs([put]);
+    const [answer] = await needs.store.putDocs([put]);
     if (answer?.kind !== "ok") continue;
     return foundSchedule({
       ...found.doc,
@@ -129,8 +135,8 @@ export async function changeSchedule(
   throw contended(name);
 }
 
-export async function mustFind(engine: Engine, name: string): Promise<ReadableSchedule> {
-  const found = await findSchedule(engine, name);
+export async function mustFind(needs: ScheduleDocsNeeds, name: string): Promise<ReadableSchedule> {
+  const found = await findSchedule(needs, name);
   if (found === null) throw unknownSchedule(name);
   return readable(found);
 }

@@ -20,7 +20,7 @@ import type { NewJob } from "../../store/records.ts";
 import { job } from "../submit/job-definition.ts";
 import type { AnyJob } from "../submit/job-definition.ts";
 import { passThrough } from "../submit/enqueue-middleware.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { readEnqueueOptions } from "../submit/job-options.ts";
 import type { EnqueueOptions, ReadOptions } from "../submit/job-options.ts";
 import { readTemplate } from "../submit/job-template.ts";
@@ -30,6 +30,8 @@ import { refusalError } from "../submit/refusal-error.ts";
 import { checkTopic } from "./topic-definition.ts";
 import type { TopicDefinition } from "./topic-definition.ts";
 import { activeOf, contendedTopic, findTopic, stateOf, topicKind } from "./topic-docs.ts";
+
+type PublishingNeeds = Needs<"store" | "coder" | "enqueueMiddleware" | "ids">;
 
 /** What one publish may say of the jobs that come of it; the rest is the subscriptions'. */
 export interface PublishOptions extends Pick<
@@ -68,11 +70,11 @@ const triesMax = 100;
 const none: Publication = { subscriptions: [], jobs: [], answer: { kind: "ok", ids: [], hows: [] } };
 
 export class Publishing {
-  readonly #engine: Engine;
+  readonly #needs: PublishingNeeds;
   readonly #known = new BoundedMap<string, KnownTopic>(topicsMax);
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: PublishingNeeds) {
+    this.#needs = needs;
   }
 
   /** @param submit hands the unit to the store, or to the caller's own transaction. */
@@ -107,7 +109,7 @@ export class Publishing {
 
   async #learn(name: string): Promise<KnownTopic> {
     this.#known.delete(name);
-    const found = await findTopic(this.#engine, name);
+    const found = await findTopic(this.#needs, name);
     const active = activeOf(stateOf(name, found));
     const known: KnownTopic = {
       version: found?.version ?? 0,
@@ -123,10 +125,10 @@ export class Publishing {
 
   /** @returns what makes the job of a subscription. The input is encoded once for all of them. */
   #planning(publish: Publish): (subscription: KnownSubscription) => Promise<NewJob> {
-    const engine = this.#engine;
+    const needs = this.#needs;
     const { name, what, id, input, given } = publish;
-    const { coder, enqueueMiddleware } = engine;
-    const partition = engine.ids.placement?.ofName(name) ?? 0;
+    const { coder, enqueueMiddleware } = needs;
+    const partition = needs.ids.placement?.ofName(name) ?? 0;
     const digest = id === undefined ? null : digestText(`${name}\n${canonicalText(input)}`);
     const encoded = coder.encode(input, "input");
     const own = readEnqueueOptions(given, what);
@@ -143,7 +145,7 @@ export class Publishing {
       }
       const jobId =
         id === undefined
-          ? engine.ids.mint(partition)
+          ? needs.ids.mint(partition)
           : publishedId({ topic: name, id, subscription: of }, partition);
       return {
         ...template,

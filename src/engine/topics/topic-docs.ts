@@ -6,7 +6,7 @@ import { MillraceError } from "../../model/error.ts";
 import { newTopic, readTopic, writeTopic } from "../../model/events/topic.ts";
 import type { Subscription, TopicState } from "../../model/events/topic.ts";
 import type { Doc } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 
 export const topicKind = "topic";
 /** As many processes as may change one topic in the same moment. */
@@ -29,8 +29,8 @@ export function foundTopic({ id: name, version, body }: Pick<Doc, "id" | "versio
   }
 }
 
-export async function findTopic(engine: Engine, name: string): Promise<FoundTopic | null> {
-  const { docs } = await engine.store.readDocs({ kind: topicKind, ids: [name] });
+export async function findTopic(needs: Needs<"store">, name: string): Promise<FoundTopic | null> {
+  const { docs } = await needs.store.readDocs({ kind: topicKind, ids: [name] });
   return docs[0] === undefined ? null : foundTopic(docs[0]);
 }
 
@@ -51,19 +51,19 @@ export function stateOf(name: string, found: FoundTopic | null): TopicState {
  * @returns what there is afterwards.
  */
 export async function changeTopic(
-  engine: Engine,
+  needs: Needs<"store">,
   name: string,
   decide: (state: TopicState) => TopicState | null,
   { mustExist = false } = {},
 ): Promise<FoundTopic> {
   for (let tries = 0; tries < triesMax; tries++) {
-    const found = await findTopic(engine, name);
+    const found = await findTopic(needs, name);
     const isNew = found === null && !mustExist;
     const next = decide(isNew ? newTopic : stateOf(name, found));
     if (next === null && found !== null) return found;
     const state = next ?? newTopic;
     const guard = found === null ? ("absent" as const) : { version: found.version };
-    const [answer] = await engine.store.putDocs([
+    const [answer] = await needs.store.putDocs([
       { kind: topicKind, id: name, body: writeTopic(state), guard },
     ]);
     if (answer?.kind === "ok") return { name, version: answer.version, state, problem: null };

@@ -6,7 +6,7 @@ import { deliveryName, hookId, hookTag, webhookQueue } from "../../model/events/
 import type { Webhook } from "../../model/events/webhook.ts";
 import type { NewJob } from "../../store/records.ts";
 import { anySubmission, job } from "../submit/job-definition.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import type { EnqueueOptions } from "../submit/job-options.ts";
 
 export interface Delivery {
@@ -27,7 +27,10 @@ export const deliverWebhook = job<Delivery, { status: number }>(deliveryName, {
 });
 
 /** @returns from an event to the job that delivers it. */
-export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => NewJob {
+export function deliveriesTo(
+  needs: Needs<"coder" | "ids" | "planner">,
+  hook: Webhook,
+): (event: object) => NewJob {
   const { name, retry, timeoutMs, isOrdered } = hook;
   const options: EnqueueOptions<Delivery> = {
     retry,
@@ -37,10 +40,10 @@ export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => 
   };
   const what = `webhook ${JSON.stringify(name)}`;
   const submission = anySubmission(deliverWebhook, undefined as never, options);
-  const template = engine.planner.planTemplate(submission, what);
-  const { coder } = engine;
+  const template = needs.planner.planTemplate(submission, what);
+  const { coder } = needs;
   return (event) => {
     const delivery: Delivery = { hook: name, event: JSON.parse(JSON.stringify(event)) as Delivery["event"] };
-    return { ...template, id: engine.ids.mint(), input: coder.encode(delivery, "input") };
+    return { ...template, id: needs.ids.mint(), input: coder.encode(delivery, "input") };
   };
 }

@@ -14,7 +14,7 @@ import type { MillraceEvent } from "../../model/events/event.ts";
 import { webhookQueue } from "../../model/events/webhook.ts";
 import type { Webhook } from "../../model/events/webhook.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
-import type { Engine } from "../engine.ts";
+import type { Needs } from "../services.ts";
 import { FeedMerge } from "../events/feed-merge.ts";
 import { checkPosition } from "../events/feed-pages.ts";
 import { lacksJob } from "../events/event-jobs.ts";
@@ -25,6 +25,10 @@ import type { EventFilter } from "../events/show-events.ts";
 import { refusalError } from "../submit/refusal-error.ts";
 import { deliveriesTo } from "./delivery.ts";
 import { positionPut } from "./webhook-docs.ts";
+
+type HookReaderNeeds = Needs<
+  "store" | "platform" | "coder" | "log" | "ids" | "planner" | "submitter" | "webhookDocs"
+>;
 
 /** Of all hooks of a process. */
 export interface SharedByReaders {
@@ -56,14 +60,14 @@ interface Reading {
 
 export class HookReader {
   readonly hook: Webhook;
-  readonly #engine: Engine;
+  readonly #needs: HookReaderNeeds;
   readonly #shared: SharedByReaders;
   readonly #filter: EventFilter;
   readonly #toDelivery: (event: object) => NewJob;
   #reading: Reading | null = null;
 
-  constructor(engine: Engine, shared: SharedByReaders, hook: Webhook) {
-    this.#engine = engine;
+  constructor(needs: HookReaderNeeds, shared: SharedByReaders, hook: Webhook) {
+    this.#needs = needs;
     this.#shared = shared;
     this.hook = hook;
     const { kinds, queue, jobName, tag } = hook;
@@ -73,7 +77,7 @@ export class HookReader {
       ...(jobName === null ? {} : { name: jobName }),
       ...(tag === null ? {} : { tag }),
     };
-    this.#toDelivery = deliveriesTo(engine, hook);
+    this.#toDelivery = deliveriesTo(needs, hook);
   }
 
   /**
@@ -98,9 +102,9 @@ export class HookReader {
   }
 
   async #begin(): Promise<Reading> {
-    const { store, platform } = this.#engine;
+    const { store, platform } = this.#needs;
     const { partitions = 1 } = store;
-    const found = (await this.#engine.webhookDocs.positions([this.hook.name])).get(this.hook.name);
+    const found = (await this.#needs.webhookDocs.positions([this.hook.name])).get(this.hook.name);
     const { cursor, gaps, version } = found ?? { cursor: startCursor(partitions), gaps: 0, version: 0 };
     const positions = readCursor(cursor, partitions);
     for (const [number, position] of positions.entries()) await checkPosition(store, number, position);
@@ -137,7 +141,7 @@ export class HookReader {
     const { positions, gaps, version } = reading;
     const { cursor } = positions;
     const jobs = events.map(this.#toDelivery);
-    const answer = await this.#engine.submitter.submit({
+    const answer = await this.#needs.submitter.submit({
       jobs,
       docs: [positionPut(this.hook.name, { cursor, gaps }, guardOf(version))],
       checks,
@@ -149,7 +153,7 @@ export class HookReader {
   }
 
   async #save(reading: Reading): Promise<void> {
-    const { platform, store } = this.#engine;
+    const { platform, store } = this.#needs;
     const { positions, gaps, version, saved, savedUs } = reading;
     const { cursor } = positions;
     const isDue = platform.monotonicUs() - savedUs >= savedEveryMs * 1000;
@@ -160,15 +164,15 @@ export class HookReader {
   }
 
   #saved(reading: Reading, cursor: string, version: number): void {
-    Object.assign(reading, { saved: cursor, version, savedUs: this.#engine.platform.monotonicUs() });
+    Object.assign(reading, { saved: cursor, version, savedUs: this.#needs.platform.monotonicUs() });
   }
 
   /** What lay between is gone, which is told; the hook goes on with what is still kept. */
   async #beginAnew(error: unknown): Promise<void> {
-    const { store, log } = this.#engine;
+    const { store, log } = this.#needs;
     const { name } = this.hook;
     log.error("events went by that a webhook has not been told of", { webhook: name, error });
-    const found = (await this.#engine.webhookDocs.positions([name])).get(name);
+    const found = (await this.#needs.webhookDocs.positions([name])).get(name);
     const position = { cursor: startCursor(store.partitions ?? 1), gaps: (found?.gaps ?? 0) + 1 };
     await store.putDocs([positionPut(name, position, guardOf(found?.version ?? 0))]);
   }

@@ -28,7 +28,7 @@
  * pool with demand, before its jobs run: the store claims while the handlers run. Hints may be lost: a heartbeat a
  * second repeats what they would have said. The jobs of a lost claim are found by the renewal of leases.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../../model/error.ts";
 import { laneOrderOf } from "../../model/routing/lane.ts";
@@ -46,6 +46,10 @@ import type { Pool } from "./pool.ts";
 import { RouteLearning } from "./route-learning.ts";
 import type { RouteMap } from "./route-map.ts";
 
+type ClaimTriggersNeeds = Needs<
+  "platform" | "log" | "store" | "flush" | "limits" | "submitter" | "clocks" | "otherWorkers" | "heartbeat"
+>;
+
 /** Until a gate opens that opens later, heartbeats ask often enough: closed gates cost an idle worker no call. */
 const openingMaxMs = 10_000;
 /** A claim that is not answered by then counts as lost. */
@@ -62,7 +66,7 @@ export interface ClaimTriggersOptions {
 }
 
 export class ClaimTriggers {
-  readonly #engine: Engine;
+  readonly #needs: ClaimTriggersNeeds;
   readonly #options: ClaimTriggersOptions;
   readonly #routes: RouteMap;
   readonly #learning: RouteLearning;
@@ -87,26 +91,26 @@ export class ClaimTriggers {
   #hasFreedPermits = false;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
 
-  constructor(engine: Engine, options: ClaimTriggersOptions) {
+  constructor(needs: ClaimTriggersNeeds, options: ClaimTriggersOptions) {
     const { routes, settling } = options;
-    const { claimsOvertake, partitions = 1 } = engine.store;
-    this.#engine = engine;
+    const { claimsOvertake, partitions = 1 } = needs.store;
+    this.#needs = needs;
     this.#options = options;
     this.#routes = routes;
     this.#seesSettles = claimsOvertake !== true && partitions === 1;
-    this.#learning = new RouteLearning(engine, routes, () => this.request());
-    this.#closedGates = new ClosedGates(engine, routes, (attempt) => settling.handBack(attempt));
-    this.#fallback = new FallbackDelay(engine, (pool) => {
+    this.#learning = new RouteLearning(needs, routes, () => this.request());
+    this.#closedGates = new ClosedGates(needs, routes, (attempt) => settling.handBack(attempt));
+    this.#fallback = new FallbackDelay(needs, (pool) => {
       pool.addDemand();
       this.request();
     });
-    this.#backoff = new Backoff(engine.platform, backoffLengths);
-    this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
+    this.#backoff = new Backoff(needs.platform, backoffLengths);
+    this.#trouble = new RepeatedLine(needs, "warn", "claiming failed, trying again");
   }
 
   start(claimer: Claimer): void {
     this.#claimer = claimer;
-    const { store, submitter, clocks, heartbeat } = this.#engine;
+    const { store, submitter, clocks, heartbeat } = this.#needs;
     this.#leave.push(
       store.watch((hint) => this.#hinted(hint)),
       submitter.whenSubmitted((job) => this.#submitted(job)),
@@ -141,7 +145,7 @@ export class ClaimTriggers {
       return;
     if (!this.#isWanted()) return;
     this.#isScheduled = true;
-    this.#engine.flush.atEnd(this.#flush);
+    this.#needs.flush.atEnd(this.#flush);
   }
 
   /** The same, and there may be jobs for every pool. */
@@ -160,9 +164,9 @@ export class ClaimTriggers {
    * the claim after the settle would always be the first, and they would get none: there the hint asks all alike.
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
-    if (!this.#seesSettles || this.#engine.otherWorkers.count > 0) return;
+    if (!this.#seesSettles || this.#needs.otherWorkers.count > 0) return;
     pool.keepDemand(this.#routes.lanesOf(job));
-    if (this.#engine.store.claimsAhead === true) pool.givesPermits = true;
+    if (this.#needs.store.claimsAhead === true) pool.givesPermits = true;
     this.#hasFreedPermits = true;
   }
 
@@ -206,7 +210,7 @@ export class ClaimTriggers {
    * for it.
    */
   #submitted(job: NewJob): void {
-    if (this.#engine.store.claimsOvertake === true) return;
+    if (this.#needs.store.claimsOvertake === true) return;
     const pool = this.#routes.poolFor(job);
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
     if (pool === undefined || pool.busySlots >= pool.room) return;
@@ -264,14 +268,14 @@ export class ClaimTriggers {
     this.#trouble.over();
     claimer.received(outcome);
     this.#learn(claim, outcome);
-    if (this.#engine.store.claimsAhead === true && this.#isWanted()) {
+    if (this.#needs.store.claimsAhead === true && this.#isWanted()) {
       // Settles that give permits back and wait for the flush leave first: the claim would meet the permits of a whole
       // half-batch that are still held, and come back with nothing.
-      if (this.#hasFreedPermits) this.#engine.flush.endNow();
+      if (this.#hasFreedPermits) this.#needs.flush.endNow();
       this.#hasFreedPermits = false;
       this.#claim();
       // A driver sends the call only after all that is to be done in this turn of the event loop, the handlers too.
-      await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
+      await new Promise<void>((resolve) => this.#needs.platform.defer(resolve));
     }
     claimer.handOut(outcome);
   }
@@ -293,7 +297,7 @@ export class ClaimTriggers {
 
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
   #requestAllIn(inMs: number): void {
-    const { platform } = this.#engine;
+    const { platform } = this.#needs;
     if (inMs > openingMaxMs || this.#claimer === null) return;
     const atUs = platform.monotonicUs() + inMs * 1000;
     if (this.#opening !== null && this.#opening.atUs <= atUs) return;
@@ -309,7 +313,7 @@ export class ClaimTriggers {
   #giveUpHung(): void {
     const sent = this.#sent;
     if (sent === null || this.#inFlight === null) return;
-    if (this.#engine.platform.monotonicUs() - sent.sentUs < claimMaxMs * 1000) return;
+    if (this.#needs.platform.monotonicUs() - sent.sentUs < claimMaxMs * 1000) return;
     this.#givenUp.add(sent);
     this.#inFlight = null;
     this.#failed(sent, new MillraceError("outcome-unknown", "The claim was not answered."));

@@ -6,7 +6,7 @@
  *   received   what the call has brought for each offer; the next claim may be sent now
  *   hand out   the jobs become attempts, wait in their pool for a slot, and run
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { storeLimits } from "../../store/limits.ts";
 import type { ClaimAnswer, ClaimOffer } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
@@ -62,16 +62,16 @@ export interface ClaimOutcome {
 }
 
 export class Claimer {
-  readonly #engine: Pick<Engine, "store" | "platform">;
+  readonly #needs: Needs<"store" | "platform">;
   readonly #options: ClaimerOptions;
   #roundTripUs = 0;
   #answeredUs: number;
   #first = 0;
 
-  constructor(engine: Pick<Engine, "store" | "platform">, options: ClaimerOptions) {
-    this.#engine = engine;
+  constructor(needs: Needs<"store" | "platform">, options: ClaimerOptions) {
+    this.#needs = needs;
     this.#options = options;
-    this.#answeredUs = engine.platform.monotonicUs();
+    this.#answeredUs = needs.platform.monotonicUs();
   }
 
   send(): SentClaim {
@@ -85,13 +85,13 @@ export class Claimer {
       offers.push(...offersOf(pool, max));
       left -= max;
     }
-    const sentUs = this.#engine.platform.monotonicUs();
+    const sentUs = this.#needs.platform.monotonicUs();
     return { sentUs, pools, outcome: this.#call(offers, sentUs) };
   }
 
   async #call(sent: readonly SentOffer[], sentUs: number): Promise<ClaimOutcome> {
     const { owner, leaseMs, routes } = this.#options;
-    const { store, platform } = this.#engine;
+    const { store, platform } = this.#needs;
     const offers = sent.map(({ offer }) => offer);
     const answer = await store.claim({ owner, leaseMs, offers, inputBytesMax });
     const answeredUs = platform.monotonicUs();

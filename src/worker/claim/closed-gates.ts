@@ -9,7 +9,7 @@
  *
  * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { isGroupGate } from "../../model/routing/lane.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { LeasedJob } from "../../store/records.ts";
@@ -17,11 +17,13 @@ import type { Attempt } from "../run/attempt.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteMap } from "./route-map.ts";
 
+type ClosedGatesNeeds = Needs<"store" | "platform" | "log" | "limits">;
+
 /** Short enough for a pause, long enough that a busy queue pays some twenty small reads a second at most. */
 const gapMs = 50;
 
 export class ClosedGates {
-  readonly #engine: Engine;
+  readonly #needs: ClosedGatesNeeds;
   readonly #routes: RouteMap;
   readonly #handBack: (attempt: Attempt) => void;
   readonly #suspects = new Set<Pool>();
@@ -29,11 +31,11 @@ export class ClosedGates {
   #isStopped = false;
   #gap: Timer | null = null;
 
-  constructor(engine: Engine, routes: RouteMap, handBack: (attempt: Attempt) => void) {
-    this.#engine = engine;
+  constructor(needs: ClosedGatesNeeds, routes: RouteMap, handBack: (attempt: Attempt) => void) {
+    this.#needs = needs;
     this.#routes = routes;
     this.#handBack = handBack;
-    engine.limits.closings.add(this.#closed);
+    needs.limits.closings.add(this.#closed);
   }
 
   /** A gate of this pool may have been closed. */
@@ -45,7 +47,7 @@ export class ClosedGates {
 
   stop(): void {
     this.#isStopped = true;
-    this.#engine.limits.closings.delete(this.#closed);
+    this.#needs.limits.closings.delete(this.#closed);
     this.#gap?.cancel();
   }
 
@@ -56,10 +58,10 @@ export class ClosedGates {
     try {
       if (pools.length > 0) await this.#sendBack(pools);
     } catch (error) {
-      this.#engine.log.debug("the gates of waiting jobs could not be read", { error });
+      this.#needs.log.debug("the gates of waiting jobs could not be read", { error });
     }
     if (this.#isStopped) return;
-    this.#gap = this.#engine.platform.setTimer(
+    this.#gap = this.#needs.platform.setTimer(
       gapMs,
       () => {
         this.#isLooking = false;
@@ -73,7 +75,7 @@ export class ClosedGates {
     const keys = new Set(pools.flatMap((pool) => this.#routes.gateKeysOf(pool)));
     for (const pool of pools)
       for (const { job } of pool.backlog()) for (const key of limitKeysOf(job)) keys.add(key);
-    const { gates, now } = await this.#engine.store.readGates({ keys: [...keys] });
+    const { gates, now } = await this.#needs.store.readGates({ keys: [...keys] });
     const closed = new Set(
       gates.filter(({ closedUntil }) => closedUntil !== null && closedUntil > now).map(({ key }) => key),
     );

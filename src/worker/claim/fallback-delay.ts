@@ -14,7 +14,7 @@
  * claim that brought nothing came too late only if "taken" is heard: a job that waits at a gate was taken by nobody,
  * and a process that waits would start it late when the gate opens.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import type { Pool } from "./pool.ts";
@@ -37,14 +37,14 @@ interface Standing {
 }
 
 export class FallbackDelay {
-  readonly #engine: Pick<Engine, "store" | "platform" | "otherWorkers">;
+  readonly #needs: Needs<"store" | "platform" | "otherWorkers">;
   readonly #standings = new Map<Pool, Standing>();
   readonly #over: (pool: Pool) => void;
   #announcedUs = Number.NEGATIVE_INFINITY;
 
   /** @param over called for a pool when its delay is over. */
-  constructor(engine: Pick<Engine, "store" | "platform" | "otherWorkers">, over: (pool: Pool) => void) {
-    this.#engine = engine;
+  constructor(needs: Needs<"store" | "platform" | "otherWorkers">, over: (pool: Pool) => void) {
+    this.#needs = needs;
     this.#over = over;
   }
 
@@ -55,7 +55,7 @@ export class FallbackDelay {
 
   /** A hint has come. @returns whether the pool claims at once; if not, its delay runs. */
   claimsAtOnce(pool: Pool): boolean {
-    const { store, platform } = this.#engine;
+    const { store, platform } = this.#needs;
     if (store.tellTaken === undefined) return true;
     const standing = this.#standingOf(pool);
     standing.isTaken = standing.isEmpty = false;
@@ -96,7 +96,7 @@ export class FallbackDelay {
    * announced only if other processes may wait for it.
    */
   announceTaken(jobs: readonly Pick<LeasedJob, "route">[], sentUs: number): void {
-    const { store, platform, otherWorkers } = this.#engine;
+    const { store, platform, otherWorkers } = this.#needs;
     if (store.tellTaken === undefined || otherWorkers.count === 0) return;
     const nowUs = platform.monotonicUs();
     if (nowUs - this.#announcedUs < announceGapMs * 1000) return;

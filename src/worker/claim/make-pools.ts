@@ -1,5 +1,5 @@
 /** From handlers and settings to pools: one per served queue, and one per handler with slots of its own. */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { queueOf } from "../../engine/submit/router.ts";
 import { checkKnownBackoff, customBackoffOf } from "../../engine/submit/known-backoff.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -13,7 +13,11 @@ export interface MadePools {
   readonly pools: readonly Pool[];
 }
 
-export function makePools(engine: Engine, handlers: readonly Handler[], settings: WorkerSettings): MadePools {
+export function makePools(
+  needs: Needs<"backoffs" | "router">,
+  handlers: readonly Handler[],
+  settings: WorkerSettings,
+): MadePools {
   if (
     !Array.isArray(handlers) ||
     handlers.some((each: Partial<Handler> | null) => each?.definition === undefined)
@@ -32,12 +36,12 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
       throw new MillraceError("duplicate-handler", `Two handlers for ${JSON.stringify(definition.name)}.`);
     seen.add(definition.name);
     checkKnownBackoff(
-      engine.backoffs,
+      needs.backoffs,
       customBackoffOf(definition.options.policy),
       `work: the job ${JSON.stringify(definition.name)}`,
     );
     if (kind === "single" && each.sandbox === undefined) singles.add(definition.name);
-    queuesOfHandlers.add(queueOf(engine.router, definition));
+    queuesOfHandlers.add(queueOf(needs.router, definition));
   }
   const own = { slots: settings.concurrency, total: null, weight: 1 };
   const served = settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, own]));
@@ -50,7 +54,7 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
       if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
       else if (handler.sandbox !== undefined) {
         const { size: slotsMax, ahead } = handler.sandbox;
-        const attemptsPerSlot = (): number => 1 + ahead(engine);
+        const attemptsPerSlot = (): number => 1 + ahead(needs);
         const names = new Set([handler.definition.name]);
         pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax, attemptsPerSlot }));
       }

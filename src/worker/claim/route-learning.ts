@@ -4,11 +4,13 @@
  * start, again when a hint names a route that nobody has read yet, and rarely without a hint, because hints can be
  * lost. However many such hints come, the reads keep their distance.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { RouteMap } from "./route-map.ts";
+
+type RouteLearningNeeds = Needs<"store" | "platform" | "log">;
 
 const betweenReadsMs = 250;
 /** Without a hint; farther apart where one read asks many partitions. */
@@ -17,7 +19,7 @@ const refreshMsPerPartition = 10_000;
 const backoffLengths = { firstMs: 2 * betweenReadsMs, maxMs: refreshMs };
 
 export class RouteLearning {
-  readonly #engine: Engine;
+  readonly #needs: RouteLearningNeeds;
   readonly #routes: RouteMap;
   readonly #learned: () => void;
   readonly #backoff: Backoff;
@@ -31,12 +33,12 @@ export class RouteLearning {
   #isStopped = true;
 
   /** @param learned called when the map has got routes that it did not have. */
-  constructor(engine: Engine, routes: RouteMap, learned: () => void) {
-    this.#engine = engine;
+  constructor(needs: RouteLearningNeeds, routes: RouteMap, learned: () => void) {
+    this.#needs = needs;
     this.#routes = routes;
     this.#learned = learned;
-    this.#backoff = new Backoff(engine.platform, backoffLengths);
-    this.#trouble = new RepeatedLine(engine, "warn", "the routes could not be read, trying again");
+    this.#backoff = new Backoff(needs.platform, backoffLengths);
+    this.#trouble = new RepeatedLine(needs, "warn", "the routes could not be read, trying again");
   }
 
   start(): void {
@@ -57,24 +59,24 @@ export class RouteLearning {
   }
 
   #readAfterPause(): void {
-    const restMs = betweenReadsMs - (this.#engine.platform.monotonicUs() - this.#readUs) / 1000;
+    const restMs = betweenReadsMs - (this.#needs.platform.monotonicUs() - this.#readUs) / 1000;
     if (restMs <= 0) void this.#read();
     else this.#readIn(restMs);
   }
 
   #readIn(ms: number): void {
     this.#timer?.cancel();
-    this.#timer = this.#engine.platform.setTimer(ms, () => void this.#read(), false);
+    this.#timer = this.#needs.platform.setTimer(ms, () => void this.#read(), false);
   }
 
   async #read(): Promise<void> {
     this.#timer?.cancel();
     this.#isReading = true;
-    this.#readUs = this.#engine.platform.monotonicUs();
+    this.#readUs = this.#needs.platform.monotonicUs();
     const asked = [...this.#asked];
     let retryMs: number | null = null;
     try {
-      const routes = await this.#engine.store.readRoutes();
+      const routes = await this.#needs.store.readRoutes();
       this.#backoff.succeeded();
       this.#trouble.over();
       this.#met = new Set([...routes.map(({ number }) => number), ...asked]);
@@ -88,6 +90,6 @@ export class RouteLearning {
     if (this.#isStopped) return;
     if (retryMs !== null) this.#readIn(retryMs);
     else if (this.#asked.size > 0) this.#readAfterPause();
-    else this.#readIn(Math.max(refreshMs, (this.#engine.store.partitions ?? 1) * refreshMsPerPartition));
+    else this.#readIn(Math.max(refreshMs, (this.#needs.store.partitions ?? 1) * refreshMsPerPartition));
   }
 }

@@ -6,14 +6,16 @@
  * Told once: a document of the queue keeps when it was told last, and only a worker that has claimed a job since then
  * tells it again. Two at once meet at the version of the document.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { Timer } from "../../platform/platform.ts";
+
+type EmptyQueuesNeeds = Needs<"store" | "platform" | "log">;
 
 const idleMs = 1000;
 const emptyKind = "queue-empty";
 
 export class EmptyQueues {
-  readonly #engine: Engine;
+  readonly #needs: EmptyQueuesNeeds;
   readonly #isIdle: (queue: string) => boolean;
   /** Store time of the last claim that brought jobs, by queue; only of queues that are watched. */
   readonly #claimedAt = new Map<string, number>();
@@ -23,8 +25,8 @@ export class EmptyQueues {
   #isStopped = false;
 
   /** @param isIdle whether this worker holds no job of the queue. */
-  constructor(engine: Engine, isIdle: (queue: string) => boolean) {
-    this.#engine = engine;
+  constructor(needs: EmptyQueuesNeeds, isIdle: (queue: string) => boolean) {
+    this.#needs = needs;
     this.#isIdle = isIdle;
   }
 
@@ -42,7 +44,7 @@ export class EmptyQueues {
   }
 
   #lookLater(): void {
-    this.#timer = this.#engine.platform.setTimer(idleMs, () => void this.#look(), false);
+    this.#timer = this.#needs.platform.setTimer(idleMs, () => void this.#look(), false);
   }
 
   async #look(): Promise<void> {
@@ -52,7 +54,7 @@ export class EmptyQueues {
       try {
         await this.#tellIfEmpty(queue, claimedAt);
       } catch (error) {
-        this.#engine.log.debug("whether a queue is empty could not be told", { queue, error });
+        this.#needs.log.debug("whether a queue is empty could not be told", { queue, error });
       }
     }
     this.#busy.clear();
@@ -61,7 +63,7 @@ export class EmptyQueues {
   }
 
   async #tellIfEmpty(queue: string, claimedAt: number): Promise<void> {
-    const { store } = this.#engine;
+    const { store } = this.#needs;
     const [doc] = (await store.readDocs({ kind: emptyKind, ids: [queue] })).docs;
     if (doc !== undefined && Number(doc.body) >= claimedAt) return;
     const { now } = await store.describe();

@@ -2,7 +2,7 @@
  * A worker as the fleet sees it: its registration, the totals that it takes part in, and what it does when a heartbeat
  * brings a desired state, a cancel or a new list of workers.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { DesiredState } from "../../engine/fleet/change-numbers.ts";
 import type { RegisteredWorker } from "../../engine/fleet/heartbeat.ts";
 import type {
@@ -17,6 +17,8 @@ import type { RenewalSeat } from "../lease/renewal.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 import { TotalShares } from "./total-shares.ts";
 import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
+
+type FleetMemberNeeds = Needs<"platform" | "queuePolicies">;
 
 /** More are counted, not listed. */
 const jobsListedMax = 20;
@@ -39,15 +41,15 @@ export interface FleetMemberOptions {
 export class FleetMember implements RegisteredWorker {
   readonly owner: string;
   readonly shares: TotalShares;
-  readonly #engine: Engine;
+  readonly #needs: FleetMemberNeeds;
   readonly #options: FleetMemberOptions;
   readonly #queues: readonly string[];
   readonly #weights: Readonly<Record<string, number>>;
   #startedAt = 0;
 
-  constructor(engine: Engine, options: FleetMemberOptions) {
+  constructor(needs: FleetMemberNeeds, options: FleetMemberOptions) {
     const { settings, served } = options;
-    this.#engine = engine;
+    this.#needs = needs;
     this.#options = options;
     this.owner = settings.owner;
     this.#queues = [...served.keys()];
@@ -62,7 +64,7 @@ export class FleetMember implements RegisteredWorker {
   }
 
   start(): void {
-    this.#startedAt = this.#engine.platform.now();
+    this.#startedAt = this.#needs.platform.now();
   }
 
   get hasTotals(): boolean {
@@ -71,7 +73,7 @@ export class FleetMember implements RegisteredWorker {
 
   /** What the operator has set, else what the code has declared. */
   totals(): Readonly<Record<string, number>> {
-    const { queuePolicies } = this.#engine;
+    const { queuePolicies } = this.#needs;
     const totals: Record<string, number> = {};
     for (const [queue, { total }] of this.#options.served) {
       const decided = queuePolicies.of(queue).total ?? total;
@@ -125,7 +127,7 @@ export class FleetMember implements RegisteredWorker {
 
   #currentJobs(): readonly CurrentJob[] {
     const { leases, routes } = this.#options;
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     const jobs: CurrentJob[] = [];
     for (const { phase, job, startedUs } of leases.values()) {
       if (phase !== "running") continue;

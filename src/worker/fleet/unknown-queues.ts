@@ -2,27 +2,27 @@
  * Warns of queues that are probably a typing mistake: a worker is to serve them, but no handler of it declares them and
  * no job was ever in them. The worker serves them all the same, because jobs may be sent there by name later.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { queueOf } from "../../engine/submit/router.ts";
 import type { Handler } from "../handler.ts";
 
 /** @param queues those that the worker was told to serve; null where they follow from the handlers. */
 export async function warnOfUnknownQueues(
-  engine: Engine,
+  needs: Needs<"store" | "router" | "log">,
   handlers: readonly Handler[],
   queues: ReadonlyMap<string, unknown> | null,
 ): Promise<void> {
   try {
-    const declared = new Set(handlers.map(({ definition }) => queueOf(engine.router, definition)));
+    const declared = new Set(handlers.map(({ definition }) => queueOf(needs.router, definition)));
     const undeclared = [...(queues?.keys() ?? [])].filter((queue) => !declared.has(queue));
     if (undeclared.length === 0) return;
-    const used = new Set((await engine.store.readRoutes()).map(({ queue }) => queue));
+    const used = new Set((await needs.store.readRoutes()).map(({ queue }) => queue));
     for (const queue of undeclared.filter((each) => !used.has(each)))
-      engine.log.warn(
+      needs.log.warn(
         "a worker serves a queue that no handler declares and no job was ever in; is it spelt right?",
         { queue, declared: [...declared] },
       );
   } catch (error) {
-    engine.log.debug("the queues of the store could not be read", { error });
+    needs.log.debug("the queues of the store could not be read", { error });
   }
 }

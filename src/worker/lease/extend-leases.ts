@@ -3,11 +3,13 @@
  * extends its own by hand. An answer is heeded where it comes in: a lease that is gone aborts its handler, a cancel
  * that was asked for is passed on.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { answersWithin } from "../../engine/calls/settles-within.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { Extend, ExtendAnswer } from "../../store/operations.ts";
 import type { Attempt } from "../run/attempt.ts";
+
+type ExtendLeasesNeeds = Needs<"store" | "platform">;
 
 /** The duty's backstop fires only after the worker's own timeout and abort grace had their chance. */
 const backstopSlackMs = 5000;
@@ -28,8 +30,11 @@ export interface LeaseExtension {
 }
 
 /** However late it comes, the answer is heeded: nobody asks for these leases again before the store has answered. */
-export async function extendLeases(engine: Engine, extension: LeaseExtension): Promise<ExtendAnswer> {
-  const { platform, store } = engine;
+export async function extendLeases(
+  needs: ExtendLeasesNeeds,
+  extension: LeaseExtension,
+): Promise<ExtendAnswer> {
+  const { platform, store } = needs;
   const { owner, leaseMs, attempts, reportsStarts, wantsOthers } = extension;
   const sentUs = platform.monotonicUs();
   const leases = attempts.map((attempt) => readExtend(attempt, reportsStarts ? sentUs : null));
@@ -61,7 +66,7 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
  * be told.
  */
 export function answerBy<Value>(
-  { platform }: Engine,
+  { platform }: Needs<"platform">,
   endUs: number,
   extending: Promise<Value>,
 ): Promise<Value> {
@@ -70,10 +75,14 @@ export function answerBy<Value>(
 }
 
 /** Throws `lease-lost` where the attempt no longer holds its lease. */
-export async function extendByHand(engine: Engine, attempt: Attempt, leaseMs: number): Promise<void> {
+export async function extendByHand(
+  needs: ExtendLeasesNeeds,
+  attempt: Attempt,
+  leaseMs: number,
+): Promise<void> {
   const { owner, leaseEndsUs } = attempt;
   const extension = { owner, leaseMs, attempts: [attempt], reportsStarts: false, wantsOthers: false };
-  const { answers } = await answerBy(engine, leaseEndsUs, extendLeases(engine, extension));
+  const { answers } = await answerBy(needs, leaseEndsUs, extendLeases(needs, extension));
   if (isGone(answers[0]))
     throw new MillraceError("lease-lost", `The job ${attempt.job.id} is no longer leased to this attempt.`);
   if (answers[0] === "unknown")

@@ -16,7 +16,7 @@
  *                           ▲                └──failed──┐
  *                           └───────────────────────────┘
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
@@ -26,6 +26,8 @@ import type { Attempt } from "../run/attempt.ts";
 import { answerBy, extendLeases } from "./extend-leases.ts";
 import type { Leases } from "./leases.ts";
 import { LoopStalls } from "./loop-stalls.ts";
+
+type RenewalsNeeds = Needs<"store" | "platform" | "log" | "ids">;
 
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
 const reportAfterMs = 200;
@@ -43,18 +45,18 @@ export interface LeaseHolder {
 /** All workers of a process, by the length of their leases. */
 export class Renewals {
   readonly stalls = new LoopStalls(() => this.#byLeaseMs.forEach((renewal) => renewal.noteLate()));
-  readonly #engine: Engine;
+  readonly #needs: RenewalsNeeds;
   readonly #byLeaseMs = new Map<number, Renewal>();
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(needs: RenewalsNeeds) {
+    this.#needs = needs;
   }
 
   join(holder: LeaseHolder): RenewalSeat {
     const { leaseMs } = holder;
     let renewal = this.#byLeaseMs.get(leaseMs);
     if (renewal === undefined)
-      this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs, this.stalls)));
+      this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#needs, leaseMs, this.stalls)));
     return renewal.join(holder);
   }
 }
@@ -105,7 +107,7 @@ export class RenewalSeat {
 
 /** The leases of one length. */
 class Renewal {
-  readonly #engine: Engine;
+  readonly #needs: RenewalsNeeds;
   readonly #leaseMs: number;
   readonly #stalls: LoopStalls;
   readonly #seats = new Set<RenewalSeat>();
@@ -115,14 +117,14 @@ class Renewal {
   #timerAtUs = 0;
   #isRenewing = false;
 
-  constructor(engine: Engine, leaseMs: number, stalls: LoopStalls) {
-    this.#engine = engine;
+  constructor(needs: RenewalsNeeds, leaseMs: number, stalls: LoopStalls) {
+    this.#needs = needs;
     this.#leaseMs = leaseMs;
     this.#stalls = stalls;
     // Waits do not grow: a lease that is not renewed runs out meanwhile.
     const waitMs = Math.min(retryMs, leaseMs / 6);
-    this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
-    this.#trouble = new RepeatedLine(engine, "warn", "leases could not be renewed, trying again");
+    this.#backoff = new Backoff(needs.platform, { firstMs: waitMs, maxMs: waitMs });
+    this.#trouble = new RepeatedLine(needs, "warn", "leases could not be renewed, trying again");
   }
 
   join(holder: LeaseHolder): RenewalSeat {
@@ -141,7 +143,7 @@ class Renewal {
   /** Soon: a new lease has a start to report, a lost claim is to be looked for. */
   arm(inMs = this.#soonMs): void {
     if (this.#isRenewing) return;
-    const atUs = this.#engine.platform.monotonicUs() + inMs * 1000;
+    const atUs = this.#needs.platform.monotonicUs() + inMs * 1000;
     if (this.#timer !== null && this.#timerAtUs <= atUs) return;
     this.#timer?.cancel();
     this.#setTimer(inMs);
@@ -150,7 +152,7 @@ class Renewal {
   /** A timer that is behind its time tells that the event loop stood still. */
   noteLate(): void {
     if (this.#timer === null) return;
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     this.#stalls.isLate(nowUs, nowUs - this.#timerAtUs, this.#leaseMs);
   }
 
@@ -164,7 +166,7 @@ class Renewal {
   }
 
   #setTimer(delayMs: number): void {
-    const { platform } = this.#engine;
+    const { platform } = this.#needs;
     this.#timerAtUs = platform.monotonicUs() + delayMs * 1000;
     this.#timer = platform.setTimer(delayMs, () => {
       this.noteLate();
@@ -175,18 +177,18 @@ class Renewal {
 
   async #renew(): Promise<void> {
     this.#isRenewing = true;
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     const { due, hasUnreported } = this.#readDue(nowUs);
     const asking = [...this.#seats].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
     const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // A partition that is away must not keep the leases of the others from being renewed.
-    for (const some of this.#engine.ids.byPartition(others, ({ job }) => job.id))
+    for (const some of this.#needs.ids.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
         calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
     const endUs = this.#firstEndUs(nowUs);
-    const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
+    const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#needs, endUs, call)));
     const failed = ends.find(({ status }) => status === "rejected");
     const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
@@ -239,7 +241,7 @@ class Renewal {
     const { owner } = first;
     const leaseMs = this.#leaseMs;
     const extension = { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false };
-    const { answers } = await extendLeases(this.#engine, extension);
+    const { answers } = await extendLeases(this.#needs, extension);
     return !answers.includes("unknown");
   }
 
@@ -252,7 +254,7 @@ class Renewal {
     seat.wantsOthers = false;
     seat.isAsking = true;
     try {
-      const { answers, others } = await extendLeases(this.#engine, {
+      const { answers, others } = await extendLeases(this.#needs, {
         owner,
         leaseMs: this.#leaseMs,
         attempts: [...leases.values()],
@@ -274,7 +276,7 @@ class Renewal {
   }
 
   #loseExpired(leases: Leases): void {
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     for (const attempt of [...leases.values()])
       if (nowUs > attempt.leaseEndsUs && attempt.phase !== "settling")
         attempt.origin.aborting.leaseLost(attempt);

@@ -10,7 +10,7 @@
  */
 import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
 import { job } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { planLane } from "../../engine/submit/lane-plan.ts";
 import { limit as limitOf, gatesOf } from "../../engine/limits/limit-definition.ts";
 import type { AnyLimitUse } from "../../engine/limits/limit-definition.ts";
@@ -41,6 +41,35 @@ import { Waiters } from "./waiters.ts";
 import { JobWorker } from "../worker.ts";
 import type { SharedByWorkers } from "../worker.ts";
 import { readWorkerOptions } from "../worker-settings.ts";
+
+type PermitDeskNeeds = Needs<
+  | "platform"
+  | "log"
+  | "repeated"
+  | "store"
+  | "flush"
+  | "ids"
+  | "queuePolicies"
+  | "policies"
+  | "limits"
+  | "handled"
+  | "planner"
+  | "submitter"
+  | "attemptObservers"
+  | "clocks"
+  | "otherWorkers"
+  | "heartbeat"
+  | "coder"
+  | "strideMs"
+  | "router"
+  | "backoffs"
+  | "giveUpMs"
+  | "telemetry"
+  | "settles"
+  | "records"
+  | "changes"
+  | "reads"
+>;
 
 export interface DeskOptions {
   readonly limit: string;
@@ -98,7 +127,7 @@ const boundsKeysOnly = { perKey: { concurrency: 1_000_000_000 } };
 const lingerMs = 10_000;
 
 export class PermitDesk {
-  readonly #engine: Engine;
+  readonly #needs: PermitDeskNeeds;
   readonly #options: DeskOptions;
   readonly #name: string;
   readonly #gates: NewJob["gates"] & object;
@@ -119,8 +148,8 @@ export class PermitDesk {
   #lingering: Timer | null = null;
   #isClosed = false;
 
-  constructor(engine: Engine, shared: SharedByWorkers, options: DeskOptions, events: DeskEvents) {
-    this.#engine = engine;
+  constructor(needs: PermitDeskNeeds, shared: SharedByWorkers, options: DeskOptions, events: DeskEvents) {
+    this.#needs = needs;
     this.#options = options;
     this.#events = events;
     const { limit, weight, leaseMs, deskNumber } = options;
@@ -141,12 +170,12 @@ export class PermitDesk {
       handle: (context: PermitContext) => this.#hand(context),
     };
     const settings = {
-      ...readWorkerOptions(engine, { lease: leaseMs, shutdownGrace: 0, label: "permits" }),
+      ...readWorkerOptions(needs, { lease: leaseMs, shutdownGrace: 0, label: "permits" }),
       // One that was lost was told so by its signal.
       observers: [(held: ObservedAttempt) => held.settled !== null && this.#settled(held.job.id)],
       isAnnounced: false,
     };
-    this.#worker = new JobWorker(engine, shared, [handler], settings, {
+    this.#worker = new JobWorker(needs, shared, [handler], settings, {
       served: new Map(),
       pools: [this.#pool],
     });
@@ -158,7 +187,7 @@ export class PermitDesk {
    * @returns null where another process has the same desk number: to wait on at a desk of another one.
    */
   async acquire({ key, waitMs, signal }: AcquireWait): Promise<Permit | null> {
-    const { platform, giveUpMs } = this.#engine;
+    const { platform, giveUpMs } = this.#needs;
     this.#lingering?.cancel();
     const got = Promise.withResolvers<Permit | null>();
     const waiter: Waiter = {
@@ -194,7 +223,7 @@ export class PermitDesk {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#lingering?.cancel();
-    const { platform, giveUpMs } = this.#engine;
+    const { platform, giveUpMs } = this.#needs;
     for (const waiter of this.#waiters.all())
       this.#refuse(
         waiter,
@@ -226,7 +255,7 @@ export class PermitDesk {
       // one with a key, which serves nobody elsewhere.
       return this.#takeSurplus(key) || key !== null ? undefined : new Snooze(0);
     }
-    const permit = new HeldPermit(this.#engine, { ...this.#options, key });
+    const permit = new HeldPermit(this.#needs, { ...this.#options, key });
     this.#held.set(context.id, permit);
     waiter.granted(permit);
     await permit.holdFor(context);
@@ -239,7 +268,7 @@ export class PermitDesk {
   #numberShared(): Snooze {
     this.#events.numberShared();
     // Not before the rest of what the claim has brought is handed over.
-    this.#engine.platform.defer(() => this.#moveAll());
+    this.#needs.platform.defer(() => this.#moveAll());
     return new Snooze(anothersMs);
   }
 
@@ -270,7 +299,7 @@ export class PermitDesk {
   #submit(waiter: Waiter): () => void {
     let timer: Timer | null = null;
     const submit = (): void => {
-      timer = this.#engine.platform.setTimer(permitAgainMs, submit);
+      timer = this.#needs.platform.setTimer(permitAgainMs, submit);
       waiter.submitting = this.#submitOne(waiter.key).then(
         (id) => void waiter.ids.push(id),
         (error: unknown) => this.#refuse(waiter, error),
@@ -282,21 +311,21 @@ export class PermitDesk {
 
   async #submitOne(key: string | null): Promise<string> {
     const permitJob: NewJob = {
-      ...{ id: this.#engine.ids.mint(), digest: null, queue: permitQueue, name: this.#name },
+      ...{ id: this.#needs.ids.mint(), digest: null, queue: permitQueue, name: this.#name },
       ...{ input: writePermitKey(key), policy: writePolicy(permitPolicy), meta: null, tags: null },
       ...{ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, deadline: null, ttlMs: permitTtlMs, unique: null },
       gates: this.#gates,
       ...(key === null ? {} : this.#laneOf?.(key)),
     };
-    const unit = this.#engine.ids.placed({ jobs: [permitJob] });
+    const unit = this.#needs.ids.placed({ jobs: [permitJob] });
     if (key !== null) for (const { id } of unit.jobs) this.#enterOwn(id);
-    const answer = await this.#engine.submitter.submit(unit);
+    const answer = await this.#needs.submitter.submit(unit);
     if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
     return answer.ids[0] as string;
   }
 
   #enterOwn(id: string): void {
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     for (const [old, atUs] of this.#own) {
       if (nowUs - atUs <= ownKeptUs) break;
       this.#own.delete(old);
@@ -311,7 +340,7 @@ export class PermitDesk {
     // What the claim has brought is handed to who waits before the flush is over. One for nobody may have come instead
     // of its own.
     const over = (): void => (this.#forNobody === before ? late() : this.#tryOnce(waiter, late));
-    this.#pool.afterNextClaim(() => this.#engine.platform.defer(over));
+    this.#pool.afterNextClaim(() => this.#needs.platform.defer(over));
     this.#worker.look();
   }
 
@@ -325,7 +354,7 @@ export class PermitDesk {
     this.#addSurplus(waiter.key);
     const leaving = this.#takeAway(waiter)
       .catch((trouble: unknown) =>
-        this.#engine.log.debug("a permit job that nobody waits for stays until its time is over", {
+        this.#needs.log.debug("a permit job that nobody waits for stays until its time is over", {
           trouble,
         }),
       )
@@ -357,7 +386,7 @@ export class PermitDesk {
   /** Its own; where that was claimed for somebody else, any other: they are alike, those of a key if submitted here. */
   async #takeOne({ key, ids }: Waiter): Promise<boolean> {
     for (const id of ids) if (await this.#takeReady(id)) return true;
-    const { jobs } = await this.#engine.store.findJobs({
+    const { jobs } = await this.#needs.store.findJobs({
       filter: { queue: permitQueue, name: this.#name, states: ["ready"] },
       max: readyPageMax,
       scanMax,
@@ -374,12 +403,12 @@ export class PermitDesk {
 
   async #takeReady(id: string): Promise<boolean> {
     const cases = [{ guard: { states: ["ready"] as const }, next: deleteChange.next }];
-    return (await this.#engine.changes.add({ id, cases })).kind === "ok";
+    return (await this.#needs.changes.add({ id, cases })).kind === "ok";
   }
 
   #rest(): void {
     if (this.#isClosed || this.#waiters.count + this.#held.size + this.#leaving.size > 0) return;
     this.#lingering?.cancel();
-    this.#lingering = this.#engine.platform.setTimer(lingerMs, this.#events.idle, false);
+    this.#lingering = this.#needs.platform.setTimer(lingerMs, this.#events.idle, false);
   }
 }

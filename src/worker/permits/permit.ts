@@ -4,10 +4,12 @@
  *
  *   held ──release()──► released          held ──lease lost, Millrace closed──► ended: the signal has fired
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { settlesWithin } from "../../engine/calls/settles-within.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { JobContext } from "../run/job-context.ts";
+
+type HeldPermitNeeds = Needs<"platform" | "giveUpMs" | "limits">;
 
 export interface Permit extends AsyncDisposable, Disposable {
   /** The name of the limit. */
@@ -25,14 +27,14 @@ export class HeldPermit implements Permit {
   readonly limit: string;
   readonly key: string | null;
   readonly weight: number;
-  readonly #engine: Engine;
+  readonly #needs: HeldPermitNeeds;
   readonly #controller = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
   readonly #settled = Promise.withResolvers<void>();
   #releasing: Promise<void> | null = null;
 
-  constructor(engine: Engine, { limit, key, weight }: Pick<Permit, "limit" | "key" | "weight">) {
-    this.#engine = engine;
+  constructor(needs: HeldPermitNeeds, { limit, key, weight }: Pick<Permit, "limit" | "key" | "weight">) {
+    this.#needs = needs;
     this.limit = limit;
     this.key = key;
     this.weight = weight;
@@ -69,10 +71,10 @@ export class HeldPermit implements Permit {
   }
 
   async #release(): Promise<void> {
-    this.#engine.limits.ending([[this.limit]], this.#engine.platform);
+    this.#needs.limits.ending([[this.limit]], this.#needs.platform);
     this.#ended.resolve();
     if (this.signal.aborted) return;
-    const { platform, giveUpMs } = this.#engine;
+    const { platform, giveUpMs } = this.#needs;
     // A store that is away gets the end later: who holds nothing any more need not wait for that.
     await settlesWithin(platform, this.#settled.promise, giveUpMs);
   }

@@ -3,7 +3,7 @@
  * was asked for lately, and another one for those of its keys, under the desk number of this process
  * (model/limits/permit.ts).
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { MillraceError } from "../../model/error.ts";
 import { deskNumbers } from "../../model/limits/permit.ts";
 import type { AcquireWait, DeskOptions } from "./permit-acquirer.ts";
@@ -11,8 +11,37 @@ import { PermitDesk } from "./permit-acquirer.ts";
 import type { Permit } from "./permit.ts";
 import type { SharedByWorkers } from "../worker.ts";
 
+type PermitsNeeds = Needs<
+  | "store"
+  | "platform"
+  | "coder"
+  | "strideMs"
+  | "backoffs"
+  | "router"
+  | "giveUpMs"
+  | "telemetry"
+  | "log"
+  | "repeated"
+  | "flush"
+  | "ids"
+  | "limits"
+  | "settles"
+  | "records"
+  | "changes"
+  | "reads"
+  | "handled"
+  | "planner"
+  | "submitter"
+  | "clocks"
+  | "attemptObservers"
+  | "otherWorkers"
+  | "queuePolicies"
+  | "heartbeat"
+  | "policies"
+>;
+
 export class Permits {
-  readonly #engine: Engine;
+  readonly #needs: PermitsNeeds;
   readonly #shared: SharedByWorkers;
   readonly #desks = new Map<string, PermitDesk>();
   /** Out of how many the desk number was drawn. */
@@ -20,14 +49,14 @@ export class Permits {
   #deskNumber: number;
   #isClosed = false;
 
-  constructor(engine: Engine, shared: SharedByWorkers) {
-    this.#engine = engine;
+  constructor(needs: PermitsNeeds, shared: SharedByWorkers) {
+    this.#needs = needs;
     this.#shared = shared;
     this.#deskNumber = this.#drawNumber();
   }
 
   async acquire(options: Omit<DeskOptions, "deskNumber">, wait: AcquireWait): Promise<Permit> {
-    const { platform } = this.#engine;
+    const { platform } = this.#needs;
     const startedUs = platform.monotonicUs();
     let { waitMs } = wait;
     for (;;) {
@@ -52,7 +81,7 @@ export class Permits {
   }
 
   #drawNumber(): number {
-    return Math.floor(this.#engine.platform.random() * this.#numbers);
+    return Math.floor(this.#needs.platform.random() * this.#numbers);
   }
 
   #deskFor(options: DeskOptions): PermitDesk {
@@ -60,7 +89,7 @@ export class Permits {
     const key = `${weight} ${leaseMs} ${isBoundedInAll} ${deskNumber} ${limit}`;
     const known = this.#desks.get(key);
     if (known !== undefined) return known;
-    const desk = new PermitDesk(this.#engine, this.#shared, options, {
+    const desk = new PermitDesk(this.#needs, this.#shared, options, {
       idle: () => {
         this.#desks.delete(key);
         void desk.close();

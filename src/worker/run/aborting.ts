@@ -9,7 +9,7 @@
  * The handler's signal fires once, with the first reason. While an aborted handler unwinds its lease is renewed, unless
  * that is what it lost.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { Attempt } from "./attempt.ts";
 import { endByError } from "../settle/attempt-end.ts";
 import { cancelDecision, learnCancelReason } from "../settle/cancel-reason.ts";
@@ -18,6 +18,8 @@ import type { Leases } from "../lease/leases.ts";
 import type { LoopStalls } from "../lease/loop-stalls.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 import { SharedTimer } from "./shared-timer.ts";
+
+type AbortingNeeds = Needs<"platform" | "log" | "repeated" | "strideMs" | "backoffs" | "reads">;
 
 export interface AbortingOptions {
   readonly leases: Leases;
@@ -31,7 +33,7 @@ export interface AbortingOptions {
 
 export class Aborting {
   readonly graceMs: number;
-  readonly #engine: Engine;
+  readonly #needs: AbortingNeeds;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
   readonly #stalls: LoopStalls;
@@ -39,15 +41,15 @@ export class Aborting {
   readonly #abandonedChanged: () => void;
   #abandoned = 0;
 
-  constructor(engine: Engine, options: AbortingOptions) {
+  constructor(needs: AbortingNeeds, options: AbortingOptions) {
     const { leases, routes, stalls, graceMs, abandonedChanged } = options;
-    this.#engine = engine;
+    this.#needs = needs;
     this.#leases = leases;
     this.#routes = routes;
     this.#stalls = stalls;
     this.graceMs = graceMs;
     this.#abandonedChanged = abandonedChanged;
-    this.#timer = new SharedTimer(engine.platform);
+    this.#timer = new SharedTimer(needs.platform);
   }
 
   /** Abandoned attempts whose handler still runs. */
@@ -79,14 +81,14 @@ export class Aborting {
   }
 
   cancelAsked(attempt: Attempt): void {
-    learnCancelReason(this.#engine, attempt);
+    learnCancelReason(this.#needs, attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "cancel");
     this.#dropWaiting(attempt);
     attempt.origin.settling.settle(attempt, cancelDecision(attempt));
   }
 
   leaseLost(attempt: Attempt): void {
-    this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
+    this.#stalls.tell(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));
     this.#leases.lose(attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "lease-lost");
     this.#dropWaiting(attempt);
@@ -95,7 +97,7 @@ export class Aborting {
 
   abort(attempt: Attempt, reason: AbortReason): void {
     if (!attempt.abort(reason)) return;
-    this.#timer.set(attempt, this.#engine.platform.monotonicUs() + this.graceMs * 1000);
+    this.#timer.set(attempt, this.#needs.platform.monotonicUs() + this.graceMs * 1000);
   }
 
   /** A timeout, a deadline, or the end of the grace after an abort. */
@@ -103,7 +105,7 @@ export class Aborting {
     if (attempt.phase !== "running") return;
     if (attempt.abortReason !== null) return this.abandon(attempt);
     const { timeoutMs } = attempt.policy;
-    const ranMs = (this.#engine.platform.monotonicUs() - attempt.startedUs) / 1000;
+    const ranMs = (this.#needs.platform.monotonicUs() - attempt.startedUs) / 1000;
     this.abort(attempt, timeoutMs !== null && ranMs >= timeoutMs ? "timeout" : "deadline");
   }
 
@@ -111,11 +113,11 @@ export class Aborting {
     attempt.isAbandoned = true;
     this.#abandoned += 1;
     this.#abandonedChanged();
-    this.#engine.log.warn("handler ignored its abort; its slot stays busy until it ends", {
+    this.#needs.log.warn("handler ignored its abort; its slot stays busy until it ends", {
       id: attempt.job.id,
       reason: attempt.abortReason,
     });
-    attempt.origin.settling.end(attempt, endByError(this.#engine, attempt, attempt.signal.reason));
+    attempt.origin.settling.end(attempt, endByError(this.#needs, attempt, attempt.signal.reason));
   }
 
   /** The handler of an abandoned attempt has ended after all. */

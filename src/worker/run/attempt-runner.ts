@@ -11,7 +11,7 @@
  * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";
 import { endByReturn, endByThrow } from "../settle/attempt-end.ts";
@@ -24,17 +24,33 @@ import type { HandlerCall, HandlerMiddleware, Layers } from "../middleware.ts";
 import { expandList, flowOf } from "./flow-input.ts";
 import { decodeInput } from "./payloads.ts";
 
+type AttemptRunnerNeeds = Needs<
+  | "platform"
+  | "log"
+  | "repeated"
+  | "store"
+  | "ids"
+  | "limits"
+  | "planner"
+  | "coder"
+  | "strideMs"
+  | "backoffs"
+  | "telemetry"
+  | "records"
+  | "reads"
+>;
+
 const bare: Layers = async (context, call) => call(context);
 
 /** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
 export type Ended = (attempt: Attempt) => void;
 
 export class AttemptRunner {
-  readonly #engine: Engine;
+  readonly #needs: AttemptRunnerNeeds;
   readonly #layers: Layers;
 
-  constructor(engine: Engine, middleware: readonly HandlerMiddleware[]) {
-    this.#engine = engine;
+  constructor(needs: AttemptRunnerNeeds, middleware: readonly HandlerMiddleware[]) {
+    this.#needs = needs;
     this.#layers = composeMiddleware(middleware);
   }
 
@@ -44,7 +60,7 @@ export class AttemptRunner {
 
   /** @param ended told for each of them. */
   runBatch(attempts: readonly Attempt[], handler: BatchHandler, ended: Ended): void {
-    const { telemetry } = this.#engine;
+    const { telemetry } = this.#needs;
     const joint = new JointCall(handler, attempts.length, telemetry);
     for (const attempt of attempts) {
       let hasJoined = false;
@@ -62,7 +78,7 @@ export class AttemptRunner {
 
   /** Telemetry lies outside all middleware; that of a batch lies around its joint call. */
   #layersOf(attempt: Attempt): Layers {
-    const { telemetry } = this.#engine;
+    const { telemetry } = this.#needs;
     if (telemetry === null || attempt.policy.isPermit) return this.#layers;
     return (context, call) => telemetry.run([attempt], false, () => this.#layers(context, call));
   }
@@ -71,10 +87,10 @@ export class AttemptRunner {
     const expands = attempt.isMember ? flowOf(attempt)?.expands : undefined;
     if (expands !== undefined) {
       // It stands for a list of jobs of this name, and no handler of theirs is called for it.
-      call = expandingCall(this.#engine, attempt, definition, expands);
+      call = expandingCall(this.#needs, attempt, definition, expands);
       layers = bare;
     }
-    attempt.start(this.#engine.platform.monotonicUs());
+    attempt.start(this.#needs.platform.monotonicUs());
     attempt.origin.aborting.watch(attempt);
     // The only functions that are made for each attempt; they keep alive what they name here, and nothing else.
     const returned = (value: unknown): void => this.#returned(attempt, definition, value, ended);
@@ -92,20 +108,18 @@ export class AttemptRunner {
 
   #prepare(attempt: Attempt, definition: JobDefinition): JobContext | Promise<JobContext> {
     // The process that claims a permit job may have another codec than the one that submitted it: none is used.
-    const input = attempt.policy.isPermit
-      ? attempt.job.input
-      : decodeInput(this.#engine, attempt, definition);
+    const input = attempt.policy.isPermit ? attempt.job.input : decodeInput(this.#needs, attempt, definition);
     return input instanceof Promise
-      ? input.then((checked) => new JobContext(this.#engine, attempt, definition, checked))
-      : new JobContext(this.#engine, attempt, definition, input);
+      ? input.then((checked) => new JobContext(this.#needs, attempt, definition, checked))
+      : new JobContext(this.#needs, attempt, definition, input);
   }
 
   #returned(attempt: Attempt, definition: JobDefinition, value: unknown, ended: Ended): void {
-    this.#end(attempt, endByReturn(this.#engine, attempt, definition, value), ended);
+    this.#end(attempt, endByReturn(this.#needs, attempt, definition, value), ended);
   }
 
   #threw(attempt: Attempt, error: unknown, ended: Ended): void {
-    this.#end(attempt, endByThrow(this.#engine, attempt, error), ended);
+    this.#end(attempt, endByThrow(this.#needs, attempt, error), ended);
   }
 
   #end(attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>, ended: Ended): void {
@@ -115,7 +129,7 @@ export class AttemptRunner {
     }
     if (attempt.hasTimer) attempt.origin.aborting.unwatch(attempt);
     const { limits } = attempt.policy;
-    if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
+    if (limits.length > 0) this.#needs.limits.ending(limits, this.#needs.platform);
     if (attempt.isAbandoned) attempt.origin.aborting.abandonedEnded();
     else if (attempt.phase === "running") attempt.origin.settling.end(attempt, end);
     ended(attempt);
@@ -123,12 +137,12 @@ export class AttemptRunner {
 }
 
 function expandingCall(
-  engine: Engine,
+  needs: Needs<"planner" | "reads">,
   attempt: Attempt,
   definition: JobDefinition,
   expands: NonNullable<FlowMeta["expands"]>,
 ): HandlerCall {
-  return ({ input }) => expandList(engine, attempt, definition, expands, input);
+  return ({ input }) => expandList(needs, attempt, definition, expands, input);
 }
 
 function callWhenPrepared(context: Promise<JobContext>, call: HandlerCall, layers: Layers): Promise<unknown> {

@@ -6,7 +6,7 @@ import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { anySubmission, checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { EnqueueOptions } from "../../engine/submit/job-options.ts";
 import { kvDeleteKeys, kvPutKeys, readKvPutOptions } from "../../engine/docs/kv.ts";
 import type { KvPutOptions } from "../../engine/docs/kv.ts";
@@ -40,9 +40,9 @@ export interface ScopeOptions {
 }
 
 export function effectsScope(
-  engine: Engine,
+  needs: Needs<"coder" | "telemetry" | "ids" | "planner">,
   attempt: Attempt,
-  { which, check, mintId = () => engine.ids.mintBeside(attempt.job.id) }: ScopeOptions,
+  { which, check, mintId = () => needs.ids.mintBeside(attempt.job.id) }: ScopeOptions,
 ): EffectsScope {
   const scope = which === "effects" ? "" : "onFailure.";
   const draft = (call: string): EffectsDraft => {
@@ -60,9 +60,9 @@ export function effectsScope(
       const id = options?.id ?? mintId();
       draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
         traced(
-          engine,
+          needs,
           attempt,
-          engine.planner.plan(anySubmission(job, input, options), () => id),
+          needs.planner.plan(anySubmission(job, input, options), () => id),
         ),
       );
       return id;
@@ -71,7 +71,7 @@ export function effectsScope(
       put: (key, value, options) =>
         draft(`kv.put(${JSON.stringify(checkName(key, "kv key"))})`).putDoc(
           key,
-          engine.coder.encode(value, "kv value"),
+          needs.coder.encode(value, "kv value"),
           readKvPutOptions(options, kvPutKeys),
         ),
       delete: (key, options) =>
@@ -86,7 +86,7 @@ export function effectsScope(
 
 /** The follow-up belongs to the trace of the attempt that asks for it. */
 function traced(
-  { telemetry }: Engine,
+  { telemetry }: Needs<"telemetry">,
   attempt: Attempt,
   planned: NewJob | Promise<NewJob>,
 ): NewJob | Promise<NewJob> {

@@ -3,7 +3,7 @@
  * it starts; and the member that stands for a list runs no handler, but makes a job of each item.
  */
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { optionsOfItem } from "../../engine/flows/flow-options.ts";
 import { planItems } from "../../engine/flows/grow-flow.ts";
 import { flowMetaOf } from "../../engine/flows/members.ts";
@@ -17,6 +17,8 @@ import { nodesMax } from "../../model/flow/graph.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 
+type FlowInputNeeds = Needs<"coder" | "reads">;
+
 /** Null for a job of no flow. */
 export function flowOf({ isMember, job }: Attempt): FlowMeta | null {
   return isMember ? flowMetaOf(job) : null;
@@ -24,7 +26,7 @@ export function flowOf({ isMember, job }: Attempt): FlowMeta | null {
 
 /** The input with the results that it refers to. */
 export async function completeInput(
-  engine: Engine,
+  needs: FlowInputNeeds,
   { job }: Attempt,
   input: unknown,
   refs: readonly ResultRef[],
@@ -32,7 +34,7 @@ export async function completeInput(
   const root = rootOf(job.id) as string;
   const results = new Map<string, Promise<unknown>>();
   const read = (ref: ResultRef): Promise<unknown> => {
-    const known = results.get(ref.of) ?? resultOf(engine, idOfPath(root, ref.of), ref.of);
+    const known = results.get(ref.of) ?? resultOf(needs, idOfPath(root, ref.of), ref.of);
     results.set(ref.of, known);
     return known;
   };
@@ -42,16 +44,16 @@ export async function completeInput(
   return putValues(input, values);
 }
 
-async function resultOf(engine: Engine, id: string, of: string): Promise<unknown> {
-  const record = await engine.reads.add(id);
+async function resultOf(needs: FlowInputNeeds, id: string, of: string): Promise<unknown> {
+  const record = await needs.reads.add(id);
   if (record?.state !== "completed")
     throw new MillraceError("result-expired", `The result of ${JSON.stringify(of)} is not there any more.`);
-  return readMemberResult(engine, record);
+  return readMemberResult(needs, record);
 }
 
 /** Makes a job of each item; they are added to the flow by the settle of this attempt. */
 export async function expandList(
-  engine: Engine,
+  needs: Needs<"reads" | "planner">,
   attempt: Attempt,
   definition: JobDefinition,
   expands: NonNullable<FlowMeta["expands"]>,
@@ -70,7 +72,7 @@ export async function expandList(
     );
   if (items.length === 0) return;
   const part = id.slice(0, id.lastIndexOf("."));
-  const growing = await planItems(engine, part, {
+  const growing = await planItems(needs, part, {
     ...{ job: definition as AnyJob, items, options: optionsOfItem(expands) },
     isAgain: roundOf(attempt.job.attempts) > 1,
   });

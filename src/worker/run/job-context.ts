@@ -12,7 +12,7 @@ import { readMeta, viewMadeBy } from "../../model/job/job-meta.ts";
 import type { PublishedTo } from "../../model/job/job-meta.ts";
 import { checkName } from "../../model/name.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { kvKind } from "../../engine/docs/kv.ts";
 import type { LogFields } from "../../engine/log/logger.ts";
 import { planGrowth } from "../../engine/flows/grow-flow.ts";
@@ -27,6 +27,20 @@ import { effectsScope } from "./effects-scope.ts";
 import type { EffectsScope } from "./effects-scope.ts";
 import { extendByHand } from "../lease/extend-leases.ts";
 import { encodeResult, shownError } from "./payloads.ts";
+
+type JobContextNeeds = Needs<
+  | "store"
+  | "platform"
+  | "coder"
+  | "telemetry"
+  | "log"
+  | "repeated"
+  | "ids"
+  | "limits"
+  | "records"
+  | "reads"
+  | "planner"
+>;
 
 /** Hand it to outside systems, so that they can refuse a late attempt. */
 export interface Fence {
@@ -45,7 +59,7 @@ export interface JobLog {
 
 /** What the worker's own code reaches behind a context, and no application. */
 export interface ContextInside {
-  readonly engine: Engine;
+  readonly needs: Needs<"store" | "platform" | "log">;
   readonly attempt: Attempt;
   /** Effects whose follow-ups get their ids elsewhere. */
   scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope;
@@ -68,13 +82,13 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   readonly input: Out;
   readonly #attempt: Attempt;
   readonly #definition: JobDefinition;
-  readonly #engine: Engine;
+  readonly #needs: JobContextNeeds;
   #flow: ContextFlow | null = null;
   /** True once `completeIn` has completed the job: what is collected later would be lost. */
   #isCompleted = false;
 
-  constructor(engine: Engine, attempt: Attempt, definition: JobDefinition, input: Out) {
-    this.#engine = engine;
+  constructor(needs: JobContextNeeds, attempt: Attempt, definition: JobDefinition, input: Out) {
+    this.#needs = needs;
     this.#attempt = attempt;
     this.#definition = definition;
     this.input = input;
@@ -82,7 +96,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
 
   static insideOf(context: JobContext): ContextInside {
     return {
-      engine: context.#engine,
+      needs: context.#needs,
       attempt: context.#attempt,
       scope: (which, mintId) => context.#scope(which, mintId),
     };
@@ -112,7 +126,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
 
   /** The machine that it runs on. */
   get host(): string {
-    return this.#engine.platform.hostName;
+    return this.#needs.platform.hostName;
   }
 
   /** Counts from 1. */
@@ -154,7 +168,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
       const draft = (this.#attempt.effects ??= new EffectsDraft());
       const within = job.id.slice(0, job.id.lastIndexOf("."));
       draft.addGrowth(() =>
-        planGrowth(this.#engine, added, within, { by: job, isAgain: roundOf(job.attempts) > 1 }),
+        planGrowth(this.#needs, added, within, { by: job, isAgain: roundOf(job.attempts) > 1 }),
       );
     });
     return this.#flow;
@@ -197,7 +211,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
 
   /** Extends the lease by hand, for work that will block the event loop longer than the lease lasts. */
   get extend(): (lease: Duration) => Promise<void> {
-    return (lease) => extendByHand(this.#engine, this.#attempt, durationMs(lease, "extend"));
+    return (lease) => extendByHand(this.#needs, this.#attempt, durationMs(lease, "extend"));
   }
 
   get enqueue(): EffectsScope["enqueue"] {
@@ -224,18 +238,18 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   async #completeIn(connection: unknown, result?: unknown): Promise<void> {
-    const engine = this.#engine;
+    const needs = this.#needs;
     const { effects } = this.#attempt;
-    const { next, attempts } = completed(engine, this.#attempt, await this.#encodeResult(result));
+    const { next, attempts } = completed(needs, this.#attempt, await this.#encodeResult(result));
     const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
-    await engine.limits.mustBeThere(draft?.jobs ?? []);
+    await needs.limits.mustBeThere(draft?.jobs ?? []);
     const settle = {
       ...this.#ref,
       next,
       attempts,
       ...(draft === undefined ? {} : { effects: draft }),
     };
-    const [answer] = await engine.store.inTransaction(connection).settleIfLeased([settle]);
+    const [answer] = await needs.store.inTransaction(connection).settleIfLeased([settle]);
     if (answer?.kind === "ok" || answer?.kind === "already") {
       this.#isCompleted = true;
       return;
@@ -249,7 +263,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** Refused like that of a handler that returns; but the handler has not ended yet, so it gets the error itself. */
   async #encodeResult(result: unknown): Promise<string | null> {
     try {
-      return await encodeResult(this.#engine, this.#attempt, this.#definition, result);
+      return await encodeResult(this.#needs, this.#attempt, this.#definition, result);
     } catch (error) {
       throw shownError(error);
     }
@@ -261,7 +275,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   #scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope {
-    return effectsScope(this.#engine, this.#attempt, {
+    return effectsScope(this.#needs, this.#attempt, {
       ...{ which, check: (call) => this.#checkEffect(call) },
       ...(mintId === undefined ? {} : { mintId }),
     });
@@ -277,23 +291,23 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     const why = isOver
       ? "the attempt has ended; effects must be made before the handler returns"
       : "the job was completed by completeIn; effects must be made before it";
-    this.#engine.log.error(`an effect was refused: ${why}`, { id: this.id, name: this.name, call });
+    this.#needs.log.error(`an effect was refused: ${why}`, { id: this.id, name: this.name, call });
     throw new MillraceError("lease-lost", `${call} of the job ${this.id} was refused: ${why}.`);
   }
 
   /** A handler sees its own writes. */
   async #readKv<Value>(key: string): Promise<Value | undefined> {
-    const engine = this.#engine;
+    const needs = this.#needs;
     const drafted = this.#attempt.effects?.bodyOf(checkName(key, "kv key"));
     if (drafted === null) return undefined;
-    if (drafted !== undefined) return engine.coder.decode(drafted) as Value;
-    const { docs } = await engine.store.readDocs({ kind: kvKind, ids: [key] });
-    return docs[0] === undefined ? undefined : (engine.coder.decode(docs[0].body) as Value);
+    if (drafted !== undefined) return needs.coder.decode(drafted) as Value;
+    const { docs } = await needs.store.readDocs({ kind: kvKind, ids: [key] });
+    return docs[0] === undefined ? undefined : (needs.coder.decode(docs[0].body) as Value);
   }
 
   /** Never throws: a line that cannot be kept as it is must not fail the job. */
   #writeLog(level: string, message: string, fields: LogFields | undefined): void {
-    const { log } = this.#engine;
+    const { log } = this.#needs;
     const shown = (fields ?? null) === null ? {} : { fields: this.#showable(fields as LogFields) };
     log.debug(message, { jobId: this.id, level, ...shown });
     const text = String(message).slice(0, logCharsMax);
@@ -310,7 +324,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   #encode(value: unknown, fallback: unknown): string {
-    const { coder, repeated } = this.#engine;
+    const { coder, repeated } = this.#needs;
     try {
       const encoded = coder.encode(value, "log line");
       if (encoded.length <= recordCharsMax) return encoded;
@@ -322,19 +336,19 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {
-    const engine = this.#engine;
+    const needs = this.#needs;
     const attempt = this.#attempt;
-    const isOwnWrite = engine.records.write(
+    const isOwnWrite = needs.records.write(
       { ...this.#ref, ...write },
       {
         answered: (answer) => {
           // A refused write means a lost lease, which the renewal tells the handler about.
           if (answer !== "ok")
-            engine.log.debug("a write of a past attempt was refused", { id: this.id, answer });
+            needs.log.debug("a write of a past attempt was refused", { id: this.id, answer });
           attempt.callEnds();
         },
         failed: (error) => {
-          engine.repeated.say("warn", "progress or log lines were not recorded", { id: this.id, error });
+          needs.repeated.say("warn", "progress or log lines were not recorded", { id: this.id, error });
           attempt.callEnds();
         },
       },

@@ -6,12 +6,14 @@
  * says `onInvalidInput: "retry"`.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { checkSchema } from "../../engine/submit/standard-schema.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";
 import { completeInput, flowOf } from "./flow-input.ts";
+
+type PayloadsNeeds = Needs<"coder" | "reads">;
 
 type Refusal = "invalid-input" | "invalid-result" | "key-missing";
 
@@ -44,11 +46,11 @@ export function shownError(thrown: unknown): unknown {
 }
 
 /** @returns the input as the handler gets it; a promise only where the schema answers with one. */
-export function decodeInput(engine: Engine, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
+export function decodeInput(needs: PayloadsNeeds, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
   try {
-    const input = engine.coder.decode(attempt.job.input);
+    const input = needs.coder.decode(attempt.job.input);
     const flow = attempt.isMember ? flowOf(attempt) : null;
-    if (flow?.refs !== undefined) return completeAndCheck(engine, attempt, input, flow, inputSchema);
+    if (flow?.refs !== undefined) return completeAndCheck(needs, attempt, input, flow, inputSchema);
     return flow?.expands === undefined ? checkInput(inputSchema, input) : input;
   } catch (error) {
     return refuseInput(error);
@@ -63,13 +65,13 @@ function checkInput(schema: JobDefinition["inputSchema"], input: unknown): unkno
 
 /** A member of a flow whose input was waiting for results. The list of a map is no input of its job. */
 async function completeAndCheck(
-  engine: Engine,
+  needs: PayloadsNeeds,
   attempt: Attempt,
   input: unknown,
   { refs = [], expands }: FlowMeta,
   schema: JobDefinition["inputSchema"],
 ): Promise<unknown> {
-  const whole = await completeInput(engine, attempt, input, refs);
+  const whole = await completeInput(needs, attempt, input, refs);
   if (expands !== undefined) return whole;
   try {
     return await checkInput(schema, whole);
@@ -80,12 +82,12 @@ async function completeAndCheck(
 
 /** @returns the result as the store keeps it, null for none; a promise only where the schema answers with one. */
 export function encodeResult(
-  engine: Engine,
+  needs: Needs<"coder">,
   attempt: Attempt,
   { resultSchema }: JobDefinition,
   value: unknown,
 ): string | null | Promise<string | null> {
-  if (resultSchema === null) return encodeChecked(engine, attempt, value);
+  if (resultSchema === null) return encodeChecked(needs, attempt, value);
   let checked: unknown;
   try {
     checked = checkSchema(resultSchema, value, { code: "invalid-result", what: "The result" });
@@ -93,14 +95,14 @@ export function encodeResult(
     return refuseResult(error);
   }
   return checked instanceof Promise
-    ? checked.then((result) => encodeChecked(engine, attempt, result), refuseResult)
-    : encodeChecked(engine, attempt, checked);
+    ? checked.then((result) => encodeChecked(needs, attempt, result), refuseResult)
+    : encodeChecked(needs, attempt, checked);
 }
 
-function encodeChecked(engine: Engine, { policy }: Attempt, value: unknown): string | null {
+function encodeChecked(needs: Needs<"coder">, { policy }: Attempt, value: unknown): string | null {
   if (value === undefined || !policy.keepsResult) return null;
   try {
-    return engine.coder.encode(value, "result");
+    return needs.coder.encode(value, "result");
   } catch (error) {
     return refuseResult(error);
   }

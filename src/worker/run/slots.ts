@@ -4,7 +4,7 @@
  * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered. A job whose own
  * record cannot be read ends here, and its neighbours go on.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { DecidedPolicy } from "../../model/job/job-policy.ts";
 import { unreadableParts } from "../../model/job/unreadable-parts.ts";
 import type { LeasedJob } from "../../store/records.ts";
@@ -21,6 +21,10 @@ import type { RouteMap } from "../claim/route-map.ts";
 import type { Settling } from "../settle/settling.ts";
 import type { TotalShares } from "../fleet/total-shares.ts";
 
+type SlotsNeeds = Needs<
+  "store" | "platform" | "strideMs" | "backoffs" | "log" | "repeated" | "queuePolicies" | "policies"
+>;
+
 export interface SlotsOptions {
   readonly owner: string;
   readonly leaseMs: number;
@@ -34,13 +38,13 @@ export interface SlotsOptions {
 }
 
 export class Slots {
-  readonly #engine: Engine;
+  readonly #needs: SlotsNeeds;
   readonly #options: SlotsOptions;
   #running = 0;
   #isClosed = false;
 
-  constructor(engine: Engine, options: SlotsOptions) {
-    this.#engine = engine;
+  constructor(needs: SlotsNeeds, options: SlotsOptions) {
+    this.#needs = needs;
     this.#options = options;
   }
 
@@ -53,13 +57,13 @@ export class Slots {
   arrive(jobs: readonly LeasedJob[], leasedUs: number): void {
     const { owner, leaseMs, leases, routes, settling, aborting } = this.#options;
     // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
-    const nowUs = this.#engine.platform.monotonicUs();
+    const nowUs = this.#needs.platform.monotonicUs();
     const isLate = nowUs - leasedUs >= leaseMs * 1000;
     if (isLate)
-      this.#engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
+      this.#needs.log.warn("a claim was answered after its leases had ended; its jobs go back", {
         jobs: jobs.length,
       });
-    const { claimsAhead, claimsOvertake } = this.#engine.store;
+    const { claimsAhead, claimsOvertake } = this.#needs.store;
     const isTimed = claimsAhead === true && claimsOvertake !== true;
     const origin = { owner, leasedUs, leaseMs, settling, aborting };
     const touched = new Set<Pool>();
@@ -79,7 +83,7 @@ export class Slots {
       }
       const unreadable = unreadableParts(job, attempt.policy);
       if (unreadable.length > 0) {
-        settling.settle(attempt, endUnreadable(this.#engine, attempt, unreadable));
+        settling.settle(attempt, endUnreadable(this.#needs, attempt, unreadable));
         continue;
       }
       pool.push(attempt);
@@ -99,7 +103,7 @@ export class Slots {
    */
   queuesChanged(): boolean {
     const { leases, routes, settling, shares } = this.#options;
-    const { queuePolicies } = this.#engine;
+    const { queuePolicies } = this.#needs;
     for (const attempt of leases.values()) attempt.policy = this.#policyOf(attempt.job);
     if (this.#isClosed) return false;
     let isChanged = false;
@@ -121,9 +125,9 @@ export class Slots {
   }
 
   #policyOf(job: LeasedJob): DecidedPolicy {
-    const { queuePolicies } = this.#engine;
+    const { queuePolicies } = this.#needs;
     const queue = queuePolicies.isEmpty ? undefined : this.#options.routes.titleOf(job).queue;
-    return this.#engine.policies.read(job.policy, queue);
+    return this.#needs.policies.read(job.policy, queue);
   }
 
   /** Whatever arrives from now on goes back. */
@@ -141,7 +145,7 @@ export class Slots {
 
   #fill(pool: Pool): void {
     if (pool instanceof BatchPool) {
-      pool.fill(this.#engine.platform, (attempts) => this.#startBatch(pool, attempts));
+      pool.fill(this.#needs.platform, (attempts) => this.#startBatch(pool, attempts));
     } else {
       while (pool.busySlots < pool.room) {
         const attempt = pool.take();
@@ -188,7 +192,7 @@ export class Slots {
   #free(pool: Pool, count: number, hasMember: boolean, holder: Attempt | undefined): void {
     pool.busySlots -= 1;
     pool.finished(count);
-    if (pool.isEmpty) pool.emptied(this.#engine.platform.monotonicUs());
+    if (pool.isEmpty) pool.emptied(this.#needs.platform.monotonicUs());
     const { triggers } = this.#options;
     if (hasMember) triggers.memberEnded();
     if (holder !== undefined) triggers.permitsEnded(pool, holder.job);

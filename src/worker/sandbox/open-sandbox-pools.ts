@@ -1,13 +1,13 @@
 /** Opens the sandbox pools of a worker's handlers before it takes its first job: all of them, or none. */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { HandlerSandbox, Handler } from "../handler.ts";
 
 /** @returns what closes them. Throws the error of the first handler that cannot be loaded or started. */
 export async function openSandboxPools(
-  engine: Engine,
+  needs: Needs<"store" | "log">,
   handlers: readonly Handler[],
 ): Promise<() => Promise<void>> {
-  const opened = await Promise.allSettled(handlers.flatMap(sandboxOf).map(({ open }) => open(engine)));
+  const opened = await Promise.allSettled(handlers.flatMap(sandboxOf).map(({ open }) => open(needs)));
   const closers = opened.filter((each) => each.status === "fulfilled").map(({ value }) => value);
   const close = async (): Promise<void> => void (await Promise.all(closers.map((closeOne) => closeOne())));
   const failed = opened.find((each) => each.status === "rejected");

@@ -1,10 +1,11 @@
 /**
  * From options to a handler whose code runs in a thread, a child process or a program: to the worker a handler like any
- * other, which awaits the answer of its sandbox pool. Each engine has a pool of its own.
+ * other, which awaits the answer of its sandbox pool. Each store that a program works on has a pool of its own.
  */
 import { fileURLToPath } from "node:url";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
+import type { Store } from "../../store/store.ts";
 import { MillraceError } from "../../model/error.ts";
 import { nodeArgv, startChild } from "../../platform/child-process.ts";
 import { entryFileBeside } from "../../platform/entry-file.ts";
@@ -38,24 +39,25 @@ function inline({ file, size }: SandboxSettings): Way {
 }
 
 function pooled(name: string, settings: SandboxSettings): Way {
-  const pools = new WeakMap<Engine, SandboxPool>();
+  /** One of each store that this program works on. */
+  const pools = new WeakMap<Store, SandboxPool>();
   const { size, file, jobs, limits, recycleJobs, recycleBytes } = settings;
   const what = `the ${settings.run} of the handler of ${JSON.stringify(name)}`;
-  const poolOf = (engine: Engine): SandboxPool => {
-    let pool = pools.get(engine);
+  const poolOf = (needs: Needs<"store" | "log">): SandboxPool => {
+    let pool = pools.get(needs.store);
     if (pool === undefined) {
       const spawn = spawnOf(settings);
-      pool = new SandboxPool(engine, { what, size, file, jobs, limits, recycleJobs, recycleBytes, spawn });
-      pools.set(engine, pool);
+      pool = new SandboxPool(needs, { what, size, file, jobs, limits, recycleJobs, recycleBytes, spawn });
+      pools.set(needs.store, pool);
     }
     return pool;
   };
   return {
-    handle: (context) => poolOf(JobContext.insideOf(context).engine).run(context),
+    handle: (context) => poolOf(JobContext.insideOf(context).needs).run(context),
     sandbox: {
       size,
-      ahead: (engine) => pools.get(engine)?.ahead ?? 0,
-      open: async (engine) => poolOf(engine).open(),
+      ahead: ({ store }) => pools.get(store)?.ahead ?? 0,
+      open: async (needs) => poolOf(needs).open(),
     },
   };
 }

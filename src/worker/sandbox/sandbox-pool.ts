@@ -10,7 +10,7 @@
  * quick job itself. A sandbox that ends takes the job in it along and nothing else. While none can be started, each
  * job fails by itself with the reason; nothing stands still.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Timer } from "../../platform/platform.ts";
@@ -19,6 +19,8 @@ import type { JobContext } from "../run/job-context.ts";
 import { Sandbox } from "./sandbox.ts";
 import type { EndedRun, SandboxStart } from "./sandbox.ts";
 import { notBegun, SandboxRun } from "./sandbox-run.ts";
+
+type SandboxPoolNeeds = Needs<"store" | "log">;
 
 export interface SandboxPoolOptions extends Omit<SandboxStart, "freed" | "gone" | "hello"> {
   readonly file: URL | null;
@@ -45,7 +47,7 @@ const smoothing = 1 / 16;
 const printedUs = 1_000_000;
 
 export class SandboxPool {
-  readonly #engine: Engine;
+  readonly #needs: SandboxPoolNeeds;
   readonly #options: SandboxPoolOptions;
   readonly #all = new Set<Sandbox>();
   /** Those that take the next jobs, also while they start; the last one goes first, so that surplus ones stay idle. */
@@ -58,8 +60,8 @@ export class SandboxPool {
   #weighing: Timer | null = null;
   #shrinking: Timer | null = null;
 
-  constructor(engine: Engine, options: SandboxPoolOptions) {
-    this.#engine = engine;
+  constructor(needs: SandboxPoolNeeds, options: SandboxPoolOptions) {
+    this.#needs = needs;
     this.#options = options;
   }
 
@@ -138,7 +140,7 @@ export class SandboxPool {
       hello: {
         ...(file === null ? {} : { file: file.href }),
         jobs: [...jobs.keys()],
-        partitions: this.#engine.store.partitions ?? 1,
+        partitions: this.#needs.store.partitions ?? 1,
       },
       freed: (freed, ended) => this.#freed(freed, ended),
       gone: (gone) => this.#gone(gone),
@@ -191,7 +193,7 @@ export class SandboxPool {
     this.#tellChange();
     if (!wasIdle || !sandbox.isReady) return;
     const { what } = this.#options;
-    this.#engine.log.warn(`${what} ended while it had nothing to do; the next job gets a new one`);
+    this.#needs.log.warn(`${what} ended while it had nothing to do; the next job gets a new one`);
   }
 
   #delete(sandbox: Sandbox): void {

@@ -55,9 +55,9 @@ export class SandboxRun {
 
   /** Its turn has come. */
   begin(): void {
-    const { attempt, engine } = this.#inside;
+    const { attempt, needs } = this.#inside;
     if (attempt.phase !== "running" || attempt.abortReason !== null) return;
-    attempt.start(engine.platform.monotonicUs());
+    attempt.start(needs.platform.monotonicUs());
     attempt.origin.aborting.watch(attempt);
   }
 

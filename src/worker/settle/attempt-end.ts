@@ -17,7 +17,7 @@
  * failed attempt. If the store cannot be told, the job alone waits.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { modelSources } from "../../engine/policies/model-sources.ts";
 import {
   afterCancel,
@@ -43,6 +43,8 @@ import { controlOf } from "../control.ts";
 import type { Control } from "../control.ts";
 import { RefusedPayload, encodeResult, shownError } from "../run/payloads.ts";
 
+type AttemptEndNeeds = Needs<"platform" | "log" | "repeated" | "limits" | "strideMs" | "backoffs" | "reads">;
+
 /** Errors of a throttle that are mistakes in the handler or in a definition. */
 const throttleMistakes = ["unknown-limit", "limit-conflict", "invalid-option"] as const;
 /** How long a job waits whose limit could not be closed, and whose upstream named no time. */
@@ -52,53 +54,57 @@ const unclosedMs = 1000;
 export type AttemptEnd = Decision | null;
 
 /** The job goes back unfinished, and no attempt is burnt. */
-export function handedBack(engine: Engine, { policy }: Attempt): Decision {
-  return { next: afterHandBack(policy, engine.strideMs), attempts: null };
+export function handedBack(needs: Needs<"strideMs">, { policy }: Attempt): Decision {
+  return { next: afterHandBack(policy, needs.strideMs), attempts: null };
 }
 
 /** The handler gave something back. A promise only if the result's schema answers with one, or for a throttle. */
 export function endByReturn(
-  engine: Engine,
+  needs: Needs<"platform" | "log" | "repeated" | "limits" | "coder" | "strideMs" | "backoffs" | "reads">,
   attempt: Attempt,
   definition: JobDefinition,
   value: unknown,
 ): AttemptEnd | Promise<AttemptEnd> {
-  if (controlOf(value) !== null || isError(value)) return endByThrow(engine, attempt, value);
+  if (controlOf(value) !== null || isError(value)) return endByThrow(needs, attempt, value);
   const { abortReason } = attempt;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "timeout" || abortReason === "deadline")
-    return endByError(engine, attempt, attempt.signal.reason);
+    return endByError(needs, attempt, attempt.signal.reason);
   try {
-    const result = encodeResult(engine, attempt, definition, value);
-    if (!(result instanceof Promise)) return completed(engine, attempt, result);
+    const result = encodeResult(needs, attempt, definition, value);
+    if (!(result instanceof Promise)) return completed(needs, attempt, result);
     return result.then(
-      (encoded) => completed(engine, attempt, encoded),
-      (error: unknown) => endByError(engine, attempt, error),
+      (encoded) => completed(needs, attempt, encoded),
+      (error: unknown) => endByError(needs, attempt, error),
     );
   } catch (error) {
-    return endByError(engine, attempt, error);
+    return endByError(needs, attempt, error);
   }
 }
 
 /** The handler threw. A promise only for a throttle; an attempt that was told to stop ends by that reason instead. */
 export function endByThrow(
-  engine: Engine,
+  needs: AttemptEndNeeds,
   attempt: Attempt,
   thrown: unknown,
 ): AttemptEnd | Promise<AttemptEnd> {
   const control = controlOf(thrown);
   return control?.kind === "throttled" && attempt.abortReason === null && !attempt.cancelAsked
-    ? endThrottled(engine, attempt, control, thrown)
-    : endByError(engine, attempt, thrown);
+    ? endThrottled(needs, attempt, control, thrown)
+    : endByError(needs, attempt, thrown);
 }
 
 /** The attempt has failed with this error, or was made to stop. */
-export function endByError(engine: Engine, attempt: Attempt, thrown: unknown): AttemptEnd {
+export function endByError(
+  needs: Needs<"platform" | "repeated" | "strideMs" | "backoffs">,
+  attempt: Attempt,
+  thrown: unknown,
+): AttemptEnd {
   const { policy, job, abortReason } = attempt;
-  const { strideMs } = engine;
+  const { strideMs } = needs;
   if (abortReason === "lease-lost") return null;
-  if (abortReason === "shutdown") return handedBack(engine, attempt);
-  const nowUs = engine.platform.monotonicUs();
+  if (abortReason === "shutdown") return handedBack(needs, attempt);
+  const nowUs = needs.platform.monotonicUs();
   attempt.ended(nowUs);
   const { waitedUs, ranUs } = attempt;
   const times = { waitedUs, ranUs };
@@ -120,7 +126,7 @@ export function endByError(engine: Engine, attempt: Attempt, thrown: unknown): A
       return { next: afterCancel(policy, control.reason), attempts: noted("cancelled") };
   }
   const ended = endedOf(attempt);
-  const sources = modelSources(engine, now, attempt.owner);
+  const sources = modelSources(needs, now, attempt.owner);
   const error = describeError(shownError(thrown));
   const refused = RefusedPayload.is(thrown) ? thrown.reason : undefined;
   if (refused === "key-missing") return afterKeyMissing(ended, error, sources);
@@ -142,49 +148,53 @@ export function endByError(engine: Engine, attempt: Attempt, thrown: unknown): A
 }
 
 async function endThrottled(
-  engine: Engine,
+  needs: AttemptEndNeeds,
   attempt: Attempt,
   { limit, key: named, due }: Control & { readonly kind: "throttled" },
   outcome: unknown,
 ): Promise<AttemptEnd> {
-  const now = attempt.storeTimeAt(engine.platform.monotonicUs());
+  const now = attempt.storeTimeAt(needs.platform.monotonicUs());
   const saidMs = due === null ? null : delayOf(due, now);
   const name = typeof limit === "string" ? limit : limit.name;
   const decide = (cooldownMs: number, ended: Pick<ThrottledEnd, "isClosed" | "isOwnKey">): AttemptEnd =>
     afterThrottled(
       endedOf(attempt),
       { limit: name, cooldownMs, ...ended, error: describeError(outcome) },
-      modelSources(engine, now, attempt.owner),
+      modelSources(needs, now, attempt.owner),
     );
   try {
-    if (typeof limit !== "string") await engine.limits.define([{ limit }]);
-    const own = named === null ? null : await ownKeyOf(engine, attempt, name);
+    if (typeof limit !== "string") await needs.limits.define([{ limit }]);
+    const own = named === null ? null : await ownKeyOf(needs, attempt, name);
     const key = named === undefined ? own : named;
-    const cooldownMs = await engine.limits.throttle(name, key, saidMs);
+    const cooldownMs = await needs.limits.throttle(name, key, saidMs);
     const scope = key === null ? {} : { key };
     const { id } = attempt.job;
-    engine.log.info("a limit was throttled and cools down", { limit: name, ...scope, cooldownMs, id });
+    needs.log.info("a limit was throttled and cools down", { limit: name, ...scope, cooldownMs, id });
     return decide(cooldownMs, { isClosed: true, ...(key === null ? {} : { isOwnKey: key === own }) });
   } catch (error) {
     if (throttleMistakes.some((code) => isMillraceError(error, code)))
-      return endByError(engine, attempt, error);
+      return endByError(needs, attempt, error);
     const message = "a throttled limit could not be closed; its job alone waits";
-    engine.repeated.say("warn", message, { limit: name, error });
+    needs.repeated.say("warn", message, { limit: name, error });
     return decide(saidMs ?? unclosedMs, { isClosed: false });
   }
 }
 
 /** The key of this limit that the job takes from. Its claim has told the keys, unless the reply was lost. */
-async function ownKeyOf(engine: Engine, { job }: Attempt, limit: string): Promise<string | null> {
+async function ownKeyOf(needs: Needs<"reads">, { job }: Attempt, limit: string): Promise<string | null> {
   const keys =
-    job.keyGates ?? keyUsesOf((await engine.reads.add(job.id)) ?? { laneGates: null }).map(({ key }) => key);
+    job.keyGates ?? keyUsesOf((await needs.reads.add(job.id)) ?? { laneGates: null }).map(({ key }) => key);
   const own = keys.find((key) => gateOfLimit(key) === limitGateKey(limit));
   return own === undefined ? null : keyOfGate(own);
 }
 
 /** The end of an attempt that never began, because parts of the job's record cannot be read. */
-export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
-  return afterUnreadable(endedOf(attempt), parts, modelSources(engine, attempt.job.claimedAt, attempt.owner));
+export function endUnreadable(
+  needs: Needs<"platform" | "repeated" | "strideMs" | "backoffs">,
+  attempt: Attempt,
+  parts: readonly string[],
+): Decision {
+  return afterUnreadable(endedOf(attempt), parts, modelSources(needs, attempt.job.claimedAt, attempt.owner));
 }
 
 function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
@@ -192,9 +202,9 @@ function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
 }
 
 /** The completion of an attempt that ends now. */
-export function completed(engine: Engine, attempt: Attempt, result: string | null): Decision {
+export function completed(needs: Needs<"platform">, attempt: Attempt, result: string | null): Decision {
   const { policy, job } = attempt;
-  attempt.ended(engine.platform.monotonicUs());
+  attempt.ended(needs.platform.monotonicUs());
   const { waitedUs, ranUs, output } = attempt;
   const attempts = noteCompletion(job.attempts, { attempt: job.attempt, waitedUs, ranUs, output });
   return { next: afterReturn(policy, result), attempts };

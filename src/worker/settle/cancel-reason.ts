@@ -3,14 +3,14 @@
  * to a settle); the reason stands in the job's record and is read while the handler unwinds. The settle waits for it,
  * so that the job ends with it.
  */
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { afterCancelAsked } from "../../model/job/after-run.ts";
 import type { Decision } from "../../model/job/after-run.ts";
 import { noteCancelReason, readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
 
-export function learnCancelReason(engine: Engine, attempt: Attempt): void {
+export function learnCancelReason(needs: Needs<"reads">, attempt: Attempt): void {
   if (attempt.cancelAsked) return;
   attempt.cancelAsked = true;
   attempt.callBegins();
@@ -19,7 +19,7 @@ export function learnCancelReason(engine: Engine, attempt: Attempt): void {
     if (record?.seq === seq && record.fence === fence) attempt.cancelLog = record.attempts;
     attempt.callEnds();
   };
-  engine.reads.push(id, { answered: learned, failed: () => learned(null) });
+  needs.reads.push(id, { answered: learned, failed: () => learned(null) });
 }
 
 /**

@@ -16,7 +16,7 @@
  * Effects are part of the settle itself: they happen with the job's end or not at all.
  */
 import type { AttemptObserver } from "../../engine/attempts/attempt-observer.ts";
-import type { Engine } from "../../engine/engine.ts";
+import type { Needs } from "../../engine/services.ts";
 import { afterCancel } from "../../model/job/after-run.ts";
 import type { Decision } from "../../model/job/after-run.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
@@ -32,6 +32,10 @@ import type { Leases } from "../lease/leases.ts";
 import type { LoopStalls } from "../lease/loop-stalls.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 
+type SettlingNeeds = Needs<
+  "platform" | "log" | "repeated" | "ids" | "limits" | "strideMs" | "backoffs" | "settles" | "reads"
+>;
+
 export interface SettlingOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
@@ -41,15 +45,15 @@ export interface SettlingOptions {
 }
 
 export class Settling {
-  readonly #engine: Engine;
+  readonly #needs: SettlingNeeds;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
   readonly #stalls: LoopStalls;
   readonly #observers: readonly AttemptObserver[];
   #count = 0;
 
-  constructor(engine: Engine, options: SettlingOptions) {
-    this.#engine = engine;
+  constructor(needs: SettlingNeeds, options: SettlingOptions) {
+    this.#needs = needs;
     this.#leases = options.leases;
     this.#routes = options.routes;
     this.#stalls = options.stalls;
@@ -67,14 +71,14 @@ export class Settling {
   }
 
   end(attempt: Attempt, end: AttemptEnd): void {
-    if (attempt.endedUs < 0) attempt.ended(this.#engine.platform.monotonicUs());
+    if (attempt.endedUs < 0) attempt.ended(this.#needs.platform.monotonicUs());
     if (end === null) this.#over(attempt);
     else this.settle(attempt, end);
   }
 
   /** The job goes back unfinished, and no attempt is burnt. */
   handBack(attempt: Attempt): void {
-    this.settle(attempt, handedBack(this.#engine, attempt));
+    this.settle(attempt, handedBack(this.#needs, attempt));
   }
 
   settle(attempt: Attempt, decision: Decision): void {
@@ -85,8 +89,8 @@ export class Settling {
     if (draft === null || draft.isEmpty) return this.#sendAfterCalls(attempt, decision, undefined);
     const placed = draft.build().then(async (effects) => {
       // A follow-up must not run before the store knows the limits that it uses.
-      await this.#engine.limits.whenMade(effects.jobs ?? []);
-      return this.#engine.ids.placed(effects, attempt.job.id);
+      await this.#needs.limits.whenMade(effects.jobs ?? []);
+      return this.#needs.ids.placed(effects, attempt.job.id);
     });
     placed.then(
       (effects) => this.#sendAfterCalls(attempt, decision, effects),
@@ -104,7 +108,7 @@ export class Settling {
       case "already":
         break;
       case "cancel-asked":
-        learnCancelReason(this.#engine, attempt);
+        learnCancelReason(this.#needs, attempt);
         return this.settle(attempt, cancelDecision(attempt));
       case "flow-closed":
         return this.settle(attempt, {
@@ -119,8 +123,8 @@ export class Settling {
       }
       case "stale":
       case "gone":
-        this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
-        this.#engine.log.warn("result dropped: the attempt no longer held its lease", {
+        this.#stalls.tell(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));
+        this.#needs.log.warn("result dropped: the attempt no longer held its lease", {
           id: attempt.job.id,
           reason: answer.kind,
         });
@@ -132,7 +136,7 @@ export class Settling {
   failed(attempt: Attempt, error: unknown): void {
     this.#count -= 1;
     const message = "a settle did not reach the store; the job is reclaimed when its lease ends";
-    this.#engine.repeated.say("error", message, { id: attempt.job.id, error });
+    this.#needs.repeated.say("error", message, { id: attempt.job.id, error });
     attempt.settled = null;
     this.#over(attempt);
   }
@@ -147,10 +151,10 @@ export class Settling {
     const { id, seq, fence } = attempt.job;
     const { next, attempts } = attempt.cancelAsked ? withCancelReason(attempt, decision) : decision;
     if (next.event !== "completed")
-      describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
+      describeEnd(this.#needs.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const settle = { id, seq, fence, next, attempts };
     attempt.settled = next;
-    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
+    this.#needs.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
   }
 
   #over(attempt: Attempt): void {
@@ -161,6 +165,6 @@ export class Settling {
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
   #effectsRefused(attempt: Attempt, error: unknown): void {
     attempt.effects = attempt.failureEffects = null;
-    this.end(attempt, endByError(this.#engine, attempt, error));
+    this.end(attempt, endByError(this.#needs, attempt, error));
   }
 }

@@ -4,7 +4,7 @@
  */
 import { Millrace } from "../../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../../src/client/millrace-options.ts";
-import { Engine } from "../../../src/engine/engine.ts";
+import { createServices } from "../../../src/engine/services.ts";
 import type { Logger } from "../../../src/engine/log/logger.ts";
 import { isMillraceError } from "../../../src/model/error.ts";
 import { partitionedStore } from "../../../src/store/partitioned/partitioned-store.ts";
@@ -71,7 +71,7 @@ export class SimNode {
       retention: { completed: 30 * dayMs, failed: 30 * dayMs, other: 30 * dayMs },
     });
     this.mill = new Millrace(
-      new Engine(this.#connection, this.process.platform, read.settings, read.log),
+      createServices(this.#connection, this.process.platform, read.settings, read.log),
       read.duties,
     );
   }

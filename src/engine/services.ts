@@ -1,0 +1,127 @@
+/**
+ * The services of a process over one store, and the one place that puts them together. A class or a function takes the
+ * services that it names (`Needs<"store" | "log">`) and no others, so that its signature says what it depends on. Each
+ * service is made of those above it.
+ */
+import type { Logger } from "./log/logger.ts";
+import { RepeatedLines } from "./log/repeated-line.ts";
+import type { Platform } from "../platform/platform.ts";
+import type { Store } from "../store/store.ts";
+import type { AttemptObserver } from "./attempts/attempt-observer.ts";
+import { observerOfSink } from "./attempts/attempt-sink.ts";
+import { createStoreBatchers } from "./calls/store-batchers.ts";
+import type { StoreBatchers } from "./calls/store-batchers.ts";
+import { Flush } from "./calls/flush.ts";
+import { Heartbeat } from "./fleet/heartbeat.ts";
+import { JobClocks } from "./fleet/job-clocks.ts";
+import { Leadership } from "./fleet/leadership.ts";
+import { OtherWorkers } from "./fleet/other-workers.ts";
+import { LimitsInUse } from "./limits/limits-in-use.ts";
+import { meteredStore } from "./metrics/metered-store.ts";
+import { MetricRecorder } from "./metrics/metric-recorder.ts";
+import { Policies } from "./policies/policies.ts";
+import { QueuePolicies } from "./policies/queue-policies.ts";
+import { StoreRetention } from "./policies/store-retention.ts";
+import type { ProcessSettings } from "./process-settings.ts";
+import { DefinedSchedules } from "./schedules/defined-schedules.ts";
+import { HandledNames } from "./submit/handled-names.ts";
+import { JobIds } from "./submit/job-ids.ts";
+import { JobPlanner } from "./submit/job-planner.ts";
+import { Submitter } from "./submit/submitter.ts";
+import { Publishing } from "./topics/publishing.ts";
+import { WebhookDocs } from "./webhooks/webhook-docs.ts";
+
+/** What the process was told and other parts ask for. */
+type SharedSettings = Omit<ProcessSettings, "codeDefaults" | "retention" | "onAttempt" | "hasMetrics">;
+
+export interface Services extends SharedSettings, StoreBatchers {
+  readonly platform: Platform;
+  readonly log: Logger;
+  /** For lines that one outage would write for every job. */
+  readonly repeated: RepeatedLines;
+  /** What this process counts; null where it counts nothing. */
+  readonly metrics: MetricRecorder | null;
+  /** The calls to it are counted. */
+  readonly store: Store;
+  readonly flush: Flush;
+  readonly ids: JobIds;
+
+  /** What operators have set of queues. */
+  readonly queuePolicies: QueuePolicies;
+  /** What a job's policy means here. */
+  readonly policies: Policies;
+  readonly retention: StoreRetention;
+  readonly limits: LimitsInUse;
+  readonly handled: HandledNames;
+
+  readonly planner: JobPlanner;
+  readonly submitter: Submitter;
+  readonly schedules: DefinedSchedules;
+  readonly publishing: Publishing;
+  readonly webhookDocs: WebhookDocs;
+
+  /** Get every attempt of this process that has ended (attempts/attempt-observer.ts). */
+  readonly attemptObservers: readonly AttemptObserver[];
+
+  readonly clocks: JobClocks;
+  readonly otherWorkers: OtherWorkers;
+  /** Whether this process does the duties that run once per store. */
+  readonly leadership: Leadership;
+  readonly heartbeat: Heartbeat;
+}
+
+export type Needs<Name extends keyof Services> = Pick<Services, Name>;
+
+/** @param given the store, whose calls are counted from now on. */
+export function createServices(
+  given: Store,
+  platform: Platform,
+  settings: ProcessSettings,
+  log: Logger,
+): Services {
+  const { codeDefaults, retention: declared, onAttempt, hasMetrics, ...shared } = settings;
+  const { coder, giveUpMs, enqueueMiddleware, telemetry } = shared;
+
+  const repeated = new RepeatedLines({ log, platform });
+  const metrics = hasMetrics ? new MetricRecorder({ store: given, platform, repeated }) : null;
+  const store = metrics === null ? given : meteredStore(given, platform, metrics);
+  const flush = new Flush(platform);
+  const ids = new JobIds(platform, store.partitions ?? 1);
+  const batchers = createStoreBatchers({ store, platform, flush, ids, giveUpMs });
+
+  const queuePolicies = new QueuePolicies({ store, log }, (queue) => policies.queueChanged(queue));
+  const policies = new Policies(codeDefaults, (queue) => queuePolicies.of(queue));
+  const retention = new StoreRetention(store, declared, (times) => policies.retentionRead(times));
+  const limits = new LimitsInUse(store);
+  const handled = new HandledNames();
+
+  const planner = new JobPlanner({ ...shared, codeDefaults, ids, limits, handled });
+  const submitter = new Submitter({ platform, ids, limits, submits: batchers.submits, telemetry });
+  const schedules = new DefinedSchedules({ store, log, coder, ids, limits, planner });
+  const publishing = new Publishing({ store, coder, enqueueMiddleware, ids });
+  const webhookDocs = new WebhookDocs(store);
+
+  const attemptObservers: AttemptObserver[] = [];
+  if (metrics !== null) attemptObservers.push(metrics.ended);
+  if (onAttempt !== null) attemptObservers.push(observerOfSink({ platform, repeated }, onAttempt));
+  if (telemetry !== null) attemptObservers.push(telemetry.ended);
+
+  const clocks = new JobClocks();
+  const otherWorkers = new OtherWorkers();
+  const process = `${platform.hostName}:${platform.processId}:${ids.mint()}`;
+  const leadership = new Leadership({ store, platform }, process);
+  const settingsReaders = { queuePolicies, retention, webhookDocs };
+  const heartbeat = new Heartbeat(
+    { platform, store, log, clocks, otherWorkers, leadership, ...settingsReaders },
+    process,
+  );
+
+  return {
+    ...shared,
+    ...{ platform, log, repeated, metrics, store, flush, ids },
+    ...batchers,
+    ...{ queuePolicies, policies, retention, limits, handled },
+    ...{ planner, submitter, schedules, publishing, webhookDocs },
+    ...{ attemptObservers, clocks, otherWorkers, leadership, heartbeat },
+  };
+}
