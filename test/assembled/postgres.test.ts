@@ -5,6 +5,7 @@
 import { describe, expect, test } from "vitest";
 import { assembledStores } from "./assembled-stores.ts";
 
+const columnsMax = 120;
 const texts = assembledStores["postgres"]?.texts() ?? new Map<string, string>();
 const functions = [...texts].filter(([name]) => name !== "tables");
 const inTables = [...(texts.get("tables") ?? "").matchAll(/CREATE (?:UNLOGGED )?(?:TABLE|SEQUENCE) @(\w+)/g)];
@@ -40,6 +41,13 @@ describe.each(functions)("%s", (name, text) => {
     expect(used.filter((each) => !declared.includes(each))).toEqual([]);
     expect(declared.filter((each) => !used.includes(each))).toEqual([]);
   });
+});
+
+test(`no line is wider than ${columnsMax} columns`, () => {
+  const wide = [...texts].flatMap(([name, text]) =>
+    text.split("\n").flatMap((line, at) => (line.length > columnsMax ? [`${name}:${at + 1}`] : [])),
+  );
+  expect(wide).toEqual([]);
 });
 
 test("a planted unknown name and an unused variable are found", () => {

@@ -6,7 +6,9 @@ BEGIN
   IF j.id IS NULL THEN RETURN 9; END IF;
   IF j.state < 5 OR j.waits IS NULL THEN RETURN NULL; END IF;
   SELECT min(e.o) INTO v_at FROM jsonb_array_elements_text(j.edges::jsonb) WITH ORDINALITY e(edge, o)
-    WHERE CASE WHEN length(e.edge) = 2 THEN coalesce(j.flow, j.id) ELSE coalesce(j.flow, j.id) || '.' || substr(e.edge, 3) END = p_id;
+    WHERE CASE WHEN length(e.edge) = 2 THEN coalesce(j.flow, j.id)
+      ELSE coalesce(j.flow, j.id) || '.' || substr(e.edge, 3) END
+      = p_id;
   -- A parent whose edge is not there any more has come, if it was ever to come.
   RETURN CASE WHEN coalesce(v_at, 0) <= split_part(j.waits, ',', 3)::int4 THEN j.state END;
 END $$;

@@ -1,7 +1,8 @@
 -- A member that had ended as j says comes back: its flow counts it among the living again.
 CREATE FUNCTION @depart_v1(p_now int8, j @waiting) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE f @waiting := @lock_job_v1(p_now, j.flow); w int8[] := string_to_array(f.waits, ',')::int8[];
-v_edge text := j.edges::jsonb->>0; v_at int4 := 6 + j.state - 5;
+DECLARE
+  f @waiting := @lock_job_v1(p_now, j.flow); w int8[] := string_to_array(f.waits, ',')::int8[];
+  v_edge text := j.edges::jsonb->>0; v_at int4 := 6 + j.state - 5;
 BEGIN
   IF w IS NULL THEN RETURN; END IF;
   w[1] := w[1] + ((((ascii(substr(v_edge, 1, 1)) - ascii('0')) % 39) >> (j.state - 5)) & 1);

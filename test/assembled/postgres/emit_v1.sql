@@ -1,4 +1,4 @@
--- Writes the call's feed record, if it changed any job. Inside the caller's transaction nothing shared is touched.
+-- Writes the call's feed record, if it changed any job. Inside the caller's transaction no shared row is changed.
 CREATE FUNCTION @emit_v1(p_now int8, p_events text, p_inside bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_id int8;
 BEGIN

@@ -3,6 +3,10 @@ CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool 
   SELECT p_guard->'states' @> to_jsonb(j.state)
     AND (p_guard->>'rev' IS NULL OR (p_guard->>'rev')::int8 = j.rev)
     AND (p_guard->>'fence' IS NULL OR (p_guard->>'fence')::int8 = j.fence)
-    AND (p_guard->>'rang' IS NULL OR (j.state < 5
-          AND coalesce(CASE p_guard->>'rang' WHEN 'lease' THEN j.lease_ends_at WHEN 'attempt' THEN j.attempt_ends_at WHEN 'deadline' THEN j.deadline_at WHEN 'ttl' THEN j.ttl_at END <= p_now, false)))
+    AND (p_guard->>'rang' IS NULL OR (j.state < 5 AND coalesce(
+      CASE p_guard->>'rang'
+        WHEN 'lease' THEN j.lease_ends_at
+        WHEN 'attempt' THEN j.attempt_ends_at
+        WHEN 'deadline' THEN j.deadline_at
+        WHEN 'ttl' THEN j.ttl_at END <= p_now, false)))
 $$;

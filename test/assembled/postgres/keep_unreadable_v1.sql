@@ -17,16 +17,16 @@ BEGIN
           WHEN
             (j.state NOT IN (0, 1, 2, 4)
               OR CASE
-                WHEN j.tags IS NULL
-                  OR j.tags ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.tags IS NULL OR j.tags
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.tags) IS NULL END
               OR CASE
-                WHEN j.lane_gates IS NULL
-                  OR j.lane_gates ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.lane_gates IS NULL OR j.lane_gates
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.lane_gates) IS NULL END
               OR CASE
-                WHEN j.edges IS NULL
-                  OR j.edges ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.edges IS NULL OR j.edges
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.edges) IS NULL END
               OR coalesce(j.waits !~ '^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$', false))
           THEN 'tags, gates or edges that are no list of texts, or waits that are no numbers'
@@ -61,16 +61,16 @@ BEGIN
         WHEN
           (j.state NOT IN (0, 1, 2, 4)
             OR CASE
-              WHEN j.tags IS NULL
-                OR j.tags ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.tags IS NULL OR j.tags
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.tags) IS NULL END
             OR CASE
-              WHEN j.lane_gates IS NULL
-                OR j.lane_gates ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.lane_gates IS NULL OR j.lane_gates
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.lane_gates) IS NULL END
             OR CASE
-              WHEN j.edges IS NULL
-                OR j.edges ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.edges IS NULL OR j.edges
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.edges) IS NULL END
             OR coalesce(j.waits !~ '^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$', false))
         THEN 'tags, gates or edges that are no list of texts, or waits that are no numbers'
@@ -126,16 +126,16 @@ BEGIN
           WHEN
             (j.state NOT IN (3)
               OR CASE
-                WHEN j.tags IS NULL
-                  OR j.tags ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.tags IS NULL OR j.tags
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.tags) IS NULL END
               OR CASE
-                WHEN j.lane_gates IS NULL
-                  OR j.lane_gates ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.lane_gates IS NULL OR j.lane_gates
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.lane_gates) IS NULL END
               OR CASE
-                WHEN j.edges IS NULL
-                  OR j.edges ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.edges IS NULL OR j.edges
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.edges) IS NULL END
               OR coalesce(j.waits !~ '^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$', false))
           THEN 'tags, gates or edges that are no list of texts, or waits that are no numbers'
@@ -172,16 +172,16 @@ BEGIN
         WHEN
           (j.state NOT IN (3)
             OR CASE
-              WHEN j.tags IS NULL
-                OR j.tags ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.tags IS NULL OR j.tags
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.tags) IS NULL END
             OR CASE
-              WHEN j.lane_gates IS NULL
-                OR j.lane_gates ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.lane_gates IS NULL OR j.lane_gates
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.lane_gates) IS NULL END
             OR CASE
-              WHEN j.edges IS NULL
-                OR j.edges ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.edges IS NULL OR j.edges
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.edges) IS NULL END
             OR coalesce(j.waits !~ '^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$', false))
         THEN 'tags, gates or edges that are no list of texts, or waits that are no numbers'
@@ -239,16 +239,16 @@ BEGIN
           WHEN
             (j.state NOT IN (5, 6, 7, 8, 9)
               OR CASE
-                WHEN j.tags IS NULL
-                  OR j.tags ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.tags IS NULL OR j.tags
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.tags) IS NULL END
               OR CASE
-                WHEN j.lane_gates IS NULL
-                  OR j.lane_gates ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.lane_gates IS NULL OR j.lane_gates
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.lane_gates) IS NULL END
               OR CASE
-                WHEN j.edges IS NULL
-                  OR j.edges ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+                WHEN j.edges IS NULL OR j.edges
+                  ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
                 THEN false ELSE @tags_of_v1(j.edges) IS NULL END
               OR coalesce(j.waits !~ '^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$', false))
           THEN 'tags, gates or edges that are no list of texts, or waits that are no numbers'
@@ -283,16 +283,16 @@ BEGIN
         WHEN
           (j.state NOT IN (5, 6, 7, 8, 9)
             OR CASE
-              WHEN j.tags IS NULL
-                OR j.tags ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.tags IS NULL OR j.tags
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.tags) IS NULL END
             OR CASE
-              WHEN j.lane_gates IS NULL
-                OR j.lane_gates ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.lane_gates IS NULL OR j.lane_gates
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.lane_gates) IS NULL END
             OR CASE
-              WHEN j.edges IS NULL
-                OR j.edges ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
+              WHEN j.edges IS NULL OR j.edges
+                ~ '^\["(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"(?:, ?"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*")*\]$'
               THEN false ELSE @tags_of_v1(j.edges) IS NULL END
             OR coalesce(j.waits !~ '^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$', false))
         THEN 'tags, gates or edges that are no list of texts, or waits that are no numbers'

@@ -1,5 +1,5 @@
--- p_link: {from, edge}. A member whose end has gone along all its edges goes along this one at once, or defers it inside
--- the caller's transaction. is_there: whether there is such a member.
+-- p_link: {from, edge}. A member whose end has gone along all its edges goes along this one at once, or defers it
+-- inside the caller's transaction. is_there: whether there is such a member.
 CREATE FUNCTION @link_v1(p_now int8, p_link jsonb, p_inside bool, OUT is_there bool, OUT events text, OUT defers bool)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -12,7 +12,9 @@ BEGIN
   IF j.state = 3 THEN UPDATE @leased SET edges = v_edges WHERE id = j.id;
   ELSIF j.state < 5 THEN UPDATE @waiting SET edges = v_edges WHERE id = j.id;
   ELSE UPDATE @history SET edges = v_edges WHERE id = j.id AND ended_at = j.ended_at; END IF;
-  IF j.state < 5 OR split_part(j.waits, ',', 3)::int4 < coalesce(jsonb_array_length(j.edges::jsonb), 0) THEN RETURN; END IF;
+  IF j.state < 5 OR split_part(j.waits, ',', 3)::int4 < coalesce(jsonb_array_length(j.edges::jsonb), 0) THEN
+    RETURN;
+  END IF;
   IF p_inside THEN
     PERFORM @defer_work_v1(p_now, ARRAY[j.id]);
     defers := true;

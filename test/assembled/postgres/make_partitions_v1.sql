@@ -1,6 +1,6 @@
--- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls
--- them. Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all
--- for a user who may not make tables.
+-- Partitions for today and the days to come. A day whose rows are already in the default partition stays there; so does
+-- every day for a user who may not make tables. Only the owner of a table may partition it: this function and the next
+-- run with the rights of whoever migrated, whichever user calls them.
 CREATE FUNCTION @make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;
@@ -10,12 +10,12 @@ BEGIN
     v_name := 'history_' || v_day;
     CONTINUE WHEN to_regclass('@history_' || v_day) IS NOT NULL;
     IF NOT pg_try_advisory_xact_lock(hashtextextended('@partition', 0)) THEN RETURN; END IF;
-    CONTINUE WHEN EXISTS (SELECT 1 FROM @history_rest
-        WHERE ended_at >= v_day * 86400000 AND ended_at < (v_day + 1) * 86400000);
+    CONTINUE WHEN EXISTS (
+      SELECT 1 FROM @history_rest WHERE ended_at >= v_day * 86400000 AND ended_at < (v_day + 1) * 86400000);
     BEGIN
       PERFORM set_config('lock_timeout', '200ms', true);
-      EXECUTE format('CREATE TABLE @%I PARTITION OF @history FOR VALUES FROM (%s) TO (%s)', v_name, v_day * 86400000,
-          (v_day + 1) * 86400000);
+      EXECUTE format('CREATE TABLE @%I PARTITION OF @history FOR VALUES FROM (%s) TO (%s)',
+        v_name, v_day * 86400000, (v_day + 1) * 86400000);
       PERFORM set_config('lock_timeout', '0', true);
     EXCEPTION WHEN lock_not_available OR check_violation OR duplicate_table OR insufficient_privilege THEN
       RETURN;

@@ -11,6 +11,6 @@ BEGIN
   IF v_passed >= v_edges THEN RETURN; END IF;
   UPDATE @history SET waits = regexp_replace(waits, '^([^,]*,[^,]*,)[^,]*', '\1' || least(v_edges, v_passed + p_max))
     WHERE id = p_id AND ended_at = j.ended_at;
-  SELECT a.events, a.defers INTO events, defers FROM @arrive_v1(p_now, '{1}', ARRAY[j.id], ARRAY[j.flow], ARRAY[j.edges],
-      ARRAY[j.state], ARRAY[v_passed], p_max) a;
+  SELECT a.events, a.defers INTO events, defers FROM @arrive_v1(p_now, '{1}', ARRAY[j.id], ARRAY[j.flow],
+    ARRAY[j.edges], ARRAY[j.state], ARRAY[v_passed], p_max) a;
 END $$;

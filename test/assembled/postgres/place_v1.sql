@@ -1,7 +1,8 @@
 -- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
 CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
--- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
-DECLARE v_keeps bool := j.lane_key IS NOT NULL
+DECLARE
+  -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  v_keeps bool := j.lane_key IS NOT NULL
   AND ((p_next->>'keepsLane')::bool OR (j.state >= 5 AND j.keeps_lane = 1));
 BEGIN
   j.keeps_lane := 0; j.lease_ends_at := NULL; j.attempt_ends_at := NULL;

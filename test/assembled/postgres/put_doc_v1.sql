@@ -1,9 +1,10 @@
 -- guard: the version that must be there, 0 for absent, null for any. tells: a packed bundle of events for the feed,
--- which whoever calls tells. version: the new one (0: deleted), or the current one of a refusal.
+-- which the caller emits. version: the new one (0: deleted), or the current one of a refusal.
 CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8;
-v_old record; v_new int8;
+DECLARE
+  v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8;
+  v_old record; v_new int8;
   v_due int8 := @due_v1(p_now, p_put->'due');
 BEGIN
   LOOP

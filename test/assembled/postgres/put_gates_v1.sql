@@ -1,22 +1,33 @@
 -- ready: the routes of the gates that were put. p_careful: nobody is waited for.
-CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool, OUT answers jsonb,
-    OUT ready int8[]) LANGUAGE plpgsql AS $$
-DECLARE v_now int8; v_put jsonb; v_one record; v_events text; v_waits text[];
+CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool,
+  OUT answers jsonb, OUT ready int8[]) LANGUAGE plpgsql AS $$
+DECLARE
+  v_now int8; v_put jsonb; v_one record; v_events text; v_waits text[];
   v_keys text[] := ARRAY(SELECT DISTINCT p->>'key' FROM jsonb_array_elements(p_puts) p);
   v_keyed bool := EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE k LIKE E'%\t%')
     OR EXISTS (SELECT 1 FROM jsonb_array_elements(p_puts) p WHERE jsonb_typeof(p->'perKey') = 'object')
     OR EXISTS (SELECT 1 FROM @gate WHERE key = ANY (v_keys) AND has_keys);
 BEGIN
   IF p_careful THEN
-    IF v_keyed THEN PERFORM pg_try_advisory_xact_lock(l.lock) FROM (SELECT hashtextextended('@lane' || s, 0) AS lock
-    FROM (SELECT DISTINCT split_part(k, E'\t', 1) AS s FROM unnest(v_keys) k) s ORDER BY 1) l; END IF;
-    PERFORM pg_try_advisory_xact_lock(l.lock) FROM (SELECT hashtextextended('@gate' || k, 0) AS lock FROM unnest(v_keys) k ORDER BY 1) l;
+    IF v_keyed THEN
+      PERFORM pg_try_advisory_xact_lock(l.lock) FROM
+        (SELECT hashtextextended('@lane' || s, 0) AS lock FROM (
+          SELECT DISTINCT split_part(k, E'\t', 1) AS s FROM unnest(v_keys) k) s ORDER BY 1) l;
+    END IF;
+    PERFORM pg_try_advisory_xact_lock(l.lock) FROM
+      (SELECT hashtextextended('@gate' || k, 0) AS lock FROM unnest(v_keys) k ORDER BY 1) l;
   ELSE
     PERFORM set_config('lock_timeout', '30', true);
-    IF EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)) THEN PERFORM pg_advisory_xact_lock(hashtextextended('@gate', 0)); END IF;
-    IF v_keyed THEN PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT hashtextextended('@lane' || s, 0) AS lock
-    FROM (SELECT DISTINCT split_part(k, E'\t', 1) AS s FROM unnest(v_keys) k) s ORDER BY 1) l; END IF;
-    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT hashtextextended('@gate' || k, 0) AS lock FROM unnest(v_keys) k ORDER BY 1) l;
+    IF EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)) THEN
+      PERFORM pg_advisory_xact_lock(hashtextextended('@gate', 0));
+    END IF;
+    IF v_keyed THEN
+      PERFORM pg_advisory_xact_lock(l.lock) FROM
+        (SELECT hashtextextended('@lane' || s, 0) AS lock FROM (
+          SELECT DISTINCT split_part(k, E'\t', 1) AS s FROM unnest(v_keys) k) s ORDER BY 1) l;
+    END IF;
+    PERFORM pg_advisory_xact_lock(l.lock) FROM
+      (SELECT hashtextextended('@gate' || k, 0) AS lock FROM unnest(v_keys) k ORDER BY 1) l;
   END IF;
   v_now := @begin_v1(p_now, p_commit);
   answers := '[]';

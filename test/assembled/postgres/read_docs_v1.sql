@@ -7,7 +7,9 @@ CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first tex
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
   IF p_ids IS NOT NULL THEN RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
-  WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND d.id = ANY (p_ids) ORDER BY d.id;
+  WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now)
+    AND d.id = ANY (p_ids) ORDER BY d.id;
   ELSE RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
-  WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND d.id >= p_first AND (p_after IS NULL OR d.id > p_after) ORDER BY d.id LIMIT p_max; END IF;
+  WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now)
+    AND d.id >= p_first AND (p_after IS NULL OR d.id > p_after) ORDER BY d.id LIMIT p_max; END IF;
 END $$;

@@ -1,31 +1,37 @@
 /**
  * The tables. A job is one row that moves: waiting -> leased -> history, and back.
  *
- *  waiting   every live job that nobody runs                 uniq      key -> the job that holds it
- *  leased    running jobs, small and hot                     tag       tag -> jobs, only where there are tags
- *  history   finished jobs, partitioned by day of their end  trail     log lines of jobs
- *  payload   inputs above 1 KiB, written once, never moved   doc       versioned documents
- *  feed      one packed record per changing call             route     number -> queue, name, capabilities, gates
- *  tally     count deltas, appended and folded               meta      schema version, epoch, identity of the cluster
- *  gate      pauses and limits that claims must pass         gate_use  gate -> routes that pass it, their jobs' weight
- *  permit    gates of keys that jobs hold, a row for each    key_clock token times of keys, when lanes there may go on
- *  lane      the first ready job, where it waits            lane_turn how far the turns of a queue have come
- *  lane_touch what has happened to lanes and gates of keys, appended; brought in by the next claim of lanes
- *  lane_scope queue -> limits for whose keys its jobs ask    lane_floor scope -> touches that were brought in
- *  unreadable  records that could not be read                  doc_floor highest versions of documents that are gone
- *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
+ *  waiting      every live job that nobody runs
+ *  leased       running jobs, small and hot
+ *  history      finished jobs, partitioned by day of their end
+ *  payload      inputs above 1 KiB, written once, never moved
+ *  uniq         key -> the job that holds it
+ *  tag          tag -> jobs, only of jobs with tags
+ *  journal      log lines of jobs
+ *  doc          versioned documents; doc_floor: highest versions of documents that are gone
+ *  feed         one packed record per changing call
+ *  route        number -> queue, name, required capabilities, gates
+ *  state_count  deltas of how many jobs of a route are in a state, appended and folded
+ *  gate         pauses and limits that claims must pass; gate_use: gate -> routes that pass it, and their jobs' weight
+ *  permit       gates of keys that jobs hold, a row for each
+ *  key_clock    token times of keys, and when lanes that wait there may go on
+ *  lane         the first ready job of a lane, and the gate at which it waits; lane_turn: how far a queue's turns are
+ *  lane_change  what has happened to lanes and gates of keys, appended; the next claim of lanes applies it
+ *  lane_scope   queue -> limits for whose keys its jobs ask; lane_floor: scope -> changes that were applied
+ *  unreadable   records that could not be read
+ *  alive        unlogged: a crash, a failover or a point-in-time restore empties it, and so raises the epoch
+ *  meta         schema version, epoch, identity of the cluster
  *
- * The three job tables have the same columns (columns.ts), so that a row moves whole. A waiting row is either ready or
- * due, and in clock only when a deadline or a time-to-live needs watching there. Scheduled rows have two indexes: by
- * due time, for the next clock; by route and due time, so that the routes share a promotion. Writes per plain job: 3
- * inserts, 2 deletes, 7 index entries.
+ * The three job tables have the same columns (functions/columns.ts), so that a row moves whole. A waiting row is either
+ * ready or due, and in clock only if a deadline or a time-to-live needs watching there. Scheduled rows have two
+ * indexes: by due time, for the next clock; by route and due time, so that the routes share a promotion. Writes per
+ * plain job: 3 inserts, 2 deletes, 7 index entries.
  *
- * gate_use follows from route, and has the gate of the queue of every route too. Both only grow by appends, a row may
- * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
+ * gate_use follows from route, and also has the gate of the queue of every route. Both only grow by appends; a row may
+ * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in state_count.
  *
- * A ready job with a lane is in waiting_lane instead of waiting_ready. Writes more than a plain one: a permit for each
- * gate of a key, the row of its lane, and its part of a touch at its submit and at its
- * end.
+ * A ready job with a lane is in waiting_lane instead of waiting_ready. It writes more than a plain job: a permit for
+ * each gate of a key, the row of its lane, and its part of a lane_change at its submit and at its end.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { keptForeverAt } from "../../../store/rules/finish.ts";
@@ -49,15 +55,17 @@ export const isInClock = sql`timer_at IS NOT NULL AND (state <> ${scheduled} OR 
 export const isKeptForATime = `keep_until < ${keptForeverAt}`;
 
 /** Dead rows are cleared early: a claim walks over them. */
-const hot =
-  "autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0";
-const analysed = "autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000";
+const hot = sql`
+  autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0`;
+const hotAndAnalysed = sql`
+  ${hot},
+  autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000`;
 
 /**
  * Keys of which no two are equal: to look for equal ones on each full page took a twelfth of the freeing of a fan's
  * nodes.
  */
-const unlike = " WITH (deduplicate_items = off)";
+const unlike = "WITH (deduplicate_items = off)";
 
 /** Lists of a page at most stay in their row, and nobody tries to compress them. */
 const inline = "toast_tuple_target = 8160";
@@ -69,16 +77,17 @@ export const tablesSql = sql`
 CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
 CREATE TABLE @route (
-  number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, requires text COLLATE "C" NOT NULL,
-  gates jsonb NOT NULL, lanes text
+  number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL,
+  requires text COLLATE "C" NOT NULL, gates jsonb NOT NULL, lanes text
 );
 CREATE INDEX route_number ON @route (number);
 CREATE INDEX route_laned ON @route (number) WHERE lanes IS NOT NULL;
 CREATE TABLE @gate (
   key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8,
-    tat_us float8 NOT NULL, closed_until int8,
+  tat_us float8 NOT NULL, closed_until int8,
   is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
-) WITH (${hot});
+) WITH (
+  ${hot});
 CREATE INDEX gate_of_key ON @gate (key) WHERE ${isOfKey};
 CREATE TABLE @gate_use (key text COLLATE "C" NOT NULL, route int8 NOT NULL, weight int8 NOT NULL);
 CREATE INDEX gate_use_key ON @gate_use (key);
@@ -88,22 +97,25 @@ CREATE SEQUENCE @feed_id;
 
 CREATE TABLE @waiting (
   ${columnsSql}
-) WITH (${hot}, ${analysed});
-CREATE UNIQUE INDEX waiting_id ON @waiting (id)${unlike};
-CREATE INDEX waiting_seq ON @waiting (seq)${unlike};
-CREATE INDEX waiting_ready ON @waiting (route, rank, seq)${unlike} WHERE state = ${ready} AND lane_key IS NULL;
+) WITH (
+  ${hotAndAnalysed});
+CREATE UNIQUE INDEX waiting_id ON @waiting (id) ${unlike};
+CREATE INDEX waiting_seq ON @waiting (seq) ${unlike};
+CREATE INDEX waiting_ready ON @waiting (route, rank, seq) ${unlike}
+  WHERE state = ${ready} AND lane_key IS NULL;
 CREATE INDEX waiting_lane ON @waiting (lane_key, rank, seq) WHERE state = ${ready} AND lane_key IS NOT NULL;
 CREATE INDEX waiting_due ON @waiting (due_at, seq) WHERE state = ${scheduled};
 CREATE INDEX waiting_route_due ON @waiting (route, due_at, seq) WHERE state = ${scheduled};
 CREATE INDEX waiting_clock ON @waiting (timer_at, seq) WHERE ${isInClock};
 
-CREATE TABLE @leased (LIKE @waiting) WITH (${hot}, ${analysed});
-CREATE UNIQUE INDEX leased_id ON @leased (id)${unlike};
-CREATE INDEX leased_timer ON @leased (timer_at, seq)${unlike};
+CREATE TABLE @leased (LIKE @waiting) WITH (
+  ${hotAndAnalysed});
+CREATE UNIQUE INDEX leased_id ON @leased (id) ${unlike};
+CREATE INDEX leased_timer ON @leased (timer_at, seq) ${unlike};
 
 CREATE TABLE @history (LIKE @waiting) PARTITION BY RANGE (ended_at);
-CREATE INDEX history_id ON @history (id)${unlike};
-CREATE INDEX history_seq ON @history (seq)${unlike};
+CREATE INDEX history_id ON @history (id) ${unlike};
+CREATE INDEX history_seq ON @history (seq) ${unlike};
 CREATE INDEX history_other ON @history (seq) WHERE state <> ${completed};
 CREATE INDEX history_keeping ON @history (seq) WHERE keeps_lane = 1;
 CREATE INDEX history_keep ON @history (keep_until, seq) WHERE ${isKeptForATime};
@@ -112,50 +124,67 @@ CREATE TABLE @history_rest PARTITION OF @history DEFAULT;
 
 CREATE TABLE @lane (
   key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8,
-    turn int8, waits_at text COLLATE "C", own_cap int8
-) WITH (${hot});
+  turn int8, waits_at text COLLATE "C", own_cap int8
+) WITH (
+  ${hot});
 CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE waits_at IS NULL;
 CREATE INDEX lane_waiting ON @lane (waits_at, route, pos, seq) WHERE waits_at IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
-CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
+CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (
+  ${hot});
 CREATE TABLE @lane_scope (queue text COLLATE "C" NOT NULL, scope text COLLATE "C" NOT NULL);
 CREATE INDEX lane_scope_queue ON @lane_scope (queue);
-CREATE TABLE @lane_floor (scope text COLLATE "C" PRIMARY KEY, xact xid8 NOT NULL) WITH (${hot});
-CREATE TABLE @lane_change (scope text COLLATE "C" NOT NULL, lanes text[] COLLATE "C", gates text[] COLLATE "C",
-    is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot}, ${inline});
+CREATE TABLE @lane_floor (scope text COLLATE "C" PRIMARY KEY, xact xid8 NOT NULL) WITH (
+  ${hot});
+CREATE TABLE @lane_change (
+  scope text COLLATE "C" NOT NULL, lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool,
+  xact xid8 NOT NULL DEFAULT pg_current_xact_id()
+) WITH (
+  ${hot},
+  ${inline});
 CREATE INDEX lane_change_scope ON @lane_change (scope, xact);
-CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL,
-    is_own bool NOT NULL) WITH (${hot});
+CREATE TABLE @permit (
+  key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL
+) WITH (
+  ${hot});
 CREATE INDEX permit_key ON @permit (key);
 CREATE INDEX permit_seq ON @permit (seq);
 CREATE TABLE @key_clock (key text COLLATE "C" PRIMARY KEY, tat_us float8 NOT NULL, opens_at int8,
   scope text COLLATE "C" GENERATED ALWAYS AS (${scopeOfKey("key")}) STORED
-) WITH (${hot});
+) WITH (
+  ${hot});
 CREATE INDEX key_clock_opens ON @key_clock (scope, opens_at) WHERE opens_at IS NOT NULL;
 
 CREATE TABLE @payload (seq int8 PRIMARY KEY, input text NOT NULL);
-CREATE TABLE @uniq (key text COLLATE "C" PRIMARY KEY, seq int8 NOT NULL, id text COLLATE "C" NOT NULL,
-    held_until int8) WITH (${hot});
+CREATE TABLE @uniq (
+  key text COLLATE "C" PRIMARY KEY, seq int8 NOT NULL, id text COLLATE "C" NOT NULL, held_until int8
+) WITH (
+  ${hot});
 CREATE INDEX uniq_time ON @uniq (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE @tag (tag text COLLATE "C", seq int8, id text COLLATE "C" NOT NULL, PRIMARY KEY (tag, seq));
 CREATE TABLE @journal (seq int8, number int4, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, number));
 CREATE TABLE @doc (
   kind text COLLATE "C", id text COLLATE "C", version int8 NOT NULL, body text NOT NULL, due_at int8, expires_at int8,
   PRIMARY KEY (kind, id)
-) WITH (${hot});
+) WITH (
+  ${hot});
 CREATE TABLE @doc_floor (version int8 NOT NULL);
 CREATE INDEX doc_floor_version ON @doc_floor (version);
 CREATE INDEX doc_due ON @doc (due_at, kind, id) WHERE due_at IS NOT NULL;
 CREATE INDEX doc_expiry ON @doc (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE @state_count (route int8 NOT NULL, state int2 NOT NULL, count int8 NOT NULL) WITH (${hot});
+CREATE TABLE @state_count (route int8 NOT NULL, state int2 NOT NULL, count int8 NOT NULL) WITH (
+  ${hot});
 CREATE INDEX state_count_running ON @state_count (route) WHERE state = ${running};
-CREATE TABLE @feed (id int8 NOT NULL DEFAULT nextval('@feed_id'), number int8, at int8 NOT NULL,
-    body text NOT NULL) WITH (${hot});
+CREATE TABLE @feed (
+  id int8 NOT NULL DEFAULT nextval('@feed_id'), number int8, at int8 NOT NULL, body text NOT NULL
+) WITH (
+  ${hot});
 ${feedStorage}
 CREATE UNIQUE INDEX feed_number ON @feed (number) WHERE number IS NOT NULL;
 CREATE INDEX feed_fresh ON @feed (id) WHERE number IS NULL;
-CREATE TABLE @unreadable (ref text COLLATE "C" PRIMARY KEY, id text, why text NOT NULL, at int8 NOT NULL,
-    text text NOT NULL);
+CREATE TABLE @unreadable (
+  ref text COLLATE "C" PRIMARY KEY, id text, why text NOT NULL, at int8 NOT NULL, text text NOT NULL
+);
 INSERT INTO @meta VALUES ('epoch', '1');
 INSERT INTO @alive VALUES (1);
 `;

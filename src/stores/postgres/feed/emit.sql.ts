@@ -1,5 +1,5 @@
 /**
- * Rule R10 (store/rules/emit.ts): what a call has to tell at its end is one record of the feed, packed as
+ * Rule R10 (store/rules/emit.ts): what a call has to emit at its end is one record of the feed, packed as
  * store/packing/packed-events.ts reads it. Counts are appended as deltas, so that two calls never wait for one counter
  * row; every 1024th call folds them.
  */
@@ -17,105 +17,124 @@ export const foldEvery = 1024;
 
 /** Groups of a set-based call: one group of ids for each (rev, route, attempt, ...) that occurs. */
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
-  sql`concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
+  sql`
+    concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt,
+      ${extra}, ids)`;
 
-/** What the event of a settle carries beside (store/rules/emit.ts). */
-export const noteOf = (startedAt: string, log: string): string =>
-  sql`CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END
-    || CASE WHEN octet_length(${log}) <= ${storeLimits.noteCharsMax} OR length(${log}) <= ${storeLimits.noteCharsMax}
-    THEN ${log} ELSE '' END`;
+const { noteCharsMax } = storeLimits;
+
+/** The note of a settle's event: whether its start was not emitted, and its attempt log if that is short. */
+export const noteOf = (startedAt: string, log: string): string => sql`
+  CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END
+    || CASE WHEN octet_length(${log}) <= ${noteCharsMax}
+      OR length(${log}) <= ${noteCharsMax} THEN ${log} ELSE '' END`;
 
 /** A column of many rows as a list, which has a single item when all are the same. */
-export const brief = (value: string): string =>
-  sql`CASE WHEN min(${value}) = max(${value}) THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
+export const brief = (value: string): string => sql`
+  CASE WHEN min(${value}) = max(${value})
+    THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
 
 interface SharedStep {
   readonly kind: string;
   readonly from: string;
   readonly to: string;
   readonly extra?: string;
-  /** Of the jobs that took the step, how many are counted where it leads; all unless it is given. */
+  /** Of the jobs that took the step, how many are counted in the state that it leads to; all unless it is given. */
   readonly counted?: (jobs: string) => string;
-  /** Behind each id in v_ids stands its note, and itemEnd between two of them. */
+  /** Each id in v_ids is followed by its note, and there is an itemEnd between two of them. */
   readonly isNoted?: boolean;
   /** Of jobs that are alike but for the extra value of the first ones. */
   readonly differs?: Difference;
 }
 
 interface Difference {
-  /** So many of v_ids, the first ones, have the extra value. */
+  /** This many of v_ids, the first ones, have the extra value. */
   readonly first: string;
   readonly extra: string;
 }
 
 /**
- * Tells a set of jobs that all took the same step, and moves their counts. Variables: v_count; v_ids, a text; l_route,
- * l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too, and nothing
- * has to be grouped.
+ * Events of a set of jobs that all took the same step, and the deltas of their counts. Variables: v_count; v_ids, a
+ * text; l_route, l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too,
+ * and nothing has to be grouped.
  */
 export const emitSet = (step: SharedStep): string => {
   const { from, to, extra = "''", counted = (jobs: string) => jobs, isNoted = false, differs } = step;
   const kind = isNoted ? `${step.kind} || '${notedMark}'` : step.kind;
   const [ids, between] = isNoted ? [`replace(v_ids, ${itemEnd}, ${fieldEnd})`, itemEnd] : ["v_ids", fieldEnd];
-  const alike = (own: string, jobs: string): string =>
-    sql`concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${own}, ${jobs})`;
-  const part = (places: string): string =>
-    `array_to_string((string_to_array(v_ids, ${between}))[${places}], ${fieldEnd})`;
   const isFirst = differs === undefined ? "false" : `o <= ${differs.first}`;
-  const value =
-    differs === undefined ? extra : sql`CASE WHEN is_first THEN ${differs.extra} ELSE ${extra} END`;
-  const told =
-    differs === undefined
-      ? `v_events := ${alike(extra, ids)};`
-      : sql`IF ${differs.first} = 0 THEN v_events := ${alike(extra, ids)};
-        ELSIF ${differs.first} = v_count THEN v_events := ${alike(differs.extra, ids)};
-        ELSE v_events := ${alike(differs.extra, part(`1:${differs.first}`))} || ${itemEnd}
-          || ${alike(extra, part(`${differs.first} + 1:`))};
-        END IF;`;
+  const value = differs === undefined ? extra : `CASE WHEN is_first THEN ${differs.extra} ELSE ${extra} END`;
+  const alike = (own: string, jobs: string): string => sql`
+    concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1],
+      ${own}, ${jobs})`;
   return sql`
-      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
-        ${told}
-        INSERT INTO @state_count VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
-      ELSE
-        WITH grouped AS (
-          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev,
-            coalesce(g.attempt, l_attempt[1]) AS attempt, ${isFirst} AS is_first, count(*) AS jobs,
-            string_agg(g.id, ${fieldEnd}) AS ids
-          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between})) WITH ORDINALITY g(route, rev,
-              attempt, id, o) GROUP BY 1, 2, 3, 4),
-        counted AS (
-          INSERT INTO @state_count SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
-            UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)
-        SELECT string_agg(${groupedEvents(kind, to, value)}, ${itemEnd}) INTO v_events FROM grouped;
-      END IF;`;
+    IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
+      ${differs === undefined ? sql`v_events := ${alike(extra, ids)};` : eventsOfTwo(extra, differs, alike)}
+      INSERT INTO @state_count VALUES (l_route[1], ${from}, -v_count),
+        (l_route[1], ${to}, ${counted("v_count")});
+    ELSE
+      WITH grouped AS (
+        SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev,
+          coalesce(g.attempt, l_attempt[1]) AS attempt, ${isFirst} AS is_first, count(*) AS jobs,
+          string_agg(g.id, ${fieldEnd}) AS ids
+        FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between}))
+          WITH ORDINALITY g(route, rev, attempt, id, o)
+        GROUP BY 1, 2, 3, 4),
+      counted AS (
+        INSERT INTO @state_count SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
+          UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)
+      SELECT string_agg(
+        ${groupedEvents(kind, to, value)}, ${itemEnd})
+      INTO v_events FROM grouped;
+    END IF;`;
+};
+
+/** Of jobs that are alike but for the extra value of the first ones. */
+const eventsOfTwo = (
+  extra: string,
+  { first, extra: own }: Difference,
+  alike: (own: string, jobs: string) => string,
+): string => {
+  const part = (places: string): string =>
+    `array_to_string((string_to_array(v_ids, ${fieldEnd}))[${places}], ${fieldEnd})`;
+  return sql`
+    IF ${first} = 0 THEN v_events := ${alike(extra, "v_ids")};
+    ELSIF ${first} = v_count THEN v_events := ${alike(own, "v_ids")};
+    ELSE v_events := ${alike(own, part(`1:${first}`))} || ${itemEnd}
+      || ${alike(extra, part(`${first} + 1:`))};
+    END IF;`;
 };
 
 export const emitSql = sql`
 -- One event as the feed packs it. A deleted job has no state.
 CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(${fieldEnd}, p_kind, j.rev, j.route,
-      CASE WHEN p_kind = ${eventCodes.deleted} THEN '' ELSE j.state::text END, j.attempt,
-    coalesce(CASE WHEN p_kind = ${eventCodes.deleted} THEN NULL
-      WHEN p_kind = ${eventCodes.started} THEN 'n' || j.started_at
-      WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
-      WHEN j.state = ${scheduled} THEN 'n' || j.due_at
-      WHEN j.state >= ${completed} THEN 's' || j.reason
-      WHEN j.state = ${running} AND j.cancel_asked = 1 THEN 's' || j.owner END, ''), j.id)
+    CASE WHEN p_kind = ${eventCodes.deleted} THEN '' ELSE j.state::text END, j.attempt,
+    coalesce(
+      CASE WHEN p_kind = ${eventCodes.deleted} THEN NULL
+        WHEN p_kind = ${eventCodes.started} THEN 'n' || j.started_at
+        WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
+        WHEN j.state = ${scheduled} THEN 'n' || j.due_at
+        WHEN j.state >= ${completed} THEN 's' || j.reason
+        WHEN j.state = ${running} AND j.cancel_asked = 1 THEN 's' || j.owner END, ''),
+    j.id)
 $$;
 
 -- The same event with the note of its settle, if there is any.
 CREATE FUNCTION @noted_v1(p_event text, p_note text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN p_note = '' THEN p_event ELSE regexp_replace(p_event, ${fieldEnd}, '${notedMark}' || ${fieldEnd})
-    || ${fieldEnd} || p_note END
+  SELECT CASE WHEN p_note = '' THEN p_event
+    ELSE regexp_replace(p_event, ${fieldEnd}, '${notedMark}' || ${fieldEnd}) || ${fieldEnd} || p_note END
 $$;
 
--- Joins what several parts of a call have to tell; either may be null.
+-- Joins the events of two parts of a call; either may be null.
 CREATE FUNCTION @append_events_v1(p_one text, p_other text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN p_one IS NULL OR p_one = '' THEN p_other WHEN p_other IS NULL OR p_other = '' THEN p_one
+  SELECT CASE
+    WHEN p_one IS NULL OR p_one = '' THEN p_other
+    WHEN p_other IS NULL OR p_other = '' THEN p_one
     ELSE p_one || ${itemEnd} || p_other END
 $$;
 
--- Writes the call's feed record, if it changed any job. Inside the caller's transaction nothing shared is touched.
+-- Writes the call's feed record, if it changed any job. Inside the caller's transaction no shared row is changed.
 CREATE FUNCTION @emit_v1(p_now int8, p_events text, p_inside bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_id int8;
 BEGIN
@@ -125,17 +144,21 @@ BEGIN
 END $$;
 
 -- Sums up the deltas, and leaves one row of each route, of each gate of it, and one floor. What others append meanwhile
--- stays as it is; two folds at once are pointless, so the second leaves.
+-- stays as it is. Two folds at once are pointless, so the second returns.
 CREATE FUNCTION @fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('@fold', 0)) THEN RETURN; END IF;
   WITH folded AS (DELETE FROM @state_count RETURNING route, state, count)
-  INSERT INTO @state_count SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
+  INSERT INTO @state_count
+  SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
   DELETE FROM @doc_floor WHERE version < (SELECT max(version) FROM @doc_floor);
-  DELETE FROM @route r USING @route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.requires,
-      o.gates, coalesce(o.lanes, '')) = (r.queue, r.name, r.requires, r.gates, coalesce(r.lanes, ''));
-  DELETE FROM @gate_use u USING @gate_use o WHERE o.route = u.route AND o.ctid < u.ctid AND (o.key,
-      o.weight) = (u.key, u.weight);
-  DELETE FROM @lane_scope s USING @lane_scope o WHERE o.queue = s.queue AND o.ctid < s.ctid AND o.scope = s.scope;
+  DELETE FROM @route r USING @route o
+    WHERE o.number = r.number AND o.ctid < r.ctid
+      AND (o.queue, o.name, o.requires, o.gates, coalesce(o.lanes, ''))
+        = (r.queue, r.name, r.requires, r.gates, coalesce(r.lanes, ''));
+  DELETE FROM @gate_use u USING @gate_use o
+    WHERE o.route = u.route AND o.ctid < u.ctid AND (o.key, o.weight) = (u.key, u.weight);
+  DELETE FROM @lane_scope s USING @lane_scope o
+    WHERE o.queue = s.queue AND o.ctid < s.ctid AND o.scope = s.scope;
 END $$;
 `;

@@ -21,10 +21,10 @@ const newEnds = ends.map(({ name }, at) => `w[${at + 6}] + ${name}`).join(", ");
 
 export const arriveInOrderSql = sql`
 -- g_id to g_misses: what arrives, in order; t_place to t_state: targets, which are locked, of which those in p_ids
--- count. events: of what was freed. deferred: ids under which deferred work is to be left, once for each arrival that defers
--- something.
+-- count. events: of what was freed. deferred: ids under which deferred work is to be left, once for each arrival that
+-- leaves some.
 CREATE FUNCTION @arrive_in_order_v1(p_now int8, p_ids text[], g_id text[], g_ended int2[], g_meets int4[],
-    g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
+  g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
   OUT events text, OUT deferred text[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE h_id text[]; h_waits text[]; v_lanes text[]; v_lane_routes int8[];
@@ -38,7 +38,7 @@ BEGIN
     FROM unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) WHERE id = ANY (p_ids)),
   came AS (
     SELECT id, sum(meets) AS met, sum(misses) AS missed, count(*) - count(ended) AS others,
-      ${ends.map(({ name, count }) => `${count} AS ${name}`).join(", ")}
+      ${ends.map(({ name, count }) => `${count} AS ${name}`).join(",\n")}
     FROM unnest(g_id, g_ended, g_meets, g_misses) g(id, ended, meets, misses) GROUP BY id),
   summed AS MATERIALIZED (
     SELECT c.*, t.place, t.waits, t.freed, t.state, t.need AS need_before, t.slack AS slack_before,
@@ -52,21 +52,22 @@ BEGIN
     FROM unnest(g_id, g_ended, g_meets, g_misses) WITH ORDINALITY g(id, ended, meets, misses, o)
       JOIN summed t ON t.id = g.id
     WHERE t.is_ordered AND (t.state = ${blocked} OR g.ended IS NOT NULL)
-      WINDOW s AS (PARTITION BY g.id ORDER BY g.o ROWS UNBOUNDED PRECEDING)),
+    WINDOW s AS (PARTITION BY g.id ORDER BY g.o ROWS UNBOUNDED PRECEDING)),
   stepped AS (
     SELECT id, min(need) AS need, min(slack) AS slack,
       min(slack) FILTER (WHERE need = 0 AND meets = 1 AND slack >= 0) AS slack_freed,
-      min(o) FILTER (WHERE need = 0 AND meets = 1) AS met_at, min(o) FILTER (WHERE slack < 0) AS lost_at FROM step
-        GROUP BY id),
+      min(o) FILTER (WHERE need = 0 AND meets = 1) AS met_at, min(o) FILTER (WHERE slack < 0) AS lost_at
+    FROM step GROUP BY id),
   -- Materialized, because the planner would read the text of a target anew for each number that is taken from it.
   counted AS MATERIALIZED (
     SELECT t.id, t.place, t.freed, t.state, t.need_before, t.slack_before,
       ${ends.map(({ name }) => `t.${name}`).join(", ")}, string_to_array(t.waits, ',')::int8[] AS w,
       coalesce(s.need, t.need) AS need, coalesce(s.slack, t.slack) AS slack,
-      CASE WHEN t.is_ordered THEN s.slack_freed WHEN t.need_before > 0 AND t.need <= 0 AND t.slack >= 0 THEN t.slack
-        END AS slack_freed,
+      CASE
+        WHEN t.is_ordered THEN s.slack_freed
+        WHEN t.need_before > 0 AND t.need <= 0 AND t.slack >= 0 THEN t.slack END AS slack_freed,
       CASE WHEN t.is_ordered THEN s.met_at IS NOT NULL ELSE t.need_before > 0 AND t.need <= 0 END AS is_met,
-        coalesce(s.met_at = s.lost_at, false) AS is_lost_with_it
+      coalesce(s.met_at = s.lost_at, false) AS is_lost_with_it
     FROM summed t LEFT JOIN stepped s ON s.id = t.id WHERE NOT t.is_ordered OR s.id IS NOT NULL),
   judged AS (SELECT *, state = ${blocked} AND freed IS NOT NULL AND slack_freed IS NOT NULL AS is_freed FROM counted),
   written AS MATERIALIZED (
@@ -74,8 +75,11 @@ BEGIN
       CASE WHEN is_freed THEN slack_freed ELSE slack END AS slack,
       CASE WHEN is_freed THEN string_to_array(freed, ',') END AS p,
       concat_ws(',', CASE WHEN is_freed THEN 0 ELSE need END, CASE WHEN is_freed THEN slack_freed ELSE slack END,
-          w[3], w[4]) ||
-      CASE WHEN array_length(w, 1) > 4 THEN concat_ws(',', '', w[5], ${newEnds}) ELSE '' END AS waits FROM judged),
+        w[3], w[4])
+        || CASE WHEN array_length(w, 1) > 4 THEN concat_ws(',', '', w[5],
+          ${newEnds})
+          ELSE '' END AS waits
+    FROM judged),
   due AS MATERIALIZED (
     SELECT place, waits, is_freed, p, CASE WHEN is_freed THEN
       CASE left(p[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(p[1], 2)::int8 END AS due_at
@@ -83,36 +87,35 @@ BEGIN
   -- A target that stays blocked keeps all but its waits.
   placed AS (
     UPDATE @waiting w SET waits = c.waits, state = c.state, rev = w.rev + c.steps, rank = coalesce(c.rank, w.rank),
-      due_at = coalesce(c.due_at, w.due_at),
-      ttl_at = CASE WHEN c.is_freed THEN c.ttl_at ELSE w.ttl_at END,
-        timer_at = CASE WHEN c.is_freed THEN ${waitingTimer("c.").replace("c.deadline_at", "w.deadline_at")}
-        ELSE w.timer_at END
-    FROM (SELECT place, waits, is_freed, is_freed::int4 AS steps, due_at, p[2]::int8 + p[3]::int8 * due_at AS rank,
+      due_at = coalesce(c.due_at, w.due_at), ttl_at = CASE WHEN c.is_freed THEN c.ttl_at ELSE w.ttl_at END,
+      timer_at = CASE WHEN c.is_freed
+        THEN ${waitingTimer("c.", "w.")} ELSE w.timer_at END
+    FROM (
+      SELECT place, waits, is_freed, is_freed::int4 AS steps, due_at, p[2]::int8 + p[3]::int8 * due_at AS rank,
         due_at + nullif(p[4], '')::int8 AS ttl_at,
-      CASE WHEN is_freed THEN ${stateSql("due_at", "p_now")} ELSE ${blocked} END AS state FROM due) c
+        CASE WHEN is_freed THEN ${stateSql("due_at", "p_now")} ELSE ${blocked} END AS state
+      FROM due) c
     WHERE w.ctid = ANY (t_place) AND w.ctid = c.place
-      RETURNING w.id, w.route, w.rev, w.attempt, w.state, w.due_at, w.lane_key, c.is_freed),
+    RETURNING w.id, w.route, w.rev, w.attempt, w.state, w.due_at, w.lane_key, c.is_freed),
   grouped AS MATERIALIZED (
     SELECT route, rev, attempt, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, count(*) AS jobs,
-      string_agg(id, ${fieldEnd}) AS ids,
-      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL) AS lanes
+      string_agg(id, ${fieldEnd}) AS ids, array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL) AS lanes
     FROM placed WHERE is_freed GROUP BY 1, 2, 3, 4, 5),
   moved AS (
     INSERT INTO @state_count SELECT route, ${blocked}, -sum(jobs) FROM grouped GROUP BY route
       UNION ALL SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state),
   laned AS MATERIALIZED (SELECT l.lane, g.route FROM grouped g, unnest(g.lanes) l(lane) WHERE g.state = ${ready})
   SELECT array_agg(id) FILTER (WHERE state <> ${blocked}), array_agg(waits) FILTER (WHERE state <> ${blocked}),
-      array_agg(id) FILTER (WHERE state = ${blocked} AND defers)
-        || array_agg(id) FILTER (WHERE state = ${blocked} AND slack_before >= 0 AND slack < 0
-            AND NOT (defers AND is_lost_with_it)),
-      (SELECT string_agg(${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd})
-          FROM grouped),
-      (SELECT array_agg(lane) FROM laned), (SELECT array_agg(route) FROM laned)
-    INTO h_id, h_waits, deferred, events, v_lanes, v_lane_routes FROM written;
+    array_agg(id) FILTER (WHERE state = ${blocked} AND defers) || array_agg(id) FILTER (
+      WHERE state = ${blocked} AND slack_before >= 0 AND slack < 0 AND NOT (defers AND is_lost_with_it)),
+    (SELECT string_agg(
+      ${groupedEvents(`${eventCodes.freed}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}) FROM grouped),
+    (SELECT array_agg(lane) FROM laned), (SELECT array_agg(route) FROM laned)
+  INTO h_id, h_waits, deferred, events, v_lanes, v_lane_routes FROM written;
   IF v_lanes IS NOT NULL THEN PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL); END IF;
   IF h_id IS NOT NULL THEN
     UPDATE @history h SET waits = n.waits FROM unnest(h_id, h_waits) n(id, waits)
-      WHERE h.id = ANY (h_id) AND h.id = n.id;
+    WHERE h.id = ANY (h_id) AND h.id = n.id;
   END IF;
 END $$;
 `;

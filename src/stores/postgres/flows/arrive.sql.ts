@@ -20,76 +20,87 @@ import { sql } from "../../../store/sql.ts";
 
 const { scheduled, ready, blocked, running, completed } = stateCodes;
 
-/** 1 where the letter of an edge at this place, a digit of base 32, has the bit of an end, else 0. */
+/** 1 if the letter of an edge at this place, a digit of base 32, has the bit of an end, else 0. */
 export const bitAt = (edge: string, at: 1 | 2, ended: string): string =>
   `((((ascii(substr(${edge}, ${at}, 1)) - ascii('0')) % 39) >> (${ended} - ${completed})) & 1)`;
 
 /** How many of the ends that came to a flow were in each terminal state. */
 const ends = terminalStates
   .map((state) => sql`coalesce(sum(times) FILTER (WHERE ended = ${stateCodes[state]}), 0)`)
-  .join(", ");
+  .join(",\n");
+
+const isBlocked = `state = ${blocked}`;
 
 /**
  * Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place.
  */
-const collect = (table: string, place: string, which: string, more = ""): string => sql`
-    SELECT t_place || array_agg(place), t_id || array_agg(id), t_waits || array_agg(waits), t_freed
-      || array_agg(freed), t_state || array_agg(state)
-      INTO t_place, t_id, t_waits, t_freed, t_state
-      FROM (SELECT ${place} AS place, id, waits, freed, state FROM @${table} WHERE id = ANY (${which})${more}
-          ORDER BY id FOR UPDATE) t;`;
-const isBlocked = sql` AND state = ${blocked}`;
+const collect = (table: string, place: string, which: string, where = "true"): string => sql`
+  SELECT t_place || array_agg(place), t_id || array_agg(id), t_waits || array_agg(waits),
+    t_freed || array_agg(freed), t_state || array_agg(state)
+  INTO t_place, t_id, t_waits, t_freed, t_state FROM (
+    SELECT ${place} AS place, id, waits, freed, state FROM @${table}
+    WHERE id = ANY (${which}) AND ${where} ORDER BY id FOR UPDATE) t;`;
 
 /**
  * Where the edges of these members lead, and what comes there: the next p_max edges of each, and whether more are left.
  */
 const comings = (members: string, own: string): string => sql`
-      SELECT ${own}, e.o, e.o > coalesce(m.passed, 0) + p_max AS is_rest, ${targetOf("m.flow", "e.edge")} AS id,
-        CASE WHEN length(e.edge) = 2 THEN m.state END AS ended,
-        ${bitAt("e.edge", 1, "m.state")} AS meets, ${bitAt("e.edge", 2, "m.state")} AS misses
-      FROM ${members} CROSS JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) WITH ORDINALITY e(edge, o)
-      WHERE e.o > coalesce(m.passed, 0) AND e.o <= coalesce(m.passed, 0) + p_max + 1`;
+  SELECT ${own}, e.o, e.o > coalesce(m.passed, 0) + p_max AS is_left,
+    ${targetOf("m.flow", "e.edge")} AS id,
+    CASE WHEN length(e.edge) = 2 THEN m.state END AS ended,
+    ${bitAt("e.edge", 1, "m.state")} AS meets,
+    ${bitAt("e.edge", 2, "m.state")} AS misses
+  FROM
+    ${members}
+    CROSS JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) WITH ORDINALITY e(edge, o)
+  WHERE e.o > coalesce(m.passed, 0) AND e.o <= coalesce(m.passed, 0) + p_max + 1`;
 const inOrder = comings(
   "unnest(p_places, p_flows, p_edges, p_states, p_passed) m(place, flow, edges, state, passed)",
   "m.place",
 );
 /** Members that are alike, once for all of them: most often those of a node that fans out. */
 const inGroups = comings(
-  sql`(SELECT flow, edges, state, passed, count(*) AS times
+  sql`
+    (SELECT flow, edges, state, passed, count(*) AS times
       FROM unnest(p_flows, p_edges, p_states, p_passed) m(flow, edges, state, passed) GROUP BY 1, 2, 3, 4) m`,
   "m.times",
 );
 const came = ["id", "ended", "meets", "misses"]
-  .map((name) => sql`array_agg(${name}) FILTER (WHERE NOT is_rest)`)
-  .join(", ");
+  .map((name) => sql`array_agg(${name}) FILTER (WHERE NOT is_left)`)
+  .join(",\n");
 
-/** Targets that have gone to the place that they wait for: v_how is their `freed`, w what they wait for now. */
-const declareFreed = ` v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[];
-l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_events text;`;
-const freeRows = (which: string): string => `
-    v_due := CASE left(v_how[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(v_how[1], 2)::int8;
-    v_ttl := v_due + nullif(v_how[4], '')::int8;
-    v_state := ${stateSql("v_due", "p_now")};
-    WITH placed AS (
-      UPDATE @waiting SET waits = array_to_string(w, ','), state = v_state, rev = rev + 1, due_at = v_due,
-        rank = v_how[2]::int8 + v_how[3]::int8 * v_due,
-        ttl_at = v_ttl, timer_at = least(CASE v_state WHEN ${scheduled} THEN v_due END, deadline_at, v_ttl)
-      WHERE ${which} RETURNING id, route, rev, attempt, lane_key)
-    SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev")}, ${brief("attempt")},
-      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(route) FILTER (WHERE lane_key IS NOT NULL)
-      INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes, v_lane_routes FROM placed;
-      ${emitSet({
-        kind: `${eventCodes.freed}`,
-        from: `${blocked}`,
-        to: "v_state",
-        extra: sql`CASE v_state WHEN ${scheduled} THEN 'n' || v_due ELSE '' END`,
-      })}
-    events := @append_events_v1(events, v_events);
-    IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
-      PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL);
-    END IF;`;
+/** Targets that wait no more and are placed as they say: v_how is their `freed`, w what they wait for now. */
+const declareFreed = sql`
+  v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[];
+  l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_events text;`;
+const freeRows = (which: string): string => sql`
+  v_due := CASE left(v_how[1], 1) WHEN '@' THEN 0 ELSE p_now END + substr(v_how[1], 2)::int8;
+  v_ttl := v_due + nullif(v_how[4], '')::int8;
+  v_state := ${stateSql("v_due", "p_now")};
+  WITH placed AS (
+    UPDATE @waiting SET waits = array_to_string(w, ','), state = v_state, rev = rev + 1, due_at = v_due,
+      rank = v_how[2]::int8 + v_how[3]::int8 * v_due, ttl_at = v_ttl,
+      timer_at = least(CASE v_state WHEN ${scheduled} THEN v_due END, deadline_at, v_ttl)
+    WHERE ${which}
+    RETURNING id, route, rev, attempt, lane_key)
+  SELECT count(*), string_agg(id, ${fieldEnd}),
+    ${brief("route")},
+    ${brief("rev")},
+    ${brief("attempt")},
+    array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(route) FILTER (WHERE lane_key IS NOT NULL)
+  INTO v_count, v_ids, l_route, l_rev, l_attempt, v_lanes, v_lane_routes FROM placed;
+  ${emitSet({
+    kind: `${eventCodes.freed}`,
+    from: `${blocked}`,
+    to: "v_state",
+    extra: sql`CASE v_state WHEN ${scheduled} THEN 'n' || v_due ELSE '' END`,
+  })}
+  events := @append_events_v1(events, v_events);
+  IF v_lanes IS NOT NULL AND v_state = ${ready} THEN
+    PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL);
+  END IF;`;
 
-/** From so many targets of one member on it is worth a look whether all of them are alike. */
+/** If one member has at least this many targets, it is worth a look whether all of them are alike. */
 const manyTargets = 16;
 
 export const arriveSql = sql`
@@ -98,64 +109,77 @@ CREATE FUNCTION @defer_work_v1(p_now int8, p_ids text[]) RETURNS void LANGUAGE p
 DECLARE v_floor int8 := coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
 BEGIN
   INSERT INTO @doc AS d (kind, id, version, body, due_at)
-  SELECT '${deferredKind}', o.id, v_floor + count(*), E'\\x01e', p_now FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
+  SELECT '${deferredKind}', o.id, v_floor + count(*), E'\\x01e', p_now
+  FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
     ON CONFLICT (kind, id) DO UPDATE SET version = d.version + excluded.version - v_floor, body = excluded.body,
       due_at = excluded.due_at, expires_at = NULL;
   -- As in put_doc_v1: what was given to one that is gone since is below the floor by now.
   SELECT max(f.version) INTO v_floor FROM @doc_floor f WHERE f.version > v_floor;
   IF v_floor IS NOT NULL THEN
-    UPDATE @doc d SET version = v_floor + 1 WHERE d.kind = '${deferredKind}' AND d.id = ANY (p_ids)
-      AND d.version <= v_floor;
+    UPDATE @doc d SET version = v_floor + 1
+    WHERE d.kind = '${deferredKind}' AND d.id = ANY (p_ids) AND d.version <= v_floor;
   END IF;
 END $$;
 
--- One end meets each of these targets, which wait for nothing else and are alike. Those that are (is_alike) are freed
--- where they lie, in the order of their ids; left: of these the ones that have moved since they were looked at.
+-- One end meets each of these targets, which wait for nothing else and are alike. If they are (is_alike), they are
+-- freed where they lie, in the order of their ids. left: those of them that have moved since they were looked at.
 CREATE FUNCTION @free_many_v1(p_now int8, p_ids text[], OUT is_alike bool, OUT events text, OUT left text[])
-  LANGUAGE plpgsql ${byIndex} AS $$
+  LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_seen record; w int8[];
-${declareFreed}
+DECLARE
+  v_seen record; w int8[];
+  ${declareFreed}
 BEGIN
-  SELECT count(*) AS jobs, count(freed) AS places, min(waits) AS waits, max(waits) AS last_waits, min(freed) AS freed,
-    max(freed) AS last_freed INTO v_seen
-    FROM @waiting WHERE id = ANY (p_ids)${isBlocked};
+  SELECT count(*) AS jobs, count(freed) AS places, min(waits) AS waits, max(waits) AS last_waits,
+    min(freed) AS freed, max(freed) AS last_freed
+  INTO v_seen FROM @waiting WHERE id = ANY (p_ids) AND ${isBlocked};
   w := string_to_array(v_seen.waits, ',');
-  is_alike := v_seen.places = cardinality(p_ids) AND v_seen.jobs = v_seen.places AND v_seen.waits = v_seen.last_waits
-    AND v_seen.freed = v_seen.last_freed
+  is_alike := v_seen.places = cardinality(p_ids) AND v_seen.jobs = v_seen.places
+    AND v_seen.waits = v_seen.last_waits AND v_seen.freed = v_seen.last_freed
     AND w[1] = 1 AND w[2] >= 0 AND w[4] <> 1 AND cardinality(w) = 4;
   IF NOT is_alike THEN RETURN; END IF;
   w[1] := 0;
   v_how := string_to_array(v_seen.freed, ',');
-  ${freeRows(sql`id = ANY (p_ids)${isBlocked} AND waits = v_seen.waits AND freed = v_seen.freed`)}
-  IF v_count < cardinality(p_ids) THEN "left" := ARRAY(SELECT unnest(p_ids) EXCEPT
-      SELECT unnest(string_to_array(v_ids, ${fieldEnd}))); END IF;
+  ${freeRows(sql`id = ANY (p_ids) AND ${isBlocked} AND waits = v_seen.waits AND freed = v_seen.freed`)}
+  IF v_count < cardinality(p_ids) THEN
+    "left" := ARRAY(
+      SELECT unnest(p_ids) EXCEPT SELECT unnest(string_to_array(v_ids, ${fieldEnd})));
+  END IF;
 END $$;
 
--- The ends of these members go along p_max edges each behind p_passed (null: from the first one on), in order of
+-- The ends of these members go along p_max edges each after p_passed (null: from the first one on), in order of
 -- p_places. events: of what was freed. defers: deferred work was left.
 CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows text[], p_edges text[], p_states int2[],
-    p_passed int4[], p_max int4,
-  OUT events text, OUT defers bool) LANGUAGE plpgsql ${byKeys} AS $$
+  p_passed int4[], p_max int4, OUT events text, OUT defers bool) LANGUAGE plpgsql
+  ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE
   g_id text[]; g_ended int2[]; g_meets int4[]; g_misses int4[]; g_times int8[]; v_asked text[];
-  v_flows text[] := p_flows; v_left text[]; v_deferred text[]; v_has_rest bool;
+  v_flows text[] := p_flows; v_left text[]; v_deferred text[]; v_is_left bool;
   t_place tid[]; t_id text[]; t_waits text[]; t_freed text[]; t_state int2[]; v_target record; w int8[];
   v_is_met bool; v_ordered text[]; v_judged record;
   v_is_one bool := cardinality(p_ids) = 1; v_are_met bool; v_own int4; v_many record;
   ${declareFreed}
 BEGIN
-  -- Of a member with more edges the first one of the rest is seen, too: it tells that they are deferred.
+  -- Of a member with more edges the first one that is left is seen, too: it shows that work has to be deferred.
   IF v_is_one THEN
-    SELECT ${came}, bool_or(is_rest), bool_and(meets = 1 AND misses = 0) FILTER (WHERE ended IS NULL)
-      INTO g_id, g_ended, g_meets, g_misses, v_has_rest, v_are_met FROM (${inOrder} ORDER BY m.place, e.o) g;
+    SELECT ${came},
+      bool_or(is_left), bool_and(meets = 1 AND misses = 0) FILTER (WHERE ended IS NULL)
+    INTO g_id, g_ended, g_meets, g_misses, v_is_left, v_are_met FROM (
+      ${inOrder}
+      ORDER BY m.place, e.o) g;
   ELSE
-    SELECT ${came}, array_agg(times) FILTER (WHERE NOT is_rest), bool_or(is_rest)
-      INTO g_id, g_ended, g_meets, g_misses, g_times, v_has_rest FROM (${inGroups}) g;
+    SELECT ${came},
+      array_agg(times) FILTER (WHERE NOT is_left), bool_or(is_left)
+    INTO g_id, g_ended, g_meets, g_misses, g_times, v_is_left FROM (
+      ${inGroups}) g;
   END IF;
-  IF v_has_rest THEN v_deferred := ARRAY(SELECT m.id FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed)
-      WHERE ${edgeCount("m.")} > coalesce(m.passed, 0) + p_max); END IF;
+  IF v_is_left THEN
+    v_deferred := ARRAY(
+      SELECT m.id FROM unnest(p_ids, p_edges, p_passed) m(id, edges, passed)
+      WHERE ${edgeCount("m.")} > coalesce(m.passed, 0) + p_max);
+  END IF;
   IF v_are_met AND cardinality(g_id) >= ${manyTargets} THEN
     -- The flow comes before its members in the order of ids, and so it is locked before them. It stands first among
     -- the edges.
@@ -184,26 +208,30 @@ BEGIN
       ${collect("history", "NULL::tid", "v_flows")}
       v_left := ARRAY(SELECT unnest(v_left) EXCEPT SELECT unnest(t_id));
     END IF;
-    EXIT WHEN NOT EXISTS (SELECT 1 FROM @waiting WHERE id = ANY (v_left)${isBlocked})
+    EXIT WHEN NOT EXISTS (SELECT 1 FROM @waiting WHERE id = ANY (v_left) AND ${isBlocked})
       AND NOT EXISTS (SELECT 1 FROM @history WHERE id = ANY (v_left) AND id = ANY (v_flows));
-    IF i = 50 THEN RAISE EXCEPTION 'millrace: what the end of a member leads to moves too fast'
-      USING ERRCODE = '40001'; END IF;
+    IF i = 50 THEN
+      RAISE EXCEPTION 'millrace: what the end of a member leads to moves too fast' USING ERRCODE = '40001';
+    END IF;
     v_asked := v_left;
   END LOOP;
 
-  -- Targets that stand alike and to which the same comes are one step: written and told together.
+  -- Targets that stand alike and to which the same comes are one step: they are written and emitted together.
   FOR v_target IN
     SELECT t.waits, t.freed, t.state, c.met, c.missed, c.ends, array_agg(t.id) AS ids, array_agg(t.place) AS places
-      FROM (
+    FROM (
       SELECT id, sum(meets * times) AS met, sum(misses * times) AS missed,
-        CASE WHEN count(ended) > 0 THEN ARRAY[${ends}] END AS ends
-      FROM (SELECT id, ended, meets, misses, coalesce(times, 1) AS times
-          FROM unnest(g_id, g_ended, g_meets, g_misses, g_times) g(id, ended, meets, misses, times)) g GROUP BY id) c
-    JOIN unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) ON t.id = c.id
-      GROUP BY 1, 2, 3, 4, 5, 6
+        CASE WHEN count(ended) > 0 THEN ARRAY[
+          ${ends}] END AS ends
+      FROM (
+        SELECT id, ended, meets, misses, coalesce(times, 1) AS times
+        FROM unnest(g_id, g_ended, g_meets, g_misses, g_times) g(id, ended, meets, misses, times)) g
+      GROUP BY id) c
+      JOIN unnest(t_place, t_id, t_waits, t_freed, t_state) t(place, id, waits, freed, state) ON t.id = c.id
+    GROUP BY 1, 2, 3, 4, 5, 6
   LOOP
     w := string_to_array(v_target.waits, ',');
-    -- Where some ends miss it, or more come than it needs, their order matters.
+    -- If some ends miss it, or more come than it needs, their order matters.
     IF v_target.state <> ${blocked} OR v_target.missed > 0 OR (w[1] > 0 AND w[1] < v_target.met) THEN
       v_ordered := v_ordered || v_target.ids;
       CONTINUE;
@@ -222,10 +250,14 @@ BEGIN
     ${freeRows("ctid = ANY (v_target.places)")}
   END LOOP;
   IF v_ordered IS NOT NULL THEN
-    IF NOT v_is_one THEN SELECT ${came} INTO g_id, g_ended, g_meets, g_misses
-      FROM (${inOrder} ORDER BY m.place, e.o) g; END IF;
-    SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, v_ordered, g_id, g_ended, g_meets, g_misses, t_place, t_id,
-        t_waits, t_freed, t_state);
+    IF NOT v_is_one THEN
+      SELECT ${came}
+      INTO g_id, g_ended, g_meets, g_misses FROM (
+        ${inOrder}
+        ORDER BY m.place, e.o) g;
+    END IF;
+    SELECT * INTO v_judged FROM @arrive_in_order_v1(p_now, v_ordered, g_id, g_ended, g_meets, g_misses,
+      t_place, t_id, t_waits, t_freed, t_state);
     events := @append_events_v1(events, v_judged.events);
     v_deferred := v_deferred || v_judged.deferred;
   END IF;
@@ -246,14 +278,15 @@ BEGIN
   IF v_passed >= v_edges THEN RETURN; END IF;
   UPDATE @history SET waits = ${withPassed("least(v_edges, v_passed + p_max)")}
     WHERE id = p_id AND ended_at = j.ended_at;
-  SELECT a.events, a.defers INTO events, defers FROM @arrive_v1(p_now, '{1}', ARRAY[j.id], ARRAY[j.flow], ARRAY[j.edges],
-      ARRAY[j.state], ARRAY[v_passed], p_max) a;
+  SELECT a.events, a.defers INTO events, defers FROM @arrive_v1(p_now, '{1}', ARRAY[j.id], ARRAY[j.flow],
+    ARRAY[j.edges], ARRAY[j.state], ARRAY[v_passed], p_max) a;
 END $$;
 
 -- A member that had ended as j says comes back: its flow counts it among the living again.
 CREATE FUNCTION @depart_v1(p_now int8, j @waiting) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE f @waiting := @lock_job_v1(p_now, j.flow); w int8[] := string_to_array(f.waits, ',')::int8[];
-v_edge text := j.edges::jsonb->>0; v_at int4 := 6 + j.state - ${completed};
+DECLARE
+  f @waiting := @lock_job_v1(p_now, j.flow); w int8[] := string_to_array(f.waits, ',')::int8[];
+  v_edge text := j.edges::jsonb->>0; v_at int4 := 6 + j.state - ${completed};
 BEGIN
   IF w IS NULL THEN RETURN; END IF;
   w[1] := w[1] + ${bitAt("v_edge", 1, "j.state")};

@@ -60,7 +60,8 @@ BEGIN
   IF j.id IS NULL THEN RETURN ${skipped}; END IF;
   IF j.state < ${completed} OR j.waits IS NULL THEN RETURN NULL; END IF;
   SELECT min(e.o) INTO v_at FROM jsonb_array_elements_text(j.edges::jsonb) WITH ORDINALITY e(edge, o)
-    WHERE ${targetOf("coalesce(j.flow, j.id)", "e.edge")} = p_id;
+    WHERE ${targetOf("coalesce(j.flow, j.id)", "e.edge")}
+      = p_id;
   -- A parent whose edge is not there any more has come, if it was ever to come.
   RETURN CASE WHEN coalesce(v_at, 0) <= ${passedOf("j.")} THEN j.state END;
 END $$;

@@ -25,23 +25,25 @@ export const edgeCount = (of = ""): string => sql`coalesce(jsonb_array_length(${
 /**
  * The waits of a member that runs, which is no flow, with another number of edges passed: a tenth of a pattern's time.
  */
-export const withPassedOfFour = (passed: string): string =>
-  sql`concat_ws(',', split_part(waits, ',', 1), split_part(waits, ',', 2), ${passed}, split_part(waits, ',', 4))`;
+export const withPassedOfFour = (passed: string): string => sql`
+  concat_ws(',', split_part(waits, ',', 1), split_part(waits, ',', 2),
+    ${passed}, split_part(waits, ',', 4))`;
 
 /** The waits of any row with another number of edges passed. */
 export const withPassed = (passed: string, of = ""): string =>
   sql`regexp_replace(${of}waits, '^([^,]*,[^,]*,)[^,]*', '\\1' || ${passed})`;
 
 /** The id that an edge leads to. */
-export const targetOf = (flow: string, edge: string): string =>
-  sql`CASE WHEN length(${edge}) = 2 THEN ${flow} ELSE ${flow} || '.' || substr(${edge}, 3) END`;
+export const targetOf = (flow: string, edge: string): string => sql`
+  CASE WHEN length(${edge}) = 2 THEN ${flow}
+    ELSE ${flow} || '.' || substr(${edge}, 3) END`;
 
 /** What makes a job a member of a flow, or a flow. */
 export const flowFields = ["flow", "edges", "freed", "waits"] as const satisfies readonly JobFieldName[];
 
 const members = (["waiting", "leased"] as const)
   .map((table) => sql`SELECT id, flow, edges FROM @${table} WHERE id = ANY (p_ids) AND ${isMember()}`)
-  .join(" UNION ALL ");
+  .join("\nUNION ALL ");
 
 export const memberSql = sql`
 -- Two calls that change several members, or what these lead to, must not wait for each other: what lives of it is
@@ -50,15 +52,18 @@ export const memberSql = sql`
 CREATE FUNCTION @lock_targets_v1(p_ids text[], p_changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_targets text[]; v_parents text[];
 BEGIN
-  SELECT array_agg(DISTINCT ${targetOf("m.flow", "e.edge")}) INTO v_targets FROM (${members}) m CROSS
-    JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) e(edge);
+  SELECT array_agg(DISTINCT ${targetOf("m.flow", "e.edge")})
+  INTO v_targets FROM (
+    ${members}) m
+    CROSS JOIN LATERAL jsonb_array_elements_text(m.edges::jsonb) e(edge);
   IF v_targets IS NULL THEN RETURN; END IF;
   IF p_changes IS NOT NULL THEN
     SELECT array_agg(DISTINCT substr(p #>> '{}', 3)) INTO v_parents
-      FROM jsonb_path_query(p_changes, '$[*].cases[*].next.parents[*]') p;
+    FROM jsonb_path_query(p_changes, '$[*].cases[*].next.parents[*]') p;
   END IF;
   PERFORM 1 FROM @leased WHERE id = ANY (p_ids || v_parents) ORDER BY id FOR UPDATE;
-  PERFORM 1 FROM @waiting WHERE id = ANY (p_ids || v_parents || v_targets)
-    AND (state = ${blocked} OR id = ANY (p_ids || v_parents)) ORDER BY id FOR UPDATE;
+  PERFORM 1 FROM @waiting
+  WHERE id = ANY (p_ids || v_parents || v_targets) AND (state = ${blocked} OR id = ANY (p_ids || v_parents))
+  ORDER BY id FOR UPDATE;
 END $$;
 `;

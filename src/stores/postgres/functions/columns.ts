@@ -48,10 +48,16 @@ export function initialSql(name: JobFieldName): string {
   return typeof initial === "string" ? `'${initial.replaceAll("'", "''")}'` : String(initial ?? "NULL");
 }
 
-/** The columns of a new job that its submit does not give, as jsonb_populate_record takes them. */
-export const initialJson = JSON.stringify(
-  packFields(initialValues(({ home }) => home !== "spec")),
-).replaceAll("'", "''");
+/**
+ * The columns of a new job that its submit does not give, as jsonb_populate_record takes them. No initial value has a
+ * quote.
+ */
+export const initialJson = sql`'{
+  ${inLines(
+    Object.entries(packFields(initialValues(({ home }) => home !== "spec"))).map(
+      ([column, value]) => `"${column}": ${JSON.stringify(value)}`,
+    ),
+  )}}'`;
 
 export function packFields(row: Partial<JobRow>): Record<string, unknown> {
   const packed = Object.entries(row).map(([name, value]) => [columnOf(name), packValue(value)]);
@@ -120,8 +126,16 @@ export const jobTables = ["waiting", "leased", "history"] as const;
 export type JobTable = (typeof jobTables)[number];
 
 export function ofAllTables(selected: string, where = "true"): string {
+  const isList = selected.includes("\n");
   return jobTables
-    .map((table) => sql`SELECT ${selected} FROM @${table} j WHERE ${where}`)
+    .map((table) =>
+      isList
+        ? sql`
+          SELECT
+            ${selected}
+          FROM @${table} j WHERE ${where}`
+        : sql`SELECT ${selected} FROM @${table} j WHERE ${where}`,
+    )
     .join("\nUNION ALL ");
 }
 

@@ -12,6 +12,9 @@ export const itemEnd = "E'\\x1e'";
 export const fieldEnd = "E'\\x1f'";
 export const nullItem = "E'\\x02'";
 
+/** The items of a list that came as one text. */
+export const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
+
 /** A value as Postgres reads it from text. */
 export function valueText(value: Value): string | null {
   if (value === null || typeof value === "string") return value;

@@ -1,13 +1,13 @@
 /**
- * * What a change of a job means for its lane (store/rules/gates/lane.ts), by appends alone: a row of permit for each
- * gate of a key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have
- * changed. Whoever claims next brings the touches in (groups/lanes.sql.ts). So nothing here waits for anybody, also
- * inside the caller's own transaction.
+ * What a change of a job means for its lane (store/rules/gates/lane.ts), by appends alone: a row of permit for each
+ * gate of a key that it holds, and a row of lane_change for each lane whose ready jobs and each gate whose permits have
+ * changed. The next claim applies these rows (lanes.sql.ts). So nothing here waits for anybody, also inside the
+ * caller's own transaction.
  *
  * Claims of lanes go one after the other inside a scope: a queue, whose lanes they show and whose turns they count, or
- * a limit, whose keys may be shared by several queues. A claim locks the scopes of its queues in one order, before it
- * looks and until its commit, and so does everybody else who writes lanes or puts the gate of a key. A queue has the
- * name of the gate of its groups for a scope, so that the scope of every key is what stands before the key.
+ * a limit, whose keys several queues may share. A claim locks the scopes of its queues in one order, before it looks
+ * and until its commit, and so does everybody else who writes lanes or puts the gate of a key. The scope of a queue has
+ * the name of the gate of its groups, so that the scope of every key is what stands before the key.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { foreverMs } from "../../../model/limits/gate.ts";
@@ -16,37 +16,41 @@ import { sql } from "../../../store/sql.ts";
 
 const { ready, running } = stateCodes;
 
-/** So many lanes or gates lie in one row of lane_touch at most: what a claim brings in is bounded by its rows. */
-const touchKeysMax = 100;
+/** Lanes or gates in one row of lane_change at most: what a claim applies is bounded by its rows. */
+const changesPerRowMax = 100;
 
 export const scopeOfQueue = (queue: string): string => `'${groupGateKey("")}' || ${queue}`;
 export const scopeOfKey = (key: string): string => sql`split_part(${key}, E'\\t', 1)`;
 export const laneLock = (scope: string): string => sql`hashtextextended('@lane' || ${scope}, 0)`;
 
 /** The scopes of these queues as far as they are known: the queues, and limits for whose keys their jobs ask. */
-export const scopesOf = (queues: string): string =>
-  sql`SELECT ${scopeOfQueue("q")} AS scope FROM unnest(${queues}) q UNION SELECT scope FROM @lane_scope
-    WHERE queue = ANY (${queues})`;
+export const scopesOf = (queues: string): string => sql`
+  SELECT ${scopeOfQueue("q")} AS scope FROM unnest(${queues}) q
+  UNION SELECT scope FROM @lane_scope WHERE queue = ANY (${queues})`;
 
 /** The gate of a key of a limit or a group, by what its key holds. */
 export const isOfKey = "key LIKE E'%\\t%'";
 
 /** The gates of keys in a job's list (writeKeyUse in model/routing/lane.ts), as rows u. */
-export const keyUses = (
-  gates: string,
-): string => sql`(SELECT substr(t, length(split_part(t, ':', 1)) + length(split_part(t, ':', 2)) + 3) AS key,
-      split_part(t, ':', 1)::int8 AS weight, nullif(split_part(t, ':', 2), '')::int8 AS cap
-        FROM jsonb_array_elements_text(${gates}::jsonb) t) u`;
+export const keyUses = (gates: string): string => sql`
+  (SELECT substr(t, length(split_part(t, ':', 1)) + length(split_part(t, ':', 2)) + 3) AS key,
+    split_part(t, ':', 1)::int8 AS weight, nullif(split_part(t, ':', 2), '')::int8 AS cap
+    FROM jsonb_array_elements_text(${gates}::jsonb) t) u`;
 
 /**
  * The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at
  * another.
  */
-export const byKey = (table: string, key: string, name: string, condition = "true"): string =>
-  sql`LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} AND ${condition} OFFSET 0) ${name} ON true`;
+export const byKey = (table: string, key: string, name: string, condition = "true"): string => sql`
+  LEFT JOIN LATERAL (
+    SELECT * FROM @${table} r
+    WHERE r.key = ${key}
+      AND ${condition} OFFSET 0) ${name} ON true`;
 
-const heldOfKey = "(SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key)";
 const limitOf = scopeOfKey("k.key");
+const hasOwnTime = sql`
+  (o.closed_until IS NOT NULL OR o.step_us IS NOT NULL
+    OR m.key_step_us IS NOT NULL)`;
 
 interface KeySources {
   readonly held: string;
@@ -55,86 +59,102 @@ interface KeySources {
 }
 
 const eachByKey: KeySources = {
-  held: heldOfKey,
-  joins: `${byKey("gate", "k.key", "o")} ${byKey("gate", limitOf, "m")} ${byKey("key_clock", "k.key", "t")}`,
+  held: "(SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key)",
+  joins: sql`
+    ${byKey("gate", "k.key", "o")}
+    ${byKey("gate", limitOf, "m")}
+    ${byKey("key_clock", "k.key", "t")}`,
 };
 
 /** Gates of keys as they stand, whether they were put or not. `keys`: rows k with a key. */
-export const keyStates = (
-  keys: string,
-  { held, joins } = eachByKey,
-): string => sql`SELECT k.key, ${held} AS held, coalesce(o.cap, m.key_cap) AS cap,
-      CASE WHEN o.step_us IS NULL THEN m.key_step_us ELSE o.step_us END AS step_us,
-        CASE WHEN o.step_us IS NULL THEN m.key_burst_us ELSE o.burst_us END AS burst_us,
-      coalesce(t.tat_us, 0) AS tat_us, o.closed_until
-    FROM ${keys} ${joins}`;
+export const keyStates = (keys: string, { held, joins } = eachByKey): string => sql`
+  SELECT k.key, ${held} AS held,
+    coalesce(o.cap, m.key_cap) AS cap,
+    CASE WHEN o.step_us IS NULL THEN m.key_step_us ELSE o.step_us END AS step_us,
+    CASE WHEN o.step_us IS NULL THEN m.key_burst_us ELSE o.burst_us END AS burst_us,
+    coalesce(t.tat_us, 0) AS tat_us, o.closed_until
+  FROM ${keys}
+    ${joins}`;
 
 /**
- * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gates of keys
- * only where one was put, and a clock only where there is one to be asked. Table \`keys\`: a column key, each once.
+ * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gate of a key
+ * only if one was put, and a clock only if there is one to be asked. Table `keys`: a column key, each once.
  */
 export const manyKeyStates = keyStates("keys k", {
   held: "coalesce(p.held, 0)",
-  joins: sql`LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p
+  joins: sql`
+    LEFT JOIN (
+      SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p
       WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key
-      LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m
-        ON m.key = ${limitOf}
-      ${byKey("gate", "k.key", "o", sql`(SELECT EXISTS (SELECT 1 FROM @gate WHERE ${isOfKey}))`)}
-      ${byKey("key_clock", "k.key", "t", "(o.closed_until IS NOT NULL OR o.step_us IS NOT NULL OR m.key_step_us IS NOT NULL)")}`,
+    LEFT JOIN (
+      SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m
+      ON m.key = ${limitOf}
+    ${byKey("gate", "k.key", "o", sql`(SELECT EXISTS (SELECT 1 FROM @gate WHERE ${isOfKey}))`)}
+    ${byKey("key_clock", "k.key", "t", hasOwnTime)}`,
 });
 
 /** What time lets pass of gate g, whoever holds it; null for any number. */
-export const timeLeft = (now: string): string => sql`CASE WHEN g.closed_until > ${now} THEN 0
-      WHEN g.step_us IS NOT NULL THEN greatest(0,
-          floor((${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END`;
+export const timeLeft = (now: string): string => sql`
+  CASE WHEN g.closed_until > ${now} THEN 0
+    WHEN g.step_us IS NOT NULL THEN
+      greatest(0, floor(
+        (${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END`;
 
 /**
- * When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them.
+ * When the clock of gate g lets this many pass, once `passed` have; null if the clock does not hold them back.
  */
-export const opensAfter = (
-  passed: string,
-  permits: string,
-  now: string,
-): string => sql`CASE WHEN g.closed_until IS DISTINCT FROM ${foreverMs} THEN (SELECT at
-  FROM (SELECT greatest(g.closed_until,
-      ceil((CASE WHEN ${passed} > 0 THEN greatest(g.tat_us, ${now} * 1000) + ${passed} * g.step_us ELSE g.tat_us
-            END + ${permits} * g.step_us - g.burst_us) / 1000))::int8 AS at) o
-      WHERE at > ${now}) END`;
+export const opensAfter = (passed: string, permits: string, now: string): string => sql`
+  CASE WHEN g.closed_until IS DISTINCT FROM ${foreverMs} THEN (
+    SELECT at FROM (
+      SELECT greatest(g.closed_until, ceil((
+        CASE WHEN ${passed} > 0
+          THEN greatest(g.tat_us, ${now} * 1000) + ${passed} * g.step_us ELSE g.tat_us END
+          + ${permits} * g.step_us - g.burst_us) / 1000))::int8 AS at) o
+    WHERE at > ${now}) END`;
 
-/** The rows of a list of n, cut into parts of their scope that are small enough for one touch. */
-const parts = (rows: string): string =>
-  sql`(SELECT scope, item, row_number() OVER (PARTITION BY scope) AS number FROM (${rows}) d) n
-    GROUP BY scope, (number - 1) / ${touchKeysMax}`;
+/** The rows of a list of n, cut into parts of their scope that are small enough for one row of lane_change. */
+const parts = (rows: string): string => sql`
+  (SELECT scope, item, row_number() OVER (PARTITION BY scope) AS number FROM (
+    ${rows}) d) n
+  GROUP BY scope, (number - 1) / ${changesPerRowMax}`;
 
 export const laneRuleSql = sql`
--- The first jobs of these lanes may have changed: each lane with the route of a job that stands in it, one route where
--- it is the same for all. Reopened: its first job may ask for other gates than before, so it waits at none.
-CREATE FUNCTION @lanes_changed_v1(p_lanes text[], p_routes int8[], p_reopened bool) RETURNS void LANGUAGE plpgsql AS $$
+-- The first jobs of these lanes may have changed. p_routes: of each lane the route of a job in it; one route if it is
+-- the same for all. p_reopened: its first job may ask for other gates than before, so it waits at none.
+CREATE FUNCTION @lanes_changed_v1(p_lanes text[], p_routes int8[], p_reopened bool) RETURNS void
+  LANGUAGE plpgsql AS $$
 BEGIN
   WITH queues AS MATERIALIZED (SELECT DISTINCT number, queue FROM @route WHERE number = ANY (p_routes))
-  INSERT INTO @lane_change (scope, lanes, is_reopened) SELECT scope, array_agg(item), p_reopened
-    FROM ${parts(sql`SELECT DISTINCT ${scopeOfQueue("coalesce(q.queue, '')")} AS scope, l.lane AS item FROM unnest(p_lanes, p_routes) l(lane, route)
-      LEFT JOIN queues q ON q.number = coalesce(l.route, p_routes[1]) WHERE l.lane IS NOT NULL`)};
+  INSERT INTO @lane_change (scope, lanes, is_reopened)
+  SELECT scope, array_agg(item), p_reopened FROM
+    ${parts(sql`
+      SELECT DISTINCT ${scopeOfQueue("coalesce(q.queue, '')")} AS scope, l.lane AS item
+      FROM unnest(p_lanes, p_routes) l(lane, route)
+        LEFT JOIN queues q ON q.number = coalesce(l.route, p_routes[1])
+      WHERE l.lane IS NOT NULL`)};
 END $$;
 
 -- What these gates of keys let pass may have changed.
 CREATE FUNCTION @gates_changed_v1(p_gates text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO @lane_change (scope, gates) SELECT scope, array_agg(item)
-    FROM ${parts(sql`SELECT ${scopeOfKey("g")} AS scope, g AS item FROM unnest(p_gates) g`)};
+  INSERT INTO @lane_change (scope, gates)
+  SELECT scope, array_agg(item) FROM
+    ${parts(sql`SELECT ${scopeOfKey("g")} AS scope, g AS item FROM unnest(p_gates) g`)};
 END $$;
 
 -- Locks the scopes of these queues. is_busy: not all of them are locked, because another call holds one for too long,
--- or because jobs have begun to ask for a limit that was not known before. p_waits: whether another call is waited
--- for.
+-- or because jobs have begun to ask for a limit that was not known before. p_waits: whether to wait for another call.
 CREATE FUNCTION @lock_scopes_v1(p_queues text[], p_waits bool, OUT scopes text[], OUT is_busy bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN
   SELECT array_agg(s.scope ORDER BY l.lock), array_agg(l.lock ORDER BY l.lock) INTO scopes, v_locks
-    FROM (${scopesOf("p_queues")}) s CROSS JOIN LATERAL (SELECT ${laneLock("s.scope")} AS lock) l;
+  FROM (
+    ${scopesOf("p_queues")}) s
+    CROSS JOIN LATERAL (SELECT ${laneLock("s.scope")} AS lock) l;
   FOR v_i IN 1..coalesce(cardinality(v_locks), 0) LOOP
-    is_busy := NOT (pg_try_advisory_xact_lock(v_locks[v_i]) OR (p_waits AND @wait_gate_v1(v_locks[v_i], false)));
+    is_busy := NOT (pg_try_advisory_xact_lock(v_locks[v_i])
+      OR (p_waits AND @wait_gate_v1(v_locks[v_i], false)));
     IF is_busy THEN RETURN; END IF;
   END LOOP;
   is_busy := EXISTS (SELECT 1 FROM @lane_scope o WHERE o.queue = ANY (p_queues) AND o.scope <> ALL (scopes));
@@ -142,19 +162,23 @@ END $$;
 
 -- A job with a lane before and after a change; p_kept: it is there after it.
 CREATE FUNCTION @move_lane_v1(p_from @waiting, j @waiting, p_kept bool) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE v_gates text[]; v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1;
-v_keeps bool := p_kept AND j.keeps_lane = 1;
+DECLARE
+  v_gates text[]; v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1;
+  v_keeps bool := p_kept AND j.keeps_lane = 1;
 BEGIN
   IF v_held AND NOT (p_kept AND j.state = ${running}) THEN
     WITH returned AS (DELETE FROM @permit WHERE seq = j.seq AND NOT (is_own AND v_keeps) RETURNING key)
     SELECT array_agg(key) INTO v_gates FROM returned;
     IF v_gates IS NOT NULL THEN PERFORM @gates_changed_v1(v_gates); END IF;
   ELSIF v_keeps AND NOT v_held AND j.lane_gates IS NOT NULL THEN
-    INSERT INTO @permit SELECT u.key, j.seq, u.weight, true FROM ${keyUses("j.lane_gates")} WHERE u.cap IS NOT NULL;
+    INSERT INTO @permit
+    SELECT u.key, j.seq, u.weight, true FROM
+      ${keyUses("j.lane_gates")}
+    WHERE u.cap IS NOT NULL;
   END IF;
   IF p_from.state = ${ready} OR (p_kept AND j.state = ${ready}) THEN
     PERFORM @lanes_changed_v1(ARRAY[p_from.lane_key, j.lane_key], ARRAY[p_from.route, j.route],
-        p_from.lane_gates IS DISTINCT FROM j.lane_gates);
+      p_from.lane_gates IS DISTINCT FROM j.lane_gates);
   END IF;
 END $$;
 
@@ -168,19 +192,19 @@ BEGIN
   RETURN v_limits;
 END $$;
 
--- What lane_hints_v1 takes of one job, before it is changed; null where it holds nothing.
+-- What lane_hints_v1 takes of one job, before it is changed; null if it holds nothing.
 CREATE FUNCTION @leaves_v1(j @waiting) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN j.state = ${running} OR j.keeps_lane = 1 THEN
-    jsonb_build_object('lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own))
-      END
+  SELECT CASE WHEN j.state = ${running} OR j.keeps_lane = 1 THEN jsonb_build_object(
+    'lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
 $$;
 
 -- The routes on which somebody may go on after jobs of these lanes have left, which held these keys of limits. Without
 -- a lock, so it may be too many.
 CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE sql STABLE
   SET enable_nestloop = on AS $$
-  SELECT ARRAY(SELECT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL
-    UNION SELECT w.route FROM unnest(p_limits) k CROSS
-      JOIN LATERAL (SELECT route FROM @lane WHERE waits_at = k LIMIT 10) w)
+  SELECT ARRAY(
+    SELECT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL
+    UNION SELECT w.route FROM unnest(p_limits) k
+      CROSS JOIN LATERAL (SELECT route FROM @lane WHERE waits_at = k LIMIT 10) w)
 $$;
 `;

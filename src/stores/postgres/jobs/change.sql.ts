@@ -32,44 +32,55 @@ const finished = movedBy("finish", {
 export const changeSql = sql`
 -- Changes that end jobs in one state in the same way, as one set: hundreds of flows end together. p_changes: as
 -- change_one_v1 has them, each job once, all with one guard but for its rev; p_end, p_log: their next and attempts.
--- Answers null, with nothing done, where one of the jobs is not as guarded, or is a member, holds a key, or stands in a
+-- Answers null, with nothing done, if one of the jobs is not as guarded, or is a member, holds a key, or stands in a
 -- lane: then each is changed by itself.
-CREATE FUNCTION @finish_set_v1(p_now int8, p_changes jsonb, p_from int2, p_end jsonb, p_log text, OUT answers jsonb,
-    OUT events text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @finish_set_v1(p_now int8, p_changes jsonb, p_from int2, p_end jsonb, p_log text,
+  OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_to int2 := (p_end->>'to')::int2; v_places tid[]; v_count int4; v_ids text; l_route int8[]; l_rev int4[];
-l_attempt int4[]; r_id text[]; r_rev int4[]; v_events text;
+DECLARE
+  v_to int2 := (p_end->>'to')::int2; v_places tid[]; v_count int4; v_ids text; l_route int8[]; l_rev int4[];
+  l_attempt int4[]; r_id text[]; r_rev int4[]; v_events text;
 BEGIN
   SELECT array_agg(place) INTO v_places FROM (
-    SELECT j.ctid AS place FROM @waiting j JOIN (SELECT c->>'id' AS id, (c->'cases'->0->'guard'->>'rev')::int4 AS rev
-        FROM jsonb_array_elements(p_changes) c) c ON c.id = j.id
-    WHERE j.state = p_from AND j.rev = coalesce(c.rev, j.rev) AND j.flow IS NULL AND j.holds = ${uniqueHolds.none}
-      AND j.lane_key IS NULL AND NOT ${isUnreadable("waiting", "j")}
+    SELECT j.ctid AS place FROM @waiting j JOIN (
+      SELECT c->>'id' AS id, (c->'cases'->0->'guard'->>'rev')::int4 AS rev
+      FROM jsonb_array_elements(p_changes) c) c ON c.id = j.id
+    WHERE j.state = p_from AND j.rev = coalesce(c.rev, j.rev) AND j.flow IS NULL
+      AND j.holds = ${uniqueHolds.none} AND j.lane_key IS NULL AND NOT
+        ${isUnreadable("waiting", "j")}
     ORDER BY j.id FOR UPDATE OF j) h;
   IF cardinality(v_places) IS DISTINCT FROM jsonb_array_length(p_changes) THEN RETURN; END IF;
   WITH ended AS (DELETE FROM @waiting WHERE ctid = ANY (v_places) RETURNING *),
-  kept AS (INSERT INTO @history (${columnList}) SELECT ${finished} FROM ended)
-  SELECT count(*), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
+  kept AS (
+    INSERT INTO @history (
+      ${columnList})
+    SELECT ${finished}
+    FROM ended)
+  SELECT count(*), string_agg(id, ${fieldEnd}),
+    ${brief("route")},
+    ${brief("rev + 1")},
+    ${brief("attempt")},
     array_agg(id), array_agg(rev + 1)
-    INTO v_count, v_ids, l_route, l_rev, l_attempt, r_id, r_rev FROM ended;
-    ${emitSet({
-      kind: "(p_end->>'event')::int4",
-      from: "p_from",
-      to: "v_to",
-      extra: "coalesce('s' || (p_end->>'reason'), '')",
-    })}
+  INTO v_count, v_ids, l_route, l_rev, l_attempt, r_id, r_rev FROM ended;
+  ${emitSet({
+    kind: "(p_end->>'event')::int4",
+    from: "p_from",
+    to: "v_to",
+    extra: "coalesce('s' || (p_end->>'reason'), '')",
+  })}
   events := v_events;
   SELECT jsonb_agg(jsonb_build_object('kind', 'ok', 'applied', 0, 'from', p_from, 'state', v_to, 'rev', r.rev)
-      ORDER BY c.place) INTO answers
-    FROM jsonb_array_elements(p_changes) WITH ORDINALITY c(change, place)
-      JOIN unnest(r_id, r_rev) r(id, rev) ON r.id = c.change->>'id';
+    ORDER BY c.place)
+  INTO answers FROM jsonb_array_elements(p_changes) WITH ORDINALITY c(change, place)
+    JOIN unnest(r_id, r_rev) r(id, rev) ON r.id = c.change->>'id';
 END $$;
 
 -- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, of a job that ran,
 -- the route that it has left.
 CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record;
-v_passed record; v_token text := p_change->>'token';
+DECLARE
+  j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record;
+  v_passed record; v_token text := p_change->>'token';
 BEGIN
   IF j.id IS NULL THEN RETURN '{"kind": "gone"}'; END IF;
   FOR v_case IN SELECT * FROM jsonb_array_elements(p_change->'cases') LOOP
@@ -78,8 +89,8 @@ BEGIN
     v_at := v_at + 1;
   END LOOP;
   IF v_case IS NULL THEN
-    RETURN jsonb_build_object('kind', CASE WHEN v_token = j.change_token THEN 'already' ELSE 'changed' END, 'state',
-        j.state, 'rev', j.rev);
+    RETURN jsonb_build_object('kind', CASE WHEN v_token = j.change_token THEN 'already' ELSE 'changed' END,
+      'state', j.state, 'rev', j.rev);
   END IF;
   -- The end of a member that has not gone along all its edges cannot be taken back.
   IF j.state >= ${completed} AND j.waits IS NOT NULL AND v_case->'next'->>'to' IN ('scheduled', 'blocked')
@@ -88,25 +99,27 @@ BEGIN
   END IF;
   j.change_token := coalesce(v_token, j.change_token);
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
-  IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
-  IF ${isMember("j.")} AND v_applied.state >= ${completed} AND (j.state < ${completed} OR v_case->'next' ? 'passesOn')
-    THEN
-    SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id,
-        CASE WHEN j.state < ${completed} THEN ${edgesAtOnceMax}
-        ELSE least((v_case->'next'->>'passesOn')::int4, ${edgesPerStepMax}) END);
+  IF v_applied.held_by IS NOT NULL THEN
+    RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by);
+  END IF;
+  IF ${isMember("j.")} AND v_applied.state >= ${completed}
+    AND (j.state < ${completed} OR v_case->'next' ? 'passesOn') THEN
+    SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id, CASE
+      WHEN j.state < ${completed} THEN ${edgesAtOnceMax}
+      ELSE least((v_case->'next'->>'passesOn')::int4, ${edgesPerStepMax}) END);
     v_applied.events := @append_events_v1(v_applied.events, v_passed.events);
     v_applied.defers := v_applied.defers OR v_passed.defers;
   END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev',
-      j.rev + 1, 'events', v_applied.events, 'defers', v_applied.defers,
+  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state,
+    'rev', j.rev + 1, 'events', v_applied.events, 'defers', v_applied.defers,
     'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END,
     'lane', CASE WHEN j.lane_key IS NOT NULL THEN @leaves_v1(j) END);
 END $$;
 
--- p_from, p_end, p_log: where all changes may be made as a set (finish_set_v1); p_from is null where they may not.
+-- p_from, p_end, p_log: if all changes may be made as a set (finish_set_v1); p_from is null if they may not.
 CREATE FUNCTION @change_v1(p_now int8, p_commit text, p_changes text, p_from int2, p_end jsonb, p_log text,
-    OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT defers bool)
-  LANGUAGE plpgsql ${byIndex} AS $$
+  OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT defers bool) LANGUAGE plpgsql
+  ${byIndex} AS $$
 BEGIN
   IF p_from IS NOT NULL THEN
     now := @begin_v1(p_now, p_commit);
@@ -118,6 +131,6 @@ BEGIN
     END IF;
   END IF;
   SELECT e.now, e.answers, e.events, e.ready, e.defers INTO now, answers, events, ready, defers
-    FROM @each_v1(coalesce(now, p_now), p_commit, 'change_one_v1', p_changes) e;
+  FROM @each_v1(coalesce(now, p_now), p_commit, 'change_one_v1', p_changes) e;
 END $$;
 `;

@@ -9,7 +9,9 @@ const clocks = Object.entries(clockFields).map(
   ([clock, name]) => sql`WHEN '${clock}' THEN j.${columnOf(name)}`,
 );
 /** When the clock of this name rings for the job j. */
-export const clockSql = (clock: string): string => sql`CASE ${clock} ${clocks.join(" ")} END`;
+export const clockSql = (clock: string): string => sql`
+  CASE ${clock}
+    ${clocks.join("\n")} END`;
 
 export const guardSql = sql`
 -- p_guard: {states, rev?, fence?, rang?}, states as codes.
@@ -17,13 +19,14 @@ CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool 
   SELECT p_guard->'states' @> to_jsonb(j.state)
     AND (p_guard->>'rev' IS NULL OR (p_guard->>'rev')::int8 = j.rev)
     AND (p_guard->>'fence' IS NULL OR (p_guard->>'fence')::int8 = j.fence)
-    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed}
-          AND coalesce(${clockSql("p_guard->>'rang'")} <= p_now, false)))
+    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed} AND coalesce(
+      ${clockSql("p_guard->>'rang'")} <= p_now, false)))
 $$;
 
--- An id with another seq is another job, that came after this one was deleted.
+-- Why a lease is not the current one. An id with another seq is another job, that came after this one was deleted.
 CREATE FUNCTION @refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT coalesce((SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
-    ${ofAllTables("seq, settled_fence", "id = p_id")}) k LIMIT 1), 'gone')
+  SELECT coalesce((
+    SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
+      ${ofAllTables("seq, settled_fence", "id = p_id")}) k LIMIT 1), 'gone')
 $$;
 `;

@@ -26,7 +26,8 @@ DECLARE j @waiting;
 BEGIN
   j := jsonb_populate_record(p_holder, (p_job->'given') - '{${identity.map(columnOf).join(",")}}'::text[]);
   j.deadline_at := @due_v1(p_now, p_job->'deadline');
-  UPDATE @uniq SET held_until = ${heldUntil("j.unique_hold")} WHERE key = j.unique_key AND seq = j.seq;
+  UPDATE @uniq SET held_until = ${heldUntil("j.unique_hold")}
+  WHERE key = j.unique_key AND seq = j.seq;
   j := @place_v1(p_now, j, p_job);
   RETURN @write_v1(p_holder, @advance_v1(p_holder.state, j), ${eventCodes.replaced}, true);
 END $$;

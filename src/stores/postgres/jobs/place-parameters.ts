@@ -25,5 +25,5 @@ export const placeParameters: readonly PlaceParameter[] = [
   { name: "p_ttl", of: ({ ttlMs }) => ttlMs, usual: null },
 ];
 
-export const declarePlace = (type: string): string =>
-  placeParameters.map(({ name }) => `${name} ${type}`).join(", ");
+export const declarePlace = (type: string): readonly string[] =>
+  placeParameters.map(({ name }) => `${name} ${type}`);

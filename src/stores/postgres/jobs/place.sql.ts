@@ -20,8 +20,9 @@ $$;
 
 -- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
 CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
--- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
-DECLARE v_keeps bool := j.lane_key IS NOT NULL
+DECLARE
+  -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  v_keeps bool := j.lane_key IS NOT NULL
   AND ((p_next->>'keepsLane')::bool OR (j.state >= ${completed} AND j.keeps_lane = 1));
 BEGIN
   ${clearSql("place")}
@@ -43,7 +44,7 @@ END $$;
 
 -- A row for a new job, not yet written. p_job: {given: columns by name, due, rankBase, rankSlope, ttlMs, deadline}.
 CREATE FUNCTION @place_new_v1(p_now int8, p_job jsonb) RETURNS @waiting LANGUAGE plpgsql AS $$
-DECLARE j @waiting := jsonb_populate_record(NULL::@waiting, '${initialJson}'::jsonb || (p_job->'given'));
+DECLARE j @waiting := jsonb_populate_record(NULL::@waiting, ${initialJson}::jsonb || (p_job->'given'));
 BEGIN
   j.seq := nextval('@job_seq');
   j.created_at := p_now;

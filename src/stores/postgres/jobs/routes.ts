@@ -1,5 +1,5 @@
 /**
- * * Routes on their way to the store and back (jobs/routes.sql.ts): a submit brings the content of its jobs' routes
+ * Routes on their way to the store and back (jobs/routes.sql.ts): a submit brings the content of its jobs' routes
  * along, reads get a number and look its content up. It never changes, so what was looked up once is remembered.
  */
 import { MillraceError } from "../../../model/error.ts";

@@ -21,9 +21,9 @@ CREATE FUNCTION @lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN
   SELECT array_agg(DISTINCT hashtextextended('@uniq' || k, 0)) INTO v_locks
-    FROM jsonb_array_elements(p_units) u, jsonb_array_elements(u->'jobs') j,
-    unnest(ARRAY[j->'given'->>'unique_key', CASE WHEN j->'given'->>'digest' IS NOT NULL THEN j->'given'->>'id' END]) k
-      WHERE k IS NOT NULL AND NOT (u->>'isLate')::bool;
+  FROM jsonb_array_elements(p_units) u, jsonb_array_elements(u->'jobs') j, unnest(ARRAY[
+    j->'given'->>'unique_key', CASE WHEN j->'given'->>'digest' IS NOT NULL THEN j->'given'->>'id' END]) k
+  WHERE k IS NOT NULL AND NOT (u->>'isLate')::bool;
   IF array_length(v_locks, 1) > 1 THEN
     PERFORM pg_advisory_xact_lock(l) FROM (SELECT unnest(v_locks) AS l ORDER BY 1) sorted;
   END IF;
@@ -39,36 +39,44 @@ DECLARE
 BEGIN
   IF p_unit ? 'checks' AND NOT v_repeat THEN
     v_failed := @failed_check_v1(p_now, p_unit->'checks');
-    IF v_failed IS NOT NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id',
-        v_failed); END IF;
+    IF v_failed IS NOT NULL THEN
+      RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed);
+    END IF;
   END IF;
   FOR v_job IN SELECT * FROM jsonb_array_elements(p_unit->'jobs') LOOP
     SELECT * INTO v_one FROM @submit_job_v1(p_now, v_job, v_repeat);
-    IF v_one.how IS NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id);
+    IF v_one.how IS NULL THEN
+      RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id);
     END IF;
-    IF v_one.how IN ('draining', 'key-held') THEN RETURN jsonb_build_object('kind', 'refused', 'reason', v_one.how,
-        'id', v_one.id); END IF;
+    IF v_one.how IN ('draining', 'key-held') THEN
+      RETURN jsonb_build_object('kind', 'refused', 'reason', v_one.how, 'id', v_one.id);
+    END IF;
     v_ids := v_ids || to_jsonb(v_one.id);
     v_hows := v_hows || to_jsonb(v_one.how);
     v_events := @append_events_v1(v_events, v_one.events);
     -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
-    IF v_repeat AND v_one.how = 'existing' AND v_one.id = v_job->'given'->>'id' AND v_job->'given'->>'digest' IS NULL
-      THEN v_happened := true; END IF;
+    IF v_repeat AND v_one.how = 'existing' AND v_one.id = v_job->'given'->>'id'
+      AND v_job->'given'->>'digest' IS NULL THEN
+      v_happened := true;
+    END IF;
   END LOOP;
   IF NOT v_happened THEN
     IF p_unit ? 'checks' AND v_repeat THEN
       v_failed := @failed_check_v1(p_now, p_unit->'checks');
-      IF v_failed IS NOT NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id',
-          v_failed); END IF;
+      IF v_failed IS NOT NULL THEN
+        RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed);
+      END IF;
     END IF;
     FOR v_part IN SELECT * FROM jsonb_array_elements(p_unit->'grows') LOOP
-      IF NOT @grow_v1(p_now, v_part) THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'flow-closed', 'id',
-          v_part->>'id'); END IF;
+      IF NOT @grow_v1(p_now, v_part) THEN
+        RETURN jsonb_build_object('kind', 'refused', 'reason', 'flow-closed', 'id', v_part->>'id');
+      END IF;
     END LOOP;
     FOR v_part IN SELECT * FROM jsonb_array_elements(p_unit->'links') LOOP
       SELECT * INTO v_linked FROM @link_v1(p_now, v_part, (p_unit->>'isInside')::bool);
-      IF NOT v_linked.is_there THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'flow-closed', 'id',
-          v_part->>'from'); END IF;
+      IF NOT v_linked.is_there THEN
+        RETURN jsonb_build_object('kind', 'refused', 'reason', 'flow-closed', 'id', v_part->>'from');
+      END IF;
       v_events := @append_events_v1(v_events, v_linked.events);
       v_defers := v_defers OR v_linked.defers;
     END LOOP;
@@ -96,20 +104,25 @@ BEGIN
   id := v_id;
   FOR i IN 1..50 LOOP
     IF v_mayexist THEN
-      SELECT k.digest INTO v_known FROM (${ofAllTables("j.digest", "j.id = v_id")}) k;
+      SELECT k.digest INTO v_known FROM (
+        ${ofAllTables("j.digest", "j.id = v_id")}) k;
       IF FOUND THEN
         IF v_known.digest IS NOT DISTINCT FROM v_digest THEN how := 'existing'; END IF;
         RETURN;
       END IF;
     END IF;
-    IF p_job ? 'queueGate' AND ${isDraining("p_job->>'queueGate'")} THEN how := 'draining'; RETURN; END IF;
+    IF p_job ? 'queueGate' AND ${isDraining("p_job->>'queueGate'")} THEN
+      how := 'draining';
+      RETURN;
+    END IF;
     IF v_key IS NOT NULL THEN
       SELECT u.seq, u.id INTO v_holder FROM @uniq u
         WHERE u.key = v_key AND (u.held_until IS NULL OR u.held_until > p_now);
       IF FOUND THEN
         IF p_job->'given'->>'waits' IS NOT NULL THEN how := 'key-held'; RETURN; END IF;
         IF p_job->>'onHeld' <> 'keep' THEN
-          SELECT * INTO h FROM @waiting w WHERE w.id = v_holder.id AND ${isReplaceable} FOR UPDATE;
+          SELECT * INTO h FROM @waiting w
+          WHERE w.id = v_holder.id AND ${isReplaceable} FOR UPDATE;
           IF FOUND THEN
             PERFORM 1 FROM @uniq u WHERE u.key = v_key AND u.seq = h.seq;
             IF NOT FOUND THEN CONTINUE; END IF;
@@ -135,11 +148,15 @@ BEGIN
       IF NOT FOUND THEN CONTINUE; END IF;
     END IF;
     IF NOT v_mayexist THEN
-      INSERT INTO @waiting (${columnList}) SELECT (j).*;
+      INSERT INTO @waiting (
+        ${columnList})
+      SELECT (j).*;
       how := 'created';
       EXIT;
     END IF;
-    INSERT INTO @waiting (${columnList}) SELECT (j).* ON CONFLICT DO NOTHING;
+    INSERT INTO @waiting (
+      ${columnList})
+    SELECT (j).* ON CONFLICT DO NOTHING;
     IF FOUND THEN
       PERFORM 1 FROM @leased l WHERE l.id = j.id UNION ALL SELECT 1 FROM @history h WHERE h.id = j.id;
       IF NOT FOUND THEN how := 'created'; EXIT; END IF;
@@ -147,8 +164,9 @@ BEGIN
     END IF;
     DELETE FROM @uniq u WHERE u.key = v_key AND u.seq = j.seq;
   END LOOP;
-  IF how IS NULL THEN RAISE EXCEPTION 'millrace: the id or key of % changes hands too fast', id
-    USING ERRCODE = '40001'; END IF;
+  IF how IS NULL THEN
+    RAISE EXCEPTION 'millrace: the id or key of % changes hands too fast', id USING ERRCODE = '40001';
+  END IF;
   IF j.input IS NULL THEN INSERT INTO @payload VALUES (j.seq, p_job->'given'->>'input'); END IF;
   PERFORM @add_tags_v1(j);
   IF j.lane_key IS NOT NULL THEN PERFORM @lanes_changed_v1(ARRAY[j.lane_key], ARRAY[j.route], NULL); END IF;

@@ -5,9 +5,9 @@
  * another process (docs/decisions/0017-postgres-paths.md); paths.test.ts holds its rows against those of the other
  * paths.
  *
- * p_by: who tells the others. A hint inside the transaction saves a round trip before they hear of the job, but holds
- * the server's lock of notifications through the commit; so only one call at a time may, and whoever finds the place
- * taken tells after the answer as everybody else does.
+ * p_by: the sender of a hint to the others. A hint inside the transaction saves a round trip before they hear of the
+ * job, but holds the server's lock of notifications through the commit; so only one call at a time may, and whoever
+ * finds the place taken sends it after the answer as everybody else does.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { queueGateKey } from "../../../model/limits/gate.ts";
@@ -23,7 +23,7 @@ import { isDraining } from "../limits/admit.sql.ts";
 import { stateSql } from "./place.sql.ts";
 import { foldEvery } from "../feed/emit.sql.ts";
 import { listedFields } from "./submit.sql.ts";
-import { sql } from "../../../store/sql.ts";
+import { inLines, sql } from "../../../store/sql.ts";
 
 const { scheduled, ready } = stateCodes;
 
@@ -46,38 +46,44 @@ const placed: Expressions = {
 const channel = sql`split_part('@hint', '"', 2) || '_hint'`;
 
 export const submitOneSql = sql`
--- Answers: time, state, the clock that was set (0: none), whether the others were told. Empty where the queue is
--- draining.
+-- One plain job with a small input and without tags. Answers: time, state, the clock that was set (0: none), whether
+-- the others were notified. Empty if the queue is draining.
 CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text,
-    p_requires text, p_gates jsonb,
-  ${givenFields.map((name) => `p_${columnOf(name)} text`).join(", ")},
-  ${declarePlace("int8")}) RETURNS text LANGUAGE plpgsql AS $$
+  p_requires text, p_gates jsonb,
+  ${inLines(givenFields.map((name) => `p_${columnOf(name)} text`))},
+  ${inLines(declarePlace("int8"))}) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_now int8 := ${timeNow}; v_due_at int8 := coalesce(p_due_at, v_now + p_due_in);
+  v_now int8 := ${timeNow};
+  v_due_at int8 := coalesce(p_due_at, v_now + p_due_in);
   v_deadline_at int8 := coalesce(p_deadline_at, v_now + p_deadline_in);
-  v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")};
-  v_timer_at int8 := ${waitingTimer("v_")}; v_feed int8; v_told bool := false;
+  v_ttl_at int8 := v_due_at + p_ttl;
+  v_state int2 := ${stateSql("v_due_at", "v_now")};
+  v_timer_at int8 := ${waitingTimer("v_")};
+  v_feed int8; v_notified bool := false;
 BEGIN
   ${setCommit}
   IF ${isDraining(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
-  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND requires = p_requires
-    AND gates = p_gates;
-  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_requires],
-      ARRAY[p_gates::text], NULL, NULL); END IF;
-  INSERT INTO @waiting (${columnList})
-    VALUES (${newRowSql(placed)});
+  PERFORM 1 FROM @route
+  WHERE number = p_route AND queue = p_queue AND name = p_name AND requires = p_requires AND gates = p_gates;
+  IF NOT FOUND THEN
+    PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_requires],
+      ARRAY[p_gates::text], NULL, NULL);
+  END IF;
+  INSERT INTO @waiting (
+    ${columnList})
+  VALUES (
+    ${newRowSql(placed)});
   INSERT INTO @state_count VALUES (p_route, v_state, 1);
-  INSERT INTO @feed (at, body) VALUES (v_now,
-      concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_route, v_state,
-        ${initialSql("attempt")},
+  INSERT INTO @feed (at, body) VALUES (v_now, concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")},
+    p_route, v_state, ${initialSql("attempt")},
     CASE WHEN v_state = ${scheduled} THEN 'n' || v_due_at ELSE '' END, p_id)) RETURNING id INTO v_feed;
   IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;
   IF p_by IS NOT NULL AND pg_try_advisory_xact_lock(hashtextextended('@hint', 0)) THEN
     PERFORM pg_notify(${channel}, '{"by":"' || p_by || '"'
-        || CASE WHEN v_state = ${ready} THEN ',"r":[' || p_route || ']' ELSE '' END ||
-      coalesce(',"d":' || (v_timer_at - v_now), '') || '}');
-    v_told := true;
+      || CASE WHEN v_state = ${ready} THEN ',"r":[' || p_route || ']' ELSE '' END
+      || coalesce(',"d":' || (v_timer_at - v_now), '') || '}');
+    v_notified := true;
   END IF;
-  RETURN concat_ws(' ', v_now, v_state, coalesce(v_timer_at, 0), v_told::int4);
+  RETURN concat_ws(' ', v_now, v_state, coalesce(v_timer_at, 0), v_notified::int4);
 END $$;
 `;

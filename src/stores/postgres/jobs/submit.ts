@@ -1,5 +1,5 @@
 /**
- * * Submit: the first step of a job's life (jobs/submit.sql.ts). Units of plain jobs travel as one list per field; the
+ * Submit: the first step of a job's life (jobs/submit.sql.ts). Units of plain jobs travel as one list per field; the
  * others as JSON.
  */
 import { columnOf } from "../../../store/job-fields.ts";

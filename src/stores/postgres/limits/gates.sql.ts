@@ -10,67 +10,86 @@ import { allGates, gateLock, held } from "./admit.sql.ts";
 import { keyStates, laneLock, scopeOfKey } from "../groups/lane.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
-const isNew = "SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)";
-const scopesInOrder = sql`(SELECT ${laneLock("s")} AS lock
-    FROM (SELECT DISTINCT ${scopeOfKey("k")} AS s FROM unnest(v_keys) k) s ORDER BY 1) l`;
-const inOrder = sql`(SELECT ${gateLock("k")} AS lock FROM unnest(v_keys) k ORDER BY 1) l`;
+const areNew =
+  "EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k))";
+const scopesInOrder = sql`
+  (SELECT ${laneLock("s")} AS lock FROM (
+    SELECT DISTINCT ${scopeOfKey("k")} AS s FROM unnest(v_keys) k) s ORDER BY 1) l`;
+const gatesInOrder = sql`
+  (SELECT ${gateLock("k")} AS lock FROM unnest(v_keys) k ORDER BY 1) l`;
 
 /** Keys of gates that belong to a key of a limit or a group. */
 const anyKeyed = "E'%\\t%'";
 
 /** What is shown of gate g, which is that of a key: its bounds, and a token time only while it is ahead. */
-const shownKey = sql`(SELECT to_jsonb(s) || jsonb_build_object('tat_us',
-      CASE WHEN s.tat_us > now * 1000 THEN s.tat_us ELSE 0 END, 'has_keys', false)
-      FROM (${keyStates("(SELECT g.key) k")}) s)`;
+const shownKey = sql`
+  (SELECT to_jsonb(s) || jsonb_build_object(
+      'tat_us', CASE WHEN s.tat_us > now * 1000 THEN s.tat_us ELSE 0 END, 'has_keys', false)
+    FROM (
+      ${keyStates("(SELECT g.key) k")}) s)`;
 
 export const gatesSql = sql`
 -- guard: the version that must be there, 0 for none, null for any. version: the new one, or the current one of a
 -- refusal.
 CREATE FUNCTION @put_gate_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_key text := p_put->>'key'; v_guard int8 := (p_put->>'guard')::int8;
-v_burst float8 := (p_put->'rate'->>'burstUs')::float8;
+DECLARE
+  v_key text := p_put->>'key'; v_guard int8 := (p_put->>'guard')::int8;
+  v_burst float8 := (p_put->'rate'->>'burstUs')::float8;
 BEGIN
-  INSERT INTO @gate AS g SELECT v_key, 1, (p_put->>'cap')::int8, (p_put->'rate'->>'stepUs')::float8, v_burst,
-      CASE WHEN (p_put->>'drains')::bool AND v_burst IS NOT NULL THEN p_now * 1000 + v_burst ELSE 0 END,
-      @due_v1(p_now, p_put->'closed'), (p_put->>'isDraining')::bool, p_put->>'body',
-      jsonb_typeof(p_put->'perKey') = 'object', (p_put->'perKey'->>'cap')::int8,
-        (p_put->'perKey'->'rate'->>'stepUs')::float8, (p_put->'perKey'->'rate'->>'burstUs')::float8
-    WHERE v_guard IS NULL OR v_guard = 0 OR EXISTS (SELECT 1 FROM @gate o WHERE o.key = v_key)
+  INSERT INTO @gate AS g
+  SELECT v_key, 1, (p_put->>'cap')::int8, (p_put->'rate'->>'stepUs')::float8, v_burst,
+    CASE WHEN (p_put->>'drains')::bool AND v_burst IS NOT NULL THEN p_now * 1000 + v_burst ELSE 0 END,
+    @due_v1(p_now, p_put->'closed'), (p_put->>'isDraining')::bool, p_put->>'body',
+    jsonb_typeof(p_put->'perKey') = 'object', (p_put->'perKey'->>'cap')::int8,
+    (p_put->'perKey'->'rate'->>'stepUs')::float8, (p_put->'perKey'->'rate'->>'burstUs')::float8
+  WHERE v_guard IS NULL OR v_guard = 0 OR EXISTS (SELECT 1 FROM @gate o WHERE o.key = v_key)
     ON CONFLICT (key) DO UPDATE SET version = g.version + 1, cap = excluded.cap, step_us = excluded.step_us,
-      burst_us = excluded.burst_us,
-      tat_us = greatest(g.tat_us, excluded.tat_us), closed_until = excluded.closed_until,
-        is_draining = excluded.is_draining, body = excluded.body,
+      burst_us = excluded.burst_us, tat_us = greatest(g.tat_us, excluded.tat_us),
+      closed_until = excluded.closed_until, is_draining = excluded.is_draining, body = excluded.body,
       has_keys = excluded.has_keys, key_cap = excluded.key_cap, key_step_us = excluded.key_step_us,
-        key_burst_us = excluded.key_burst_us
+      key_burst_us = excluded.key_burst_us
     WHERE v_guard IS NULL OR g.version = v_guard
     RETURNING g.version INTO version;
   kind := CASE WHEN version IS NULL THEN 'changed' ELSE 'ok' END;
   IF kind = 'ok' AND (p_put->>'drains')::bool AND v_key LIKE ${anyKeyed} THEN
-    INSERT INTO @key_clock AS c SELECT s.key, p_now * 1000 + s.burst_us
-      FROM (${keyStates("(SELECT v_key AS key) k")}) s WHERE s.step_us IS NOT NULL
+    INSERT INTO @key_clock AS c
+    SELECT s.key, p_now * 1000 + s.burst_us FROM (
+      ${keyStates("(SELECT v_key AS key) k")}) s
+    WHERE s.step_us IS NOT NULL
       ON CONFLICT (key) DO UPDATE SET tat_us = greatest(c.tat_us, excluded.tat_us);
   END IF;
   version := coalesce(version, (SELECT o.version FROM @gate o WHERE o.key = v_key), 0);
 END $$;
 
 -- ready: the routes of the gates that were put. p_careful: nobody is waited for.
-CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool, OUT answers jsonb,
-    OUT ready int8[]) LANGUAGE plpgsql AS $$
-DECLARE v_now int8; v_put jsonb; v_one record; v_events text; v_waits text[];
+CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool,
+  OUT answers jsonb, OUT ready int8[]) LANGUAGE plpgsql AS $$
+DECLARE
+  v_now int8; v_put jsonb; v_one record; v_events text; v_waits text[];
   v_keys text[] := ARRAY(SELECT DISTINCT p->>'key' FROM jsonb_array_elements(p_puts) p);
   v_keyed bool := EXISTS (SELECT 1 FROM unnest(v_keys) k WHERE k LIKE ${anyKeyed})
     OR EXISTS (SELECT 1 FROM jsonb_array_elements(p_puts) p WHERE jsonb_typeof(p->'perKey') = 'object')
     OR EXISTS (SELECT 1 FROM @gate WHERE key = ANY (v_keys) AND has_keys);
 BEGIN
   IF p_careful THEN
-    IF v_keyed THEN PERFORM pg_try_advisory_xact_lock(l.lock) FROM ${scopesInOrder}; END IF;
-    PERFORM pg_try_advisory_xact_lock(l.lock) FROM ${inOrder};
+    IF v_keyed THEN
+      PERFORM pg_try_advisory_xact_lock(l.lock) FROM
+        ${scopesInOrder};
+    END IF;
+    PERFORM pg_try_advisory_xact_lock(l.lock) FROM
+      ${gatesInOrder};
   ELSE
     ${waitBriefly}
-    IF EXISTS (${isNew}) THEN PERFORM pg_advisory_xact_lock(${allGates}); END IF;
-    IF v_keyed THEN PERFORM pg_advisory_xact_lock(l.lock) FROM ${scopesInOrder}; END IF;
-    PERFORM pg_advisory_xact_lock(l.lock) FROM ${inOrder};
+    IF ${areNew} THEN
+      PERFORM pg_advisory_xact_lock(${allGates});
+    END IF;
+    IF v_keyed THEN
+      PERFORM pg_advisory_xact_lock(l.lock) FROM
+        ${scopesInOrder};
+    END IF;
+    PERFORM pg_advisory_xact_lock(l.lock) FROM
+      ${gatesInOrder};
   END IF;
   v_now := @begin_v1(p_now, p_commit);
   answers := '[]';
@@ -91,24 +110,30 @@ BEGIN
   END IF;
 END $$;
 
--- By keys, or from p_first on behind p_after. In byte order.
-CREATE FUNCTION @read_gates_v1(p_now int8, p_keys text[], p_first text, p_after text, p_max int4, OUT now int8,
-    OUT gates jsonb) LANGUAGE plpgsql STABLE AS $$
+-- By keys, or from p_first on after p_after. In byte order.
+CREATE FUNCTION @read_gates_v1(p_now int8, p_keys text[], p_first text, p_after text, p_max int4,
+  OUT now int8, OUT gates jsonb) LANGUAGE plpgsql STABLE AS $$
 BEGIN
   now := @begin_v1(p_now, NULL);
-  SELECT coalesce(jsonb_agg(to_jsonb(g) || CASE WHEN g.key LIKE ${anyKeyed} THEN ${shownKey}
-        ELSE jsonb_build_object('held', ${held}) END ORDER BY g.key), '[]') INTO gates FROM (
-    SELECT * FROM @gate g WHERE CASE WHEN p_keys IS NULL THEN g.key >= p_first AND (p_after IS NULL
-        OR g.key > p_after) ELSE g.key = ANY (p_keys) END
+  SELECT coalesce(jsonb_agg(to_jsonb(g) || CASE WHEN g.key LIKE ${anyKeyed} THEN
+      ${shownKey}
+    ELSE jsonb_build_object('held',
+      ${held}) END ORDER BY g.key), '[]')
+  INTO gates FROM (
+    SELECT * FROM @gate g
+    WHERE CASE WHEN p_keys IS NULL
+      THEN g.key >= p_first AND (p_after IS NULL OR g.key > p_after) ELSE g.key = ANY (p_keys) END
     ORDER BY g.key LIMIT p_max) g;
   -- Gates of keys that nobody has put and that are held, or whose tokens are spent.
   IF p_keys IS NOT NULL THEN
-    SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates
-      FROM (SELECT jsonb_array_elements(gates) AS e UNION ALL
-      SELECT jsonb_build_object('version', 0, 'is_draining', false, 'body', NULL) || ${shownKey}
-        FROM (SELECT k AS key FROM unnest(p_keys) k
-          WHERE k LIKE ${anyKeyed} AND NOT EXISTS (SELECT 1 FROM @gate o WHERE o.key = k)
-        AND (EXISTS (SELECT 1 FROM @permit p WHERE p.key = k)
+    SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates FROM (
+      SELECT jsonb_array_elements(gates) AS e
+      UNION ALL SELECT jsonb_build_object('version', 0, 'is_draining', false, 'body', NULL) ||
+        ${shownKey}
+      FROM (
+        SELECT k AS key FROM unnest(p_keys) k
+        WHERE k LIKE ${anyKeyed} AND NOT EXISTS (SELECT 1 FROM @gate o WHERE o.key = k)
+          AND (EXISTS (SELECT 1 FROM @permit p WHERE p.key = k)
             OR EXISTS (SELECT 1 FROM @key_clock t WHERE t.key = k AND t.tat_us > now * 1000))) g) e;
     gates := coalesce(gates, '[]');
   END IF;
@@ -116,8 +141,8 @@ END $$;
 
 -- The routes for which there may be room once jobs have left these; null for none.
 CREATE FUNCTION @sharing_v1(p_routes int8[]) RETURNS int8[] LANGUAGE sql STABLE SET enable_nestloop = on AS $$
-  SELECT array_agg(DISTINCT o.route) FROM @gate_use u JOIN @gate g ON g.key = u.key AND g.cap IS NOT NULL
-    JOIN @gate_use o ON o.key = u.key
-    WHERE u.route = ANY (p_routes)
+  SELECT array_agg(DISTINCT o.route)
+  FROM @gate_use u JOIN @gate g ON g.key = u.key AND g.cap IS NOT NULL JOIN @gate_use o ON o.key = u.key
+  WHERE u.route = ANY (p_routes)
 $$;
 `;

@@ -21,7 +21,7 @@ import { typeOf, wholeInput } from "../functions/columns.ts";
 import type { Expressions } from "../functions/columns.ts";
 import { postgresPaths } from "../paths.ts";
 import { fieldEnd, itemEnd, nullItem } from "../functions/packed-values.ts";
-import { nextClock, timeNow } from "../functions/call.sql.ts";
+import { byIndex, nextClock, setCommit, timeNow } from "../functions/call.sql.ts";
 import {
   cutByGates,
   declareGates,
@@ -36,7 +36,7 @@ import {
 import { declareLanes, hasLanes, leaveLanes, lockLanes, pickLanes } from "../groups/claim-lanes.sql.ts";
 import { lease, leasedValues } from "./lease.sql.ts";
 import { brief, foldEvery, emitSet } from "../feed/emit.sql.ts";
-import { sql } from "../../../store/sql.ts";
+import { inLines, sql } from "../../../store/sql.ts";
 
 const { ready, running } = stateCodes;
 const [byLanes] = postgresPaths.claim;
@@ -47,14 +47,14 @@ export const listedFields = leasedFields.filter(
 );
 const values: Expressions = leasedValues;
 
-/** Fields that mostly say what another one says: the list is then left out. */
+/** Fields that mostly equal another one: the list is then left out. */
 export const sameAs = { dueAt: "createdAt" } as const satisfies Partial<
   Record<(typeof listedFields)[number], (typeof listedFields)[number]>
 >;
 
 /**
- * A field of all rows as one list. A list of numbers that are all the same has one item, a list without any value, or
- * with those of another list, is null. Seqs are never the same, which is why nobody looks.
+ * A field of all rows as one list. A list of numbers that are all the same has one item. A list without any value, or
+ * with the values of another list, is null. Seqs are never the same, so they are not compared.
  */
 function listOf(name: JobFieldName, input: string): string {
   const { isNullable }: JobField = jobFields[name];
@@ -78,96 +78,103 @@ const listDeclared = listedFields.map(
   (name) => `${listName(name)} ${typeOf(name) === "text" ? "text" : `${typeOf(name)}[]`};`,
 );
 
-/** What another claimer does not hold, at the head of a route. */
+/** What no other claim holds, at the head of a route. */
 const isClaimable = sql`state = ${ready} AND lane_key IS NULL AND (timer_at IS NULL OR timer_at > now)`;
-const head = sql`SELECT ctid, rank, seq FROM @waiting WHERE route = r.route AND rank >= v_floor AND ${isClaimable}
-    ORDER BY rank, seq LIMIT least(v_batch, r.most + 1) FOR UPDATE SKIP LOCKED`;
 
 /**
  * The first jobs of all routes in one order. Of several routes the order is certain up to the last job that was seen of
- * a route that may have more; v_got: so many jobs were looked for with certainty.
+ * a route that may have more. v_got: how many jobs were looked for with certainty.
  */
-const pick = `
-        v_got := v_left;
-        v_batch := coalesce(v_batch, CASE array_length(v_offer, 1) WHEN 1 THEN v_left
-            ELSE ceil(2.0 * v_left / array_length(v_offer, 1)) + 8 END);
-        SELECT array_agg(ctid), array_agg(route), array_agg(rank), array_agg(seq)
-          INTO v_places, v_seen, v_ranks, v_order FROM (
-          SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (${head}) h
-            ORDER BY rank, seq) c;
-        IF array_length(v_offer, 1) > 1 THEN
-          SELECT least(v_left, min(at)) INTO v_got FROM (
-            SELECT at, row_number() OVER (PARTITION BY route ORDER BY at) AS number
-              FROM unnest(v_seen) WITH ORDINALITY s(route, at)) s WHERE number = v_batch;
-          v_places := v_places[:v_got]; v_seen := v_seen[:v_got]; v_order := v_order[:v_got];
-        END IF;
-        v_lowest[v_i] := least(v_lowest[v_i], v_ranks[1]);`;
+const pick = sql`
+  v_got := v_left;
+  v_batch := coalesce(v_batch,
+    CASE array_length(v_offer, 1) WHEN 1 THEN v_left ELSE ceil(2.0 * v_left / array_length(v_offer, 1)) + 8 END);
+  SELECT array_agg(ctid), array_agg(route), array_agg(rank), array_agg(seq)
+  INTO v_places, v_seen, v_ranks, v_order FROM (
+    SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (
+      SELECT ctid, rank, seq FROM @waiting
+      WHERE route = r.route AND rank >= v_floor
+        AND ${isClaimable}
+      ORDER BY rank, seq LIMIT least(v_batch, r.most + 1) FOR UPDATE SKIP LOCKED) h
+    ORDER BY rank, seq) c;
+  IF array_length(v_offer, 1) > 1 THEN
+    SELECT least(v_left, min(at)) INTO v_got FROM (
+      SELECT at, row_number() OVER (PARTITION BY route ORDER BY at) AS number
+      FROM unnest(v_seen) WITH ORDINALITY s(route, at)) s
+    WHERE number = v_batch;
+    v_places := v_places[:v_got]; v_seen := v_seen[:v_got]; v_order := v_order[:v_got];
+  END IF;
+  v_lowest[v_i] := least(v_lowest[v_i], v_ranks[1]);`;
 
-const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "holds", "unique_key"])].join(
-  ", ",
-);
+const wanted = inLines([
+  ...new Set([...listedFields.map(columnOf), "counts_attempt", "holds", "unique_key"]),
+]);
+const listNames = inLines(listedFields.map(listName));
 
 /** The rows at v_places as lists, and how many of them have their input elsewhere. */
 const listRows = (rows: string, input: string): string => sql`
-        SELECT count(*) FILTER (WHERE input IS NULL), ${listedFields.map((name) => listOf(name, input)).join(", ")},
-          array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}),
-            array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
-        INTO v_away, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
-        FROM (SELECT ${wanted} FROM ${rows}) h;`;
+  SELECT count(*) FILTER (WHERE input IS NULL),
+    ${listedFields.map((name) => listOf(name, input)).join(",\n")},
+    array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}),
+    array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
+  INTO v_away,
+    ${listNames},
+    v_keys, v_freed
+  FROM (
+    SELECT ${wanted}
+    FROM ${rows}) h;`;
 
-/** In the order of the places, by a look at one after the other: the settings of claim_v1 leave no other plan. */
-const lists = (input: string): string =>
+/** In the order of the places, each looked up by itself: the settings of claim_v1 leave no other plan. */
+const listInOrder = (input: string): string =>
   listRows("unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place", input);
 /** In the order in which they lie in the table, which mostly is the same one, in half the time. */
-const listsAsTheyLie = (input: string): string => listRows("@waiting WHERE ctid = ANY (v_places)", input);
+const listAsTheyLie = (input: string): string => listRows("@waiting WHERE ctid = ANY (v_places)", input);
 
 /** The input where it lies in the row. */
 const smallInput = sql`coalesce(input, ${nullItem})`;
 
 /**
- * Of the picked rows those before which less than v_bytes were taken. Only if inputs are large or many: sizes are told
- * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is kept as
- * unreadable before anything is leased, and the look is taken again.
+ * Cuts the picked rows at v_bytes of inputs. Only if inputs are large or many: sizes are told without reading the
+ * inputs, and then the lists are made with all of them. A row whose input is gone is unreadable: it is moved away
+ * before anything is leased, and the claim looks again.
  */
-const bound = sql`
-        SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL)
-          INTO v_places, v_bad FROM (
-          SELECT place, id, bytes, coalesce(sum(bytes) OVER (ORDER BY o ROWS BETWEEN UNBOUNDED PRECEDING
-                AND 1 PRECEDING), 0) AS before FROM (
-            SELECT p.place, p.o, w.id, octet_length(${wholeInput("w")}) AS bytes
-              FROM unnest(v_places) WITH ORDINALITY p(place, o) JOIN @waiting w ON w.ctid = p.place) w) b;
-        IF v_bad IS NOT NULL THEN
-          PERFORM @keep_unreadable_v1(now, NULL, v_bad);
-          CONTINUE;
-        END IF;
-        ${lists(wholeInput("h"))}`;
+const cutByBytes = sql`
+  SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL)
+  INTO v_places, v_bad FROM (
+    SELECT place, id, bytes,
+      coalesce(sum(bytes) OVER (ORDER BY o ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+    FROM (
+      SELECT p.place, p.o, w.id,
+        octet_length(${wholeInput("w")}) AS bytes
+      FROM unnest(v_places) WITH ORDINALITY p(place, o) JOIN @waiting w ON w.ctid = p.place) w) b;
+  IF v_bad IS NOT NULL THEN
+    PERFORM @keep_unreadable_v1(now, NULL, v_bad);
+    CONTINUE;
+  END IF;
+  ${listInOrder(wholeInput("h"))}`;
 
-/** Tells what was leased, and frees keys that were held until the start. */
-const tell = `
-      v_ids := replace(l_id, ${itemEnd}, ${fieldEnd});
-      ${emitSet({
-        kind: `${eventCodes.claimed}`,
-        from: `${ready}`,
-        to: `${running}`,
-        extra: "''",
-        differs: { first: "v_begun", extra: "'n1'" },
-      })}
-      v_all := @append_events_v1(v_all, v_events);
-      IF v_keys IS NOT NULL THEN
-        DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
-      END IF;`;
+/** Emits what was leased, and frees keys that were held until the start. */
+const emitClaimed = sql`
+  v_ids := replace(l_id, ${itemEnd}, ${fieldEnd});
+  ${emitSet({
+    kind: `${eventCodes.claimed}`,
+    from: `${ready}`,
+    to: `${running}`,
+    extra: "''",
+    differs: { first: "v_begun", extra: "'n1'" },
+  })}
+  v_all := @append_events_v1(v_all, v_events);
+  IF v_keys IS NOT NULL THEN
+    DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
+  END IF;`;
 
 /**
- * A batch of the answer; no value holds the character between its fields, null is empty. v_told: of jobs with lanes,
- * the gates of their keys.
+ * A batch of the answer; no value holds the character between its fields, null is empty. v_key_gates: the gates of
+ * their keys, of jobs with lanes.
  */
-const batch = ["now", "v_i", "v_told", ...listedFields.map(listName)]
-  .map((field) => `${fieldEnd}, ${field}`)
-  .join(", ");
-
-/** Of the routes that a gate has shut, what comes after the last job that was taken: nobody has refused it yet. */
-const leftBehind = sql` OR (v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_whole)
-        AND ${isClaimable} AND ARRAY[rank, seq] > ARRAY[v_ranks[v_count], l_seq[v_count]]))`;
+const batch = inLines(
+  ["now", "v_i", "v_key_gates", ...listedFields.map(listName)].map((field) => `${fieldEnd}, ${field}`),
+);
 
 export const claimSql = sql`
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
@@ -190,28 +197,29 @@ END $$;
 -- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
 -- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
 -- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
--- when the first gate that refused a job opens, of each offer the lowest rank that was seen, then of each batch its
+-- when the first gate that refused a job opens, of each offer the lowest rank that was seen; then of each batch its
 -- time, the number of its offer, gates of keys and its lists.
 CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[],
-    p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
-  p_bytes int8)
-  RETURNS text LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+  p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool, p_bytes int8) RETURNS text LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
-  now int8 := ${timeNow}; ${listDeclared.join(" ")}
-  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[];
-  v_count int4;
-  v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz;
-  v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
+  now int8 := ${timeNow};
+  -- The jobs of a batch, a list for each field.
+  ${inLines(listDeclared, " ")}
+  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4;
+  v_places tid[]; v_count int4; v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8;
+  v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
   v_starts int4; v_begun int4; v_away int4; v_ranks int8[]; v_seen int8[]; v_order int8[]; v_moved int8;
   ${declareGates}
   ${declareLanes}
 BEGIN
-  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
+  ${setCommit}
   ${shareAllGates}
-  SELECT epoch * ${fencesPerEpoch}, ${hasGates}, ${hasLanes} INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
+  SELECT epoch * ${fencesPerEpoch}, ${hasGates},
+    ${hasLanes}
+  INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
   IF NOT FOUND THEN
     v_fence := @epoch_v1() * ${fencesPerEpoch};
     v_has_gates := ${hasGates};
@@ -219,7 +227,7 @@ BEGIN
   END IF;
   ${lockLanes}
   ${lockGates}
-  -- Whole from the start: a list whose first items nobody sets is told as one that begins behind them.
+  -- With all its items from the start: a list whose first items nobody sets would be written with a lower bound.
   v_lowest := array_fill(NULL::int8, ARRAY[coalesce(array_length(p_ends, 1), 0)]);
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
@@ -231,7 +239,7 @@ BEGIN
     v_batch := NULL;
     IF v_laned IS NOT NULL THEN
       v_is_laned := ${byLanes.takes.inStore};
-      v_told := NULL;
+      v_key_gates := NULL;
       v_look := 0;
       v_deep := NULL;
       CONTINUE WHEN v_is_laned AND v_open_gates IS NULL;
@@ -252,20 +260,22 @@ BEGIN
         ${cutByGates}
       END IF;
       IF NOT v_is_laned THEN
-        ${listsAsTheyLie(smallInput)}
+        ${listAsTheyLie(smallInput)}
       END IF;
       IF v_is_laned OR l_seq <> v_order THEN
-        ${lists(smallInput)}
+        ${listInOrder(smallInput)}
       END IF;
       IF v_is_laned THEN
         IF v_away > 0 THEN
-          ${lists(wholeInput("h"))}
+          ${listInOrder(wholeInput("h"))}
         END IF;
       ELSIF v_away > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN
-        ${bound}
+        ${cutByBytes}
       END IF;
       v_count := array_length(v_places, 1);
-      IF NOT v_is_laned THEN v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000; END IF;
+      IF NOT v_is_laned THEN
+        v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
+      END IF;
       EXIT WHEN v_count IS NULL AND v_cut IS NULL;
       IF v_count > 0 THEN
         -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
@@ -280,9 +290,10 @@ BEGIN
         IF v_moved <> v_count THEN
           RAISE EXCEPTION 'millrace: a claim took % jobs and removed %', v_count, v_moved USING ERRCODE = 'MR004';
         END IF;
-        ${tell}
+        ${emitClaimed}
         ${takeTokens}
-        v_answer := concat(v_answer, ${batch});
+        v_answer := concat(v_answer,
+          ${batch});
         v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
         EXIT WHEN v_bytes <= 0;
       END IF;
@@ -294,20 +305,28 @@ BEGIN
       END IF;
     END LOOP;
     IF v_bytes <= 0 THEN
-      v_more := EXISTS (SELECT 1 FROM @waiting
-          WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})
-        ${leftBehind}
+      -- Of the routes that a gate has shut, nobody has refused yet what comes after the last job that was taken.
+      v_more := EXISTS (
+          SELECT 1 FROM @waiting
+          WHERE route = ANY (v_offer || p_routes[v_from:])
+            AND ${isClaimable})
+        OR (v_gates IS NOT NULL AND EXISTS (
+          SELECT 1 FROM @waiting
+          WHERE route = ANY (v_all_routes) AND ${isClaimable}
+            AND ARRAY[rank, seq] > ARRAY[v_ranks[v_count], l_seq[v_count]]))
         OR v_more OR (v_has_lanes AND EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])));
       EXIT;
     END IF;
   END LOOP;
-${leaveLanes}
+  ${leaveLanes}
   IF v_all IS NOT NULL THEN
     INSERT INTO @feed (at, body) VALUES (now, v_all) RETURNING id INTO v_feed;
     IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;
   END IF;
-  IF p_clock THEN SELECT ${nextClock} INTO v_clock; END IF;
+  IF p_clock THEN
+    SELECT ${nextClock} INTO v_clock;
+  END IF;
   RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, ${fieldEnd}, v_opens,
-      ${fieldEnd}, v_lowest, v_answer);
+    ${fieldEnd}, v_lowest, v_answer);
 END $$;
 `;

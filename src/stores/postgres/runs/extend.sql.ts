@@ -21,23 +21,25 @@ CREATE FUNCTION @lost_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGU
     WHEN @refusal_v1(p_id, p_seq, p_fence) = 'gone' THEN 'gone' ELSE 'stale' END
 $$;
 
--- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row
--- answers for all leases (ok, cancel-asked, unknown, stale, gone), the others are leases of the owner that were not
--- named. timer_at: the earliest attempt end that was set. told: starts were reported that nobody had told. A row that
--- somebody holds is passed over: the leases of strangers must not end because one job is being settled in a caller's
--- long transaction.
+-- Extends leases. p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it.
+-- answers: of each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
+-- timer_at: the earliest attempt end that was set. has_emitted: starts were reported that had not been emitted before.
+-- A row that somebody holds is passed over: the other leases must not end because one job is being settled in a
+-- caller's long transaction.
 CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
-    p_fences int8[], p_started int8[], p_ends int8[],
-  p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT told bool) LANGUAGE plpgsql
+  p_fences int8[], p_started int8[], p_ends int8[], p_others bool,
+  OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool) LANGUAGE plpgsql
   ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE v_events text;
 BEGIN
   now := @begin_v1(p_now, p_commit);
-  WITH asked AS (SELECT * FROM unnest(p_ids, p_seqs, p_fences, p_started, p_ends) WITH ORDINALITY a(id, seq, fence,
-        started, ends, o)),
-  free AS MATERIALIZED (SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids)
-      ORDER BY l.id FOR UPDATE SKIP LOCKED),
+  WITH asked AS (
+    SELECT * FROM unnest(p_ids, p_seqs, p_fences, p_started, p_ends)
+      WITH ORDINALITY a(id, seq, fence, started, ends, o)),
+  free AS MATERIALIZED (
+    SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids)
+    ORDER BY l.id FOR UPDATE SKIP LOCKED),
   extended AS (
     UPDATE @leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease),
       started_at = coalesce(now - a.started, l.started_at),
@@ -54,7 +56,7 @@ BEGIN
       string_agg(e.event, ${itemEnd} ORDER BY a.o)
     INTO answers, timer_at, v_events FROM asked a LEFT JOIN extended e ON e.o = a.o;
   PERFORM @emit_v1(now, v_events, false);
-  told := v_events IS NOT NULL;
+  has_emitted := v_events IS NOT NULL;
   FOR v_i IN 1..coalesce(array_length(answers, 1), 0) LOOP
     IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
   END LOOP;

@@ -1,5 +1,5 @@
 /**
- * * What a running attempt writes while it runs (runs/extend.sql.ts). Of a lease that is named twice, the later words
+ * What a running attempt writes while it runs (runs/extend.sql.ts). Of a lease that is named twice, the later words
  * count.
  */
 import type {
@@ -41,7 +41,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   ];
   // Behind a connection that is dead without a word there is time for another try before the leases end.
   const timeoutMs = Math.max(answerMinMs, request.leaseMs / 3);
-  const [now, answered, timerAt, others, told] = onlyRow(
+  const [now, answered, timerAt, others, hasEmitted] = onlyRow(
     await callWrite(lightly(calls), "extend_v1", values, timeoutMs),
   );
   const words = (answered ?? "{}").slice(1, -1).split(",");
@@ -50,7 +50,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   );
   const hints = emptyHints();
   if (timerAt !== null) hintDue(hints, Number(timerAt) - Number(now));
-  hints.hasTold = told === "t";
+  hints.hasTold = hasEmitted === "t";
   calls.tell(hints);
   const rows = JSON.parse(others ?? "[]") as unknown[][];
   return {

@@ -24,7 +24,8 @@ export const leasedValues = {
 
 /** Copies the waiting rows at v_places, which are locked. begun_at: of those that start with their claim. */
 export const lease = sql`
-      INSERT INTO @leased (${columnList})
+      INSERT INTO @leased (
+        ${columnList})
       SELECT ${movedBy("lease", leasedValues)}
       FROM (SELECT now AS begun_at, * FROM @waiting WHERE ctid = ANY (v_places[:v_begun]) UNION ALL SELECT NULL, *
           FROM @waiting WHERE ctid = ANY (v_places[v_begun + 1:])) w;`;

@@ -1,5 +1,5 @@
 /**
- * * Settle (runs/settle.sql.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is
+ * Settle (runs/settle.sql.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is
  * named twice starts new runs, so that the second meets what the first has written.
  */
 import type { Finish } from "../../../model/job/change.ts";

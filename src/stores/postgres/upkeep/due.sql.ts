@@ -20,7 +20,7 @@ import { fieldEnd } from "../functions/packed-values.ts";
 import { byIndex } from "../functions/call.sql.ts";
 import { clockSql } from "../jobs/guard.sql.ts";
 import { brief, emitSet } from "../feed/emit.sql.ts";
-import { sql } from "../../../store/sql.ts";
+import { inLines, sql } from "../../../store/sql.ts";
 
 const { scheduled, ready } = stateCodes;
 
@@ -31,49 +31,57 @@ const sources = [
 ] as const;
 
 const readSource = ({ table, sortedBy, where }: (typeof sources)[number]): string => sql`
-    (SELECT ${sortedBy} AS timer, ${selectSql("j", dueFields)} FROM @${table} j
-      WHERE ${where} AND ${sortedBy} <= v_now AND ${clockSql("p_clock")} <= v_now
-        AND (${sortedBy}, seq) > (p_timer, p_seq)
-      ORDER BY ${sortedBy}, seq LIMIT p_max)`;
+  (SELECT ${sortedBy} AS timer,
+      ${selectSql("j", dueFields)}
+    FROM @${table} j
+    WHERE ${where}
+      AND ${sortedBy} <= v_now AND (${sortedBy}, seq) > (p_timer, p_seq) AND
+      ${clockSql("p_clock")} <= v_now
+    ORDER BY ${sortedBy}, seq LIMIT p_max)`;
 
-/** The first scheduled row of a route behind the given one. */
-const nextRoute = (behind: string): string =>
-  sql`(SELECT route, due_at FROM @waiting WHERE state = ${scheduled}${behind} ORDER BY route, due_at, seq LIMIT 1)`;
+/** The first scheduled row of a route. */
+const nextRoute = (where = "true"): string => sql`
+  (SELECT route, due_at FROM @waiting WHERE state = ${scheduled} AND ${where}
+    ORDER BY route, due_at, seq LIMIT 1)`;
 
 export const dueSql = sql`
-CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[],
-    OUT more bool, OUT next_clock int8) LANGUAGE plpgsql ${byIndex} AS $$
+-- Promotes what is due, up to p_max jobs (rule R5). ready: their routes; more: whether more may be due.
+CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4,
+  OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[];
-l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_laned int8[];
+DECLARE
+  v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[];
+  l_rev int4[]; l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_laned int8[];
 BEGIN
   now := @begin_v1(p_now, p_commit);
   SELECT count(*), array_agg(DISTINCT route) INTO v_due, v_routes FROM (
     SELECT route FROM @waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT p_max + 1) d;
   IF v_due > p_max THEN
-    WITH RECURSIVE head AS (${nextRoute("")} UNION ALL SELECT n.* FROM head CROSS
-        JOIN LATERAL ${nextRoute(" AND route > head.route")} n)
+    WITH RECURSIVE head AS (
+      ${nextRoute()}
+      UNION ALL SELECT n.* FROM head CROSS JOIN LATERAL
+      ${nextRoute("route > head.route")} n)
     SELECT array_agg(route ORDER BY due_at, route) INTO v_routes FROM head WHERE due_at <= now;
   END IF;
   IF v_due > 0 THEN
     v_share := greatest(1, p_max / array_length(v_routes, 1));
     WITH promoted AS (
       UPDATE @waiting SET state = ${ready}, rev = rev + 1, timer_at = least(deadline_at, ttl_at), keeps_lane = 0
-      WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM unnest(v_routes[1:p_max]) r(route) CROSS JOIN LATERAL (
-        SELECT ctid FROM @waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now
+      WHERE ctid = ANY (ARRAY(
+        SELECT d.ctid FROM unnest(v_routes[1:p_max]) r(route) CROSS JOIN LATERAL (
+          SELECT ctid FROM @waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now
           ORDER BY due_at, seq LIMIT v_share FOR UPDATE SKIP LOCKED) d))
       RETURNING route, rev, attempt, id, seq, lane_key, lane_gates)
-    SELECT count(*), string_agg(id, ${fieldEnd}), array_agg(DISTINCT route), ${brief("route")}, ${brief("rev")},
+    SELECT count(*), string_agg(id, ${fieldEnd}), array_agg(DISTINCT route),
+      ${brief("route")},
+      ${brief("rev")},
       ${brief("attempt")},
-        array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(route) FILTER (WHERE lane_key IS NOT NULL),
-          array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL)
-      INTO v_count, v_ids, ready, l_route, l_rev, l_attempt, v_lanes, v_lane_routes, v_laned FROM promoted;
+      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(route) FILTER (WHERE lane_key IS NOT NULL),
+      array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL)
+    INTO v_count, v_ids, ready, l_route, l_rev, l_attempt, v_lanes, v_lane_routes, v_laned FROM promoted;
     IF v_count > 0 THEN
-      ${emitSet({
-        kind: `${eventCodes.promoted}`,
-        from: `${scheduled}`,
-        to: `${ready}`,
-      })}
+      ${emitSet({ kind: `${eventCodes.promoted}`, from: `${scheduled}`, to: `${ready}` })}
       PERFORM @emit_v1(now, v_events, false);
     END IF;
     IF v_lanes IS NOT NULL THEN
@@ -83,22 +91,26 @@ BEGIN
     END IF;
   END IF;
   jobs := v_count;
-  -- Where nothing could be promoted, others hold what is due: there is no use in looking again at once.
-  more := jobs > 0 AND EXISTS (SELECT 1 FROM @waiting WHERE state = ${scheduled} AND due_at <= now
-      ORDER BY due_at, seq LIMIT 1);
+  -- If nothing could be promoted, others hold what is due: there is no use in looking again at once.
+  more := jobs > 0 AND EXISTS (
+    SELECT 1 FROM @waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT 1);
   next_clock := @next_clock_v1();
 END $$;
 
--- Jobs whose clock has rung, in order of (timer, seq) behind (p_timer, p_seq). The last row has no job, but the next
+-- Jobs whose clock has rung, in order of (timer, seq) after (p_timer, p_seq). The last row has no job, but the next
 -- clock.
 CREATE FUNCTION @read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
-  RETURNS TABLE (now int8, next_clock int8, timer int8, ${declareSql(dueFields)}) LANGUAGE plpgsql ${byIndex} AS $$
+  RETURNS TABLE (now int8, next_clock int8, timer int8,
+    ${declareSql(dueFields)})
+  LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
-  RETURN QUERY SELECT v_now, NULL::int8, r.* FROM (${sources.map((source) => readSource(source)).join(" UNION ALL ")}) r
-    ORDER BY r.timer, r.seq LIMIT p_max;
+  RETURN QUERY SELECT v_now, NULL::int8, r.* FROM (
+    ${sources.map((source) => readSource(source)).join("\nUNION ALL\n")}) r
+  ORDER BY r.timer, r.seq LIMIT p_max;
   RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::int8,
-    ${dueFields.map((name) => sql`NULL::${typeOf(name)}`).join(", ")};
+    ${inLines(dueFields.map((name) => `NULL::${typeOf(name)}`))};
 END $$;
 `;

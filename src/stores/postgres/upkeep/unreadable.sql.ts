@@ -27,14 +27,14 @@ const needed: Record<JobTable, readonly JobFieldName[]> = {
 const codesOf = (table: JobTable): string => Object.values(stateCodes).filter(isStateOf[table]).join(", ");
 
 /**
- * * A list of texts without rare escapes. The audit looks at every row: to read each list as JSON took 40 us a job,
+ * A list of texts without rare escapes. The audit looks at every row: to read each list as JSON took 40 us a job,
  * because a block that expects an error begins a subtransaction.
  */
 const text = String.raw`"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"`;
 const isNoList = (list: string): string => sql`
   CASE
-    WHEN ${list} IS NULL
-      OR ${list} ~ '^\\[${text}(?:, ?${text})*\\]$'
+    WHEN ${list} IS NULL OR ${list}
+      ~ '^\\[${text}(?:, ?${text})*\\]$'
     THEN false ELSE @tags_of_v1(${list}) IS NULL END`;
 
 /** As model/flow/waits.ts writes them: four numbers, or the ten of a flow. */
@@ -105,8 +105,8 @@ EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
 
--- Corrects the counts of these routes, or of all; answers how many were wrong. It counts in one snapshot with the stored
--- counts: they are exact at every commit, so any difference is a wrong one. The correction is one more delta.
+-- Corrects the counts of these routes, or of all; answers how many were wrong. It counts in one snapshot with the
+-- stored counts: they are exact at every commit, so any difference is a wrong one. The correction is one more delta.
 CREATE FUNCTION @recount_v1(p_routes int8[]) RETURNS int8 LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_repaired int8;
