@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { answerAlike } from "../../../../test/support/answer-alike.ts";
 import { aClaim, aGate, aJob, aRoute, aSettle, finish, schedule } from "../../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
@@ -14,7 +15,6 @@ import { foreverMs, limitGateKey } from "../../../model/limits/gate.ts";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../model/routing/lane.ts";
 import type { LaneFields } from "../../../model/routing/lane.ts";
 import type { LeasedJob } from "../../../store/records.ts";
-import type { Store } from "../../../store/store.ts";
 import { openPostgresStore } from "../postgres-store.ts";
 
 const database = useTestDatabase();
@@ -92,11 +92,7 @@ test("claims of lanes hand out what the reference model hands out", async () => 
       openPostgresStore({ ...place, platform, clock: "platform" }),
     );
     const reference = openReference(platform, 1);
-    const both = async <Answer>(ask: (asked: Store) => Promise<Answer>): Promise<Answer> => {
-      const answer = await ask(store);
-      expect(answer).toEqual(await ask(reference));
-      return answer;
-    };
+    const both = answerAlike(store, reference);
     try {
       let count = 0;
       let running: LeasedJob[] = [];

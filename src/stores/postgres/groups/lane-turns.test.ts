@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { answerAlike } from "../../../../test/support/answer-alike.ts";
 import {
   aChange,
   aClaim,
@@ -71,11 +72,7 @@ test("claims by turn hand out what the reference model hands out, whatever comes
     const platform = createHeldPlatform();
     const store = await schemas.open((place) => openPostgresStore({ ...place, platform, clock: "platform" }));
     const reference = openReference(platform, 1);
-    const both = async <Answer>(ask: (asked: Store) => Promise<Answer>): Promise<Answer> => {
-      const answer = await ask(store);
-      expect(answer).toEqual(await ask(reference));
-      return answer;
-    };
+    const both = answerAlike(store, reference);
     try {
       let count = 0;
       let running: LeasedJob[] = [];
