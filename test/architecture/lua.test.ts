@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { servedFunctions } from "../../scripts/lua/lua-functions.ts";
 import { luaNameTrouble } from "../../scripts/lua/lua-names.ts";
 import { libraryModules, libraryText } from "../../src/stores/redis/library/library.ts";
+import { inOrder, luaModule } from "../../src/stores/redis/library/lua.ts";
 import type { LuaModule } from "../../src/stores/redis/library/lua.ts";
 
 /** What the server and Lua 5.1 give to a function of a library. */
@@ -35,16 +36,8 @@ const nameTrouble = (source: string): string[] => luaNameTrouble(source, globals
 
 /** What a module gives that no other takes. */
 function untaken(modules: readonly LuaModule[]): string[] {
-  const taken = new Set(
-    modules.flatMap(({ takes }) =>
-      takes.flatMap(([from, ...texts]) =>
-        texts.flatMap((names) => names.split(" ")).map((name) => `${from.name}.${name}`),
-      ),
-    ),
-  );
-  return modules
-    .flatMap(({ name, gives }) => gives.map((given) => `${name}.${given}`))
-    .filter((name) => !taken.has(name));
+  const taken = new Set(modules.flatMap(({ takes }) => takes));
+  return modules.flatMap(({ gives }) => gives).filter((name) => !taken.has(name));
 }
 
 /** The texts between quotes in a file of TypeScript, and how its templates begin. */
@@ -119,11 +112,14 @@ describe("the check refuses", () => {
     expect(() => nameTrouble("local a = = 1")).toThrow(/unexpected symbol|<expression> expected/);
   });
 
-  test("a name that is given and never taken", () => {
-    const from: LuaModule = { name: "a", takes: [], gives: ["used", "unused"], source: "" };
-    expect(untaken([from, { name: "b", takes: [[from, "used"]], gives: [], source: "" }])).toEqual([
-      "a.unused",
-    ]);
+  test("names that modules give and take", () => {
+    const from = luaModule({ name: "a", gives: ["used unused"], source: "" });
+    const to = luaModule({ name: "b", takes: ["used"], source: "" });
+    expect(untaken([from, to])).toEqual(["unused"]);
+    expect(inOrder([to, from])).toEqual([from, to]);
+    expect(() => inOrder([to])).toThrow("b takes used, which no module gives");
+    expect(() => inOrder([from, { ...from, name: "c" }])).toThrow("c and a give used");
+    expect(() => inOrder([{ ...from, takes: ["unused"] }])).toThrow("a takes what takes from it");
   });
 
   test("a served function that no text names", () => {

@@ -1,8 +1,7 @@
 -- limits/admit
 module(function()
-local push = M.push
-local ANY, writeGate, usesOf, heldOf, permitsLeft = M.ANY, M.writeGate, M.usesOf, M.heldOf, M.permitsLeft
-local tatAfter, opensAt = M.tatAfter, M.opensAt
+local ANY, heldOf, opensAt, permitsLeft, push = M.ANY, M.heldOf, M.opensAt, M.permitsLeft, M.push
+local tatAfter, usesOf, writeGate = M.tatAfter, M.usesOf, M.writeGate
 
 -- Answers whether an offered route has a gate. Before anything is taken, because what is held follows from the indexes.
 local function startPermits(c)

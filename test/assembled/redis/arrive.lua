@@ -1,11 +1,8 @@
 -- flows/arrive
 module(function()
-local readWaits, waitsText, isToFlow, countEnd = M.readWaits, M.waitsText, M.isToFlow, M.countEnd
-local readFreed, isFlow = M.readFreed, M.isFlow
-local emit = M.emit
-local touch, forget = M.touch, M.forget
-local advance, placeOf = M.advance, M.placeOf
-local putDoc = M.putDoc
+local advance, countEnd, emit, forget, isFlow = M.advance, M.countEnd, M.emit, M.forget, M.isFlow
+local isToFlow, placeOf, putDoc, readFreed, readWaits = M.isToFlow, M.placeOf, M.putDoc, M.readFreed, M.readWaits
+local touch, waitsText = M.touch, M.waitsText
 
 local DEFERRED, DEFERRED_BODY = "deferred\031", "\001e"
 

@@ -1,15 +1,12 @@
 -- upkeep/audit-lanes
 module(function()
-local num, many, tagsIn = M.num, M.many, M.tagsIn
-local nextNumber, eachRoute = M.nextNumber, M.eachRoute
-local usesIn, keyGateOf, writeKeyGates = M.usesIn, M.keyGateOf, M.writeKeyGates
-local LANE_PATTERN, inLine, openEntry, lineAfter = M.LANE_PATTERN, M.inLine, M.openEntry, M.lineAfter
-local entryOf, workOf, noteLane, noteGone, noteHeld = M.entryOf, M.workOf, M.noteLane, M.noteGone, M.noteHeld
-local lanedOf, loadLanes, waitEntryOf, newPlaces = M.lanedOf, M.loadLanes, M.waitEntryOf, M.newPlaces
-local writePlaces, leavePlace, firstInLine, gatesOf = M.writePlaces, M.leavePlace, M.firstInLine, M.gatesOf
-local closedFor = M.closedFor
-local loadJobs = M.loadJobs
-local serveAudit, auditHash = M.serveAudit, M.auditHash
+local auditHash, closedFor, eachRoute, entryOf = M.auditHash, M.closedFor, M.eachRoute, M.entryOf
+local firstInLine, gatesOf, inLine, keyGateOf = M.firstInLine, M.gatesOf, M.inLine, M.keyGateOf
+local LANE_PATTERN, lanedOf, leavePlace, lineAfter = M.LANE_PATTERN, M.lanedOf, M.leavePlace, M.lineAfter
+local loadJobs, loadLanes, many, newPlaces, nextNumber = M.loadJobs, M.loadLanes, M.many, M.newPlaces, M.nextNumber
+local noteGone, noteHeld, noteLane, num, openEntry = M.noteGone, M.noteHeld, M.noteLane, M.num, M.openEntry
+local serveAudit, tagsIn, usesIn, waitEntryOf, workOf = M.serveAudit, M.tagsIn, M.usesIn, M.waitEntryOf, M.workOf
+local writeKeyGates, writePlaces = M.writeKeyGates, M.writePlaces
 
 local LOOKED_AT_ONCE = 1000
 

@@ -1,13 +1,10 @@
 -- upkeep/audit
 module(function()
-local num, handleOf, seqOf, many, slice, tagsIn = M.num, M.handleOf, M.seqOf, M.many, M.slice, M.tagsIn
-local readFields = M.readFields
-local FREES, serve, nextArg, nextNumber, eachRoute = M.FREES, M.serve, M.nextArg, M.nextNumber, M.eachRoute
-local firstScore, setHead = M.firstScore, M.setHead
-local isTerminal, isBad, count = M.isTerminal, M.isBad, M.count
-local entryOf, noteMove = M.entryOf, M.noteMove
-local nameUnreadable = M.nameUnreadable
-local whereIs, loadJobs, jobOf, loadByIds = M.whereIs, M.loadJobs, M.jobOf, M.loadByIds
+local count, eachRoute, entryOf, firstScore, FREES = M.count, M.eachRoute, M.entryOf, M.firstScore, M.FREES
+local handleOf, isBad, isTerminal, jobOf, loadByIds = M.handleOf, M.isBad, M.isTerminal, M.jobOf, M.loadByIds
+local loadJobs, many, nameUnreadable, nextArg = M.loadJobs, M.many, M.nameUnreadable, M.nextArg
+local nextNumber, noteMove, num, readFields, seqOf = M.nextNumber, M.noteMove, M.num, M.readFields, M.seqOf
+local serve, setHead, slice, tagsIn, whereIs = M.serve, M.setHead, M.slice, M.tagsIn, M.whereIs
 local writeRecords = M.writeRecords
 
 -- An entry of a sorted set is as it should be. Answers how many repairs that took.

@@ -1,15 +1,10 @@
 -- jobs/change
 module(function()
-local fetch, readFields = M.fetch, M.readFields
-local hasPassedOn = M.hasPassedOn
-local FREES, serve, nextArg, nextNumber = M.FREES, M.serve, M.nextArg, M.nextNumber
-local isTerminal = M.isTerminal
-local loadJobs, jobOf, handleById, touch = M.loadJobs, M.jobOf, M.handleById, M.touch
-local takerOf = M.takerOf
-local isHeld, apply = M.isHeld, M.apply
+local apply, fetch, follow, FREES, handleById = M.apply, M.fetch, M.follow, M.FREES, M.handleById
+local hasPassedOn, isHeld, isTerminal, jobOf = M.hasPassedOn, M.isHeld, M.isTerminal, M.jobOf
+local leaveTargets, loadJobs, nextArg, nextNumber = M.leaveTargets, M.loadJobs, M.nextArg, M.nextNumber
+local readFields, serve, takerOf, takeTargets, touch = M.readFields, M.serve, M.takerOf, M.takeTargets, M.touch
 local writeCall = M.writeCall
-local takeTargets, leaveTargets = M.takeTargets, M.leaveTargets
-local follow = M.follow
 
 -- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it
 -- has to take.

@@ -1,14 +1,10 @@
 -- groups/claim-lane-set
 module(function()
-local num, add2, newList, many, fetch, NONE = M.num, M.add2, M.newList, M.many, M.fetch, M.NONE
-local ANY = M.ANY
-local writeHeld = M.writeHeld
-local PLACE_LENGTH, placeText, rankIn, scoreIn = M.PLACE_LENGTH, M.placeText, M.rankIn, M.scoreIn
-local lineEntry, inLine, openEntry, lineAfter = M.lineEntry, M.inLine, M.openEntry, M.lineAfter
-local takeTurn, lanedOf, topOf, waitEntry, noteOpen = M.takeTurn, M.lanedOf, M.topOf, M.waitEntry, M.noteOpen
-local hintOpened = M.hintOpened
-local firstOf = M.firstOf
-local kindOf, readLike = M.kindOf, M.readLike
+local add2, ANY, fetch, firstOf, hintOpened, inLine = M.add2, M.ANY, M.fetch, M.firstOf, M.hintOpened, M.inLine
+local kindOf, lanedOf, lineAfter, lineEntry, many = M.kindOf, M.lanedOf, M.lineAfter, M.lineEntry, M.many
+local newList, NONE, noteOpen, num, openEntry = M.newList, M.NONE, M.noteOpen, M.num, M.openEntry
+local PLACE_LENGTH, placeText, rankIn, readLike = M.PLACE_LENGTH, M.placeText, M.rankIn, M.readLike
+local scoreIn, takeTurn, topOf, waitEntry, writeHeld = M.scoreIn, M.takeTurn, M.topOf, M.waitEntry, M.writeHeld
 
 -- A claim that got fewer from a set goes on lane by lane: few lanes, or much that is not usual.
 local SET_MIN = 8

@@ -1,21 +1,14 @@
 -- groups/claim-lanes
 module(function()
-local push, push2, many, NONE, tagsIn = M.push, M.push2, M.many, M.NONE, M.tagsIn
-local firstScore = M.firstScore
-local emit = M.emit
-local usesOf, tatAfter, opensAt = M.usesOf, M.tatAfter, M.opensAt
-local keyGateOf, isOverOwnCap, isRefusing = M.keyGateOf, M.isOverOwnCap, M.isRefusing
-local workOf, noteLane, takeTurn, lanedOf, topOf = M.workOf, M.noteLane, M.takeTurn, M.lanedOf, M.topOf
-local positionOf, waitEntryOf = M.positionOf, M.waitEntryOf
-local firstWaiting, closedFor, writeLanes, openByClock = M.firstWaiting, M.closedFor, M.writeLanes, M.openByClock
-local setClocks, writeTops = M.setClocks, M.writeTops
-local touch = M.touch
-local lease = M.lease
-local takePermits = M.takePermits
-local bytesWith, firstOf, handOut = M.bytesWith, M.firstOf, M.handOut
-local newCandidate, addOther, readCandidates = M.newCandidate, M.addOther, M.readCandidates
-local nextCandidate, leaveLine = M.nextCandidate, M.leaveLine
-local REFUSED_MAX, takeLaneSets = M.REFUSED_MAX, M.takeLaneSets
+local addOther, bytesWith, closedFor, emit, firstOf = M.addOther, M.bytesWith, M.closedFor, M.emit, M.firstOf
+local firstScore, firstWaiting, handOut, isOverOwnCap = M.firstScore, M.firstWaiting, M.handOut, M.isOverOwnCap
+local isRefusing, keyGateOf, lanedOf, lease, leaveLine = M.isRefusing, M.keyGateOf, M.lanedOf, M.lease, M.leaveLine
+local many, newCandidate, nextCandidate, NONE = M.many, M.newCandidate, M.nextCandidate, M.NONE
+local noteLane, openByClock, opensAt, positionOf, push = M.noteLane, M.openByClock, M.opensAt, M.positionOf, M.push
+local push2, readCandidates, REFUSED_MAX, setClocks = M.push2, M.readCandidates, M.REFUSED_MAX, M.setClocks
+local tagsIn, takeLaneSets, takePermits, takeTurn = M.tagsIn, M.takeLaneSets, M.takePermits, M.takeTurn
+local tatAfter, topOf, touch, usesOf, waitEntryOf = M.tatAfter, M.topOf, M.touch, M.usesOf, M.waitEntryOf
+local workOf, writeLanes, writeTops = M.workOf, M.writeLanes, M.writeTops
 
 -- The next lane of a route that waits at a gate is a candidate.
 local function releaseNext(c, p, gate, route)

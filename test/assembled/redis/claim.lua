@@ -1,16 +1,13 @@
 -- runs/claim
 module(function()
-local num, push2 = M.num, M.push2
-local sharedOf, readPlain = M.sharedOf, M.readPlain
-local readFirst = M.readFirst
-local nextArg, nextNumber = M.nextArg, M.nextNumber
-local nextClock, hasRung = M.nextClock, M.hasRung
+local bytesWith, claimLanes, closePermits, endLanes = M.bytesWith, M.claimLanes, M.closePermits, M.endLanes
+local filledOf, firstOf, handOut, hasGates, hasRung = M.filledOf, M.firstOf, M.handOut, M.hasGates, M.hasRung
+local isLaned, isLikeLast, leaseAny, leaseMember = M.isLaned, M.isLikeLast, M.leaseAny, M.leaseMember
+local lookGated, lookOffer, nextArg, nextClock = M.lookGated, M.lookOffer, M.nextArg, M.nextClock
+local nextNumber, noteLike, num, partEnd, push2 = M.nextNumber, M.noteLike, M.num, M.partEnd, M.push2
+local readFirst, readPart, readPlain, sharedOf = M.readFirst, M.readPart, M.readPlain, M.sharedOf
+local startLanes, startPermits, takeFirst, takeTokens = M.startLanes, M.startPermits, M.takeFirst, M.takeTokens
 local writeRecords = M.writeRecords
-local startPermits, hasGates, closePermits, takeTokens = M.startPermits, M.hasGates, M.closePermits, M.takeTokens
-local filledOf, lookOffer, lookGated, takeFirst = M.filledOf, M.lookOffer, M.lookGated, M.takeFirst
-local bytesWith, partEnd, firstOf, readPart, handOut = M.bytesWith, M.partEnd, M.firstOf, M.readPart, M.handOut
-local leaseAny, isLikeLast, noteLike, leaseMember = M.leaseAny, M.isLikeLast, M.noteLike, M.leaseMember
-local claimLanes, startLanes, endLanes, isLaned = M.claimLanes, M.startLanes, M.endLanes, M.isLaned
 
 -- The reader of plain jobs if there is no set path.
 local function readNone() end

@@ -1,15 +1,11 @@
 -- library/commit
 module(function()
-local num, seqOf, add2, push, push2, many, tagsIn = M.num, M.seqOf, M.add2, M.push, M.push2, M.many, M.tagsIn
-local flagsOf, specOf, stateOf = M.flagsOf, M.specOf, M.stateOf
-local usesOfFlow = M.usesOfFlow
-local setHead, hasDueDocs, hasRung = M.setHead, M.hasDueDocs, M.hasRung
-local isTerminal, isBad, count, leavePage, setReady = M.isTerminal, M.isBad, M.count, M.leavePage, M.setReady
-local addRoute, usersOf, returnPermits = M.addRoute, M.usersOf, M.returnPermits
-local noteMove = M.noteMove
-local writeLanes = M.writeLanes
-local writeJoins = M.writeJoins
-local isKeptUntil, whereIs, tailOf = M.isKeptUntil, M.whereIs, M.tailOf
+local add2, addRoute, count, flagsOf, hasDueDocs = M.add2, M.addRoute, M.count, M.flagsOf, M.hasDueDocs
+local hasRung, isBad, isKeptUntil, isTerminal = M.hasRung, M.isBad, M.isKeptUntil, M.isTerminal
+local leavePage, many, noteMove, num, push, push2 = M.leavePage, M.many, M.noteMove, M.num, M.push, M.push2
+local returnPermits, seqOf, setHead, setReady, specOf = M.returnPermits, M.seqOf, M.setHead, M.setReady, M.specOf
+local stateOf, tagsIn, tailOf, usersOf, usesOfFlow = M.stateOf, M.tagsIn, M.tailOf, M.usersOf, M.usesOfFlow
+local whereIs, writeJoins, writeLanes = M.whereIs, M.writeJoins, M.writeLanes
 
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)

@@ -1,12 +1,10 @@
 -- documents/docs
 module(function()
-local num, add2, push, fetch, slice, readFields = M.num, M.add2, M.push, M.fetch, M.slice, M.readFields
-local widen, READS, WRITES, serve, change, nextArg = M.widen, M.READS, M.WRITES, M.serve, M.change, M.nextArg
-local nextNumber, nextFlag, eachRoute = M.nextNumber, M.nextFlag, M.eachRoute
-local instant, after, nextClock = M.instant, M.after, M.nextClock
-local emitPacked = M.emitPacked
-local keepUnreadableDoc = M.keepUnreadableDoc
-local writeRecords, emitCall = M.writeRecords, M.emitCall
+local add2, after, change, eachRoute, emitCall = M.add2, M.after, M.change, M.eachRoute, M.emitCall
+local emitPacked, fetch, instant, keepUnreadableDoc = M.emitPacked, M.fetch, M.instant, M.keepUnreadableDoc
+local nextArg, nextClock, nextFlag, nextNumber, num = M.nextArg, M.nextClock, M.nextFlag, M.nextNumber, M.num
+local push, readFields, READS, serve, slice, widen = M.push, M.readFields, M.READS, M.serve, M.slice, M.widen
+local writeRecords, WRITES = M.writeRecords, M.WRITES
 
 local DOCS_AT_ONCE = 200
 

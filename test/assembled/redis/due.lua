@@ -1,13 +1,9 @@
 -- upkeep/due
 module(function()
-local num, push, push2 = M.num, M.push, M.push2
-local READS, WRITES, serve, nextArg, nextNumber = M.READS, M.WRITES, M.serve, M.nextArg, M.nextNumber
-local firstScore, nextClock = M.firstScore, M.nextClock
-local emit = M.emit
-local whereIs, loadJobs, touch = M.whereIs, M.loadJobs, M.touch
-local hasClockRung, promote = M.hasClockRung, M.promote
-local noteHead, writeCall = M.noteHead, M.writeCall
-local recordsOf = M.recordsOf
+local emit, firstScore, hasClockRung, loadJobs = M.emit, M.firstScore, M.hasClockRung, M.loadJobs
+local nextArg, nextClock, nextNumber, noteHead, num = M.nextArg, M.nextClock, M.nextNumber, M.noteHead, M.num
+local promote, push, push2, READS, recordsOf, serve = M.promote, M.push, M.push2, M.READS, M.recordsOf, M.serve
+local touch, whereIs, writeCall, WRITES = M.touch, M.whereIs, M.writeCall, M.WRITES
 
 -- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
 -- another time than its job's is set right. Answers how many were promoted.

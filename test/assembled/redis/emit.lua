@@ -1,6 +1,6 @@
 -- feed/emit
 module(function()
-local seqOf, push = M.seqOf, M.push
+local push, seqOf = M.push, M.seqOf
 
 local NOTED, NOTED_UNTOLD, UNTOLD = "+", "+!", "!"
 local NOTE_MAX = 48

@@ -1,8 +1,7 @@
 -- connection/enter
 module(function()
-local num, seqOf = M.num, M.seqOf
-local init, keysOf, lives, timeOf, READS, serve = M.init, M.keysOf, M.lives, M.timeOf, M.READS, M.serve
-local loadGates = M.loadGates
+local init, keysOf, lives, loadGates, num, READS = M.init, M.keysOf, M.lives, M.loadGates, M.num, M.READS
+local seqOf, serve, timeOf = M.seqOf, M.serve, M.timeOf
 
 local FENCES = 4294967296
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later

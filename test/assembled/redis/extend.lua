@@ -1,13 +1,8 @@
 -- runs/extend
 module(function()
-local num, many, fetch = M.num, M.many, M.fetch
-local WRITES, FREES, serve, nextArg, nextNumber = M.WRITES, M.FREES, M.serve, M.nextArg, M.nextNumber
-local nextFlag = M.nextFlag
-local after = M.after
-local emit = M.emit
-local loadJobs, jobOf, handleById, touch = M.loadJobs, M.jobOf, M.handleById, M.touch
-local writeCall = M.writeCall
-local recordsOf = M.recordsOf
+local after, emit, fetch, FREES, handleById, jobOf = M.after, M.emit, M.fetch, M.FREES, M.handleById, M.jobOf
+local loadJobs, many, nextArg, nextFlag, nextNumber = M.loadJobs, M.many, M.nextArg, M.nextFlag, M.nextNumber
+local num, recordsOf, serve, touch, writeCall, WRITES = M.num, M.recordsOf, M.serve, M.touch, M.writeCall, M.WRITES
 
 local LEASED = "^" .. SKIP .. times(TAKE, 2) .. times(SKIP, 15) .. "([^\31]*)"
 local LINES_MAX, LOOKED_AT_ONCE = 1000, 500

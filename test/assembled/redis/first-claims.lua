@@ -1,14 +1,9 @@
 -- runs/first-claims
 module(function()
-local push2, split = M.push2, M.split
-local inputBytes, newJob, readRest, restOf, stateOf = M.inputBytes, M.newJob, M.readRest, M.restOf, M.stateOf
-local fillFirst = M.fillFirst
-local readMember = M.readMember
-local widen, recall, keep, contentOf = M.widen, M.recall, M.keep, M.contentOf
-local bundleOf, eventOf, emit = M.bundleOf, M.eventOf, M.emit
-local jobFrom, touch = M.jobFrom, M.touch
-local lease = M.lease
-local putBack = M.putBack
+local bundleOf, contentOf, emit, eventOf, fillFirst = M.bundleOf, M.contentOf, M.emit, M.eventOf, M.fillFirst
+local inputBytes, jobFrom, keep, lease, newJob, push2 = M.inputBytes, M.jobFrom, M.keep, M.lease, M.newJob, M.push2
+local putBack, readMember, readRest, recall, restOf = M.putBack, M.readMember, M.readRest, M.recall, M.restOf
+local split, stateOf, touch, widen = M.split, M.stateOf, M.touch, M.widen
 
 -- So many are read before it is known how large they are.
 local FIRST_READ = 16

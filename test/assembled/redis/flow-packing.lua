@@ -1,7 +1,6 @@
 -- flows/flow-packing
 module(function()
-local newList, split, NONE = M.newList, M.split, M.NONE
-local inputAt = M.inputAt
+local inputAt, newList, NONE, split = M.inputAt, M.newList, M.NONE, M.split
 
 -- Of a member's spec: flow and edges; all of it, as readMember answers it; and where the waits begin in the rest of a
 -- state, and where they end.

@@ -1,7 +1,6 @@
 -- library/flush
 module(function()
-local begin, nextArg, nextNumber = M.begin, M.nextArg, M.nextNumber
-local emitCall = M.emitCall
+local begin, emitCall, nextArg, nextNumber = M.begin, M.emitCall, M.nextArg, M.nextNumber
 
 redis.register_function("mr1_lap", function(keys, args)
   local c, refused = begin(keys, args)

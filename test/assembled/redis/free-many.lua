@@ -1,10 +1,9 @@
 -- flows/free-many
 module(function()
-local handleOf, seqOf, push2, fetch = M.handleOf, M.seqOf, M.push2, M.fetch
-local hasBit, isToFlow, headIn = M.hasBit, M.isToFlow, M.headIn
-local deferWork = M.deferWork
-local BORN_BLOCKED, readTarget, loadTargets = M.BORN_BLOCKED, M.readTarget, M.loadTargets
-local waitsOfTarget, placedFor, countToCome, arriveEach = M.waitsOfTarget, M.placedFor, M.countToCome, M.arriveEach
+local arriveEach, BORN_BLOCKED, countToCome, deferWork = M.arriveEach, M.BORN_BLOCKED, M.countToCome, M.deferWork
+local fetch, handleOf, hasBit, headIn, isToFlow = M.fetch, M.handleOf, M.hasBit, M.headIn, M.isToFlow
+local loadTargets, placedFor, push2, readTarget, seqOf = M.loadTargets, M.placedFor, M.push2, M.readTarget, M.seqOf
+local waitsOfTarget = M.waitsOfTarget
 
 -- If more series than this have to be handled one by one, all targets after them are too.
 local SERIES_MAX = 8

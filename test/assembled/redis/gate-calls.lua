@@ -1,18 +1,11 @@
 -- limits/gate-calls
 module(function()
-local add2 = M.add2
-local READS, FREES, serve, nextArg, nextNumber = M.READS, M.FREES, M.serve, M.nextArg, M.nextNumber
-local nextFlag = M.nextFlag
-local instant = M.instant
-local emitPacked = M.emitPacked
-local FOREVER_MS, exact, gateText, writeGate, numberIn = M.FOREVER_MS, M.exact, M.gateText, M.writeGate, M.numberIn
-local readGate, addGate, startGates, heldOf = M.readGate, M.addGate, M.startGates, M.heldOf
-local noteOpened = M.noteOpened
-local isKeyed, setBounds, keyGateOf = M.isKeyed, M.setBounds, M.keyGateOf
-local workOf = M.workOf
-local releaseKeys = M.releaseKeys
-local keepUnreadable = M.keepUnreadable
-local writeCall = M.writeCall
+local add2, addGate, emitPacked, exact, FOREVER_MS = M.add2, M.addGate, M.emitPacked, M.exact, M.FOREVER_MS
+local FREES, gateText, heldOf, instant, isKeyed = M.FREES, M.gateText, M.heldOf, M.instant, M.isKeyed
+local keepUnreadable, keyGateOf, nextArg, nextFlag = M.keepUnreadable, M.keyGateOf, M.nextArg, M.nextFlag
+local nextNumber, noteOpened, numberIn, readGate = M.nextNumber, M.noteOpened, M.numberIn, M.readGate
+local READS, releaseKeys, serve, setBounds, startGates = M.READS, M.releaseKeys, M.serve, M.setBounds, M.startGates
+local workOf, writeCall, writeGate = M.workOf, M.writeCall, M.writeGate
 
 local GATE, PUT = "gate:", { "cap", "stepUs", "burstUs", "closed", "isDraining", "drains", "perKey",
   "perCap", "perStepUs", "perBurstUs", "body", "tells" }

@@ -1,6 +1,6 @@
 -- limits/gates
 module(function()
-local add2, push, tagsIn, readFields = M.add2, M.push, M.tagsIn, M.readFields
+local add2, push, readFields, tagsIn = M.add2, M.push, M.readFields, M.tagsIn
 
 local QUEUE_GATE, FOREVER_MS, ANY = "q:", 8640000000000000, 1 / 0
 local COUNTED = { "0", "1", "4", "5", "6", "7", "8", "9" }

@@ -1,11 +1,8 @@
 -- jobs/job
 module(function()
-local push, fetch, NONE = M.push, M.fetch, M.NONE
-local newJob, readSpec, readState = M.newJob, M.readSpec, M.readState
-local change, contentOf = M.change, M.contentOf
-local earliest = M.earliest
-local isTerminal = M.isTerminal
-local meetUnreadable = M.meetUnreadable
+local change, contentOf, earliest, fetch, isTerminal = M.change, M.contentOf, M.earliest, M.fetch, M.isTerminal
+local meetUnreadable, newJob, NONE, push, readSpec = M.meetUnreadable, M.newJob, M.NONE, M.push, M.readSpec
+local readState = M.readState
 
 local KEPT_FOREVER_AT = "8640000000000000"
 

@@ -1,7 +1,6 @@
 -- limits/key-gates
 module(function()
-local num, add2, many, fetch, NONE, tagsIn = M.num, M.add2, M.many, M.fetch, M.NONE, M.tagsIn
-local exact = M.exact
+local add2, exact, fetch, many, NONE, num, tagsIn = M.add2, M.exact, M.fetch, M.many, M.NONE, M.num, M.tagsIn
 
 local KEY_MARK = "\t"
 local ONE = "1"

@@ -1,13 +1,9 @@
 -- groups/lane-candidates
 module(function()
-local num, push, fetch, NONE = M.num, M.push, M.fetch, M.NONE
-local readFirst = M.readFirst
-local widen = M.widen
-local usesIn, loadKeyGates = M.usesIn, M.loadKeyGates
-local lineEntry, inLine, lineAfter = M.lineEntry, M.inLine, M.lineAfter
-local workOf, noteLane, isLaneAhead, positionOf = M.workOf, M.noteLane, M.isLaneAhead, M.positionOf
-local loadLanes = M.loadLanes
-local jobFrom = M.jobFrom
+local fetch, inLine, isLaneAhead, jobFrom, lineAfter = M.fetch, M.inLine, M.isLaneAhead, M.jobFrom, M.lineAfter
+local lineEntry, loadKeyGates, loadLanes, NONE = M.lineEntry, M.loadKeyGates, M.loadLanes, M.NONE
+local noteLane, num, positionOf, push, readFirst = M.noteLane, M.num, M.positionOf, M.push, M.readFirst
+local usesIn, widen, workOf = M.usesIn, M.widen, M.workOf
 
 -- All fields at once (as in newRecord).
 local function newCandidate(handle, lane, route, place, position)

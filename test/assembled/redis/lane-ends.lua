@@ -1,9 +1,7 @@
 -- groups/lane-ends
 module(function()
-local num, add2, many, fetch, NONE = M.num, M.add2, M.many, M.fetch, M.NONE
-local onlyUse = M.onlyUse
-local workOf, noteHeld, noteOpen = M.workOf, M.noteHeld, M.noteOpen
-local hintOpened = M.hintOpened
+local add2, fetch, hintOpened, many, NONE, noteHeld = M.add2, M.fetch, M.hintOpened, M.many, M.NONE, M.noteHeld
+local noteOpen, num, onlyUse, workOf = M.noteOpen, M.num, M.onlyUse, M.workOf
 
 -- A job that ends gives back what it holds, as its state says from there on: one gate of a key, most often of one
 -- permit, as the job before it. Others are noted. Answers whether it says any.

@@ -1,12 +1,10 @@
 -- groups/lane-joins
 module(function()
-local num, add2, push2, many, fetch, NONE = M.num, M.add2, M.push2, M.many, M.fetch, M.NONE
-local laneInBody = M.laneInBody
-local usesIn = M.usesIn
-local placeText, scoreIn, lineEntry, openEntry = M.placeText, M.scoreIn, M.lineEntry, M.openEntry
-local workOf, joinTurn, noteCome, lanedOf, topOf = M.workOf, M.joinTurn, M.noteCome, M.lanedOf, M.topOf
-local waitEntry, noteOpen = M.waitEntry, M.noteOpen
-local hintOpened, waitsAt = M.hintOpened, M.waitsAt
+local add2, fetch, hintOpened, joinTurn, lanedOf = M.add2, M.fetch, M.hintOpened, M.joinTurn, M.lanedOf
+local laneInBody, lineEntry, many, NONE, noteCome = M.laneInBody, M.lineEntry, M.many, M.NONE, M.noteCome
+local noteOpen, num, openEntry, placeText, push2 = M.noteOpen, M.num, M.openEntry, M.placeText, M.push2
+local scoreIn, topOf, usesIn, waitEntry, waitsAt = M.scoreIn, M.topOf, M.usesIn, M.waitEntry, M.waitsAt
+local workOf = M.workOf
 
 local function joinsOf(c)
   local joins = c.joins

@@ -1,9 +1,7 @@
 -- groups/lane-kinds
 module(function()
-local inputAt = M.inputAt
-local readFirst = M.readFirst
-local ANY = M.ANY
-local KEY_MARK, isKeyed, limitOf, onlyUse = M.KEY_MARK, M.isKeyed, M.limitOf, M.onlyUse
+local ANY, inputAt, isKeyed, KEY_MARK, limitOf = M.ANY, M.inputAt, M.isKeyed, M.KEY_MARK, M.limitOf
+local onlyUse, readFirst = M.onlyUse, M.readFirst
 
 local ALIKE = "^([ag]+)\31" .. SKIP .. "%d+()\31" .. SKIP .. "\31%-?%d*\31\31\31"
   .. times(SKIP, 2) .. "\31" .. SKIP

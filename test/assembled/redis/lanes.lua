@@ -1,12 +1,9 @@
 -- groups/lanes
 module(function()
-local num, seqOf, add2, push, push2, many, fetch = M.num, M.seqOf, M.add2, M.push, M.push2, M.many, M.fetch
-local tagsIn = M.tagsIn
-local readSpec = M.readSpec
-local contentOf = M.contentOf
-local usesIn = M.usesIn
-local LANE_PATTERN, placeText, rankIn, scoreIn = M.LANE_PATTERN, M.placeText, M.rankIn, M.scoreIn
-local lineEntry, inLine, openEntry, lineAfter = M.lineEntry, M.inLine, M.openEntry, M.lineAfter
+local add2, contentOf, fetch, inLine, LANE_PATTERN = M.add2, M.contentOf, M.fetch, M.inLine, M.LANE_PATTERN
+local lineAfter, lineEntry, many, num, openEntry = M.lineAfter, M.lineEntry, M.many, M.num, M.openEntry
+local placeText, push, push2, rankIn, readSpec = M.placeText, M.push, M.push2, M.rankIn, M.readSpec
+local scoreIn, seqOf, tagsIn, usesIn = M.scoreIn, M.seqOf, M.tagsIn, M.usesIn
 
 -- Of a job with a lane.
 local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end

@@ -1,18 +1,13 @@
 -- flows/pass-on
 module(function()
-local split, tagsIn = M.split, M.tagsIn
-local clearForPlace = M.clearForPlace
-local readWaits, waitsText, idOfNode, edgesOf = M.readWaits, M.waitsText, M.idOfNode, M.edgesOf
-local countEnd, readFreed, isMember, isFlow = M.countEnd, M.readFreed, M.isMember, M.isFlow
-local hasPassedOn = M.hasPassedOn
-local isTerminal = M.isTerminal
-local jobById, loadByIds, touch, tailOf = M.jobById, M.loadByIds, M.touch, M.tailOf
-local advance, placeOf, clearPassedDeadline, comeBack = M.advance, M.placeOf, M.clearPassedDeadline, M.comeBack
-local RULES = M.RULES
-local deferWork = M.deferWork
-local AT_ONCE, PER_STEP, passingOf, loadTargets = M.AT_ONCE, M.PER_STEP, M.passingOf, M.loadTargets
-local endCounting = M.endCounting
-local goAlong = M.goAlong
+local advance, AT_ONCE, clearForPlace = M.advance, M.AT_ONCE, M.clearForPlace
+local clearPassedDeadline, comeBack, countEnd = M.clearPassedDeadline, M.comeBack, M.countEnd
+local deferWork, edgesOf, endCounting, goAlong = M.deferWork, M.edgesOf, M.endCounting, M.goAlong
+local hasPassedOn, idOfNode, isFlow, isMember = M.hasPassedOn, M.idOfNode, M.isFlow, M.isMember
+local isTerminal, jobById, loadByIds, loadTargets = M.isTerminal, M.jobById, M.loadByIds, M.loadTargets
+local passingOf, PER_STEP, placeOf, readFreed = M.passingOf, M.PER_STEP, M.placeOf, M.readFreed
+local readWaits, RULES, split, tagsIn, tailOf, touch = M.readWaits, M.RULES, M.split, M.tagsIn, M.tailOf, M.touch
+local waitsText = M.waitsText
 
 -- What an end leads to comes into view, as whole jobs.
 local function loadWhole(c, passing)

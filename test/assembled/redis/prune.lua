@@ -1,13 +1,9 @@
 -- upkeep/prune
 module(function()
-local num, push, many, fetch = M.num, M.push, M.many, M.fetch
-local FREES, serve, change, nextArg, nextNumber = M.FREES, M.serve, M.change, M.nextArg, M.nextNumber
-local nextFlag, eachRoute = M.nextFlag, M.eachRoute
-local isTerminal = M.isTerminal
-local loadJobs, jobOf, touch = M.loadJobs, M.jobOf, M.touch
-local leave, writeCall = M.leave, M.writeCall
-local dropDoc = M.dropDoc
-local drop = M.drop
+local change, drop, dropDoc, eachRoute, fetch, FREES = M.change, M.drop, M.dropDoc, M.eachRoute, M.fetch, M.FREES
+local isTerminal, jobOf, leave, loadJobs, many = M.isTerminal, M.jobOf, M.leave, M.loadJobs, M.many
+local nextArg, nextFlag, nextNumber, num, push, serve = M.nextArg, M.nextFlag, M.nextNumber, M.num, M.push, M.serve
+local touch, writeCall = M.touch, M.writeCall
 
 local ENDED = "^" .. TAKE .. SKIP .. TAKE .. SKIP .. times(TAKE, 2) .. times(SKIP, 9)
   .. TAKE .. times(SKIP, 7) .. times(TAKE, 2) .. "([^\31]*)"

@@ -1,10 +1,8 @@
 -- jobs/read
 module(function()
-local num, handleOf, seqOf, add2, fetch, slice = M.num, M.handleOf, M.seqOf, M.add2, M.fetch, M.slice
-local READS, serve, nextArg, nextNumber, nextFlag = M.READS, M.serve, M.nextArg, M.nextNumber, M.nextFlag
-local eachRoute = M.eachRoute
-local isBad = M.isBad
-local loadJobs = M.loadJobs
+local add2, eachRoute, fetch, handleOf, isBad = M.add2, M.eachRoute, M.fetch, M.handleOf, M.isBad
+local loadJobs, nextArg, nextFlag, nextNumber, num = M.loadJobs, M.nextArg, M.nextFlag, M.nextNumber, M.num
+local READS, seqOf, serve, slice = M.READS, M.seqOf, M.serve, M.slice
 
 local ROUTE = "^" .. times(SKIP, 3) .. "([^\31]*)"
 

@@ -1,7 +1,7 @@
 -- runs/ready-jobs
 module(function()
-local num, many, fetch, slice = M.num, M.many, M.fetch, M.slice
-local roomOf, takePermits, refuse, admit = M.roomOf, M.takePermits, M.refuse, M.admit
+local admit, fetch, many, num, refuse, roomOf, slice = M.admit, M.fetch, M.many, M.num, M.refuse, M.roomOf, M.slice
+local takePermits = M.takePermits
 
 local SKIP_MAX = 10000
 -- Up to this many, one command takes them out; the scores that come with each cost more than a second command for many.

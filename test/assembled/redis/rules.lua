@@ -1,13 +1,10 @@
 -- jobs/rules
 module(function()
-local num = M.num
-local readTail, tailText, clearForLease, clearForPlace = M.readTail, M.tailText, M.clearForLease, M.clearForPlace
-local clearForFinish, clearForReplay = M.clearForFinish, M.clearForReplay
-local withPassed, isMember = M.withPassed, M.isMember
-local instant, after = M.instant, M.after
-local isTerminal, emit = M.isTerminal, M.emit
-local KEPT_FOREVER_AT, touch, forget, tailOf = M.KEPT_FOREVER_AT, M.touch, M.forget, M.tailOf
-local takeKey, freeKey = M.takeKey, M.freeKey
+local after, clearForFinish, clearForLease = M.after, M.clearForFinish, M.clearForLease
+local clearForPlace, clearForReplay, emit, forget = M.clearForPlace, M.clearForReplay, M.emit, M.forget
+local freeKey, instant, isMember, isTerminal = M.freeKey, M.instant, M.isMember, M.isTerminal
+local KEPT_FOREVER_AT, num, readTail, tailOf, tailText = M.KEPT_FOREVER_AT, M.num, M.readTail, M.tailOf, M.tailText
+local takeKey, touch, withPassed = M.takeKey, M.touch, M.withPassed
 
 local ARROWS = { ["00"] = true, ["02"] = true, ["01"] = true, ["05"] = true,
   ["06"] = true, ["09"] = true, ["07"] = true, ["08"] = true,

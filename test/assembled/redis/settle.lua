@@ -1,26 +1,18 @@
 -- runs/settle
 module(function()
-local num, seqOf, add2, newList, push2, many, fetch = M.num, M.seqOf, M.add2, M.newList, M.push2, M.many, M.fetch
-local split, NONE, readFields = M.split, M.NONE, M.readFields
-local readRest, isOfFlow, restOf, cutTimes, fillEnding = M.readRest, M.isOfFlow, M.restOf, M.cutTimes, M.fillEnding
-local keysIn = M.keysIn
-local readWaits, withPassed, edgesInUses, edgesIn = M.readWaits, M.withPassed, M.edgesInUses, M.edgesIn
-local widen, nextArg, nextNumber, nextFlag, recall = M.widen, M.nextArg, M.nextNumber, M.nextFlag, M.recall
-local keep, readShapes = M.keep, M.readShapes
-local after = M.after
-local NOTED, NOTED_UNTOLD, NOTE_MAX, isBad, count = M.NOTED, M.NOTED_UNTOLD, M.NOTE_MAX, M.isBad, M.count
-local bundleOf, noteOf, eventOf = M.bundleOf, M.noteOf, M.eventOf
-local returnPermits = M.returnPermits
-local giveBackUses, freeGates = M.giveBackUses, M.freeGates
-local KEPT_FOREVER_AT, isKeptUntil, jobOf, handleById = M.KEPT_FOREVER_AT, M.isKeptUntil, M.jobOf, M.handleById
-local touch = M.touch
-local finish, apply = M.finish, M.apply
-local appendEnded, writeRecords = M.appendEnded, M.writeRecords
-local AT_ONCE, passingOf, loadTargets, takeTargets = M.AT_ONCE, M.passingOf, M.loadTargets, M.takeTargets
-local leaveTargets = M.leaveTargets
-local goAlong = M.goAlong
-local follow = M.follow
-local nextUnit, submitUnit, whole = M.nextUnit, M.submitUnit, M.whole
+local add2, after, appendEnded, apply, AT_ONCE = M.add2, M.after, M.appendEnded, M.apply, M.AT_ONCE
+local bundleOf, count, cutTimes, edgesIn, edgesInUses = M.bundleOf, M.count, M.cutTimes, M.edgesIn, M.edgesInUses
+local eventOf, fetch, fillEnding, finish, follow = M.eventOf, M.fetch, M.fillEnding, M.finish, M.follow
+local freeGates, giveBackUses, goAlong, handleById = M.freeGates, M.giveBackUses, M.goAlong, M.handleById
+local isBad, isKeptUntil, isOfFlow, jobOf, keep = M.isBad, M.isKeptUntil, M.isOfFlow, M.jobOf, M.keep
+local KEPT_FOREVER_AT, keysIn, leaveTargets = M.KEPT_FOREVER_AT, M.keysIn, M.leaveTargets
+local loadTargets, many, newList, nextArg, nextFlag = M.loadTargets, M.many, M.newList, M.nextArg, M.nextFlag
+local nextNumber, nextUnit, NONE, NOTE_MAX, NOTED = M.nextNumber, M.nextUnit, M.NONE, M.NOTE_MAX, M.NOTED
+local NOTED_UNTOLD, noteOf, num, passingOf, push2 = M.NOTED_UNTOLD, M.noteOf, M.num, M.passingOf, M.push2
+local readFields, readRest, readShapes, readWaits = M.readFields, M.readRest, M.readShapes, M.readWaits
+local recall, restOf, returnPermits, seqOf, split = M.recall, M.restOf, M.returnPermits, M.seqOf, M.split
+local submitUnit, takeTargets, touch, whole, widen = M.submitUnit, M.takeTargets, M.touch, M.whole, M.widen
+local withPassed, writeRecords = M.withPassed, M.writeRecords
 
 -- Which no state has after its id.
 local NO_ENDING = { rest = HOLE, isPlain = false }

@@ -1,23 +1,16 @@
 -- jobs/submit
 module(function()
-local num, handleOf, add2, newList, push, push2 = M.num, M.handleOf, M.add2, M.newList, M.push, M.push2
-local split, tagsIn = M.split, M.tagsIn
-local newJob, flagsOf, readOwn, headOf, stateOf = M.newJob, M.flagsOf, M.readOwn, M.headOf, M.stateOf
-local clearForPlace = M.clearForPlace
-local usesOfFlow, isBornBlocked = M.usesOfFlow, M.isBornBlocked
-local widen, change, nextArg, nextNumber, nextFlag = M.widen, M.change, M.nextArg, M.nextNumber, M.nextFlag
-local keep, readShapes, useRoute = M.keep, M.readShapes, M.useRoute
-local instant = M.instant
-local count, bundleOf, eventOf, setReady, emit = M.count, M.bundleOf, M.eventOf, M.setReady, M.emit
-local hasDraining, isDraining = M.hasDraining, M.isDraining
-local placeText = M.placeText
-local joinsOf, joinLane = M.joinsOf, M.joinLane
-local whereIs, jobOf, handleById, touch = M.whereIs, M.jobOf, M.handleById, M.touch
-local takerOf, takeKey = M.takerOf, M.takeKey
-local advance, placeOf = M.advance, M.placeOf
-local setDue, writeRecords = M.setDue, M.writeRecords
-local isExpired, docOf, putDoc = M.isExpired, M.docOf, M.putDoc
-local grow, link = M.grow, M.link
+local add2, advance, bundleOf, change, clearForPlace = M.add2, M.advance, M.bundleOf, M.change, M.clearForPlace
+local count, docOf, emit, eventOf, flagsOf, grow = M.count, M.docOf, M.emit, M.eventOf, M.flagsOf, M.grow
+local handleById, handleOf, hasDraining, headOf = M.handleById, M.handleOf, M.hasDraining, M.headOf
+local instant, isBornBlocked, isDraining, isExpired = M.instant, M.isBornBlocked, M.isDraining, M.isExpired
+local jobOf, joinLane, joinsOf, keep, link, newJob = M.jobOf, M.joinLane, M.joinsOf, M.keep, M.link, M.newJob
+local newList, nextArg, nextFlag, nextNumber, num = M.newList, M.nextArg, M.nextFlag, M.nextNumber, M.num
+local placeOf, placeText, push, push2, putDoc = M.placeOf, M.placeText, M.push, M.push2, M.putDoc
+local readOwn, readShapes, setDue, setReady, split = M.readOwn, M.readShapes, M.setDue, M.setReady, M.split
+local stateOf, tagsIn, takeKey, takerOf, touch = M.stateOf, M.tagsIn, M.takeKey, M.takerOf, M.touch
+local useRoute, usesOfFlow, whereIs, widen = M.useRoute, M.usesOfFlow, M.whereIs, M.widen
+local writeRecords = M.writeRecords
 
 local IDENTITY = { "digest", "uniqueKey" }
 -- Of a step whose jobs share the text before their inputs.

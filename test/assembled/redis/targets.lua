@@ -1,16 +1,12 @@
 -- flows/targets
 module(function()
-local newList, push2, fetch, split, NONE = M.newList, M.push2, M.fetch, M.split, M.NONE
-local readRest, restOf = M.readRest, M.restOf
-local COUNT_AT, readWaits, hasBit, isToFlow, idOfNode = M.COUNT_AT, M.readWaits, M.hasBit, M.isToFlow, M.idOfNode
-local freedInUses, readFreed, hasUsualFlags = M.freedInUses, M.readFreed, M.hasUsualFlags
-local waitsInRest, headIn = M.waitsInRest, M.headIn
-local contentOf = M.contentOf
-local count, bundleOf, eventOf, setReady = M.count, M.bundleOf, M.eventOf, M.setReady
-local whereIs, jobOf, jobById, touch = M.whereIs, M.jobOf, M.jobById, M.touch
-local advance, placeOf = M.advance, M.placeOf
-local setDue = M.setDue
-local deferWork, free, arrive = M.deferWork, M.free, M.arrive
+local advance, arrive, bundleOf, contentOf, count = M.advance, M.arrive, M.bundleOf, M.contentOf, M.count
+local COUNT_AT, deferWork, eventOf, fetch, free = M.COUNT_AT, M.deferWork, M.eventOf, M.fetch, M.free
+local freedInUses, hasBit, hasUsualFlags, headIn = M.freedInUses, M.hasBit, M.hasUsualFlags, M.headIn
+local idOfNode, isToFlow, jobById, jobOf, newList = M.idOfNode, M.isToFlow, M.jobById, M.jobOf, M.newList
+local NONE, placeOf, push2, readFreed, readRest = M.NONE, M.placeOf, M.push2, M.readFreed, M.readRest
+local readWaits, restOf, setDue, setReady, split = M.readWaits, M.restOf, M.setDue, M.setReady, M.split
+local touch, waitsInRest, whereIs = M.touch, M.waitsInRest, M.whereIs
 
 -- A job that was blocked from its birth, up to its id.
 local BORN_BLOCKED = BLOCKED .. US .. "0" .. US

@@ -1,8 +1,6 @@
 -- jobs/unique
 module(function()
-local num, readFields = M.num, M.readFields
-local change = M.change
-local jobOf = M.jobOf
+local change, jobOf, num, readFields = M.change, M.jobOf, M.num, M.readFields
 
 -- The record of a key, also of one whose time is over.
 local function holderOf(c, key)

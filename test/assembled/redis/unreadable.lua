@@ -1,13 +1,9 @@
 -- jobs/unreadable
 module(function()
-local seqOf, add2, NONE, tagsIn = M.seqOf, M.add2, M.NONE, M.tagsIn
-local readSpec = M.readSpec
-local widen, READS, FREES, serve, nextArg, nextNumber = M.widen, M.READS, M.FREES, M.serve, M.nextArg, M.nextNumber
-local contentOf, eachRoute = M.contentOf, M.eachRoute
-local setHead = M.setHead
-local count, leavePage = M.count, M.leavePage
-local returnPermits = M.returnPermits
-local noteMove = M.noteMove
+local add2, contentOf, count, eachRoute, FREES = M.add2, M.contentOf, M.count, M.eachRoute, M.FREES
+local leavePage, nextArg, nextNumber, NONE, noteMove = M.leavePage, M.nextArg, M.nextNumber, M.NONE, M.noteMove
+local READS, readSpec, returnPermits, seqOf, serve = M.READS, M.readSpec, M.returnPermits, M.seqOf, M.serve
+local setHead, tagsIn, widen = M.setHead, M.tagsIn, M.widen
 
 local STATE_AND_ROUTE = "^" .. TAKE .. times(SKIP, 4) .. "([^\31]*)"
 local ENDED, DOC, TEXT_MAX = { COMPLETED, FAILED, CANCELLED, EXPIRED, SKIPPED }, "doc:", 16000

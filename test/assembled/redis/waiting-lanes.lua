@@ -1,15 +1,11 @@
 -- groups/waiting-lanes
 module(function()
-local num, push, many, NONE, tagsIn = M.num, M.push, M.many, M.NONE, M.tagsIn
-local setReady = M.setReady
-local opensAt = M.opensAt
-local KEY_MARK, usesIn, setBounds, loadKeyGates = M.KEY_MARK, M.usesIn, M.setBounds, M.loadKeyGates
-local keyGateOf, isOverOwnCap, isRefusing = M.keyGateOf, M.isOverOwnCap, M.isRefusing
-local writeKeyGates = M.writeKeyGates
-local AFTER_US = M.AFTER_US
-local workOf, forgottenTurn, loadLanes, waitEntryOf = M.workOf, M.forgottenTurn, M.loadLanes, M.waitEntryOf
-local newPlaces, writePlaces, noteOpen, takePlace = M.newPlaces, M.writePlaces, M.noteOpen, M.takePlace
-local headAfter, setFirst, writeRecordsOfLanes = M.headAfter, M.setFirst, M.writeRecordsOfLanes
+local AFTER_US, forgottenTurn, headAfter, isOverOwnCap = M.AFTER_US, M.forgottenTurn, M.headAfter, M.isOverOwnCap
+local isRefusing, KEY_MARK, keyGateOf, loadKeyGates = M.isRefusing, M.KEY_MARK, M.keyGateOf, M.loadKeyGates
+local loadLanes, many, newPlaces, NONE, noteOpen, num = M.loadLanes, M.many, M.newPlaces, M.NONE, M.noteOpen, M.num
+local opensAt, push, setBounds, setFirst, setReady = M.opensAt, M.push, M.setBounds, M.setFirst, M.setReady
+local tagsIn, takePlace, usesIn, waitEntryOf, workOf = M.tagsIn, M.takePlace, M.usesIn, M.waitEntryOf, M.workOf
+local writeKeyGates, writePlaces, writeRecordsOfLanes = M.writeKeyGates, M.writePlaces, M.writeRecordsOfLanes
 
 local function hasItem(list, item)
   for _, each in ipairs(tagsIn(list)) do

@@ -17,17 +17,10 @@
  */
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { gateCallsLua } from "../limits/gate-calls.lua.ts";
 
 export const enterLua = luaModule({
   name: "connection/enter",
-  takes: [
-    [valuesLua, "num seqOf"],
-    [callLua, "init keysOf lives timeOf READS serve"],
-    [gateCallsLua, "loadGates"],
-  ],
+  takes: ["init keysOf lives loadGates num READS seqOf serve timeOf"],
   source: lua`
 local FENCES = ${fencesPerEpoch}
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later

@@ -11,22 +11,12 @@
  *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { unreadableLua } from "../jobs/unreadable.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
 
 export const docsLua = luaModule({
   name: "documents/docs",
   takes: [
-    [valuesLua, "num add2 push fetch slice readFields"],
-    [callLua, "widen READS WRITES serve change nextArg nextNumber nextFlag eachRoute"],
-    [clocksLua, "instant after nextClock"],
-    [emitLua, "emitPacked"],
-    [unreadableLua, "keepUnreadableDoc"],
-    [commitLua, "writeRecords emitCall"],
+    "add2 after change eachRoute emitCall emitPacked fetch instant keepUnreadableDoc nextArg",
+    "nextClock nextFlag nextNumber num push readFields READS serve slice widen writeRecords WRITES",
   ],
   gives: ["isExpired docOf dropDoc putDoc"],
   source: lua`

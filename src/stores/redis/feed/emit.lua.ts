@@ -8,11 +8,10 @@ import { storeLimits } from "../../../store/limits.ts";
 import { notedMark, untoldMark } from "../../../store/packing/packed-events.ts";
 import { untoldStart } from "../../../store/rules/emit.ts";
 import { lua, luaConstant, luaModule, luaSet } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
 
 export const emitLua = luaModule({
   name: "feed/emit",
-  takes: [[valuesLua, "seqOf push"]],
+  takes: ["push seqOf"],
   gives: [
     "NOTED NOTED_UNTOLD NOTE_MAX isTerminal isBad count leavePage bundleOf emitPacked noteOf",
     "eventOf setReady emit",

@@ -9,23 +9,12 @@ import { packText } from "../../../store/packing/packed-text.ts";
 import { deferredPut } from "../../../store/rules/flow/arrive.ts";
 import { docField } from "../jobs/submit-text.ts";
 import { lua, luaText, luaModule } from "../library/lua.ts";
-import { flowPackingLua } from "./flow-packing.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { docsLua } from "../documents/docs.lua.ts";
 
 const { kind, body } = deferredPut("");
 
 export const arriveLua = luaModule({
   name: "flows/arrive",
-  takes: [
-    [flowPackingLua, "readWaits waitsText isToFlow countEnd readFreed isFlow"],
-    [emitLua, "emit"],
-    [jobLua, "touch forget"],
-    [rulesLua, "advance placeOf"],
-    [docsLua, "putDoc"],
-  ],
+  takes: ["advance countEnd emit forget isFlow isToFlow placeOf putDoc readFreed readWaits touch waitsText"],
   gives: ["deferWork drop free arrive"],
   source: lua`
 local DEFERRED, DEFERRED_BODY = ${luaText(docField(kind, "x").slice(0, -1))}, ${luaText(packText(body ?? ""))}

@@ -6,9 +6,7 @@ import { bitOfEnd } from "../../../model/flow/edge.ts";
 import { stateCodes, terminalStates } from "../../../model/job/job-state.ts";
 import { flags, headFields, ownFields, restFields, specFields } from "../packing/packed-fields.ts";
 import { lua, luaConstant, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
 import { captured, fieldsPattern, patternOf, pickPattern, skipped } from "../packing/lua-fields.ts";
-import { packingLua } from "../packing/packing.lua.ts";
 
 const byEnd = (valueOf: (code: number) => number): string =>
   terminalStates.map((end) => `[${luaConstant(end)}] = ${valueOf(stateCodes[end])}`).join(", ");
@@ -29,10 +27,7 @@ const waitsPattern = fieldsPattern(
 
 export const flowPackingLua = luaModule({
   name: "flows/flow-packing",
-  takes: [
-    [valuesLua, "newList split NONE"],
-    [packingLua, "inputAt"],
-  ],
+  takes: ["inputAt newList NONE split"],
   gives: [
     "COUNT_AT readWaits waitsText withPassed hasBit isToFlow idOfNode edgesOf countEnd",
     "usesOfFlow edgesInUses freedInUses readFreed isMember isFlow isBornBlocked hasPassedOn",

@@ -4,18 +4,12 @@
  * and gets its state from the same template, without a table of its own. All others are left to targets.lua.ts.
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { flowPackingLua } from "./flow-packing.lua.ts";
-import { arriveLua } from "./arrive.lua.ts";
-import { targetsLua } from "./targets.lua.ts";
 
 export const freeManyLua = luaModule({
   name: "flows/free-many",
   takes: [
-    [valuesLua, "handleOf seqOf push2 fetch"],
-    [flowPackingLua, "hasBit isToFlow headIn"],
-    [arriveLua, "deferWork"],
-    [targetsLua, "BORN_BLOCKED readTarget loadTargets waitsOfTarget placedFor countToCome arriveEach"],
+    "arriveEach BORN_BLOCKED countToCome deferWork fetch handleOf hasBit headIn isToFlow loadTargets",
+    "placedFor push2 readTarget seqOf waitsOfTarget",
   ],
   gives: ["goAlong"],
   source: lua`

@@ -8,28 +8,14 @@
  *     └──► depart
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "./flow-packing.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { arriveLua } from "./arrive.lua.ts";
-import { targetsLua } from "./targets.lua.ts";
-import { freeManyLua } from "./free-many.lua.ts";
 
 export const passOnLua = luaModule({
   name: "flows/pass-on",
   takes: [
-    [valuesLua, "split tagsIn"],
-    [packingLua, "clearForPlace"],
-    [flowPackingLua, "readWaits waitsText idOfNode edgesOf countEnd readFreed isMember isFlow hasPassedOn"],
-    [emitLua, "isTerminal"],
-    [jobLua, "jobById loadByIds touch tailOf"],
-    [rulesLua, "advance placeOf clearPassedDeadline comeBack RULES"],
-    [arriveLua, "deferWork"],
-    [targetsLua, "AT_ONCE PER_STEP passingOf loadTargets endCounting"],
-    [freeManyLua, "goAlong"],
+    "advance AT_ONCE clearForPlace clearPassedDeadline comeBack countEnd deferWork edgesOf",
+    "endCounting goAlong hasPassedOn idOfNode isFlow isMember isTerminal jobById loadByIds",
+    "loadTargets passingOf PER_STEP placeOf readFreed readWaits RULES split tagsIn tailOf touch",
+    "waitsText",
   ],
   gives: ["follow grow link"],
   source: lua`

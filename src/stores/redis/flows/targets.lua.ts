@@ -14,32 +14,13 @@
 import { storeLimits } from "../../../store/limits.ts";
 import { hasPath, takes } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "./flow-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { arriveLua } from "./arrive.lua.ts";
 
 export const targetsLua = luaModule({
   name: "flows/targets",
   takes: [
-    [valuesLua, "newList push2 fetch split NONE"],
-    [packingLua, "readRest restOf"],
-    [
-      flowPackingLua,
-      "COUNT_AT readWaits hasBit isToFlow idOfNode freedInUses readFreed hasUsualFlags waitsInRest",
-      "headIn",
-    ],
-    [callLua, "contentOf"],
-    [emitLua, "count bundleOf eventOf setReady"],
-    [jobLua, "whereIs jobOf jobById touch"],
-    [rulesLua, "advance placeOf"],
-    [commitLua, "setDue"],
-    [arriveLua, "deferWork free arrive"],
+    "advance arrive bundleOf contentOf count COUNT_AT deferWork eventOf fetch free freedInUses hasBit",
+    "hasUsualFlags headIn idOfNode isToFlow jobById jobOf newList NONE placeOf push2 readFreed",
+    "readRest readWaits restOf setDue setReady split touch waitsInRest whereIs",
   ],
   gives: [
     "BORN_BLOCKED AT_ONCE PER_STEP passingOf readTarget loadTargets waitsOfTarget endCounting",

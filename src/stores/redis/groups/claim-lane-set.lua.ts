@@ -9,26 +9,13 @@
  *      lists that are written at once
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { laneTextsLua } from "./lane-texts.lua.ts";
-import { lanesLua } from "./lanes.lua.ts";
-import { waitingLanesLua } from "./waiting-lanes.lua.ts";
-import { firstClaimsLua } from "../runs/first-claims.lua.ts";
-import { laneKindsLua } from "./lane-kinds.lua.ts";
 
 export const claimLaneSetLua = luaModule({
   name: "groups/claim-lane-set",
   takes: [
-    [valuesLua, "num add2 newList many fetch NONE"],
-    [gatesLua, "ANY"],
-    [keyGatesLua, "writeHeld"],
-    [laneTextsLua, "PLACE_LENGTH placeText rankIn scoreIn lineEntry inLine openEntry lineAfter"],
-    [lanesLua, "takeTurn lanedOf topOf waitEntry noteOpen"],
-    [waitingLanesLua, "hintOpened"],
-    [firstClaimsLua, "firstOf"],
-    [laneKindsLua, "kindOf readLike"],
+    "add2 ANY fetch firstOf hintOpened inLine kindOf lanedOf lineAfter lineEntry many newList NONE",
+    "noteOpen num openEntry PLACE_LENGTH placeText rankIn readLike scoreIn takeTurn topOf waitEntry",
+    "writeHeld",
   ],
   gives: ["REFUSED_MAX takeLaneSets"],
   source: lua`

@@ -8,36 +8,15 @@
  */
 import { takes } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { lanesLua } from "./lanes.lua.ts";
-import { waitingLanesLua } from "./waiting-lanes.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { admitLua } from "../limits/admit.lua.ts";
-import { firstClaimsLua } from "../runs/first-claims.lua.ts";
-import { laneCandidatesLua } from "./lane-candidates.lua.ts";
-import { claimLaneSetLua } from "./claim-lane-set.lua.ts";
 
 export const claimLanesLua = luaModule({
   name: "groups/claim-lanes",
   takes: [
-    [valuesLua, "push push2 many NONE tagsIn"],
-    [clocksLua, "firstScore"],
-    [emitLua, "emit"],
-    [gatesLua, "usesOf tatAfter opensAt"],
-    [keyGatesLua, "keyGateOf isOverOwnCap isRefusing"],
-    [lanesLua, "workOf noteLane takeTurn lanedOf topOf positionOf waitEntryOf"],
-    [waitingLanesLua, "firstWaiting closedFor writeLanes openByClock setClocks writeTops"],
-    [jobLua, "touch"],
-    [rulesLua, "lease"],
-    [admitLua, "takePermits"],
-    [firstClaimsLua, "bytesWith firstOf handOut"],
-    [laneCandidatesLua, "newCandidate addOther readCandidates nextCandidate leaveLine"],
-    [claimLaneSetLua, "REFUSED_MAX takeLaneSets"],
+    "addOther bytesWith closedFor emit firstOf firstScore firstWaiting handOut isOverOwnCap",
+    "isRefusing keyGateOf lanedOf lease leaveLine many newCandidate nextCandidate NONE noteLane",
+    "openByClock opensAt positionOf push push2 readCandidates REFUSED_MAX setClocks tagsIn",
+    "takeLaneSets takePermits takeTurn tatAfter topOf touch usesOf waitEntryOf workOf writeLanes",
+    "writeTops",
   ],
   gives: ["claimLanes startLanes endLanes isLaned"],
   source: lua`

@@ -9,24 +9,12 @@
  */
 import { reads } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { lanePackingLua } from "./lane-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { laneTextsLua } from "./lane-texts.lua.ts";
-import { lanesLua } from "./lanes.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
 
 export const laneCandidatesLua = luaModule({
   name: "groups/lane-candidates",
   takes: [
-    [valuesLua, "num push fetch NONE"],
-    [lanePackingLua, "readFirst"],
-    [callLua, "widen"],
-    [keyGatesLua, "usesIn loadKeyGates"],
-    [laneTextsLua, "lineEntry inLine lineAfter"],
-    [lanesLua, "workOf noteLane isLaneAhead positionOf loadLanes"],
-    [jobLua, "jobFrom"],
+    "fetch inLine isLaneAhead jobFrom lineAfter lineEntry loadKeyGates loadLanes NONE noteLane num",
+    "positionOf push readFirst usesIn widen workOf",
   ],
   gives: ["newCandidate addOther readCandidates nextCandidate leaveLine"],
   source: lua`

@@ -3,19 +3,10 @@
  * nothing but a count is kept; a gate about which more is known moves as after any other change (waiting-lanes.lua.ts).
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { lanesLua } from "./lanes.lua.ts";
-import { waitingLanesLua } from "./waiting-lanes.lua.ts";
 
 export const laneEndsLua = luaModule({
   name: "groups/lane-ends",
-  takes: [
-    [valuesLua, "num add2 many fetch NONE"],
-    [keyGatesLua, "onlyUse"],
-    [lanesLua, "workOf noteHeld noteOpen"],
-    [waitingLanesLua, "hintOpened"],
-  ],
+  takes: ["add2 fetch hintOpened many NONE noteHeld noteOpen num onlyUse workOf"],
   gives: ["giveBackUses freeGates"],
   source: lua`
 -- A job that ends gives back what it holds, as its state says from there on: one gate of a key, most often of one

@@ -6,22 +6,12 @@
  *  c.joins   all: the new jobs; different: each lane once; first: by lane its first new job
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { lanePackingLua } from "./lane-packing.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { laneTextsLua } from "./lane-texts.lua.ts";
-import { lanesLua } from "./lanes.lua.ts";
-import { waitingLanesLua } from "./waiting-lanes.lua.ts";
 
 export const laneJoinsLua = luaModule({
   name: "groups/lane-joins",
   takes: [
-    [valuesLua, "num add2 push2 many fetch NONE"],
-    [lanePackingLua, "laneInBody"],
-    [keyGatesLua, "usesIn"],
-    [laneTextsLua, "placeText scoreIn lineEntry openEntry"],
-    [lanesLua, "workOf joinTurn noteCome lanedOf topOf waitEntry noteOpen"],
-    [waitingLanesLua, "hintOpened waitsAt"],
+    "add2 fetch hintOpened joinTurn lanedOf laneInBody lineEntry many NONE noteCome noteOpen num",
+    "openEntry placeText push2 scoreIn topOf usesIn waitEntry waitsAt workOf",
   ],
   gives: ["joinsOf joinLane writeJoins"],
   source: lua`

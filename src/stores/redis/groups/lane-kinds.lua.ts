@@ -10,19 +10,11 @@
  *         without a gate
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { alikePattern, lanePackingLua } from "./lane-packing.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { alikePattern } from "./lane-packing.lua.ts";
 
 export const laneKindsLua = luaModule({
   name: "groups/lane-kinds",
-  takes: [
-    [packingLua, "inputAt"],
-    [lanePackingLua, "readFirst"],
-    [gatesLua, "ANY"],
-    [keyGatesLua, "KEY_MARK isKeyed limitOf onlyUse"],
-  ],
+  takes: ["ANY inputAt isKeyed KEY_MARK limitOf onlyUse readFirst"],
   gives: ["kindOf readLike"],
   source: lua`
 local ALIKE = ${alikePattern}

@@ -12,7 +12,6 @@ import {
 } from "../packing/packed-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
 import { captured, fieldsPattern, patternOf, skipped } from "../packing/lua-fields.ts";
-import { packingLua } from "../packing/packing.lua.ts";
 
 /** Of fields that no lane has. */
 const initials = Object.fromEntries([...saidFields, ...rareFields].map((name) => [name, initialText(name)]));
@@ -43,7 +42,7 @@ const beforeLane = fieldsPattern(
 
 export const lanePackingLua = luaModule({
   name: "groups/lane-packing",
-  takes: [[packingLua, "inputAt"]],
+  takes: ["inputAt"],
   gives: ["readFirst laneInBody"],
   source: lua`
 local FIRST = ${firstPattern}

@@ -2,7 +2,6 @@
 import { argumentFields } from "../packing/argument-text.ts";
 import { lua, luaModule } from "../library/lua.ts";
 import { captured, fieldsPattern } from "../packing/lua-fields.ts";
-import { valuesLua } from "../library/values.lua.ts";
 
 const lanePattern = fieldsPattern(
   argumentFields.lane.slice(1).map(() => captured),
@@ -11,7 +10,7 @@ const lanePattern = fieldsPattern(
 
 export const laneTextsLua = luaModule({
   name: "groups/lane-texts",
-  takes: [[valuesLua, "num"]],
+  takes: ["num"],
   gives: [
     "AFTER_US PLACE_LENGTH LANE_PATTERN placeText rankIn scoreIn lineEntry inLine openEntry",
     "lineAfter",

@@ -13,20 +13,12 @@
  *  keeping  zset  jobs that do not run and hold their gates, by seq: they wait for their retry, or have failed
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { laneTextsLua } from "./lane-texts.lua.ts";
 
 export const lanesLua = luaModule({
   name: "groups/lanes",
   takes: [
-    [valuesLua, "num seqOf add2 push push2 many fetch tagsIn"],
-    [packingLua, "readSpec"],
-    [callLua, "contentOf"],
-    [keyGatesLua, "usesIn"],
-    [laneTextsLua, "LANE_PATTERN placeText rankIn scoreIn lineEntry inLine openEntry lineAfter"],
+    "add2 contentOf fetch inLine LANE_PATTERN lineAfter lineEntry many num openEntry placeText push",
+    "push2 rankIn readSpec scoreIn seqOf tagsIn usesIn",
   ],
   gives: [
     "entryOf workOf noteLane isLaneAhead joinTurn takeTurn forgottenTurn noteGone noteCome",

@@ -16,26 +16,13 @@
  *  opens   zset   gates by the time at which their own clock lets somebody pass, while lanes wait there
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { laneTextsLua } from "./lane-texts.lua.ts";
-import { lanesLua } from "./lanes.lua.ts";
 
 export const waitingLanesLua = luaModule({
   name: "groups/waiting-lanes",
   takes: [
-    [valuesLua, "num push many NONE tagsIn"],
-    [emitLua, "setReady"],
-    [gatesLua, "opensAt"],
-    [keyGatesLua, "KEY_MARK usesIn setBounds loadKeyGates keyGateOf isOverOwnCap isRefusing writeKeyGates"],
-    [laneTextsLua, "AFTER_US"],
-    [
-      lanesLua,
-      "workOf forgottenTurn loadLanes waitEntryOf newPlaces writePlaces noteOpen takePlace",
-      "headAfter setFirst writeRecordsOfLanes",
-    ],
+    "AFTER_US forgottenTurn headAfter isOverOwnCap isRefusing KEY_MARK keyGateOf loadKeyGates",
+    "loadLanes many newPlaces NONE noteOpen num opensAt push setBounds setFirst setReady tagsIn",
+    "takePlace usesIn waitEntryOf workOf writeKeyGates writePlaces writeRecordsOfLanes",
   ],
   gives: [
     "firstWaiting hintOpened closedFor waitsAt writeLanes releaseKeys openByClock setClocks",

@@ -7,30 +7,12 @@
  *           key-held US id, or gone
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { flowPackingLua } from "../flows/flow-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "./job.lua.ts";
-import { uniqueLua } from "./unique.lua.ts";
-import { rulesLua } from "./rules.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { targetsLua } from "../flows/targets.lua.ts";
-import { passOnLua } from "../flows/pass-on.lua.ts";
 
 export const changeLua = luaModule({
   name: "jobs/change",
   takes: [
-    [valuesLua, "fetch readFields"],
-    [flowPackingLua, "hasPassedOn"],
-    [callLua, "FREES serve nextArg nextNumber"],
-    [emitLua, "isTerminal"],
-    [jobLua, "loadJobs jobOf handleById touch"],
-    [uniqueLua, "takerOf"],
-    [rulesLua, "isHeld apply"],
-    [commitLua, "writeCall"],
-    [targetsLua, "takeTargets leaveTargets"],
-    [passOnLua, "follow"],
+    "apply fetch follow FREES handleById hasPassedOn isHeld isTerminal jobOf leaveTargets loadJobs",
+    "nextArg nextNumber readFields serve takerOf takeTargets touch writeCall",
   ],
   source: lua`
 -- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it

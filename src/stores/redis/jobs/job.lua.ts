@@ -5,23 +5,10 @@
 
 import { foreverMs } from "../../../model/limits/gate.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { unreadableLua } from "./unreadable.lua.ts";
 
 export const jobLua = luaModule({
   name: "jobs/job",
-  takes: [
-    [valuesLua, "push fetch NONE"],
-    [packingLua, "newJob readSpec readState"],
-    [callLua, "change contentOf"],
-    [clocksLua, "earliest"],
-    [emitLua, "isTerminal"],
-    [unreadableLua, "meetUnreadable"],
-  ],
+  takes: ["change contentOf earliest fetch isTerminal meetUnreadable newJob NONE push readSpec readState"],
   gives: [
     "KEPT_FOREVER_AT isKeptUntil whereIs jobFrom loadJobs jobOf handleById jobById loadByIds",
     "touch forget tailOf",

@@ -18,18 +18,12 @@
 import { specFields } from "../packing/packed-fields.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "./job.lua.ts";
 
 export const readLua = luaModule({
   name: "jobs/read",
   takes: [
-    [valuesLua, "num handleOf seqOf add2 fetch slice"],
-    [callLua, "READS serve nextArg nextNumber nextFlag eachRoute"],
-    [emitLua, "isBad"],
-    [jobLua, "loadJobs"],
+    "add2 eachRoute fetch handleOf isBad loadJobs nextArg nextFlag nextNumber num READS seqOf serve",
+    "slice",
   ],
   gives: ["recordsOf"],
   source: lua`

@@ -7,13 +7,6 @@ import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../packing/argument-text.ts";
 import { lua, luaList, luaModule, luaSet, luaText } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "../flows/flow-packing.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "./job.lua.ts";
-import { uniqueLua } from "./unique.lua.ts";
 
 const allowed = jobStates.flatMap((from) =>
   [from, ...arrows[from]].map((to) => luaText(`${stateCodes[from]}${stateCodes[to]}`)),
@@ -23,13 +16,8 @@ const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "
 export const rulesLua = luaModule({
   name: "jobs/rules",
   takes: [
-    [valuesLua, "num"],
-    [packingLua, "readTail tailText clearForLease clearForPlace clearForFinish clearForReplay"],
-    [flowPackingLua, "withPassed isMember"],
-    [clocksLua, "instant after"],
-    [emitLua, "isTerminal emit"],
-    [jobLua, "KEPT_FOREVER_AT touch forget tailOf"],
-    [uniqueLua, "takeKey freeKey"],
+    "after clearForFinish clearForLease clearForPlace clearForReplay emit forget freeKey instant",
+    "isMember isTerminal KEPT_FOREVER_AT num readTail tailOf tailText takeKey touch withPassed",
   ],
   gives: [
     "advance placeOf clearPassedDeadline hasClockRung isHeld finish promote lease comeBack RULES",

@@ -19,41 +19,16 @@
 import { unstartedStates } from "../../../model/job/unique-key.ts";
 import { ownFields } from "../packing/packed-fields.ts";
 import { lua, luaConstant, luaModule, luaSet } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "../flows/flow-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { laneTextsLua } from "../groups/lane-texts.lua.ts";
-import { laneJoinsLua } from "../groups/lane-joins.lua.ts";
-import { jobLua } from "./job.lua.ts";
-import { uniqueLua } from "./unique.lua.ts";
-import { rulesLua } from "./rules.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { docsLua } from "../documents/docs.lua.ts";
-import { passOnLua } from "../flows/pass-on.lua.ts";
 
 export const submitLua = luaModule({
   name: "jobs/submit",
   takes: [
-    [valuesLua, "num handleOf add2 newList push push2 split tagsIn"],
-    [packingLua, "newJob flagsOf readOwn headOf stateOf clearForPlace"],
-    [flowPackingLua, "usesOfFlow isBornBlocked"],
-    [callLua, "widen change nextArg nextNumber nextFlag keep readShapes useRoute"],
-    [clocksLua, "instant"],
-    [emitLua, "count bundleOf eventOf setReady emit"],
-    [gatesLua, "hasDraining isDraining"],
-    [laneTextsLua, "placeText"],
-    [laneJoinsLua, "joinsOf joinLane"],
-    [jobLua, "whereIs jobOf handleById touch"],
-    [uniqueLua, "takerOf takeKey"],
-    [rulesLua, "advance placeOf"],
-    [commitLua, "setDue writeRecords"],
-    [docsLua, "isExpired docOf putDoc"],
-    [passOnLua, "grow link"],
+    "add2 advance bundleOf change clearForPlace count docOf emit eventOf flagsOf grow handleById",
+    "handleOf hasDraining headOf instant isBornBlocked isDraining isExpired jobOf joinLane joinsOf",
+    "keep link newJob newList nextArg nextFlag nextNumber num placeOf placeText push push2 putDoc",
+    "readOwn readShapes setDue setReady split stateOf tagsIn takeKey takerOf touch useRoute",
+    "usesOfFlow whereIs widen writeRecords",
   ],
   gives: ["nextUnit submitUnit whole"],
   source: lua`

@@ -1,16 +1,9 @@
 /** Unique keys: who holds one, taking it and freeing it (R8). Held until the first claim, until the end, or by time. */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { jobLua } from "./job.lua.ts";
 
 export const uniqueLua = luaModule({
   name: "jobs/unique",
-  takes: [
-    [valuesLua, "num readFields"],
-    [callLua, "change"],
-    [jobLua, "jobOf"],
-  ],
+  takes: ["change jobOf num readFields"],
   gives: ["takerOf takeKey freeKey"],
   source: lua`
 -- The record of a key, also of one whose time is over.

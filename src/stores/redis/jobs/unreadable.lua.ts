@@ -13,27 +13,15 @@
  */
 import { terminalStates } from "../../../model/job/job-state.ts";
 import { lua, luaConstant, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { lanesLua } from "../groups/lanes.lua.ts";
 
 const ended = terminalStates.map(luaConstant).join(", ");
 
 export const unreadableLua = luaModule({
   name: "jobs/unreadable",
   takes: [
-    [valuesLua, "seqOf add2 NONE tagsIn"],
-    [packingLua, "readSpec"],
-    [callLua, "widen READS FREES serve nextArg nextNumber contentOf eachRoute"],
-    [clocksLua, "setHead"],
-    [emitLua, "count leavePage"],
-    [gatesLua, "returnPermits"],
-    [lanesLua, "noteMove"],
+    "add2 contentOf count eachRoute FREES leavePage nextArg nextNumber NONE noteMove READS readSpec",
+    "returnPermits seqOf serve setHead tagsIn widen",
   ],
   gives: ["keepUnreadable meetUnreadable nameUnreadable keepUnreadableDoc"],
   source: lua`

@@ -26,11 +26,10 @@
  *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.lua.ts, key-gates.lua.ts
  */
 import { lua, luaModule } from "./lua.ts";
-import { valuesLua } from "./values.lua.ts";
 
 export const callLua = luaModule({
   name: "library/call",
-  takes: [[valuesLua, "num push readFields"]],
+  takes: ["num push readFields"],
   gives: [
     "init keysOf lives timeOf begin widen READS WRITES FREES serve change nextArg nextNumber",
     "nextFlag recall keep contentOf readShapes eachRoute useRoute",

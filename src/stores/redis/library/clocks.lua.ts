@@ -1,10 +1,9 @@
 /** Times: relative ones made instants (R1), and which clock of the store rings next. */
 import { lua, luaModule } from "./lua.ts";
-import { valuesLua } from "./values.lua.ts";
 
 export const clocksLua = luaModule({
   name: "library/clocks",
-  takes: [[valuesLua, "num"]],
+  takes: ["num"],
   gives: ["earliest instant after firstScore setHead hasDueDocs nextClock hasRung"],
   source: lua`
 -- The earliest of some times as texts; "" is none.

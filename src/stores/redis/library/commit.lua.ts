@@ -6,30 +6,13 @@
  *         RS finished id US id .. RS id US owner US .. of running jobs whose cancel was asked for
  */
 import { lua, luaModule } from "./lua.ts";
-import { valuesLua } from "./values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "../flows/flow-packing.lua.ts";
-import { clocksLua } from "./clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { lanesLua } from "../groups/lanes.lua.ts";
-import { waitingLanesLua } from "../groups/waiting-lanes.lua.ts";
-import { laneJoinsLua } from "../groups/lane-joins.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
 
 export const commitLua = luaModule({
   name: "library/commit",
   takes: [
-    [valuesLua, "num seqOf add2 push push2 many tagsIn"],
-    [packingLua, "flagsOf specOf stateOf"],
-    [flowPackingLua, "usesOfFlow"],
-    [clocksLua, "setHead hasDueDocs hasRung"],
-    [emitLua, "isTerminal isBad count leavePage setReady"],
-    [gatesLua, "addRoute usersOf returnPermits"],
-    [lanesLua, "noteMove"],
-    [waitingLanesLua, "writeLanes"],
-    [laneJoinsLua, "writeJoins"],
-    [jobLua, "isKeptUntil whereIs tailOf"],
+    "add2 addRoute count flagsOf hasDueDocs hasRung isBad isKeptUntil isTerminal leavePage many",
+    "noteMove num push push2 returnPermits seqOf setHead setReady specOf stateOf tagsIn tailOf",
+    "usersOf usesOfFlow whereIs writeJoins writeLanes",
   ],
   gives: ["appendEnded setDue leave noteHead writeRecords emitCall writeCall"],
   source: lua`

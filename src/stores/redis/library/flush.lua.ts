@@ -7,15 +7,10 @@
  *  answer   own hints, the answer of each
  */
 import { lua, luaModule } from "./lua.ts";
-import { callLua } from "./call.lua.ts";
-import { commitLua } from "./commit.lua.ts";
 
 export const flushLua = luaModule({
   name: "library/flush",
-  takes: [
-    [callLua, "begin nextArg nextNumber"],
-    [commitLua, "emitCall"],
-  ],
+  takes: ["begin emitCall nextArg nextNumber"],
   source: lua`
 redis.register_function("mr1_lap", function(keys, args)
   local c, refused = begin(keys, args)

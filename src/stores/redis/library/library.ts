@@ -4,21 +4,50 @@
  * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
-import { claimLua } from "../runs/claim.lua.ts";
-import { settleLua } from "../runs/settle.lua.ts";
-import { extendLua } from "../runs/extend.lua.ts";
-import { submitLua } from "../jobs/submit.lua.ts";
-import { readLua } from "../jobs/read.lua.ts";
-import { changeLua } from "../jobs/change.lua.ts";
-import { unreadableLua } from "../jobs/unreadable.lua.ts";
-import { gateCallsLua } from "../limits/gate-calls.lua.ts";
+import { enterLua } from "../connection/enter.lua.ts";
 import { docsLua } from "../documents/docs.lua.ts";
+import { emitLua } from "../feed/emit.lua.ts";
+import { arriveLua } from "../flows/arrive.lua.ts";
+import { flowPackingLua } from "../flows/flow-packing.lua.ts";
+import { freeManyLua } from "../flows/free-many.lua.ts";
+import { passOnLua } from "../flows/pass-on.lua.ts";
+import { targetsLua } from "../flows/targets.lua.ts";
+import { claimLaneSetLua } from "../groups/claim-lane-set.lua.ts";
+import { claimLanesLua } from "../groups/claim-lanes.lua.ts";
+import { laneCandidatesLua } from "../groups/lane-candidates.lua.ts";
+import { laneEndsLua } from "../groups/lane-ends.lua.ts";
+import { laneJoinsLua } from "../groups/lane-joins.lua.ts";
+import { laneKindsLua } from "../groups/lane-kinds.lua.ts";
+import { lanePackingLua } from "../groups/lane-packing.lua.ts";
+import { laneTextsLua } from "../groups/lane-texts.lua.ts";
+import { lanesLua } from "../groups/lanes.lua.ts";
+import { waitingLanesLua } from "../groups/waiting-lanes.lua.ts";
+import { changeLua } from "../jobs/change.lua.ts";
+import { jobLua } from "../jobs/job.lua.ts";
+import { readLua } from "../jobs/read.lua.ts";
+import { rulesLua } from "../jobs/rules.lua.ts";
+import { submitLua } from "../jobs/submit.lua.ts";
+import { uniqueLua } from "../jobs/unique.lua.ts";
+import { unreadableLua } from "../jobs/unreadable.lua.ts";
+import { callLua } from "./call.lua.ts";
+import { clocksLua } from "./clocks.lua.ts";
+import { commitLua } from "./commit.lua.ts";
+import { flushLua } from "./flush.lua.ts";
+import { valuesLua } from "./values.lua.ts";
+import { admitLua } from "../limits/admit.lua.ts";
+import { gateCallsLua } from "../limits/gate-calls.lua.ts";
+import { gatesLua } from "../limits/gates.lua.ts";
+import { keyGatesLua } from "../limits/key-gates.lua.ts";
+import { packingLua } from "../packing/packing.lua.ts";
+import { claimLua } from "../runs/claim.lua.ts";
+import { extendLua } from "../runs/extend.lua.ts";
+import { firstClaimsLua } from "../runs/first-claims.lua.ts";
+import { readyJobsLua } from "../runs/ready-jobs.lua.ts";
+import { settleLua } from "../runs/settle.lua.ts";
+import { auditLanesLua } from "../upkeep/audit-lanes.lua.ts";
+import { auditLua } from "../upkeep/audit.lua.ts";
 import { dueLua } from "../upkeep/due.lua.ts";
 import { pruneLua } from "../upkeep/prune.lua.ts";
-import { auditLua } from "../upkeep/audit.lua.ts";
-import { auditLanesLua } from "../upkeep/audit-lanes.lua.ts";
-import { enterLua } from "../connection/enter.lua.ts";
-import { flushLua } from "./flush.lua.ts";
 import { constantsLua } from "./constants.lua.ts";
 import { inOrder, luaOf } from "./lua.ts";
 import type { LuaModule } from "./lua.ts";
@@ -30,13 +59,30 @@ export const libraryBuild = 1;
 /** Of the keys and records; a store of a higher one is refused. */
 export const layoutVersion = 1;
 
-/** The modules that register functions or name operations of a flush. */
-const served: readonly LuaModule[] = [
-  ...[claimLua, settleLua, extendLua, submitLua, readLua, changeLua, unreadableLua, gateCallsLua],
-  ...[docsLua, dueLua, pruneLua, auditLua, auditLanesLua, enterLua, flushLua],
-];
-
-export const libraryModules = inOrder(served);
+export const libraryModules: readonly LuaModule[] = inOrder([
+  ...[enterLua],
+  ...[docsLua],
+  ...[emitLua],
+  ...[arriveLua, flowPackingLua, freeManyLua, passOnLua, targetsLua],
+  ...[
+    claimLaneSetLua,
+    claimLanesLua,
+    laneCandidatesLua,
+    laneEndsLua,
+    laneJoinsLua,
+    laneKindsLua,
+    lanePackingLua,
+    laneTextsLua,
+    lanesLua,
+    waitingLanesLua,
+  ],
+  ...[changeLua, jobLua, readLua, rulesLua, submitLua, uniqueLua, unreadableLua],
+  ...[callLua, clocksLua, commitLua, flushLua, valuesLua],
+  ...[admitLua, gateCallsLua, gatesLua, keyGatesLua],
+  ...[packingLua],
+  ...[claimLua, extendLua, firstClaimsLua, readyJobsLua, settleLua],
+  ...[auditLanesLua, auditLua, dueLua, pruneLua],
+]);
 
 export interface LibraryOptions {
   readonly modules?: readonly LuaModule[];

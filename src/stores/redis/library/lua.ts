@@ -16,49 +16,47 @@ export function lua(strings: TemplateStringsArray, ...values: readonly (string |
 export interface LuaModule {
   /** The path of its file in this store's folder, without its ending. */
   readonly name: string;
-  readonly takes: readonly LuaTaken[];
+  /** Names that other modules give. */
+  readonly takes: readonly string[];
+  /** Names of its own that others may take; no two modules give the same. */
   readonly gives: readonly string[];
   readonly source: string;
 }
 
-/** Names of another module, each text with several by spaces. */
-export type LuaTaken = readonly [from: LuaModule, ...names: string[]];
-
-const wordsIn = (texts: readonly string[]): string[] =>
-  texts.flatMap((text) => text.split(" ")).filter(Boolean);
-
-export function luaModule(module: {
-  readonly name: string;
-  readonly takes?: readonly LuaTaken[];
-  readonly gives?: readonly string[];
-  readonly source: string;
-}): LuaModule {
+/** Each text of takes and gives has several names by spaces. */
+export function luaModule(module: Partial<LuaModule> & Pick<LuaModule, "name" | "source">): LuaModule {
   const { name, takes = [], gives = [], source } = module;
-  for (const [from, ...texts] of takes)
-    for (const word of wordsIn(texts))
-      if (!from.gives.includes(word))
-        throw new Error(`${name} takes ${word}, which ${from.name} does not give`);
-  return { name, takes, gives: wordsIn(gives), source: source.trim() };
+  const namesIn = (texts: readonly string[]): string[] => texts.flatMap((text) => text.split(" "));
+  return { name, takes: namesIn(takes), gives: namesIn(gives), source: source.trim() };
 }
 
-/** Modules with all that they take, each after those that it takes from. */
+/** Modules, each after those that it takes from. */
 export function inOrder(modules: readonly LuaModule[]): readonly LuaModule[] {
+  const giverOf = new Map<string, LuaModule>();
+  for (const module of modules)
+    for (const name of module.gives) {
+      if (giverOf.has(name)) throw new Error(`${module.name} and ${giverOf.get(name)?.name} give ${name}`);
+      giverOf.set(name, module);
+    }
   const ordered = new Set<LuaModule>();
-  const add = (module: LuaModule): void => {
-    for (const [from] of module.takes) add(from);
+  const add = (module: LuaModule, users: readonly LuaModule[]): void => {
+    if (users.includes(module)) throw new Error(`${module.name} takes what takes from it`);
+    for (const name of module.takes) {
+      const from = giverOf.get(name);
+      if (from === undefined) throw new Error(`${module.name} takes ${name}, which no module gives`);
+      if (!ordered.has(from)) add(from, [...users, module]);
+    }
     ordered.add(module);
   };
-  modules.forEach(add);
+  for (const module of modules) add(module, []);
   return [...ordered];
 }
 
 /** A module as it stands in the library. M has all that modules give. */
 export function luaModuleText({ name, takes, gives, source }: LuaModule): string {
-  const ofM = (words: readonly string[]): string => words.map((word) => `M.${word}`).join(", ");
-  const taken = takes.flatMap(([, ...texts]) =>
-    inLines(wordsIn(texts)).map((words) => `local ${words.join(", ")} = ${ofM(words)}\n`),
-  );
-  const given = inLines(gives).map((words) => `${ofM(words)} = ${words.join(", ")}\n`);
+  const ofM = (names: readonly string[]): string => names.map((each) => `M.${each}`).join(", ");
+  const taken = inLines(takes).map((names) => `local ${names.join(", ")} = ${ofM(names)}\n`);
+  const given = inLines(gives).map((names) => `${ofM(names)} = ${names.join(", ")}\n`);
   return `-- ${name}\nmodule(function()\n${taken.join("")}\n${source}\n\n${given.join("")}end)\n`;
 }
 

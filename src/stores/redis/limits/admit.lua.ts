@@ -8,15 +8,10 @@
  *  c.opensAt   the earliest of these in the call
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { gatesLua } from "./gates.lua.ts";
 
 export const admitLua = luaModule({
   name: "limits/admit",
-  takes: [
-    [valuesLua, "push"],
-    [gatesLua, "ANY writeGate usesOf heldOf permitsLeft tatAfter opensAt"],
-  ],
+  takes: ["ANY heldOf opensAt permitsLeft push tatAfter usesOf writeGate"],
   gives: ["startPermits hasGates roomOf takePermits refuse admit closePermits takeTokens"],
   source: lua`
 -- Answers whether an offered route has a gate. Before anything is taken, because what is held follows from the indexes.

@@ -11,30 +11,13 @@
 
 import { putFields } from "../packing/argument-text.ts";
 import { lua, luaList, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "./gates.lua.ts";
-import { keyGatesLua } from "./key-gates.lua.ts";
-import { lanesLua } from "../groups/lanes.lua.ts";
-import { waitingLanesLua } from "../groups/waiting-lanes.lua.ts";
-import { unreadableLua } from "../jobs/unreadable.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
 
 export const gateCallsLua = luaModule({
   name: "limits/gate-calls",
   takes: [
-    [valuesLua, "add2"],
-    [callLua, "READS FREES serve nextArg nextNumber nextFlag"],
-    [clocksLua, "instant"],
-    [emitLua, "emitPacked"],
-    [gatesLua, "FOREVER_MS exact gateText writeGate numberIn readGate addGate startGates heldOf noteOpened"],
-    [keyGatesLua, "isKeyed setBounds keyGateOf"],
-    [lanesLua, "workOf"],
-    [waitingLanesLua, "releaseKeys"],
-    [unreadableLua, "keepUnreadable"],
-    [commitLua, "writeCall"],
+    "add2 addGate emitPacked exact FOREVER_MS FREES gateText heldOf instant isKeyed keepUnreadable",
+    "keyGateOf nextArg nextFlag nextNumber noteOpened numberIn readGate READS releaseKeys serve",
+    "setBounds startGates workOf writeCall writeGate",
   ],
   gives: ["loadGates"],
   source: lua`

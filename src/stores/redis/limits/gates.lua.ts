@@ -12,7 +12,6 @@ import { foreverMs, queueGateKey } from "../../../model/limits/gate.ts";
 import { jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { gateNumbers } from "../packing/argument-text.ts";
 import { lua, luaList, luaText, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
 
 /** Every count of a route that is kept beside that of all its jobs (emit.lua.ts). */
 const counted = jobStates
@@ -21,7 +20,7 @@ const counted = jobStates
 
 export const gatesLua = luaModule({
   name: "limits/gates",
-  takes: [[valuesLua, "add2 push tagsIn readFields"]],
+  takes: ["add2 push readFields tagsIn"],
   gives: [
     "FOREVER_MS ANY exact gateText writeGate numberIn readGate addRoute addGate startGates",
     "usersOf usesOf hasDraining isDraining heldOf permitsLeft tatAfter opensAt noteOpened",

@@ -8,15 +8,10 @@
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { gatesLua } from "./gates.lua.ts";
 
 export const keyGatesLua = luaModule({
   name: "limits/key-gates",
-  takes: [
-    [valuesLua, "num add2 many fetch NONE tagsIn"],
-    [gatesLua, "exact"],
-  ],
+  takes: ["add2 exact fetch many NONE num tagsIn"],
   gives: [
     "KEY_MARK isKeyed limitOf usesIn onlyUse setBounds loadKeyGates keyGateOf isOverOwnCap",
     "isRefusing writeKeyGates writeHeld",

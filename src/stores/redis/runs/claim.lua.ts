@@ -12,30 +12,14 @@
  */
 import { hasPath, reads } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { lanePackingLua } from "../groups/lane-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { admitLua } from "../limits/admit.lua.ts";
-import { readyJobsLua } from "./ready-jobs.lua.ts";
-import { firstClaimsLua } from "./first-claims.lua.ts";
-import { claimLanesLua } from "../groups/claim-lanes.lua.ts";
 
 export const claimLua = luaModule({
   name: "runs/claim",
   takes: [
-    [valuesLua, "num push2"],
-    [packingLua, "sharedOf readPlain"],
-    [lanePackingLua, "readFirst"],
-    [callLua, "nextArg nextNumber"],
-    [clocksLua, "nextClock hasRung"],
-    [commitLua, "writeRecords"],
-    [admitLua, "startPermits hasGates closePermits takeTokens"],
-    [readyJobsLua, "filledOf lookOffer lookGated takeFirst"],
-    [firstClaimsLua, "bytesWith partEnd firstOf readPart handOut leaseAny isLikeLast noteLike leaseMember"],
-    [claimLanesLua, "claimLanes startLanes endLanes isLaned"],
+    "bytesWith claimLanes closePermits endLanes filledOf firstOf handOut hasGates hasRung isLaned",
+    "isLikeLast leaseAny leaseMember lookGated lookOffer nextArg nextClock nextNumber noteLike num",
+    "partEnd push2 readFirst readPart readPlain sharedOf startLanes startPermits takeFirst takeTokens",
+    "writeRecords",
   ],
   source: lua`
 -- The reader of plain jobs if there is no set path.

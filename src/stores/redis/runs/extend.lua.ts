@@ -11,24 +11,12 @@
 import { storeLimits } from "../../../store/limits.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { readLua } from "../jobs/read.lua.ts";
 
 export const extendLua = luaModule({
   name: "runs/extend",
   takes: [
-    [valuesLua, "num many fetch"],
-    [callLua, "WRITES FREES serve nextArg nextNumber nextFlag"],
-    [clocksLua, "after"],
-    [emitLua, "emit"],
-    [jobLua, "loadJobs jobOf handleById touch"],
-    [commitLua, "writeCall"],
-    [readLua, "recordsOf"],
+    "after emit fetch FREES handleById jobOf loadJobs many nextArg nextFlag nextNumber num recordsOf",
+    "serve touch writeCall WRITES",
   ],
   source: lua`
 local LEASED = ${pickPattern(["fence", "id", "owner"])}

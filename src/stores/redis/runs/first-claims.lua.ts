@@ -5,26 +5,12 @@
  */
 import { reads } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "../flows/flow-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { readyJobsLua } from "./ready-jobs.lua.ts";
 
 export const firstClaimsLua = luaModule({
   name: "runs/first-claims",
   takes: [
-    [valuesLua, "push2 split"],
-    [packingLua, "inputBytes newJob readRest restOf stateOf fillFirst"],
-    [flowPackingLua, "readMember"],
-    [callLua, "widen recall keep contentOf"],
-    [emitLua, "bundleOf eventOf emit"],
-    [jobLua, "jobFrom touch"],
-    [rulesLua, "lease"],
-    [readyJobsLua, "putBack"],
+    "bundleOf contentOf emit eventOf fillFirst inputBytes jobFrom keep lease newJob push2 putBack",
+    "readMember readRest recall restOf split stateOf touch widen",
   ],
   gives: ["bytesWith partEnd firstOf readPart handOut leaseAny isLikeLast noteLike leaseMember"],
   source: lua`

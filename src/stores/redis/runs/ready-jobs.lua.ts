@@ -3,15 +3,10 @@
  * it takes leave their indexes. Nothing is read of a job here.
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { admitLua } from "../limits/admit.lua.ts";
 
 export const readyJobsLua = luaModule({
   name: "runs/ready-jobs",
-  takes: [
-    [valuesLua, "num many fetch slice"],
-    [admitLua, "roomOf takePermits refuse admit"],
-  ],
+  takes: ["admit fetch many num refuse roomOf slice takePermits"],
   gives: ["putBack filledOf lookOffer lookGated takeFirst"],
   source: lua`
 local SKIP_MAX = 10000

@@ -12,40 +12,16 @@
  */
 import { takes } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { packingLua } from "../packing/packing.lua.ts";
-import { flowPackingLua } from "../flows/flow-packing.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { gatesLua } from "../limits/gates.lua.ts";
-import { laneEndsLua } from "../groups/lane-ends.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { targetsLua } from "../flows/targets.lua.ts";
-import { freeManyLua } from "../flows/free-many.lua.ts";
-import { passOnLua } from "../flows/pass-on.lua.ts";
-import { submitLua } from "../jobs/submit.lua.ts";
 
 export const settleLua = luaModule({
   name: "runs/settle",
   takes: [
-    [valuesLua, "num seqOf add2 newList push2 many fetch split NONE readFields"],
-    [packingLua, "readRest isOfFlow restOf cutTimes fillEnding keysIn"],
-    [flowPackingLua, "readWaits withPassed edgesInUses edgesIn"],
-    [callLua, "widen nextArg nextNumber nextFlag recall keep readShapes"],
-    [clocksLua, "after"],
-    [emitLua, "NOTED NOTED_UNTOLD NOTE_MAX isBad count bundleOf noteOf eventOf"],
-    [gatesLua, "returnPermits"],
-    [laneEndsLua, "giveBackUses freeGates"],
-    [jobLua, "KEPT_FOREVER_AT isKeptUntil jobOf handleById touch"],
-    [rulesLua, "finish apply"],
-    [commitLua, "appendEnded writeRecords"],
-    [targetsLua, "AT_ONCE passingOf loadTargets takeTargets leaveTargets"],
-    [freeManyLua, "goAlong"],
-    [passOnLua, "follow"],
-    [submitLua, "nextUnit submitUnit whole"],
+    "add2 after appendEnded apply AT_ONCE bundleOf count cutTimes edgesIn edgesInUses eventOf fetch",
+    "fillEnding finish follow freeGates giveBackUses goAlong handleById isBad isKeptUntil isOfFlow",
+    "jobOf keep KEPT_FOREVER_AT keysIn leaveTargets loadTargets many newList nextArg nextFlag",
+    "nextNumber nextUnit NONE NOTE_MAX NOTED NOTED_UNTOLD noteOf num passingOf push2 readFields",
+    "readRest readShapes readWaits recall restOf returnPermits seqOf split submitUnit takeTargets",
+    "touch whole widen withPassed writeRecords",
   ],
   source: lua`
 -- Which no state has after its id.

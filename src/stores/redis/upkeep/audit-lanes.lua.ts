@@ -7,30 +7,13 @@
  *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { keyGatesLua } from "../limits/key-gates.lua.ts";
-import { laneTextsLua } from "../groups/lane-texts.lua.ts";
-import { lanesLua } from "../groups/lanes.lua.ts";
-import { waitingLanesLua } from "../groups/waiting-lanes.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { auditLua } from "./audit.lua.ts";
 
 export const auditLanesLua = luaModule({
   name: "upkeep/audit-lanes",
   takes: [
-    [valuesLua, "num many tagsIn"],
-    [callLua, "nextNumber eachRoute"],
-    [keyGatesLua, "usesIn keyGateOf writeKeyGates"],
-    [laneTextsLua, "LANE_PATTERN inLine openEntry lineAfter"],
-    [
-      lanesLua,
-      "entryOf workOf noteLane noteGone noteHeld lanedOf loadLanes waitEntryOf newPlaces",
-      "writePlaces leavePlace firstInLine gatesOf",
-    ],
-    [waitingLanesLua, "closedFor"],
-    [jobLua, "loadJobs"],
-    [auditLua, "serveAudit auditHash"],
+    "auditHash closedFor eachRoute entryOf firstInLine gatesOf inLine keyGateOf LANE_PATTERN lanedOf",
+    "leavePlace lineAfter loadJobs loadLanes many newPlaces nextNumber noteGone noteHeld noteLane num",
+    "openEntry serveAudit tagsIn usesIn waitEntryOf workOf writeKeyGates writePlaces",
   ],
   source: lua`
 local LOOKED_AT_ONCE = 1000

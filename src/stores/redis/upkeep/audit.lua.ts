@@ -19,26 +19,13 @@
  *                                   its id from here if its texts do not have it
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { lanesLua } from "../groups/lanes.lua.ts";
-import { unreadableLua } from "../jobs/unreadable.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
 
 export const auditLua = luaModule({
   name: "upkeep/audit",
   takes: [
-    [valuesLua, "num handleOf seqOf many slice tagsIn readFields"],
-    [callLua, "FREES serve nextArg nextNumber eachRoute"],
-    [clocksLua, "firstScore setHead"],
-    [emitLua, "isTerminal isBad count"],
-    [lanesLua, "entryOf noteMove"],
-    [unreadableLua, "nameUnreadable"],
-    [jobLua, "whereIs loadJobs jobOf loadByIds"],
-    [commitLua, "writeRecords"],
+    "count eachRoute entryOf firstScore FREES handleOf isBad isTerminal jobOf loadByIds loadJobs many",
+    "nameUnreadable nextArg nextNumber noteMove num readFields seqOf serve setHead slice tagsIn",
+    "whereIs writeRecords",
   ],
   gives: ["serveAudit auditHash"],
   source: lua`

@@ -7,26 +7,12 @@
  *             have to be mended (audit.lua.ts)
  */
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { clocksLua } from "../library/clocks.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { rulesLua } from "../jobs/rules.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { readLua } from "../jobs/read.lua.ts";
 
 export const dueLua = luaModule({
   name: "upkeep/due",
   takes: [
-    [valuesLua, "num push push2"],
-    [callLua, "READS WRITES serve nextArg nextNumber"],
-    [clocksLua, "firstScore nextClock"],
-    [emitLua, "emit"],
-    [jobLua, "whereIs loadJobs touch"],
-    [rulesLua, "hasClockRung promote"],
-    [commitLua, "noteHead writeCall"],
-    [readLua, "recordsOf"],
+    "emit firstScore hasClockRung loadJobs nextArg nextClock nextNumber noteHead num promote push",
+    "push2 READS recordsOf serve touch whereIs writeCall WRITES",
   ],
   source: lua`
 -- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with

@@ -11,24 +11,12 @@
  */
 import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
-import { valuesLua } from "../library/values.lua.ts";
-import { callLua } from "../library/call.lua.ts";
-import { emitLua } from "../feed/emit.lua.ts";
-import { jobLua } from "../jobs/job.lua.ts";
-import { commitLua } from "../library/commit.lua.ts";
-import { docsLua } from "../documents/docs.lua.ts";
-import { arriveLua } from "../flows/arrive.lua.ts";
 
 export const pruneLua = luaModule({
   name: "upkeep/prune",
   takes: [
-    [valuesLua, "num push many fetch"],
-    [callLua, "FREES serve change nextArg nextNumber nextFlag eachRoute"],
-    [emitLua, "isTerminal"],
-    [jobLua, "loadJobs jobOf touch"],
-    [commitLua, "leave writeCall"],
-    [docsLua, "dropDoc"],
-    [arriveLua, "drop"],
+    "change drop dropDoc eachRoute fetch FREES isTerminal jobOf leave loadJobs many nextArg nextFlag",
+    "nextNumber num push serve touch writeCall",
   ],
   source: lua`
 local ENDED = ${pickPattern([
