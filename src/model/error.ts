@@ -94,7 +94,7 @@ export const errorCatalogue = {
     false,
     "A cursor of events cannot be read, is of another store, or lies behind the end of the feed.",
   ),
-  "cursor-expired": entry(410, false, "What was told behind a cursor of events is no longer kept."),
+  "cursor-expired": entry(410, false, "The events after this cursor are no longer kept."),
   "handler-not-loaded": entry(
     500,
     true,
@@ -103,7 +103,7 @@ export const errorCatalogue = {
   "sandbox-lost": entry(
     500,
     true,
-    "The thread or child process that ran the handler ended in the middle of it, or did not stop when it was told to.",
+    "The thread or child process that ran the handler ended in the middle of it, or did not stop when it was asked to.",
   ),
   "sandbox-garbled": entry(
     500,

@@ -154,7 +154,7 @@ export const eventCatalogue = {
   ready: { meaning: "a job that waited for its time may be claimed", fields: [] },
   claimed: { meaning: "a worker took the job, with a lease", fields: [] },
   started: {
-    meaning: "the handler began; of a short run that waited in its worker, told with its end",
+    meaning: "the handler began; a short run that waited in its worker reports it with its end",
     fields: ["startedAt"],
   },
   progress: { meaning: "the handler reported progress", fields: ["progress"] },
@@ -168,7 +168,7 @@ export const eventCatalogue = {
     fields: [...waits, "nextAttempt", "delayMs", "error", ...times],
   },
   snoozed: { meaning: "the handler asked to come again later; the attempt is given back", fields: waits },
-  throttled: { meaning: 'a limit was told "too many"; the attempt is given back', fields: waits },
+  throttled: { meaning: 'a limit got the answer "too many"; the attempt is given back', fields: waits },
   "handed-back": { meaning: "a worker returned the job unfinished; the attempt is given back", fields: [] },
   reclaimed: { meaning: "the lease of the job ran out and it waits again", fields: waits },
   revoked: { meaning: "an operator took the running job from its worker", fields: waits },
@@ -198,7 +198,7 @@ export const eventCatalogue = {
   "queue-empty": { meaning: "nothing of the queue is ready or running any more", fields: [] },
   "worker-joined": { meaning: "a worker started", fields: ["worker"] },
   "worker-left": {
-    meaning: "a worker stopped, or its process was killed (told within two minutes)",
+    meaning: "a worker stopped, or its process was killed (reported within two minutes)",
     fields: ["worker"],
   },
 } as const satisfies { readonly [Kind in EventName]: Entry<Kind> };

@@ -13,7 +13,7 @@ import { openSqliteStore } from "../sqlite-store.ts";
 let folder = "";
 let path = "";
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "millrace-bell-"));
+  folder = mkdtempSync(join(tmpdir(), "millrace-wake-"));
   path = join(folder, "jobs.db");
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ const open = async (): Promise<Store> =>
   closeLater(await openSqliteStore({ path, platform: nodePlatform, executor: "inline" }));
 
 /** Changes with every ring. */
-const rung = (): bigint => statSync(`${path}-bell`, { bigint: true }).mtimeNs;
+const rung = (): bigint => statSync(`${path}-wake`, { bigint: true }).mtimeNs;
 
 const hintsOf = (store: Store): Hint[] => {
   const hints: Hint[] = [];
@@ -66,17 +66,17 @@ test("the caller's own transaction rings once it is over, also from a process th
 test("the last that leaves takes the bell away, and who comes hears the rings of the next", async () => {
   const first = await openSqliteStore({ path, platform: nodePlatform });
   await first.submit([{ jobs: [aJob({ id: "one" })] }]);
-  expect(existsSync(`${path}-bell`)).toBe(true);
+  expect(existsSync(`${path}-wake`)).toBe(true);
   const staying = await open();
   await first.close();
-  expect(existsSync(`${path}-bell`)).toBe(true);
+  expect(existsSync(`${path}-wake`)).toBe(true);
   const hints = hintsOf(staying);
   await staying.describe();
-  rmSync(`${path}-bell`);
+  rmSync(`${path}-wake`);
   const other = await open();
-  await until("a bell that was taken away is put back", () => existsSync(`${path}-bell`));
+  await until("a bell that was taken away is put back", () => existsSync(`${path}-wake`));
   await other.submit([{ jobs: [aJob({ id: "two" })] }]);
   await until("it rings", () => hints.some(({ kind }) => kind === "ready"));
   await Promise.all([staying.close(), other.close()]);
-  expect(existsSync(`${path}-bell`)).toBe(false);
+  expect(existsSync(`${path}-wake`)).toBe(false);
 });

@@ -1,5 +1,5 @@
 /**
- * The bell of a file: an empty file beside it (`jobs.db-bell`) that is written to after each commit with something to
+ * The bell of a file: an empty file beside it (`jobs.db-wake`) that is written to after each commit with something to
  * tell, so that the other processes on the file look at once. A file of its own, and not the write-ahead log, for two
  * reasons. The log changes before a commit can be seen, so that one event asked for looks at growing distances: five
  * of them for a commit. And it changes by every commit: notices of workers, which tell nothing, woke the whole fleet.
@@ -32,7 +32,7 @@ export interface Bell {
 }
 
 export function openBell(platform: Platform, path: string): Bell {
-  const bellPath = `${path}-bell`;
+  const bellPath = `${path}-wake`;
   const open = new Set<object>();
   let rungUs = Number.NEGATIVE_INFINITY;
   let pending: Timer | null = null;
