@@ -21,8 +21,11 @@ import type { WorkerMode } from "../engine/fleet/registration.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import { Aborting } from "./run/aborting.ts";
+import type { AbortingNeeds } from "./run/aborting.ts";
 import { AttemptRunner } from "./run/attempt-runner.ts";
+import type { AttemptRunnerNeeds } from "./run/attempt-runner.ts";
 import { ClaimTriggers } from "./claim/claim-triggers.ts";
+import type { ClaimTriggersNeeds } from "./claim/claim-triggers.ts";
 import { Claimer } from "./claim/claimer.ts";
 import { EmptyQueues } from "./fleet/empty-queues.ts";
 import { FleetMember } from "./fleet/fleet-member.ts";
@@ -33,34 +36,16 @@ import type { MadePools } from "./claim/make-pools.ts";
 import type { Renewals, RenewalSeat } from "./lease/renewal.ts";
 import { RouteMap } from "./claim/route-map.ts";
 import { Settling } from "./settle/settling.ts";
+import type { SettlingNeeds } from "./settle/settling.ts";
 import { Slots } from "./run/slots.ts";
+import type { SlotsNeeds } from "./run/slots.ts";
 import type { WorkerSettings } from "./worker-settings.ts";
 
-type JobWorkerNeeds = Needs<
-  | "store"
-  | "platform"
-  | "coder"
-  | "strideMs"
-  | "backoffs"
-  | "router"
-  | "telemetry"
-  | "log"
-  | "repeated"
-  | "flush"
-  | "ids"
-  | "limits"
-  | "settles"
-  | "records"
-  | "reads"
-  | "handled"
-  | "planner"
-  | "submitter"
-  | "clocks"
-  | "otherWorkers"
-  | "queuePolicies"
-  | "heartbeat"
-  | "policies"
->;
+/** What it takes itself, and what its parts take. */
+export type WorkerNeeds = Needs<
+  "store" | "platform" | "log" | "records" | "backoffs" | "router" | "handled" | "heartbeat" | "queuePolicies"
+> &
+  (ClaimTriggersNeeds & SlotsNeeds & AttemptRunnerNeeds & SettlingNeeds & AbortingNeeds);
 
 export interface StopReport {
   /** Handlers that ignored the abort: their jobs went back, but their code still runs. */
@@ -94,7 +79,7 @@ export class JobWorker implements Worker {
   readonly id: string;
   /** Those that it serves. */
   readonly queues: readonly string[];
-  readonly #needs: JobWorkerNeeds;
+  readonly #needs: WorkerNeeds;
   readonly #shared: SharedByWorkers;
   readonly #settings: WorkerSettings;
   readonly #names: readonly string[];
@@ -117,7 +102,7 @@ export class JobWorker implements Worker {
   #lost: MillraceError | null = null;
 
   constructor(
-    needs: JobWorkerNeeds,
+    needs: WorkerNeeds,
     shared: SharedByWorkers,
     handlers: readonly Handler[],
     settings: WorkerSettings,

@@ -46,7 +46,7 @@ import type { Pool } from "./pool.ts";
 import { RouteLearning } from "./route-learning.ts";
 import type { RouteMap } from "./route-map.ts";
 
-type ClaimTriggersNeeds = Needs<
+export type ClaimTriggersNeeds = Needs<
   "platform" | "log" | "store" | "flush" | "limits" | "submitter" | "clocks" | "otherWorkers" | "heartbeat"
 >;
 

@@ -39,37 +39,10 @@ import type { Permit } from "./permit.ts";
 import { PermitPool } from "./permit-pool.ts";
 import { Waiters } from "./waiters.ts";
 import { JobWorker } from "../worker.ts";
-import type { SharedByWorkers } from "../worker.ts";
+import type { SharedByWorkers, WorkerNeeds } from "../worker.ts";
 import { readWorkerOptions } from "../worker-settings.ts";
 
-type PermitDeskNeeds = Needs<
-  | "platform"
-  | "log"
-  | "repeated"
-  | "store"
-  | "flush"
-  | "ids"
-  | "queuePolicies"
-  | "policies"
-  | "limits"
-  | "handled"
-  | "planner"
-  | "submitter"
-  | "attemptObservers"
-  | "clocks"
-  | "otherWorkers"
-  | "heartbeat"
-  | "coder"
-  | "strideMs"
-  | "router"
-  | "backoffs"
-  | "giveUpMs"
-  | "telemetry"
-  | "settles"
-  | "records"
-  | "changes"
-  | "reads"
->;
+export type PermitDeskNeeds = WorkerNeeds & Needs<"changes" | "attemptObservers" | "giveUpMs">;
 
 export interface DeskOptions {
   readonly limit: string;

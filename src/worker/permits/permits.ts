@@ -3,45 +3,15 @@
  * was asked for lately, and another one for those of its keys, under the desk number of this process
  * (model/limits/permit.ts).
  */
-import type { Needs } from "../../engine/services.ts";
 import { MillraceError } from "../../model/error.ts";
 import { deskNumbers } from "../../model/limits/permit.ts";
-import type { AcquireWait, DeskOptions } from "./permit-acquirer.ts";
+import type { AcquireWait, DeskOptions, PermitDeskNeeds } from "./permit-acquirer.ts";
 import { PermitDesk } from "./permit-acquirer.ts";
 import type { Permit } from "./permit.ts";
 import type { SharedByWorkers } from "../worker.ts";
 
-type PermitsNeeds = Needs<
-  | "store"
-  | "platform"
-  | "coder"
-  | "strideMs"
-  | "backoffs"
-  | "router"
-  | "giveUpMs"
-  | "telemetry"
-  | "log"
-  | "repeated"
-  | "flush"
-  | "ids"
-  | "limits"
-  | "settles"
-  | "records"
-  | "changes"
-  | "reads"
-  | "handled"
-  | "planner"
-  | "submitter"
-  | "clocks"
-  | "attemptObservers"
-  | "otherWorkers"
-  | "queuePolicies"
-  | "heartbeat"
-  | "policies"
->;
-
 export class Permits {
-  readonly #needs: PermitsNeeds;
+  readonly #needs: PermitDeskNeeds;
   readonly #shared: SharedByWorkers;
   readonly #desks = new Map<string, PermitDesk>();
   /** Out of how many the desk number was drawn. */
@@ -49,7 +19,7 @@ export class Permits {
   #deskNumber: number;
   #isClosed = false;
 
-  constructor(needs: PermitsNeeds, shared: SharedByWorkers) {
+  constructor(needs: PermitDeskNeeds, shared: SharedByWorkers) {
     this.#needs = needs;
     this.#shared = shared;
     this.#deskNumber = this.#drawNumber();

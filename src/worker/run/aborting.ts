@@ -19,7 +19,7 @@ import type { LoopStalls } from "../lease/loop-stalls.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 import { SharedTimer } from "./shared-timer.ts";
 
-type AbortingNeeds = Needs<"platform" | "log" | "repeated" | "strideMs" | "backoffs" | "reads">;
+export type AbortingNeeds = Needs<"platform" | "log" | "repeated" | "strideMs" | "backoffs" | "reads">;
 
 export interface AbortingOptions {
   readonly leases: Leases;

@@ -24,7 +24,7 @@ import type { HandlerCall, HandlerMiddleware, Layers } from "../middleware.ts";
 import { expandList, flowOf } from "./flow-input.ts";
 import { decodeInput } from "./payloads.ts";
 
-type AttemptRunnerNeeds = Needs<
+export type AttemptRunnerNeeds = Needs<
   | "platform"
   | "log"
   | "repeated"

@@ -21,7 +21,7 @@ import type { RouteMap } from "../claim/route-map.ts";
 import type { Settling } from "../settle/settling.ts";
 import type { TotalShares } from "../fleet/total-shares.ts";
 
-type SlotsNeeds = Needs<
+export type SlotsNeeds = Needs<
   "store" | "platform" | "strideMs" | "backoffs" | "log" | "repeated" | "queuePolicies" | "policies"
 >;
 

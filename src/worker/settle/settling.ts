@@ -32,7 +32,7 @@ import type { Leases } from "../lease/leases.ts";
 import type { LoopStalls } from "../lease/loop-stalls.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 
-type SettlingNeeds = Needs<
+export type SettlingNeeds = Needs<
   "platform" | "log" | "repeated" | "ids" | "limits" | "strideMs" | "backoffs" | "settles" | "reads"
 >;
 
