@@ -144,7 +144,7 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures, durability };
     }
     case "latency-enqueuer":
-      await tellWhenAsked(async (input) => {
+      await reportWhenAsked(async (input) => {
         const calledAtMs = nowMs();
         await contender.enqueue(input);
         return calledAtMs;
@@ -153,16 +153,16 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "permit-holder": {
       if (contender.openPermits === undefined) throw new Error("The system is not measured with permits.");
       const permits = await contender.openPermits();
-      await tellWhenAsked((input) => permits.pass(input));
+      await reportWhenAsked((input) => permits.pass(input));
       await permits.close();
       return { kind: "done" };
     }
     case "permit-taker":
     case "latency-worker":
-      await tellStarts(contender, concurrency);
+      await reportStarts(contender, concurrency);
       return { kind: "done" };
     case "call-worker":
-      await workUntilTold(contender, concurrency);
+      await workUntilStopped(contender, concurrency);
       return { kind: "done" };
     case "call": {
       const figures = await measureCalls(contender, {
@@ -252,7 +252,7 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
 }
 
 /** @param enqueue enqueues the job. @returns when the clock of its sample begins. */
-async function tellWhenAsked(enqueue: (input: BenchInput) => Promise<number>): Promise<void> {
+async function reportWhenAsked(enqueue: (input: BenchInput) => Promise<number>): Promise<void> {
   let number = 0;
   const stop = heard("stop");
   process.on("message", (message) => {
@@ -264,7 +264,7 @@ async function tellWhenAsked(enqueue: (input: BenchInput) => Promise<number>): P
   await stop;
 }
 
-async function tellStarts(contender: Contender, concurrency: number | null): Promise<void> {
+async function reportStarts(contender: Contender, concurrency: number | null): Promise<void> {
   const started = (input: unknown): void => {
     const atMs = nowMs();
     void say({ kind: "started", number: (input as BenchInput).orderId, atMs });
@@ -277,7 +277,7 @@ async function tellStarts(contender: Contender, concurrency: number | null): Pro
 }
 
 /** As many slots as calls are in flight, and never fewer than a worker that was told nothing has. */
-async function workUntilTold(contender: Contender, inFlight: number | null): Promise<void> {
+async function workUntilStopped(contender: Contender, inFlight: number | null): Promise<void> {
   const concurrency = Math.max(10, inFlight ?? 1);
   const stop = heard("stop");
   const workers = await contender.work({ concurrency, started: () => {}, finished: () => {} });

@@ -1,13 +1,13 @@
 /** A job with a due clock, as every store returns it to the duty that decides about it. */
 import { stateOfCode } from "../model/job/job-state.ts";
-import { dueFields, toldOtherwise } from "./job-fields.ts";
+import { dueFields, answeredOtherwise } from "./job-fields.ts";
 import type { JobFieldName, JobRow } from "./job-fields.ts";
 import type { Clock } from "./operations.ts";
 import type { DueJob } from "./records.ts";
 import { clockFields } from "./rules/guard.ts";
 
 const asTheyAre = dueFields.filter(
-  (name: JobFieldName) => !(toldOtherwise as readonly string[]).includes(name),
+  (name: JobFieldName) => !(answeredOtherwise as readonly string[]).includes(name),
 );
 
 export function dueJobOf(

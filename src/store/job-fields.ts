@@ -136,7 +136,7 @@ export const dueFields = [
 ] as const satisfies readonly JobFieldName[];
 
 /** Those of `dueFields` that a duty gets in another form: `DueJob` in records.ts, made by due-job.ts. */
-export const toldOtherwise = [
+export const answeredOtherwise = [
   ...(["state", "cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
 ] as const satisfies readonly (typeof dueFields)[number][];
 

@@ -2,7 +2,7 @@
  * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store never
  * reads; everything that a rule reads is a number, a flag or a key.
  */
-import type { dueFields, JobRow, leasedFields, toldOtherwise } from "./job-fields.ts";
+import type { dueFields, JobRow, leasedFields, answeredOtherwise } from "./job-fields.ts";
 import type { Due } from "../model/job/change.ts";
 import type { EventKind } from "../model/events/event-kind.ts";
 import type { GateBounds, GateState, GateUse, TokenRate } from "../model/limits/gate.ts";
@@ -67,7 +67,7 @@ export interface LeasedJob extends Readonly<Omit<Pick<JobRow, (typeof leasedFiel
 
 /** A job with a due clock, with what the model needs to decide. */
 export interface DueJob extends Readonly<
-  Omit<Pick<JobRow, (typeof dueFields)[number]>, (typeof toldOtherwise)[number]>
+  Omit<Pick<JobRow, (typeof dueFields)[number]>, (typeof answeredOtherwise)[number]>
 > {
   readonly state: JobState;
   readonly cancelAsked: boolean;
@@ -151,7 +151,7 @@ export type DocPut = {
   readonly body: string | null;
   readonly guard: DocGuard;
   /** The event to emit if the put is applied; absent for none. */
-  readonly tells?: PutEvent;
+  readonly emits?: PutEvent;
 } & (
   | { readonly due?: null; readonly expiresInMs?: number | null }
   /** From its due time on `readDueDocs` returns the document. A document with a due time does not expire. */
@@ -210,7 +210,7 @@ export interface GatePut {
   /** Takes all present tokens: the token time is at least now + burstUs. */
   readonly drains?: boolean;
   /** The event to emit if the put is applied; absent for none. Over partitions it is emitted once. */
-  readonly tells?: PutEvent;
+  readonly emits?: PutEvent;
 }
 
 /**

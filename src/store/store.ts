@@ -160,7 +160,7 @@ export interface Store {
    * Hints the watchers of other processes that all jobs that were ready on these routes are claimed, by a claim that
    * was sent then (monotonic). Not awaited; absent if processes only communicate through the feed.
    */
-  readonly tellTaken?: (routes: readonly number[], sentUs: number) => void;
+  readonly announceTaken?: (routes: readonly number[], sentUs: number) => void;
 
   /** Hints only: each may be lost or come twice, so every user of one also polls. */
   watch(listener: (hint: Hint) => void): Unwatch;
@@ -194,7 +194,7 @@ export type Hint =
    * The feed may have grown. A store of several partitions sends it after each other hint, with the partition. Any
    * other store sends it only for changes without another hint.
    */
-  | { readonly kind: "told"; readonly partition: number }
+  | { readonly kind: "emitted"; readonly partition: number }
   | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string };
 
 /** What an acknowledged write survives: a power loss, the end of the process only, or neither. */

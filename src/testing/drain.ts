@@ -58,7 +58,7 @@ export class Drain {
   run(timeoutMs: number | null): Promise<DrainReport> {
     this.#running ??= this.#run(timeoutMs ?? this.#options.timeoutMs).finally(() => {
       this.#running = null;
-      this.#tellQuiet();
+      this.#reportQuiet();
     });
     return this.#running;
   }
@@ -68,7 +68,7 @@ export class Drain {
     return this.#running === null ? Promise.resolve() : new Promise((resolve) => this.#quiet.push(resolve));
   }
 
-  #tellQuiet(): void {
+  #reportQuiet(): void {
     for (const resolve of this.#quiet.splice(0)) resolve();
   }
 
@@ -93,7 +93,7 @@ export class Drain {
       quietTurns = seen === lastSeen ? quietTurns + 1 : 0;
       lastSeen = seen;
       if (quietTurns < quietTurnsMax) continue;
-      this.#tellQuiet();
+      this.#reportQuiet();
       if (this.#worker.running > 0) await pauseReally();
       else if (await this.#areHeld(unfinished)) break;
       else if (!(await time.step(timersUntilUs))) throw notDrained(unfinished, timeoutMs);

@@ -30,7 +30,7 @@ import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, countCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
-import { tellCases } from "./cases/tell-cases.ts";
+import { emitCases } from "./cases/tell-cases.ts";
 import { textCases } from "./cases/text-cases.ts";
 import { uniqueCases } from "./cases/unique-cases.ts";
 import { auditCases, pruneCases } from "./cases/upkeep-cases.ts";
@@ -62,7 +62,7 @@ const groups: readonly ContractGroup[] = [
   textCases,
   countCases,
   feedCases,
-  tellCases,
+  emitCases,
   clockCases,
   pruneCases,
   auditCases,

@@ -40,11 +40,11 @@ function withLostReplies(store: Store, random: { next(): number }): Store {
 }
 
 /** What happened, in the order in which this process heard of it. */
-interface Told {
+interface EmittedEvent {
   readonly at: number;
   readonly until: number;
 }
-interface Change extends Told {
+interface Change extends EmittedEvent {
   readonly name: string;
   readonly adds: boolean;
 }
@@ -59,7 +59,7 @@ describe.each(places)("on %s", (title, place) => {
     const mill = closeLater(millOn(store));
     await mill.topics.declare(placed);
     const history: Change[] = [];
-    const published: (Told & { readonly number: number; readonly names: readonly string[] })[] = [];
+    const published: (EmittedEvent & { readonly number: number; readonly names: readonly string[] })[] = [];
     let [step, numbers] = [0, 0];
     let someAnswer = Promise.withResolvers<void>();
     const operate = async (own: Millrace): Promise<void> => {
@@ -107,7 +107,7 @@ describe.each(places)("on %s", (title, place) => {
 });
 
 /** Whether the subscription may have been there, or not, at a moment of the publish. */
-function mayBe(history: readonly Change[], name: string, isThere: boolean, publish: Told): boolean {
+function mayBe(history: readonly Change[], name: string, isThere: boolean, publish: EmittedEvent): boolean {
   const own = history.filter((change) => change.name === name);
   const during = own.filter(({ at, until }) => at < publish.until && until > publish.at);
   if (during.some(({ adds }) => adds === isThere)) return true;

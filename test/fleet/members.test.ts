@@ -87,9 +87,9 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     for (const { id } of handles) {
       await until("it runs", async () => (await mill.jobs.get(id))?.state === "running");
       expect(await mill.jobs.cancel(id)).toBe("signalled");
-      const isTold = (): boolean =>
+      const isAnnounced = (): boolean =>
         members.flatMap((member) => member.said("cancelled")).some((line) => line.id === id);
-      await until("its handler was told", isTold);
+      await until("its handler was told", isAnnounced);
     }
 
     await two.kill();

@@ -71,7 +71,7 @@ export class Scribe {
     return call as StoreCall;
   }
 
-  tell(...events: readonly Omit<FeedEvent, "route">[]): void {
+  emit(...events: readonly Omit<FeedEvent, "route">[]): void {
     this.feed.push({
       number: this.feed.length + 1,
       at: this.now,
@@ -90,7 +90,7 @@ export class Scribe {
       [{ jobs }],
       [{ kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map(() => "created") }],
     );
-    this.tell(...jobs.map((job) => this.#born(job)));
+    this.emit(...jobs.map((job) => this.#born(job)));
   }
 
   #born(job: NewJob): Omit<FeedEvent, "route"> {
@@ -200,7 +200,7 @@ export class Scribe {
       job.state = state;
       if (isTerminal(state)) job.endedAt = this.now;
     }
-    this.tell({ kind, id, rev: job.rev, state, attempt: job.attempt, extra });
+    this.emit({ kind, id, rev: job.rev, state, attempt: job.attempt, extra });
   }
 
   claim(
@@ -237,7 +237,7 @@ export class Scribe {
       events.push({ kind: "claimed", id, rev, state: "running", attempt, extra: null });
       this.effects.push({ kind: "began", id, fence, attempt, actor: "p1", atUs: this.now * 1000 });
     }
-    this.tell(...events);
+    this.emit(...events);
     const routes = [...new Set([...this.jobs.keys()].map((id) => this.#routeOf(id)))];
     const request = { owner, leaseMs, offers: [{ routes, max: 10 }] };
     return this.call("claim", request, {
@@ -308,7 +308,7 @@ export class Scribe {
       },
     ];
     if (effects !== undefined) events.push(this.#born(effects));
-    this.tell(...events);
+    this.emit(...events);
     return call;
   }
 

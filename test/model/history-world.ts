@@ -385,9 +385,9 @@ export function note(sightings: Sightings, what: string, answer: unknown): void 
   if (typeof answer === "string") see(answer);
   if (Array.isArray(answer)) for (const item of answer) note(sightings, what, item);
   if (typeof answer !== "object" || answer === null) return;
-  const told = answer as Record<string, unknown>;
-  for (const key of ["kind", "reason", "hows", "answers", "events"]) note(sightings, what, told[key]);
-  if (Array.isArray(told["others"]) && told["others"].length > 0) see("others");
+  const emitted = answer as Record<string, unknown>;
+  for (const key of ["kind", "reason", "hows", "answers", "events"]) note(sightings, what, emitted[key]);
+  if (Array.isArray(emitted["others"]) && emitted["others"].length > 0) see("others");
 }
 
 /** Of each partition a beginning of names that lie there. */
@@ -495,7 +495,7 @@ function gatePut(command: Extract<Command, { do: "gate" }>, place: string): Gate
     isDraining,
     body: null,
     drains,
-    ...(isDraining ? { tells: { kind: "queue-changed", subject: "q0", extra: `${cap}` } } : {}),
+    ...(isDraining ? { emits: { kind: "queue-changed", subject: "q0", extra: `${cap}` } } : {}),
   };
 }
 

@@ -133,7 +133,7 @@ export class ReferenceRules {
   }
 
   /** R10. */
-  tell(job: Job, kind: EventKind, state: JobState | null = job.state): void {
+  emit(job: Job, kind: EventKind, state: JobState | null = job.state): void {
     job.rev += 1;
     const extra =
       kind === "claimed"
@@ -148,13 +148,13 @@ export class ReferenceRules {
               ? job.owner
               : null;
     const { id, rev, route, attempt } = job;
-    const told = { kind, id, rev, route, state, attempt, extra: state === null ? null : extra };
-    this.all.events.push(this.note === "" ? told : { ...told, note: this.note });
+    const emitted = { kind, id, rev, route, state, attempt, extra: state === null ? null : extra };
+    this.all.events.push(this.note === "" ? emitted : { ...emitted, note: this.note });
     this.note = "";
   }
 
   /** What changes no state. */
-  tellNews({ id, rev, route, state, attempt, startedAt, progress }: Job, kind: "started" | "progress"): void {
+  emitNews({ id, rev, route, state, attempt, startedAt, progress }: Job, kind: "started" | "progress"): void {
     const extra = kind === "started" ? startedAt : progress;
     this.all.events.push({ kind, id, rev, route, state, attempt, extra });
   }
@@ -164,7 +164,7 @@ export class ReferenceRules {
     job.state = to;
     if (to !== "running") job.leaseEndsAt = job.attemptEndsAt = null;
     if (to !== "scheduled" && !isTerminal(to)) job.keepsLane = 0;
-    this.tell(job, event);
+    this.emit(job, event);
   }
 
   /** isIntake: work from outside, which a draining queue refuses. */
@@ -248,7 +248,7 @@ export class ReferenceRules {
     checkArrow("submit", job.state);
     this.all.jobs.set(job.id, job);
     if (spec.unique !== null) this.hold(job, spec.unique.hold);
-    this.tell(job, "submitted");
+    this.emit(job, "submitted");
     return job.id;
   }
 
@@ -369,10 +369,10 @@ export class ReferenceRules {
     return held;
   }
 
-  putGate({ key, guard, closed, drains, tells, perKey = null, ...put }: GatePut): operations.GatePutAnswer {
+  putGate({ key, guard, closed, drains, emits, perKey = null, ...put }: GatePut): operations.GatePutAnswer {
     const { version, tatUs } = this.all.gates.get(key) ?? { version: 0, tatUs: 0 };
     if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
-    this.tellPut(tells);
+    this.emitPut(emits);
     const emptyUs = drains === true && put.rate !== null ? this.now * 1000 + put.rate.burstUs : 0;
     const closedUntil = closed === null ? null : this.at(closed);
     const gate = { ...put, key, closedUntil, perKey, version: version + 1, tatUs: Math.max(tatUs, emptyUs) };
@@ -559,13 +559,13 @@ export class ReferenceRules {
     if (rankBase !== undefined || rankSlope !== undefined)
       job.rank = (rankBase ?? 0) + (rankSlope ?? 1) * job.dueAt;
     edit(job, edited);
-    this.tell(job, event);
+    this.emit(job, event);
     if (passesOn !== undefined) this.flows.passOn(job, Math.min(passesOn, storeLimits.edgesPerStepMax));
   }
 
   remove(job: Job): void {
     this.free(job, () => true);
-    this.tell(job, "deleted", null);
+    this.emit(job, "deleted", null);
     this.drop(job);
   }
 
@@ -586,19 +586,19 @@ export class ReferenceRules {
     return doc === undefined || this.isExpired(doc) ? 0 : doc.version;
   }
 
-  tellPut(tells: PutEvent | undefined): void {
-    if (tells === undefined) return;
-    const { kind, subject, extra } = tells;
+  emitPut(emits: PutEvent | undefined): void {
+    if (emits === undefined) return;
+    const { kind, subject, extra } = emits;
     this.all.events.push({ kind, id: subject, rev: 0, route: 0, state: null, attempt: 0, extra });
   }
 
   putDoc(put: DocPut): operations.PutDocAnswer {
-    const { kind, id, body, guard, due = null, expiresInMs = null, tells } = put;
+    const { kind, id, body, guard, due = null, expiresInMs = null, emits } = put;
     const old = this.all.docs.get(docKey({ kind, id }));
     const current = this.versionOf({ kind, id });
     const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
     if (wanted !== current) return { kind: "changed", version: current };
-    this.tellPut(tells);
+    this.emitPut(emits);
     this.all.docs.delete(docKey({ kind, id }));
     if (body === null) {
       if (old !== undefined) this.raiseFloor(old);

@@ -154,7 +154,7 @@ export class ReferenceStore {
         if (lease.startedAgoMs !== undefined) {
           const isNews = job.startedAt === null;
           job.startedAt = this.#rules.now - lease.startedAgoMs;
-          if (isNews) this.#rules.tellNews(job, "started");
+          if (isNews) this.#rules.emitNews(job, "started");
         }
         if (lease.attemptEndsInMs !== undefined)
           job.attemptEndsAt = addMs(this.#rules.now, lease.attemptEndsInMs);
@@ -177,7 +177,7 @@ export class ReferenceStore {
         if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
         if (progress !== undefined) {
           job.progress = progress;
-          this.#rules.tellNews(job, "progress");
+          this.#rules.emitNews(job, "progress");
         }
         const lines = this.#rules.all.journals.get(id) ?? [];
         this.#rules.all.journals.set(id, lines);

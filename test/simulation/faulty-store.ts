@@ -172,9 +172,12 @@ export function connectStore(
     ...wrapped,
     watch,
     // A hint like those of the store itself: whether it is heard is up to whoever watches.
-    ...(store.tellTaken === undefined
+    ...(store.announceTaken === undefined
       ? {}
-      : { tellTaken: (routes, sentUs) => (process.isAlive ? store.tellTaken?.(routes, sentUs) : undefined) }),
+      : {
+          announceTaken: (routes, sentUs) =>
+            process.isAlive ? store.announceTaken?.(routes, sentUs) : undefined,
+        }),
     inTransaction: (connection) => store.inTransaction(connection),
     // The store itself outlives its users; what is left of a user is its watching.
     close: async () => {

@@ -4,7 +4,7 @@ import { judgeFlows } from "../history/checks/check-flows.ts";
 import { liveThrough } from "./crash-world.ts";
 import type { CrashPoint, Life } from "./crash-world.ts";
 import { scenarios, statesOf } from "./flow-scenarios.ts";
-import type { Told } from "./flow-scenarios.ts";
+import type { EmittedEvent } from "./flow-scenarios.ts";
 import type { RealStore } from "./open-network.ts";
 
 export interface CrashSubject {
@@ -56,7 +56,7 @@ function pointsOf(calls: number, given: number | undefined): readonly CrashPoint
   return Array.from({ length: crashes }, (_, at) => all[Math.floor((at + 0.5) * step)] as CrashPoint);
 }
 
-function expectRight(told: Told, crash: CrashPoint | null, life: Life): void {
+function expectRight(told: EmittedEvent, crash: CrashPoint | null, life: Life): void {
   const { name, ends, nodes = {}, completed, isPruned = false } = told;
   const where = `${name}, ${crash === null ? "undisturbed" : `crash ${crash.when} call ${crash.call}`}`;
   expect([...judgeFlows(life.jobs, life.feed)], where).toEqual([]);

@@ -12,7 +12,7 @@ import { aChange, aClaim, aSettle, finish, schedule } from "../support/builders.
 import { createHeldPlatform } from "../support/virtual/held-platform.ts";
 import { liveThrough } from "./crash-world.ts";
 import { scenarios } from "./flow-scenarios.ts";
-import type { Told } from "./flow-scenarios.ts";
+import type { EmittedEvent } from "./flow-scenarios.ts";
 import { recounted } from "./recounted.ts";
 
 type Mutant = readonly [bug: string, scenario: string, bend: (store: Store) => Store];
@@ -100,7 +100,7 @@ const mutants: readonly Mutant[] = [
 ];
 
 test.each(mutants)("it is found that %s", async (_, name, bend) => {
-  const scenario = scenarios.find((each) => each.name === name) as Told;
+  const scenario = scenarios.find((each) => each.name === name) as EmittedEvent;
   const found = await liveThrough(scenario, null, { bend }).then(
     ({ jobs, feed }) => [...judgeFlows(jobs, feed)].map(({ message }) => message),
     (error: unknown) => [String(error)],

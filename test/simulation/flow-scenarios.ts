@@ -43,7 +43,7 @@ async function runStep(context: JobContext<StepInput>, process: SimProcess): Pro
   return [1, 2, 3];
 }
 
-export interface Told extends Scenario {
+export interface EmittedEvent extends Scenario {
   /** How the flow may end; more than one where the crash may come before an operator is heard. */
   readonly ends: readonly JobState[];
   /** States that nodes must have, by their paths, where the flow has ended in the first of `ends`. */
@@ -64,7 +64,7 @@ const slow = 2000;
 const handlers = handlersOf;
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
 
-export const scenarios: readonly Told[] = [
+export const scenarios: readonly EmittedEvent[] = [
   {
     name: "a cascade of skips, three deep",
     flow: built("skips", (f) => {

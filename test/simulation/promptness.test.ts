@@ -31,7 +31,7 @@ let time: VirtualTime;
 let nodes: SimNode[];
 /** Virtual microseconds at which handlers began, with their node, and at which their signal fired. */
 let began: { readonly node: string; readonly atUs: number }[];
-let toldUs: number[];
+let emittedUs: number[];
 /** By how many milliseconds handlers of quick jobs began after they were due. */
 let lateMs: number[];
 /** When the last of them began. */
@@ -72,7 +72,7 @@ function holdOn(node: string, signal: AbortSignal): Promise<null> {
   began.push({ node, atUs: time.elapsedUs });
   return new Promise((_resolve, reject) => {
     signal.addEventListener("abort", () => {
-      toldUs.push(time.elapsedUs);
+      emittedUs.push(time.elapsedUs);
       reject(signal.reason as Error);
     });
   });
@@ -102,7 +102,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     network = await openNetwork({ plan, time, random: random.fork("store"), clock, partitions });
     nodes = [];
     began = [];
-    toldUs = [];
+    emittedUs = [];
     lateMs = [];
     rounds = [];
   });
@@ -223,8 +223,8 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     const askedUs = time.elapsedUs;
     void other.mill.jobs.cancel(id);
     await passMs(15_000);
-    expect(toldUs).toHaveLength(1);
-    expect((toldUs[0] as number) - askedUs).toBeLessThan(1_000_000);
+    expect(emittedUs).toHaveLength(1);
+    expect((emittedUs[0] as number) - askedUs).toBeLessThan(1_000_000);
     expect((await network.store.readJobs([id]))[0]?.state).toBe("cancelled");
   });
 
@@ -290,7 +290,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
         const askedUs = time.elapsedUs;
         for (const id of ids) void mill.jobs.cancel(id);
         await passMs(3000);
-        late.cancels.push(...toldUs.splice(0).map((atUs) => (atUs - askedUs) / 1000));
+        late.cancels.push(...emittedUs.splice(0).map((atUs) => (atUs - askedUs) / 1000));
       }
       expect(late).toMatchObject({
         starts: { length: 120 },

@@ -2,7 +2,7 @@
  * One seed and the verdict on it, for every store that the simulation runs on; with the seeds that were asked for by
  * the environment.
  */
-import { checkHistory, tellStory } from "../history/checks/check-history.ts";
+import { checkHistory, printStory } from "../history/checks/check-history.ts";
 import type { Judge } from "../history/judge-by.ts";
 import { isKnown } from "./known-bugs.ts";
 import { describePlan, drawPlan } from "./plan.ts";
@@ -48,5 +48,5 @@ function report({ plan, evidence }: Run, judge: Judge): string | null {
   if (first === undefined) return null;
   const what = `seed ${plan.seed} broke invariant ${first.invariant}: ${first.message}`;
   const line = `${what} (and ${more.length} more; ${describePlan(plan)}); replay: ${replayCommand(plan.seed)}`;
-  return isSeedChosen && first.id !== undefined ? `${line}\n${tellStory(evidence, first.id)}` : line;
+  return isSeedChosen && first.id !== undefined ? `${line}\n${printStory(evidence, first.id)}` : line;
 }

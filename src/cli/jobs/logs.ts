@@ -35,10 +35,10 @@ export const logs = command({
 });
 
 async function follow({ terminal, platform }: Call, mill: Millrace, id: string): Promise<void> {
-  let isTold = false;
+  let isLast = false;
   let wake = (): void => undefined;
   const unlisten = platform.onTermination(() => {
-    isTold = true;
+    isLast = true;
     wake();
   });
   let after = 0;
@@ -46,7 +46,7 @@ async function follow({ terminal, platform }: Call, mill: Millrace, id: string):
     const [lines, isEnded] = await readLines(mill, id, after);
     after = lines.at(-1)?.number ?? after;
     terminal.writeOut(lines.map(lineText).join(""));
-    if (isEnded || isTold) break;
+    if (isEnded || isLast) break;
     await new Promise<void>((resolve) => {
       const timer = platform.setTimer(followMs, resolve);
       wake = () => {

@@ -183,11 +183,11 @@ describe("operating", () => {
 
   test("headers can be edited before the start, and the trace context stays", async () => {
     const options = { delay: "1h", headers: { tenant: "1", old: "x" }, trace: { traceparent: "00-1" } };
-    const telling = job("telling");
-    const handle = await v.run(v.mill.enqueue(telling, { n: 1 }, options));
+    const tagged = job("tagged");
+    const handle = await v.run(v.mill.enqueue(tagged, { n: 1 }, options));
     await v.run(v.mill.jobs.edit(handle.id, { headers: { tenant: "2" } }));
     await v.run(v.mill.jobs.runNow(handle.id));
-    await v.run(v.mill.work([handler(telling, async ({ headers, trace }) => ({ headers, trace }))]));
+    await v.run(v.mill.work([handler(tagged, async ({ headers, trace }) => ({ headers, trace }))]));
     expect(await v.run(handle.result())).toEqual({
       headers: { tenant: "2" },
       trace: { traceparent: "00-1" },

@@ -22,8 +22,8 @@ async function openWith(
 }
 
 test("onAttempt tells of retries, snoozes and ends, with names and times", async () => {
-  const told: AttemptReport[] = [];
-  const { v } = await openWith((report) => void told.push(report));
+  const emitted: AttemptReport[] = [];
+  const { v } = await openWith((report) => void emitted.push(report));
   let calls = 0;
   const worker = await v.run(
     v.mill.work([
@@ -38,12 +38,12 @@ test("onAttempt tells of retries, snoozes and ends, with names and times", async
   const handle = await v.run(v.mill.enqueue(work, null));
   await v.run(handle.result());
   await v.run(v.mill.close());
-  expect(told.map(({ outcome, state, attempt }) => [outcome, state, attempt])).toEqual([
+  expect(emitted.map(({ outcome, state, attempt }) => [outcome, state, attempt])).toEqual([
     ["retry-scheduled", "scheduled", 1],
     ["snoozed", "scheduled", 2],
     ["completed", "completed", 2],
   ]);
-  expect(told[2]).toEqual({
+  expect(emitted[2]).toEqual({
     id: handle.id,
     name: "work",
     queue: "q",
@@ -75,9 +75,9 @@ test("a sink that throws or rejects is logged, and every job completes all the s
 });
 
 test("a sink whose promises never settle is told of so many attempts and no more", async () => {
-  let told = 0;
+  let emitted = 0;
   const { v, lines } = await openWith(() => {
-    told += 1;
+    emitted += 1;
     return new Promise(() => undefined);
   });
   await v.run(v.mill.work([handler(work, () => 1)], { concurrency: 100 }));
@@ -85,13 +85,13 @@ test("a sink whose promises never settle is told of so many attempts and no more
   const handles = await v.run(v.mill.enqueueMany(many));
   await v.run(Promise.all(handles.map((handle) => handle.result())));
   await v.run(v.mill.close());
-  expect(told).toBe(sinkPendingMax);
+  expect(emitted).toBe(sinkPendingMax);
   expect(lines).toEqual(["onAttempt does not keep up; attempts are not told to it"]);
 });
 
 test("an attempt that loses its lease is told once, as lost", async () => {
-  const told: AttemptReport[] = [];
-  const { v } = await openWith((report) => void told.push(report));
+  const emitted: AttemptReport[] = [];
+  const { v } = await openWith((report) => void emitted.push(report));
   let runs = 0;
   const slow = job<null>("slow", { timeout: "1h" });
   await v.run(
@@ -106,7 +106,7 @@ test("an attempt that loses its lease is told once, as lost", async () => {
   );
   await v.run((await v.run(v.mill.enqueue(slow, null))).result());
   await v.run(v.mill.close());
-  expect(told.map(({ outcome, state }) => [outcome, state])).toEqual([
+  expect(emitted.map(({ outcome, state }) => [outcome, state])).toEqual([
     ["lost", null],
     ["completed", "completed"],
   ]);

@@ -137,10 +137,10 @@ export class Batcher<Item, Answer> {
   readonly #landed = (): void => {
     this.#inFlight -= 1;
     if (this.#pending.length > 0) this.#schedule();
-    else if (this.#inFlight === 0) this.#tellIdle();
+    else if (this.#inFlight === 0) this.#reportIdle();
   };
 
-  #tellIdle(): void {
+  #reportIdle(): void {
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();
@@ -223,7 +223,7 @@ export class Batcher<Item, Answer> {
     platform.setTimer(Math.min(restMs.max, restMs.first * 2 ** rests), () => {
       this.#resting -= 1;
       this.#lineOfHeldUp().#enter(entry);
-      if (this.#inFlight === 0 && this.#pending.length === 0) this.#tellIdle();
+      if (this.#inFlight === 0 && this.#pending.length === 0) this.#reportIdle();
     });
   }
 

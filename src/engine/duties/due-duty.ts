@@ -55,11 +55,11 @@ export function dueDuty(
         }
       }
       const byId = new Map(due.jobs.map((job) => [job.id, job]));
-      const tell = (id: string, state: JobState): void => options.applied?.(byId.get(id) as DueJob, state);
+      const emit = (id: string, state: JobState): void => options.applied?.(byId.get(id) as DueJob, state);
       const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
         name,
         quarantine,
-        applied: tell,
+        applied: emit,
       });
       return {
         processed: applied,

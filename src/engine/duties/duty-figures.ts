@@ -92,20 +92,20 @@ export class DutyCount {
     cases: readonly { readonly partition?: number }[],
     failuresIn: ByPartition,
   ): Readonly<Record<number, PartitionFigures>> {
-    const told: Record<number, PartitionFigures> = {};
-    const tell = (field: "processed" | "errors" | "quarantined", counts: ByPartition | undefined): void => {
+    const emitted: Record<number, PartitionFigures> = {};
+    const emit = (field: "processed" | "errors" | "quarantined", counts: ByPartition | undefined): void => {
       for (const [partition, count] of Object.entries(counts ?? {}))
-        if (count > 0) told[Number(partition)] = { ...told[Number(partition)], [field]: count };
+        if (count > 0) emitted[Number(partition)] = { ...emitted[Number(partition)], [field]: count };
     };
-    tell("processed", this.#processedIn);
-    tell("errors", addByPartition(this.#missedIn, failuresIn));
+    emit("processed", this.#processedIn);
+    emit("errors", addByPartition(this.#missedIn, failuresIn));
     const quarantinedIn: Record<number, number> = {};
     for (const { partition } of cases)
       if (partition !== undefined) quarantinedIn[partition] = (quarantinedIn[partition] ?? 0) + 1;
-    tell("quarantined", quarantinedIn);
+    emit("quarantined", quarantinedIn);
     for (const [partition, reachedUs] of this.#reachedUs)
-      told[partition] = { ...told[partition], lastPassMs: this.#sinceMs(reachedUs) };
-    return told;
+      emitted[partition] = { ...emitted[partition], lastPassMs: this.#sinceMs(reachedUs) };
+    return emitted;
   }
 
   #sinceMs(us: number | null): number | null {

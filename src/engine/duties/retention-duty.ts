@@ -54,7 +54,7 @@ export function retentionDuty(
   };
   const untimed = untimedPrunes(tuning.batchMax).map(withRest);
   let timed: readonly Kind[] = [];
-  let told = "";
+  let emitted = "";
   const quarantine = new Quarantine(needs.platform);
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
@@ -64,8 +64,8 @@ export function retentionDuty(
   async function boundKinds(): Promise<readonly Kind[]> {
     const learning = Promise.all([needs.retention.learn(), queueBounds(needs)]);
     const [kept, queues] = await answersWithin(needs.platform, learning, itemMaxMs);
-    if (JSON.stringify([kept, queues]) !== told) {
-      told = JSON.stringify([kept, queues]);
+    if (JSON.stringify([kept, queues]) !== emitted) {
+      emitted = JSON.stringify([kept, queues]);
       timed = timedPrunes(kept, queues, tuning.batchMax).map(withRest);
       counted = [];
       cursors.clear();

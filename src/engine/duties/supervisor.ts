@@ -43,8 +43,8 @@ export class Supervisor {
   #alarmAgainUs = 0;
   /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
-  #toTell: readonly QuarantinedItem[] = [];
-  #telling: Promise<void> | null = null;
+  #toLog: readonly QuarantinedItem[] = [];
+  #logging: Promise<void> | null = null;
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
 
@@ -95,7 +95,7 @@ export class Supervisor {
       total = addPasses(total, await loop.duty.pass(true));
       if (!total.hasMore) break;
     }
-    this.#tellQuarantined();
+    this.#logQuarantined();
     return total;
   }
 
@@ -113,13 +113,13 @@ export class Supervisor {
     await settlesWithin(this.#needs.platform, this.#needs.heartbeat.stop(), graceMs);
     // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
-    if (this.#telling !== null) await settlesWithin(this.#needs.platform, this.#telling, graceMs);
+    if (this.#logging !== null) await settlesWithin(this.#needs.platform, this.#logging, graceMs);
     return [...left];
   }
 
   #ended(loop: DutyLoop, pass: DutyPass | null): void {
     this.#missing.look();
-    this.#tellQuarantined();
+    this.#logQuarantined();
     if (pass === null) return;
     const { duty } = loop;
     const isPromoted = pass.processed > 0 || this.#clockAnswers?.isAnsweredUnheard === true;
@@ -181,7 +181,7 @@ export class Supervisor {
     for (const loop of this.#loops) if (loop.duty.wakes === which) loop.wakeIn(inMs);
   }
 
-  #tellQuarantined(): void {
+  #logQuarantined(): void {
     const { hostName, processId } = this.#needs.platform;
     const process = `${hostName}:${processId}`;
     const items = this.#loops.flatMap(({ duty, cases }) =>
@@ -192,20 +192,20 @@ export class Supervisor {
 
   #put(items: readonly QuarantinedItem[]): void {
     this.#notice = JSON.stringify(items);
-    this.#toTell = items;
-    this.#telling ??= this.#tell().finally(() => (this.#telling = null));
+    this.#toLog = items;
+    this.#logging ??= this.#logQuarantine().finally(() => (this.#logging = null));
   }
 
   /**
    * Writes the notice where it changed, one write at a time. A write that fails is made again after the next pass of a
    * duty.
    */
-  async #tell(): Promise<void> {
+  async #logQuarantine(): Promise<void> {
     const { store, platform, log } = this.#needs;
-    for (let told: readonly QuarantinedItem[] | null = null; told !== this.#toTell;) {
-      told = this.#toTell;
+    for (let emitted: readonly QuarantinedItem[] | null = null; emitted !== this.#toLog;) {
+      emitted = this.#toLog;
       try {
-        const put = store.putDocs([quarantinePut(this.#noticeId, told, platform.now())]);
+        const put = store.putDocs([quarantinePut(this.#noticeId, emitted, platform.now())]);
         await answersWithin(platform, put, itemMaxMs);
       } catch (error) {
         this.#notice = null;

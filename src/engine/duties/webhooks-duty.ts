@@ -111,9 +111,9 @@ export function webhooksDuty(
     if (hasMore || isRaced) isStale = true;
     if (isRaced) found = null;
     const outcomes: Record<string, number> = made === 0 ? {} : { made };
-    const told = { processed: made, ...passedOver(needs, errors), outcomes };
-    if (isAsked) return { ...told, hasMore };
-    return { ...told, hasMore: true, ...(hasMore ? {} : { pauseMs }) };
+    const emitted = { processed: made, ...passedOver(needs, errors), outcomes };
+    if (isAsked) return { ...emitted, hasMore };
+    return { ...emitted, hasMore: true, ...(hasMore ? {} : { pauseMs }) };
   };
 
   /** While the partition of the hooks is away, nothing is to be done here. */

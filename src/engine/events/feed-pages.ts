@@ -132,6 +132,6 @@ export class FeedPages {
 function prunedPosition(): MillraceError {
   return new MillraceError(
     "cursor-expired",
-    'What was told behind this cursor is no longer kept; go on from "start" for what is, or from "now".',
+    'What was emitted behind this cursor is no longer kept; go on from "start" for what is, or from "now".',
   );
 }

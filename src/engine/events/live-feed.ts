@@ -147,7 +147,7 @@ export class LiveFeed {
 
   #watch(): void {
     this.#unwatch = this.store.watch((hint) => {
-      if (hint.kind === "told") this.#stale.add(hint.partition);
+      if (hint.kind === "emitted") this.#stale.add(hint.partition);
       else if (this.#partitions === 1) this.#stale.add(0);
       this.#read();
     });
@@ -229,7 +229,7 @@ export class LiveFeed {
     if (pages !== this.#pages) return { events: 0, isEnd: true };
     const fulfilled = read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     const records = mergeByTime(fulfilled.map((each) => each.records));
-    this.#tell(records);
+    this.#emit(records);
     if (records.length > 0) {
       this.#quietLooks = 0;
       this.#lookLater();
@@ -255,7 +255,7 @@ export class LiveFeed {
     return { records, isEnd };
   }
 
-  #tell(records: readonly PartitionRecord[]): void {
+  #emit(records: readonly PartitionRecord[]): void {
     for (const record of records) {
       for (const { follower, after } of this.#following.values())
         if (record.number > (after[record.partition] as number)) follower.took(record);

@@ -96,11 +96,11 @@ function mayBeFirst(filter: EventFilter, kind: EventKind): boolean {
 }
 
 /** As which event of a whole flow it is told, where the filter lets it pass; those of its parts are not. */
-function wantedFlowEvent(told: BundleWalk, filter: EventFilter): EventName | null {
-  const { job, queue, flow = told.id } = filter;
+function wantedFlowEvent(emitted: BundleWalk, filter: EventFilter): EventName | null {
+  const { job, queue, flow = emitted.id } = filter;
   const isAboutFlow =
-    job === undefined && queue === undefined && flow === told.id && placeOfId(told.id) === null;
-  const kind = isAboutFlow ? flowEventOf(told) : null;
+    job === undefined && queue === undefined && flow === emitted.id && placeOfId(emitted.id) === null;
+  const kind = isAboutFlow ? flowEventOf(emitted) : null;
   return isWantedKind(filter, kind) ? kind : null;
 }
 
@@ -187,7 +187,7 @@ export class ShownRecord {
   readonly #walk = new BundleWalk();
   #nextBundle = 0;
   /** Of the bundle: how its events are told. */
-  #telling: "job" | "flow" | "put" = "job";
+  #subject: "job" | "flow" | "put" = "job";
   #route: RouteName = unnamed;
   /** Of the bundle: as which wanted event each of its own is told, where it is not told as two. */
   #second: EventName | null = null;
@@ -233,47 +233,47 @@ export class ShownRecord {
   #isWanted(bundle: FeedBundle): boolean {
     const { kind, route } = bundle;
     const filter = this.#filter;
-    this.#telling = route === noRoute ? "put" : this.#names.isFlow(route) ? "flow" : "job";
-    if (this.#telling !== "put") {
+    this.#subject = route === noRoute ? "put" : this.#names.isFlow(route) ? "flow" : "job";
+    if (this.#subject !== "put") {
       const wanted = this.#routes.of(route);
       if (wanted === null) return false;
       this.#route = wanted;
     }
-    if (this.#telling === "flow") return true;
+    if (this.#subject === "flow") return true;
     const second = secondEventOf(bundle);
     this.#second = isWantedKind(filter, second) ? second : null;
     this.#mayBeFirst = mayBeFirst(filter, kind);
     return this.#second !== null || this.#mayBeFirst;
   }
 
-  #show(told: BundleWalk): MillraceEvent | null {
-    const count = 2 * told.index + 1;
+  #show(emitted: BundleWalk): MillraceEvent | null {
+    const count = 2 * emitted.index + 1;
     if (count < this.#given) return null;
-    if (this.#telling === "flow") return this.#showFlow(told);
-    if (this.#telling === "put") return this.#showPut(told);
-    if (!isOfJob(told, this.#filter)) return null;
-    const first = this.#mayBeFirst && count > this.#given ? firstEventOf(told) : null;
-    if (first === null) return this.#showSecond(told);
+    if (this.#subject === "flow") return this.#showFlow(emitted);
+    if (this.#subject === "put") return this.#showPut(emitted);
+    if (!isOfJob(emitted, this.#filter)) return null;
+    const first = this.#mayBeFirst && count > this.#given ? firstEventOf(emitted) : null;
+    if (first === null) return this.#showSecond(emitted);
     this.#isSecondNext = this.#second !== null;
-    return eventOfJob(first, told, this.#at, this.#route, this.#cursor(count));
+    return eventOfJob(first, emitted, this.#at, this.#route, this.#cursor(count));
   }
 
-  #showSecond(told: BundleWalk): MillraceEvent | null {
+  #showSecond(emitted: BundleWalk): MillraceEvent | null {
     if (this.#second === null) return null;
-    return eventOfJob(this.#second, told, this.#at, this.#route, this.#cursor(2 * told.index + 2));
+    return eventOfJob(this.#second, emitted, this.#at, this.#route, this.#cursor(2 * emitted.index + 2));
   }
 
-  #showPut(told: BundleWalk): MillraceEvent | null {
-    const subject = this.#second === null ? null : subjectOfPut(told, this.#filter);
+  #showPut(emitted: BundleWalk): MillraceEvent | null {
+    const subject = this.#second === null ? null : subjectOfPut(emitted, this.#filter);
     if (subject === null) return null;
-    const cursor = this.#cursor(2 * told.index + 2);
+    const cursor = this.#cursor(2 * emitted.index + 2);
     return { kind: this.#second, cursor, at: this.#at, ...subject } as MillraceEvent;
   }
 
-  #showFlow(told: BundleWalk): MillraceEvent | null {
-    const kind = wantedFlowEvent(told, this.#filter);
+  #showFlow(emitted: BundleWalk): MillraceEvent | null {
+    const kind = wantedFlowEvent(emitted, this.#filter);
     if (kind === null) return null;
-    return eventOfFlow(kind, told, this.#at, this.#route, this.#cursor(2 * told.index + 2));
+    return eventOfFlow(kind, emitted, this.#at, this.#route, this.#cursor(2 * emitted.index + 2));
   }
 
   #cursor(count: number): string {

@@ -349,6 +349,6 @@ const readAll: ReadDocsRequest = {
 
 /** Raises the change number of the members and emits that the worker joined. */
 function joinedPut({ owner }: RegisteredWorker): DocPut {
-  const tells: PutEvent = { kind: "worker-joined", subject: owner, extra: null };
-  return { ...changePut("members"), tells };
+  const emits: PutEvent = { kind: "worker-joined", subject: owner, extra: null };
+  return { ...changePut("members"), emits };
 }

@@ -128,9 +128,9 @@ const leftTtlMs = 600_000;
  * so.
  */
 export function leftPut(worker: string, isOwn: boolean): DocPut {
-  const tells = { kind: "worker-left", subject: worker, extra: null } as const;
+  const emits = { kind: "worker-left", subject: worker, extra: null } as const;
   const id = `${registryPrefix}left/${worker}`;
-  return { kind: registryKind, id, body: "", guard: isOwn ? "any" : "absent", expiresInMs: leftTtlMs, tells };
+  return { kind: registryKind, id, body: "", guard: isOwn ? "any" : "absent", expiresInMs: leftTtlMs, emits };
 }
 
 /** The process that a document of the registry describes; null for one that is no registration or is unreadable. */

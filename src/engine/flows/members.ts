@@ -122,8 +122,8 @@ export async function cancelMembers(
       .filter((record) => isToCancel(record, how))
       .map(async (record) => {
         const answer = await changeAsRead(needs, record, cancelsOf(needs, record, how));
-        const isTold = answer.kind === "ok" && answer.state === "running" && record.owner !== null;
-        if (isTold) workers.add(record.owner);
+        const isAsked = answer.kind === "ok" && answer.state === "running" && record.owner !== null;
+        if (isAsked) workers.add(record.owner);
         if (answer.kind === "changed") moved.push(record);
       }),
   );

@@ -50,7 +50,7 @@ export async function changeGate<Change extends GateChange>(
   store: GateStore,
   key: string,
   decide: (found: FoundGate) => Change | null,
-  tells?: (next: NextGate, now: number) => PutEvent,
+  emits?: (next: NextGate, now: number) => PutEvent,
 ): Promise<{ readonly found: FoundGate; readonly change: Change | null }> {
   for (let tries = 0; tries < triesMax; tries++) {
     const found = await readGate(store, key);
@@ -73,7 +73,7 @@ export async function changeGate<Change extends GateChange>(
         isDraining,
         body: next.body,
         ...(drains ? { drains } : {}),
-        ...(tells === undefined ? {} : { tells: tells(next, now) }),
+        ...(emits === undefined ? {} : { emits: emits(next, now) }),
       },
     ]);
     if (answer?.kind === "ok") return { found, change };

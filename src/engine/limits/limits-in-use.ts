@@ -149,7 +149,7 @@ export class LimitsInUse {
       const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
       return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
     });
-    for (const told of this.closings) told(scope);
+    for (const emitted of this.closings) emitted(scope);
     return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
   }
 

@@ -9,7 +9,7 @@ export class MissingPartitions {
   readonly #store: Pick<Store, "missing">;
   readonly #log: Logger;
   /** Those that were told of, with their failures when they were last seen. */
-  readonly #told = new Map<number, MissingPartition>();
+  readonly #emitted = new Map<number, MissingPartition>();
 
   constructor(store: Pick<Store, "missing">, log: Logger) {
     this.#store = store;
@@ -18,20 +18,20 @@ export class MissingPartitions {
 
   look(): void {
     const missing = this.#store.missing?.() ?? [];
-    if (missing.length === 0 && this.#told.size === 0) return;
+    if (missing.length === 0 && this.#emitted.size === 0) return;
     for (const each of missing) {
       const { number, failures, error } = each;
-      if (!this.#told.has(number))
+      if (!this.#emitted.has(number))
         this.#log.warn("a partition of the store fails and is passed over until it answers", {
           partition: number,
           failures,
           error,
         });
-      this.#told.set(number, each);
+      this.#emitted.set(number, each);
     }
-    for (const [number, { failures }] of this.#told) {
+    for (const [number, { failures }] of this.#emitted) {
       if (missing.some((each) => each.number === number)) continue;
-      this.#told.delete(number);
+      this.#emitted.delete(number);
       this.#log.info("a partition of the store is back", { partition: number, failures });
     }
   }

@@ -95,8 +95,8 @@ test("only an explicit call makes a time shorter, and it says nothing about the 
 });
 
 test("processes that open in the same moment agree on the longest time of each outcome", async () => {
-  const told = [1, 9, 4, 7, 2].map((hours) => ({ completed: `${hours}h`, failed: `${10 - hours}h` }));
-  await Promise.all(told.map((retention) => open({ retention })));
+  const emitted = [1, 9, 4, 7, 2].map((hours) => ({ completed: `${hours}h`, failed: `${10 - hours}h` }));
+  await Promise.all(emitted.map((retention) => open({ retention })));
   expect(await v.run(v.mill.retention.get())).toMatchObject({
     completedMs: 9 * hourMs,
     failedMs: 9 * hourMs,

@@ -210,7 +210,7 @@ export function isEventName(value: unknown): value is EventName {
 }
 
 /** An event of the feed (FeedEvent of store/records.ts). */
-export interface ToldEvent {
+export interface RecordedEvent {
   readonly kind: EventKind;
   readonly state: JobState | null;
   readonly attempt: number;
@@ -226,18 +226,18 @@ const afterRuns: ReadonlySet<EventKind> = new Set([
   "snoozed",
   "throttled",
 ]);
-const untold = "!";
+const unreported = "!";
 
 /**
  * The events that one event of the feed becomes, at most two, in this order: a claim may be a start, and an end may
  * contain its start. Two functions, because a pair per event would be garbage.
  */
-export function firstEventOf({ kind, note }: ToldEvent): EventName | null {
+export function firstEventOf({ kind, note }: RecordedEvent): EventName | null {
   if (kind === "claimed") return kind;
-  return note !== undefined && note.startsWith(untold) && afterRuns.has(kind) ? "started" : null;
+  return note !== undefined && note.startsWith(unreported) && afterRuns.has(kind) ? "started" : null;
 }
 
-export function secondEventOf({ kind, extra }: Pick<ToldEvent, "kind" | "extra">): EventName | null {
+export function secondEventOf({ kind, extra }: Pick<RecordedEvent, "kind" | "extra">): EventName | null {
   if (kind === "claimed") return extra === null ? null : "started";
   if (kind === "promoted") return "ready";
   return isEventName(kind) ? kind : null;
@@ -251,7 +251,7 @@ const flowEvents: Readonly<Partial<Record<EventKind, EventName>>> = {
 };
 
 /** The event of a flow that an event of the flow's own job becomes; null for all others, which are internal. */
-export function flowEventOf({ kind }: ToldEvent): EventName | null {
+export function flowEventOf({ kind }: RecordedEvent): EventName | null {
   return flowEvents[kind] ?? null;
 }
 
@@ -276,12 +276,12 @@ export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throw
 }
 
 /** The fields of kinds that end an attempt. */
-function endFields({ note = "" }: ToldEvent): Times & Throws {
+function endFields({ note = "" }: RecordedEvent): Times & Throws {
   return fieldsOfAttempt(attemptOfNote(note));
 }
 
 function attemptOfNote(note: string): AttemptRecord | undefined {
-  const from = note.startsWith(untold) ? untold.length : 0;
+  const from = note.startsWith(unreported) ? unreported.length : 0;
   if (note.length === from) return undefined;
   return readCompletedAlone(note, from) ?? readAttemptLog(note.slice(from)).entries[0];
 }
@@ -298,31 +298,31 @@ interface EventRoute {
  */
 export function eventOfJob(
   kind: EventName,
-  told: ToldEvent & { readonly id: string },
+  emitted: RecordedEvent & { readonly id: string },
   at: Date,
   { queue, name }: EventRoute,
   cursor: string,
 ): MillraceEvent {
-  const { id: jobId, state, attempt } = told;
+  const { id: jobId, state, attempt } = emitted;
   const place = placeOfId(jobId);
   if (place !== null) {
     const shared = { kind, cursor, at, jobId, queue, name, state, attempt, flow: place };
-    return { ...shared, ...fieldsOf(kind, told, at.getTime()) } as MillraceEvent;
+    return { ...shared, ...fieldsOf(kind, emitted, at.getTime()) } as MillraceEvent;
   }
   switch (kind) {
     case "claimed":
       return { kind, cursor, at, jobId, queue, name, state, attempt };
     case "started": {
-      const startedAt = told.kind === "claimed" ? at : startOf(told, at);
+      const startedAt = emitted.kind === "claimed" ? at : startOf(emitted, at);
       return { kind, cursor, at, jobId, queue, name, state, attempt, startedAt };
     }
     case "completed": {
-      const { waitedUs = null, ranUs = null } = attemptOfNote(told.note ?? "") ?? unmeasured;
+      const { waitedUs = null, ranUs = null } = attemptOfNote(emitted.note ?? "") ?? unmeasured;
       return { kind, cursor, at, jobId, queue, name, state, attempt, waitedUs, ranUs };
     }
     default: {
       const shared = { kind, cursor, at, jobId, queue, name, state, attempt };
-      return { ...shared, ...fieldsOf(kind, told, at.getTime()) } as MillraceEvent;
+      return { ...shared, ...fieldsOf(kind, emitted, at.getTime()) } as MillraceEvent;
     }
   }
 }
@@ -330,7 +330,7 @@ export function eventOfJob(
 /** The event of a flow, which has no job. */
 export function eventOfFlow(
   kind: EventName,
-  told: ToldEvent & { readonly id: string },
+  emitted: RecordedEvent & { readonly id: string },
   at: Date,
   { name }: EventRoute,
   cursor: string,
@@ -341,22 +341,22 @@ export function eventOfFlow(
     cursor,
     at,
     ...noJob,
-    flowId: told.id,
-    ...fieldsOf(kind, told, at.getTime()),
+    flowId: emitted.id,
+    ...fieldsOf(kind, emitted, at.getTime()),
   } as MillraceEvent;
 }
 
 const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs">> = {};
 
 /** The start, from its report or from the end of the attempt. */
-function startOf(told: ToldEvent, at: Date): Date {
-  if (told.kind === "started" && typeof told.extra === "number") return new Date(told.extra);
-  return new Date(at.getTime() - (attemptOfNote(told.note ?? "")?.ranUs ?? 0) / 1000);
+function startOf(emitted: RecordedEvent, at: Date): Date {
+  if (emitted.kind === "started" && typeof emitted.extra === "number") return new Date(emitted.extra);
+  return new Date(at.getTime() - (attemptOfNote(emitted.note ?? "")?.ranUs ?? 0) / 1000);
 }
 
 /** The fields of the kind itself, as far as the feed has them. */
-function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
-  const { state, attempt, extra } = told;
+function fieldsOf(name: EventName, emitted: RecordedEvent, at: number): object {
+  const { state, attempt, extra } = emitted;
   const dueAt = state === "scheduled" && typeof extra === "number" ? extra : null;
   const waiting = { dueAt: dueAt === null ? null : new Date(dueAt) };
   const reason = typeof extra === "string" ? extra : null;
@@ -365,10 +365,10 @@ function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
       // Encoded, as the store keeps it; the reader decodes it.
       return { progress: extra };
     case "failed":
-      return { reason, ...endFields(told) };
+      return { reason, ...endFields(emitted) };
     case "retry-scheduled": {
       const delayMs = dueAt === null ? 0 : dueAt - at;
-      return { ...waiting, nextAttempt: attempt + 1, delayMs, ...endFields(told) };
+      return { ...waiting, nextAttempt: attempt + 1, delayMs, ...endFields(emitted) };
     }
     case "flow-completed":
     case "flow-failed":

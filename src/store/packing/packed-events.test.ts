@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { eventCodes } from "../../model/events/event-kind.ts";
 import { stateCodes } from "../../model/job/job-state.ts";
-import { notedMark, packEvents, readEvents, untoldMark } from "./packed-events.ts";
+import { notedMark, packEvents, readEvents, unreportedMark } from "./packed-events.ts";
 import { fieldEnd } from "./packed-text.ts";
 
 const ended = {
@@ -23,12 +23,12 @@ describe("Packed events", () => {
     ]);
   });
 
-  it("whose bundle is marked as untold have an untold start each, with a log and without one", () => {
+  it("whose bundle is marked as unreported have an unreported start each, with a log and without one", () => {
     const plain = packEvents([{ ...ended, ids: ["a", "b"], notes: ["1 5 2", "x"] }]);
     const [code = "", ...rest] = plain.split(fieldEnd);
     expect(code.endsWith(notedMark)).toBe(true);
-    const untold = [`${code}${untoldMark}`, ...rest.slice(0, -1), ""].join(fieldEnd);
-    expect(readEvents(untold).map(({ kind, id, note }) => [kind, id, note])).toEqual([
+    const unreported = [`${code}${unreportedMark}`, ...rest.slice(0, -1), ""].join(fieldEnd);
+    expect(readEvents(unreported).map(({ kind, id, note }) => [kind, id, note])).toEqual([
       ["completed", "a", "!1 5 2"],
       ["completed", "b", "!"],
     ]);

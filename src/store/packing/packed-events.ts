@@ -19,7 +19,7 @@ import type { CodedEvent, Hints } from "../watch/hints.ts";
 import { escapeMark, fieldEnd, itemEnd, packJoined, packText, unpackText } from "./packed-text.ts";
 import type { FeedRequest } from "../operations.ts";
 import type { FeedBundle, FeedEvent, FeedRecord, PutEvent } from "../records.ts";
-import { untoldStart } from "../rules/emit.ts";
+import { unreportedStart } from "../rules/emit.ts";
 
 /** Events that differ only in their job. */
 export interface EventBundle extends CodedEvent {
@@ -35,14 +35,14 @@ export const notedMark = "+";
  * And follows that, if every note of the bundle begins with the mark of a start that was not emitted (rules/emit.ts):
  * the notes are then written without it.
  */
-export const untoldMark = "!";
-const untoldNotes = `${notedMark}${untoldMark}`;
+export const unreportedMark = "!";
+const unreportedNotes = `${notedMark}${unreportedMark}`;
 
 /**
  * The common prefix of the notes of a bundle, by the code of its event and its marks; null for a bundle without notes.
  */
 function noteStartOf(code: string): string | null {
-  if (code.endsWith(untoldNotes)) return untoldStart;
+  if (code.endsWith(unreportedNotes)) return unreportedStart;
   return code.endsWith(notedMark) ? "" : null;
 }
 

@@ -41,10 +41,10 @@ export class Claims {
   readonly #routes = new Set<number>();
   #first = 0;
 
-  constructor(calls: PartitionedCalls, tell: (hint: Hint) => void) {
+  constructor(calls: PartitionedCalls, emit: (hint: Hint) => void) {
     this.#calls = calls;
     this.lost = new LostClaims(calls.nowMs, (jobs) =>
-      tell({ kind: "ready", routes: [...new Set(jobs.map(({ route }) => route))] }),
+      emit({ kind: "ready", routes: [...new Set(jobs.map(({ route }) => route))] }),
     );
   }
 
@@ -79,7 +79,7 @@ export class Claims {
       ...this.lost.takeLate(owner, startedMs).flatMap((claim) => claim.jobs),
       ...wanted.flatMap((offer) => offer.jobs),
     ];
-    const mustLook = this.lost.tell(owner, now === 0);
+    const mustLook = this.lost.emit(owner, now === 0);
     if (now === 0) {
       throwFirst(ends);
       throw new MillraceError(
@@ -203,9 +203,9 @@ export class Claims {
     // A claim that ended early by its bound on bytes says nothing about remaining jobs.
     const mayBeCut = more && inputBytesMax !== undefined;
     for (const { input } of jobs) round.charsLeft -= input.length;
-    const untold = new Set(jobs);
+    const unreported = new Set(jobs);
     for (const { offer, max, starts } of asks) {
-      const got = asks.length === 1 ? jobs : takeFor(offer.routes, max, untold);
+      const got = asks.length === 1 ? jobs : takeFor(offer.routes, max, unreported);
       offer.jobs.push(...got);
       offer.left -= got.length;
       offer.startsLeft -= Math.min(starts, got.length);

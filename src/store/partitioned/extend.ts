@@ -21,7 +21,7 @@ export async function extendIfLeased(
   const byPartition = Map.groupBy(request.leases.keys(), (index) =>
     ofId(request.leases[index]?.id as string),
   );
-  const looked = wantsOthers ? (lost.whereTold(owner) ?? new Set(partitions)) : new Set<Partition>();
+  const looked = wantsOthers ? (lost.whereAnswered(owner) ?? new Set(partitions)) : new Set<Partition>();
   const named = partitions.filter((each) => byPartition.has(each.number) || looked.has(each));
   const candidates = named.length === 0 ? partitions.slice(0, 1) : named;
   const present = presentOnes(candidates);

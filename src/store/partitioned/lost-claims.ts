@@ -30,10 +30,10 @@ class OwnerClaims {
   readonly open = new Map<Partition, OpenClaim>();
   late: LateClaim[] = [];
   readonly lost = new Set<Partition>();
-  readonly told = new Set<Partition>();
+  readonly emitted = new Set<Partition>();
 
   get isEmpty(): boolean {
-    return this.open.size + this.late.length + this.lost.size + this.told.size === 0;
+    return this.open.size + this.late.length + this.lost.size + this.emitted.size === 0;
   }
 }
 
@@ -103,21 +103,21 @@ export class LostClaims {
   }
 
   /** Whether the owner should look for jobs now: in partitions that answer again, or in all that are left. */
-  tell(owner: string, isAnywhere = false): boolean {
+  emit(owner: string, isAnywhere = false): boolean {
     const claims = this.#owners.get(owner);
     if (claims === undefined) return false;
     for (const partition of claims.lost) {
       if (!isAnywhere && !partition.health.mayAsk("extendIfLeased")) continue;
       claims.lost.delete(partition);
-      claims.told.add(partition);
+      claims.emitted.add(partition);
     }
-    return claims.told.size > 0;
+    return claims.emitted.size > 0;
   }
 
   /** Where an owner should look for jobs; null for everywhere. */
-  whereTold(owner: string): ReadonlySet<Partition> | null {
-    const told = this.#owners.get(owner)?.told;
-    return told === undefined || told.size === 0 ? null : told;
+  whereAnswered(owner: string): ReadonlySet<Partition> | null {
+    const emitted = this.#owners.get(owner)?.emitted;
+    return emitted === undefined || emitted.size === 0 ? null : emitted;
   }
 
   /** A look for jobs of this owner goes out to the partition. */
@@ -128,7 +128,7 @@ export class LostClaims {
     if (open !== undefined) open.isGivenUp = true;
     claims.late = claims.late.filter((late) => late.partition !== partition);
     claims.lost.delete(partition);
-    claims.told.delete(partition);
+    claims.emitted.delete(partition);
     this.#tidy(owner);
   }
 

@@ -225,7 +225,7 @@ async function readRung<Item, Answer extends RungAnswer>(
     if (isAnswered) items.push(...itemsOf(page.answer));
     places[(asked[index] as Partition).number] = isAnswered ? (page.answer.cursor ?? false) : false;
   }
-  const reached = [...pages, ...(await tellTime(pages, others, ask))];
+  const reached = [...pages, ...(await shareTime(pages, others, ask))];
   const now = Math.max(0, ...reached.map((page) => (page.kind === "answered" ? page.answer.now : 0)));
   if (now === 0) throwFirst(reached);
   // A partition that cannot be asked does not keep the walk going.
@@ -234,15 +234,16 @@ async function readRung<Item, Answer extends RungAnswer>(
 }
 
 /** If no page has the store's time, another partition is asked for it: one, and then all others. */
-async function tellTime<Answer>(
+async function shareTime<Answer>(
   pages: readonly Reached<Answer>[],
   others: readonly Partition[],
   ask: (partition: Partition) => Promise<Reached<Answer>>,
 ): Promise<readonly Reached<Answer>[]> {
-  const isTold = (told: readonly Reached<Answer>[]): boolean => told.some(({ kind }) => kind === "answered");
-  if (isTold(pages)) return [];
+  const isAnswered = (emitted: readonly Reached<Answer>[]): boolean =>
+    emitted.some(({ kind }) => kind === "answered");
+  if (isAnswered(pages)) return [];
   const first = await Promise.all(others.slice(0, 1).map(ask));
-  return isTold(first) ? first : [...first, ...(await Promise.all(others.slice(1).map(ask)))];
+  return isAnswered(first) ? first : [...first, ...(await Promise.all(others.slice(1).map(ask)))];
 }
 
 /** The partitions to read in a walk at these positions, and others that can tell the time if these fail. */

@@ -29,7 +29,7 @@ export class PartitionCache {
   /** A promotion has met the due clock, so it is not that of a due job. A claim that meets one does not know that. */
   #isRungKnown = false;
   /** The next clock by the last answer. */
-  #toldAtMs: number | null = null;
+  #heardAtMs: number | null = null;
   /** Clocks from hints that came after the last answered call was sent, the earliest first. */
   #hinted: { readonly number: number; readonly atMs: number }[] = [];
   #readyHints = 0;
@@ -61,8 +61,8 @@ export class PartitionCache {
   heardPromoted(nowMs: number): void {
     this.#hinted = this.#hinted.filter(({ atMs }) => atMs > nowMs);
     const hasRungSince =
-      this.#toldAtMs !== null && this.#toldAtMs > this.#clockSeenMs && this.#toldAtMs <= nowMs;
-    if (hasRungSince) this.#toldAtMs = null;
+      this.#heardAtMs !== null && this.#heardAtMs > this.#clockSeenMs && this.#heardAtMs <= nowMs;
+    if (hasRungSince) this.#heardAtMs = null;
   }
 
   /** A gate that opens by its own clock held jobs back: until then their routes count as empty. */
@@ -115,7 +115,7 @@ export class PartitionCache {
     // The answer to a call that was sent before the last answered one.
     if (sentMs < this.#clockSeenMs) return;
     this.#isRungKnown = inMs === 0 && (promotes || this.#isRungKnown);
-    this.#toldAtMs = inMs === null ? null : sentMs + inMs;
+    this.#heardAtMs = inMs === null ? null : sentMs + inMs;
     this.#hinted = this.#hinted.filter(({ number }) => number > heard.due);
     this.#clockSeenMs = sentMs;
   }
@@ -144,6 +144,6 @@ export class PartitionCache {
   }
 
   get #nextAtMs(): number | null {
-    return earlier(this.#toldAtMs, this.#hinted[0]?.atMs ?? null);
+    return earlier(this.#heardAtMs, this.#hinted[0]?.atMs ?? null);
   }
 }

@@ -267,13 +267,13 @@ describe("hints", () => {
   test("come from every partition as they were told there", async () => {
     const hints = await watching();
     hints.length = 0;
-    const told: Hint[] = [
+    const emitted: Hint[] = [
       { kind: "ready", routes: [aRoute()] },
       { kind: "finished", ids: ["x"] },
     ];
-    for (const hint of told) parts[1]!.hint(hint);
+    for (const hint of emitted) parts[1]!.hint(hint);
     // Behind each of them stands which partition's feed has grown.
-    expect(hints).toEqual(told.flatMap((hint) => [hint, { kind: "told", partition: 1 }]));
+    expect(hints).toEqual(emitted.flatMap((hint) => [hint, { kind: "emitted", partition: 1 }]));
   });
 });
 

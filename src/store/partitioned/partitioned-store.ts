@@ -97,7 +97,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     return answers;
   };
 
-  const tell = (hint: Hint): void => {
+  const emit = (hint: Hint): void => {
     for (const watcher of watchers) {
       try {
         watcher(hint);
@@ -115,22 +115,22 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     return at(number ?? 0);
   };
 
-  const claims = new Claims(calls, tell);
+  const claims = new Claims(calls, emit);
   const promotion = new Promotion(calls);
 
   /** Hints of a partition that was away may be lost, so workers and duties ask it at once. */
   const returned = (cache: PartitionCache): void => {
     cache.forget();
-    if (claims.routes.length > 0) tell({ kind: "ready", routes: claims.routes });
-    tell({ kind: "due", inMs: 0 });
+    if (claims.routes.length > 0) emit({ kind: "ready", routes: claims.routes });
+    emit({ kind: "due", inMs: 0 });
   };
 
   const heed = ({ number, cache }: Partition, hint: Hint): void => {
     if (hint.kind === "due") cache.heardDue(hint.inMs, nowMs());
     if (hint.kind === "ready") cache.heardReady(hint.routes);
     if (hint.kind === "promoted") cache.heardPromoted(nowMs());
-    if (hint.kind !== "told") tell(hint);
-    tell({ kind: "told", partition: number });
+    if (hint.kind !== "emitted") emit(hint);
+    emit({ kind: "emitted", partition: number });
   };
 
   const missing = (): readonly MissingPartition[] =>

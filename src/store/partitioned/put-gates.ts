@@ -38,7 +38,7 @@ async function putGate(
     ? everywhere(partitions, placement)
     : placesOf(partitions, placement, put.key);
   const of = partitions.length;
-  const { tells: _told, ...copied } = put;
+  const { emits: _told, ...copied } = put;
   // Read before the put at home: a copy that has not changed since was not written by a later put.
   const copies = await Promise.all(
     others.map(async (other) =>

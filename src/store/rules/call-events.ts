@@ -12,8 +12,8 @@ import type { EventBundle } from "../packing/packed-events.ts";
 import type { Outcome } from "./advance.ts";
 import { asLaned } from "./gates/lane.ts";
 import type { Laned, LaneMove } from "./gates/lane.ts";
-import { countsOf, tell } from "./emit.ts";
-import type { Told } from "./emit.ts";
+import { countsOf, emit } from "./emit.ts";
+import type { EmittedEvent } from "./emit.ts";
 
 export interface Counts {
   /** How many more (or fewer) jobs a route has, by state code. */
@@ -23,13 +23,13 @@ export interface Counts {
 }
 
 /** Events of one call that differ only in their job. */
-export type ToldBundle = EventBundle & { readonly ids: string[]; readonly notes?: string[] };
+export type EmittedBundle = EventBundle & { readonly ids: string[]; readonly notes?: string[] };
 
-export interface Telling {
+export interface CallEvents {
   readonly counts: Counts;
   /** Changes of jobs with lanes, in order. */
   readonly lanes: LaneMove[];
-  readonly events: ToldBundle[];
+  readonly events: EmittedBundle[];
   /** The earliest clock that was set. */
   dueAt: number | null;
   /** Documents were written that are due already. */
@@ -46,45 +46,45 @@ export function forgetCounts(counts: Counts): void {
 }
 
 /** Emits the result of a rule. `from` is the job before; null for a new one. */
-export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outcome): void {
-  for (const { route, state, change } of countsOf(from, outcome)) count(telling, route, state, change);
+export function emitOutcome(callEvents: CallEvents, from: JobRow | null, outcome: Outcome): void {
+  for (const { route, state, change } of countsOf(from, outcome)) count(callEvents, route, state, change);
   const { row, isKept } = outcome;
   const [laneFrom, laneTo] = [from === null ? null : asLaned(from), isKept ? asLaned(row) : null];
-  if (laneFrom !== null || laneTo !== null) moveLane(telling, laneFrom, laneTo);
-  tellEvent(telling, tell(outcome));
+  if (laneFrom !== null || laneTo !== null) moveLane(callEvents, laneFrom, laneTo);
+  emitEvent(callEvents, emit(outcome));
   const { state, timerAt } = outcome.row;
-  if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(telling, timerAt);
+  if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(callEvents, timerAt);
 }
 
 /** Emits a new job (`placeNew`). The caller emits the change of its lane. */
-export function tellSubmitted(
-  telling: Telling,
+export function emitSubmitted(
+  callEvents: CallEvents,
   row: Pick<JobRow, "id" | "route" | "state" | "dueAt" | "timerAt">,
 ): void {
   const { id, route, state, dueAt, timerAt } = row;
-  count(telling, route, state, 1);
-  setClock(telling, timerAt);
+  count(callEvents, route, state, 1);
+  setClock(callEvents, timerAt);
   const extra = state === stateCodes.scheduled ? dueAt : null;
-  tellEvent(telling, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
+  emitEvent(callEvents, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
 }
 
 /** Emits a job that comes into this state as the last one did, and differs from it in its id alone. */
-export function tellAlike(
-  telling: Telling,
+export function emitAlike(
+  callEvents: CallEvents,
   row: Pick<JobRow, "route" | "state">,
-  told: ToldBundle,
+  emitted: EmittedBundle,
   id: string,
 ): void {
-  count(telling, row.route, row.state, 1);
-  told.ids.push(id);
+  count(callEvents, row.route, row.state, 1);
+  emitted.ids.push(id);
 }
 
-export function moveLane({ lanes }: Pick<Telling, "lanes">, from: Laned | null, to: Laned | null): void {
+export function moveLane({ lanes }: Pick<CallEvents, "lanes">, from: Laned | null, to: Laned | null): void {
   lanes.push({ from, to });
 }
 
-export function tellEvent({ events }: Pick<Telling, "events">, told: Told): void {
-  const { kind, id, rev, route, state, attempt, extra, note = "" } = told;
+export function emitEvent({ events }: Pick<CallEvents, "events">, emitted: EmittedEvent): void {
+  const { kind, id, rev, route, state, attempt, extra, note = "" } = emitted;
   const code = eventCodes[kind];
   const last = events.at(-1);
   const isSame =
@@ -106,23 +106,27 @@ export function tellEvent({ events }: Pick<Telling, "events">, told: Told): void
 }
 
 /** Emits that a job has moved from one state to another, and changes the state counts of its route. */
-export function tellMove(telling: Telling, from: number, told: Told & { readonly state: number }): void {
-  count(telling, told.route, from, -1);
-  count(telling, told.route, told.state, 1);
-  tellEvent(telling, told);
+export function emitMove(
+  callEvents: CallEvents,
+  from: number,
+  emitted: EmittedEvent & { readonly state: number },
+): void {
+  count(callEvents, emitted.route, from, -1);
+  count(callEvents, emitted.route, emitted.state, 1);
+  emitEvent(callEvents, emitted);
 }
 
-export function setClock(telling: Telling, at: number | null): void {
-  if (at !== null && (telling.dueAt === null || at < telling.dueAt)) telling.dueAt = at;
+export function setClock(callEvents: CallEvents, at: number | null): void {
+  if (at !== null && (callEvents.dueAt === null || at < callEvents.dueAt)) callEvents.dueAt = at;
 }
 
 /** The due time of a document: one that is due already hides no clock. */
-export function setDocClock(telling: Telling, at: number | null, now: number): void {
-  if (at !== null && at <= now) telling.hasDueDocs = true;
-  else setClock(telling, at);
+export function setDocClock(callEvents: CallEvents, at: number | null, now: number): void {
+  if (at !== null && at <= now) callEvents.hasDueDocs = true;
+  else setClock(callEvents, at);
 }
 
-export function count({ counts }: Telling, route: number, state: number, change: number): void {
+export function count({ counts }: CallEvents, route: number, state: number, change: number): void {
   if (counts.last?.route !== route) {
     const states = counts.byRoute.get(route) ?? jobStates.map(() => 0);
     counts.byRoute.set(route, states);
@@ -141,7 +145,7 @@ export interface Mark {
   readonly dueAt: number | null;
 }
 
-export function mark({ counts, lanes, events, dueAt }: Telling): Mark {
+export function mark({ counts, lanes, events, dueAt }: CallEvents): Mark {
   const byRoute = new Map([...counts.byRoute].map(([route, states]) => [route, [...states]]));
   return {
     events: events.length,
@@ -152,13 +156,13 @@ export function mark({ counts, lanes, events, dueAt }: Telling): Mark {
   };
 }
 
-export function takeBack(telling: Telling, to: Mark): void {
-  const { counts, events } = telling;
+export function takeBack(callEvents: CallEvents, to: Mark): void {
+  const { counts, events } = callEvents;
   events.length = to.events;
   events.at(-1)?.ids.splice(to.lastIds);
   events.at(-1)?.notes?.splice(to.lastIds);
   forgetCounts(counts);
   for (const [route, states] of to.byRoute) counts.byRoute.set(route, states);
-  telling.lanes.length = to.lanes;
-  telling.dueAt = to.dueAt;
+  callEvents.lanes.length = to.lanes;
+  callEvents.dueAt = to.dueAt;
 }

@@ -9,7 +9,7 @@ import { storeLimits } from "../limits.ts";
 import type { Outcome } from "./advance.ts";
 
 /** An event as stores pack it. */
-export interface Told extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
+export interface EmittedEvent extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
   readonly kind: EventKind;
   /** State code after the change; null once deleted. */
   readonly state: number | null;
@@ -18,21 +18,21 @@ export interface Told extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
   readonly note?: string;
 }
 
-export function tell({ row, event, note }: Pick<Outcome, "row" | "event" | "note">): Told {
+export function emit({ row, event, note }: Pick<Outcome, "row" | "event" | "note">): EmittedEvent {
   const { id, rev, route, attempt, state } = row;
-  const told = { kind: event, id, rev, route, attempt };
-  if (event === "deleted") return { ...told, state: null, extra: null };
-  return { ...told, state, extra: extraOf(row, event), ...(note === undefined ? {} : { note }) };
+  const emitted = { kind: event, id, rev, route, attempt };
+  if (event === "deleted") return { ...emitted, state: null, extra: null };
+  return { ...emitted, state, extra: extraOf(row, event), ...(note === undefined ? {} : { note }) };
 }
 
 /** The note of a settle's event: whether the start was not emitted yet, and a short attempt log. */
 export function noteOf({ startedAt }: Pick<JobRow, "startedAt">, attempts: string | null): string {
   const log = attempts !== null && attempts.length <= storeLimits.noteCharsMax ? attempts : "";
-  return startedAt === null ? `${untoldStart}${log}` : log;
+  return startedAt === null ? `${unreportedStart}${log}` : log;
 }
 
 /** Begins a note: the start of the attempt was not emitted yet. */
-export const untoldStart = "!";
+export const unreportedStart = "!";
 
 /**
  * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a

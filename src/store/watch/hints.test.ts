@@ -32,22 +32,22 @@ describe("packed events", () => {
       bundle({ kind: eventCodes.completed, state: stateCodes.completed, extra: "sdone" }, "a", "\x01001f"),
       bundle({ kind: eventCodes["cancel-asked"], state: "" }, "b"),
     ].join("\x1e");
-    const told = { rev: 4, route: 1, attempt: 2 };
+    const emitted = { rev: 4, route: 1, attempt: 2 };
     expect(readEvents(packed)).toEqual([
-      { ...told, kind: "completed", state: "completed", extra: "done", id: "a" },
-      { ...told, kind: "completed", state: "completed", extra: "done", id: "\x1f" },
-      { ...told, kind: "cancel-asked", state: null, extra: null, id: "b" },
+      { ...emitted, kind: "completed", state: "completed", extra: "done", id: "a" },
+      { ...emitted, kind: "completed", state: "completed", extra: "done", id: "\x1f" },
+      { ...emitted, kind: "cancel-asked", state: null, extra: null, id: "b" },
     ]);
     expect(readEvents("")).toEqual([]);
   });
 
   test("come back as they were packed, whatever their texts are", () => {
-    const told = { kind: eventCodes.failed, rev: 3, route: 9, state: stateCodes.failed, attempt: 1 };
+    const emitted = { kind: eventCodes.failed, rev: 3, route: 9, state: stateCodes.failed, attempt: 1 };
     const ids = ["plain", "\x1f\x1e\x01", "\ud800", "ü"];
     const bundles = [
-      { ...told, extra: "because\x1f", ids },
-      { ...told, extra: -5, ids: ["b"] },
-      { ...told, state: null, extra: null, ids: ["c"] },
+      { ...emitted, extra: "because\x1f", ids },
+      { ...emitted, extra: -5, ids: ["b"] },
+      { ...emitted, state: null, extra: null, ids: ["c"] },
     ];
     const back = readEvents(packEvents(bundles));
     expect(back.map(({ id }) => id)).toEqual([...ids, "b", "c"]);

@@ -16,7 +16,7 @@ export interface Hints {
   /** Whether due jobs were promoted. */
   hasPromoted: boolean;
   /** Whether the feed has grown. */
-  hasTold: boolean;
+  hasEmitted: boolean;
   /** Routes of which another process has claimed all ready jobs. */
   taken: Set<number>;
   finished: string[];
@@ -25,15 +25,15 @@ export interface Hints {
 
 export function emptyHints(): Hints {
   const lists = { finished: [], cancels: [] };
-  const flags = { hasDueDocs: false, hasPromoted: false, hasTold: false };
+  const flags = { hasDueDocs: false, hasPromoted: false, hasEmitted: false };
   return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
 }
 
 export function isEmpty(hints: Hints): boolean {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels } = hints;
   const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
   const hasNoIds = finished.length === 0 && cancels.length === 0;
-  return hasNoClock && hasNoIds && !hasTold && routes.size === 0 && taken.size === 0;
+  return hasNoClock && hasNoIds && !hasEmitted && routes.size === 0 && taken.size === 0;
 }
 
 export function hintDue(hints: Hints, inMs: number): void {
@@ -61,7 +61,7 @@ export interface CodedEvent {
 
 /** Adds the hints that follow from an event. `now` is the time of the call that emitted it. */
 export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
-  hints.hasTold = true;
+  hints.hasEmitted = true;
   if (state === null) return;
   if (kind === eventCodes.promoted) hints.hasPromoted = true;
   if (state === stateCodes.ready) hints.routes.add(route);
@@ -72,8 +72,8 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
 }
 
 /** The hints as listeners get them: plain objects, which can cross to another thread. */
-export function contractHints(told: Hints): Hint[] {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = told;
+export function contractHints(emitted: Hints): Hint[] {
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels } = emitted;
   const hints: Hint[] = [];
   // Before routes that became ready in the same call: those jobs are not taken.
   if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
@@ -91,16 +91,16 @@ export function contractHints(told: Hints): Hint[] {
   }
   for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
   // Followers of the feed read it after any hint.
-  if (hasTold && hints.length === 0) hints.push({ kind: "told", partition: 0 });
+  if (hasEmitted && hints.length === 0) hints.push({ kind: "emitted", partition: 0 });
   return hints;
 }
 
 export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>): void {
-  tellHints(contractHints(hints), listeners);
+  emitHints(contractHints(hints), listeners);
 }
 
 /** Calls all listeners. If one throws, neither the call that made the hint nor the other listeners are affected. */
-export function tellHints(hints: readonly Hint[], listeners: Iterable<(hint: Hint) => void>): void {
+export function emitHints(hints: readonly Hint[], listeners: Iterable<(hint: Hint) => void>): void {
   for (const hint of hints) {
     for (const listener of listeners) {
       try {

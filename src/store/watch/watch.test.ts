@@ -37,7 +37,7 @@ function aShared(given: Partial<WatchOptions> = {}) {
     records,
     time: platform.time,
     /** Another process's job becomes ready. */
-    tell: (route: number): void => {
+    emit: (route: number): void => {
       const body = [eventCodes.submitted, 0, route, stateCodes.ready, 0, "", `job-${route}`].join("\x1f");
       records.push([(records.at(-1)?.[0] ?? 0) + 1, platform.now(), body]);
     },
@@ -58,7 +58,7 @@ describe("a watch", () => {
     const { watch, line } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
-    watch.tellOwn(readyHints(1));
+    watch.emitOwn(readyHints(1));
     line.ears?.heard(readyHints(2));
     expect(heard).toEqual([ready(1), ready(2)]);
   });
@@ -75,21 +75,21 @@ describe("a watch", () => {
   });
 
   test("finds in the feed what comes while it is deaf, each second, and what came before it was noticed", async () => {
-    const { watch, line, tell, advanceMs } = aShared();
+    const { watch, line, emit, advanceMs } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(6000);
-    tell(1);
+    emit(1);
     line.isUp = false;
     line.ears?.changed();
     await advanceMs(0);
     expect(heard).toEqual([ready(1)]);
-    tell(2);
+    emit(2);
     await advanceMs(999);
     expect(heard).toEqual([ready(1)]);
     await advanceMs(1);
     expect(heard).toEqual([ready(1), ready(2)]);
-    tell(3);
+    emit(3);
     line.isUp = true;
     line.ears?.changed();
     await advanceMs(0);
@@ -97,46 +97,46 @@ describe("a watch", () => {
   });
 
   test("does not read what it heard: while it listens it only notes how far the feed has come", async () => {
-    const { watch, line, feed, tell, advanceMs } = aShared();
+    const { watch, line, feed, emit, advanceMs } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(0);
     const { reads } = feed;
-    for (let route = 1; route <= 300; route++) tell(route);
+    for (let route = 1; route <= 300; route++) emit(route);
     await advanceMs(30_000);
     expect(feed.reads).toBe(reads + 2);
     expect(heard).toEqual([]);
-    tell(301);
+    emit(301);
     line.ears?.heard(emptyHints(), true);
     await advanceMs(0);
     expect(heard).toEqual([ready(301)]);
   });
 
   test("looks again when it is called for a look while one is on its way, which may have been too early", async () => {
-    const { watch, line, feed, tell, advanceMs } = aShared();
+    const { watch, line, feed, emit, advanceMs } = aShared();
     line.isUp = false;
     feed.answerMs = 10;
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(15);
-    tell(1);
+    emit(1);
     line.isUp = true;
     line.ears?.changed();
     await advanceMs(20);
     expect(heard).toEqual([ready(1)]);
     await advanceMs(5000);
-    tell(2);
+    emit(2);
     line.ears?.heard(emptyHints(), true);
     await advanceMs(25);
     expect(heard).toEqual([ready(1), ready(2)]);
   });
 
   test("does not count as heard what a note of the feed's end met while hearing ended", async () => {
-    const { watch, line, feed, tell, advanceMs } = aShared();
+    const { watch, line, feed, emit, advanceMs } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(0);
-    tell(1);
+    emit(1);
     feed.answerMs = 10;
     await advanceMs(5005);
     line.isUp = false;
@@ -146,7 +146,7 @@ describe("a watch", () => {
   });
 
   test("that could not look when hearing began again does not forget what it missed", async () => {
-    const { watch, line, feed, tell, advanceMs } = aShared();
+    const { watch, line, feed, emit, advanceMs } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(0);
@@ -154,7 +154,7 @@ describe("a watch", () => {
     line.ears?.changed();
     await advanceMs(0);
     feed.isAway = true;
-    tell(1);
+    emit(1);
     line.isUp = true;
     line.ears?.changed();
     await advanceMs(500);
@@ -167,29 +167,29 @@ describe("a watch", () => {
   });
 
   test("begins a little in the past, so that nothing falls between a watcher's own look and its first", async () => {
-    const { watch, tell, advanceMs } = aShared();
-    for (let route = 1; route <= 60; route++) tell(route);
+    const { watch, emit, advanceMs } = aShared();
+    for (let route = 1; route <= 60; route++) emit(route);
     const heard: Hint[] = [];
     const unwatch = watch.add((hint) => heard.push(hint));
     await advanceMs(20_000);
     expect(heard).toEqual([ready(...Array.from({ length: 50 }, (_, index) => index + 11))]);
     unwatch();
     heard.length = 0;
-    tell(61);
+    emit(61);
     await advanceMs(20_000);
     expect(heard).toEqual([]);
   });
 
   test("looks at once when a message says that there is more, and no oftener than every 100 ms", async () => {
-    const { watch, line, feed, tell, advanceMs } = aShared();
+    const { watch, line, feed, emit, advanceMs } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(0);
-    tell(7);
+    emit(7);
     for (let message = 0; message < 50; message++) line.ears?.heard(emptyHints(), true);
     await advanceMs(0);
     expect(heard).toEqual([ready(7)]);
-    tell(8);
+    emit(8);
     line.ears?.heard(emptyHints(), true);
     await advanceMs(99);
     expect(heard).toEqual([ready(7)]);
@@ -199,13 +199,13 @@ describe("a watch", () => {
   });
 
   test("goes on after the store was away, and with the feed of a store that was emptied", async () => {
-    const { watch, line, feed, records, tell, advanceMs } = aShared();
+    const { watch, line, feed, records, emit, advanceMs } = aShared();
     line.isUp = false;
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));
     await advanceMs(0);
     feed.isAway = true;
-    tell(1);
+    emit(1);
     await advanceMs(10_000);
     expect(heard).toEqual([]);
     feed.isAway = false;
@@ -213,31 +213,31 @@ describe("a watch", () => {
     expect(heard).toEqual([ready(1)]);
     records.length = 0;
     await advanceMs(1000);
-    tell(2);
+    emit(2);
     await advanceMs(1000);
     expect(heard).toEqual([ready(1), ready(2)]);
   });
 
   test("reads the routes of the feed as the store writes them", async () => {
-    const { watch, tell, advanceMs } = aShared({ readRoute: (text) => Number(text) + 100 });
+    const { watch, emit, advanceMs } = aShared({ readRoute: (text) => Number(text) + 100 });
     const heard: Hint[] = [];
-    tell(7);
+    emit(7);
     watch.add((hint) => heard.push(hint));
     await advanceMs(0);
     expect(heard).toEqual([ready(107)]);
   });
 
   test("skips the middle of what is too far behind: the newest may be what it was called for", async () => {
-    const { watch, line, feed, tell, advanceMs } = aShared();
+    const { watch, line, feed, emit, advanceMs } = aShared();
     const routes = new Set<number>();
     watch.add((hint) => hint.kind === "ready" && hint.routes.forEach((route) => routes.add(route)));
     await advanceMs(0);
-    for (let route = 1; route <= 2500; route++) tell(route);
+    for (let route = 1; route <= 2500; route++) emit(route);
     line.ears?.heard(emptyHints(), true);
     await advanceMs(0);
     expect(routes.size).toBe(2200);
     expect(routes).toContain(2500);
-    tell(9999);
+    emit(9999);
     await advanceMs(100);
     expect(routes.size).toBe(2201);
     expect(feed.reads).toBe(15);

@@ -3,7 +3,7 @@
  * the calls of others come through the store's listening connection or, while it is not listening, from reads of the
  * feed.
  *
- *  own call ──► tellOwn ─────────────┐
+ *  own call ──► emitOwn ─────────────┐
  *  message ──► listener ──► heard ───┼──► listeners
  *  feed ──► look ────────────────────┘
  *
@@ -80,7 +80,7 @@ export interface WatchOptions {
 export interface Watch {
   add(listener: (hint: Hint) => void): Unwatch;
   /** Hands out the hints about a call of this process itself. */
-  tellOwn(hints: Hints): void;
+  emitOwn(hints: Hints): void;
   close(): Promise<void>;
 }
 
@@ -194,7 +194,7 @@ export function openWatch(options: WatchOptions): Watch {
         seen = null;
       };
     },
-    tellOwn(hints) {
+    emitOwn(hints) {
       if (!isEmpty(hints)) handOut(hints, watchers);
     },
     async close() {

@@ -57,7 +57,7 @@ const callsOf = (schema: string): Calls => ({
   now: () => platform.now(),
   write: (text, values) => database.write(text, values),
   read: (text, values) => database.read(text, values),
-  tell: () => undefined,
+  emit: () => undefined,
   ride: () => null,
 });
 const one = callsOf("one");

@@ -56,8 +56,8 @@ function isSetUnit(unit: SubmitUnit): boolean {
 function areDeletes(puts: readonly DocPut[]): boolean {
   return (
     puts.every(
-      ({ guard, body, tells }) =>
-        typeof guard === "object" && guard.version > 0 && body === null && tells === undefined,
+      ({ guard, body, emits }) =>
+        typeof guard === "object" && guard.version > 0 && body === null && emits === undefined,
     ) && new Set(puts.map(placeOf)).size === puts.length
   );
 }

@@ -103,7 +103,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
     write: database.write,
     read: database.read,
-    tell: wake.tell,
+    emit: wake.emit,
     ride: wake.ride,
   };
   const calls: Calls = { ...bare, write: mending(bare, platform) };
@@ -161,7 +161,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     }),
     ...laterOperations,
     watch: (watcher) => wake.add(watcher),
-    tellTaken: wake.tellTaken,
+    announceTaken: wake.announceTaken,
     inTransaction: openTransactions({ calls, where: database.where, channel }),
     close() {
       closing ??= wake.close().then(() => database.close());

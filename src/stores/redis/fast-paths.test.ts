@@ -251,9 +251,9 @@ describe("the same jobs by either path leave the same keys", () => {
     const twice = [...settles.slice(0, 12), ...settles.slice(10)];
     const answers = await both.same((store) => store.settleIfLeased(twice));
     expect(await both.same((store) => auditAll(store))).toEqual({});
-    const told: Record<string, number> = {};
-    for (const { kind } of answers) told[kind] = (told[kind] ?? 0) + 1;
-    return told;
+    const emitted: Record<string, number> = {};
+    for (const { kind } of answers) emitted[kind] = (emitted[kind] ?? 0) + 1;
+    return emitted;
   }
 
   test("at ends of many that are alike, some of which started late, with logs, results, and one of them twice", async () => {

@@ -121,7 +121,7 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
         began: changed,
       }),
   });
-  const hint = (hints: Hints): void => watch.tellOwn(hints);
+  const hint = (hints: Hints): void => watch.emitOwn(hints);
   const calls: Calls = { connection, flush: new FlushCall(connection, hint), hint };
   let closing: Promise<void> | null = null;
 
@@ -147,7 +147,7 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
     ...bindOperations(calls, operations),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
-    tellTaken(routes) {
+    announceTaken(routes) {
       // Lost with a connection, as any hint.
       connection.ask("PUBLISH", [`${tag}:hint`, writeTaken(sender, routes)]).catch(() => undefined);
     },

@@ -73,8 +73,8 @@ function contentsOf(database: DatabaseSync): unknown {
     database.prepare(`SELECT ${columnsOf(table)} FROM millrace_${table}`).all(),
   );
   const feed = database.prepare("SELECT at, body FROM millrace_feed ORDER BY number").all();
-  const told = feed.map(({ at, body }) => ({ at, events: readEvents(String(body)).toSorted(byIdAndRev) }));
-  return { rows: Object.fromEntries(tables.map((table, at) => [table, rows[at]])), told };
+  const emitted = feed.map(({ at, body }) => ({ at, events: readEvents(String(body)).toSorted(byIdAndRev) }));
+  return { rows: Object.fromEntries(tables.map((table, at) => [table, rows[at]])), emitted };
 }
 
 function byIdAndRev(one: { id: string; rev: number }, other: { id: string; rev: number }): number {

@@ -128,7 +128,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     clock,
     path,
     busyTimeoutMs,
-    onCommitted: (commit) => watch.tellOwn(commit),
+    onCommitted: (commit) => watch.emitOwn(commit),
     landing,
   });
   const call = (operation: Call["operation"], request: unknown = null) =>

@@ -90,9 +90,9 @@ describe("the clock of a store", () => {
     for (let step = 0; step < 100; step++) {
       const asked = one.now();
       platform.advance(30_000);
-      const told = other.now();
-      other.observe(told);
-      one.observe(Math.max(asked, told));
+      const emitted = other.now();
+      other.observe(emitted);
+      one.observe(Math.max(asked, emitted));
     }
     expect([one.aheadMs(), other.aheadMs()]).toEqual([0, 0]);
   });

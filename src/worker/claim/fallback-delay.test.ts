@@ -27,7 +27,7 @@ const nowMs = (): number => platform.time.elapsedUs / 1000;
 const advance = (ms: number): Promise<void> => platform.time.advance(ms * 1000);
 const sum = (): number => claims.reduce((all, each) => all + each, 0);
 
-async function startWorker(by: number, canTell: boolean): Promise<void> {
+async function startWorker(by: number, canAnnounce: boolean): Promise<void> {
   const own = new Set<(hint: Hint) => void>();
   listeners.push(own);
   const shared: Store = {
@@ -41,9 +41,9 @@ async function startWorker(by: number, canTell: boolean): Promise<void> {
       return store.watch(listener);
     },
     close: async () => undefined,
-    ...(canTell
+    ...(canAnnounce
       ? {
-          tellTaken: (routes) => {
+          announceTaken: (routes) => {
             for (const each of listeners)
               if (each !== own) for (const listener of each) listener({ kind: "taken", routes });
           },
@@ -65,8 +65,8 @@ async function runOne(input: number): Promise<{ readonly lateMs: number; readonl
   return { lateMs: (starts.get(input)?.atMs ?? 0) - fromMs, claims: sum() - before };
 }
 
-async function startFleet(canTell: boolean): Promise<void> {
-  for (let by = 0; by < fleetSize; by++) await startWorker(by, canTell);
+async function startFleet(canAnnounce: boolean): Promise<void> {
+  for (let by = 0; by < fleetSize; by++) await startWorker(by, canAnnounce);
   // Those who joined first have heard of the others.
   await advance(500);
 }

@@ -56,7 +56,7 @@ export class FallbackDelay {
   /** A hint has come. @returns whether the pool claims at once; if not, its delay runs. */
   claimsAtOnce(pool: Pool): boolean {
     const { store, platform } = this.#needs;
-    if (store.tellTaken === undefined) return true;
+    if (store.announceTaken === undefined) return true;
     const standing = this.#standingOf(pool);
     standing.isTaken = standing.isEmpty = false;
     if (standing.late < lateMax) {
@@ -97,11 +97,11 @@ export class FallbackDelay {
    */
   announceTaken(jobs: readonly Pick<LeasedJob, "route">[], sentUs: number): void {
     const { store, platform, otherWorkers } = this.#needs;
-    if (store.tellTaken === undefined || otherWorkers.count === 0) return;
+    if (store.announceTaken === undefined || otherWorkers.count === 0) return;
     const nowUs = platform.monotonicUs();
     if (nowUs - this.#announcedUs < announceGapMs * 1000) return;
     this.#announcedUs = nowUs;
-    store.tellTaken([...new Set(jobs.map(({ route }) => route))], sentUs);
+    store.announceTaken([...new Set(jobs.map(({ route }) => route))], sentUs);
   }
 
   #standingOf(pool: Pool): Standing {

@@ -52,9 +52,9 @@ export class EmptyQueues {
       if (this.#busy.has(queue) || !this.#isIdle(queue)) continue;
       this.#claimedAt.delete(queue);
       try {
-        await this.#tellIfEmpty(queue, claimedAt);
+        await this.#emitIfEmpty(queue, claimedAt);
       } catch (error) {
-        this.#needs.log.debug("whether a queue is empty could not be told", { queue, error });
+        this.#needs.log.debug("whether a queue is empty could not be emitted", { queue, error });
       }
     }
     this.#busy.clear();
@@ -62,7 +62,7 @@ export class EmptyQueues {
     if (this.#claimedAt.size > 0 && !this.#isStopped) this.#lookLater();
   }
 
-  async #tellIfEmpty(queue: string, claimedAt: number): Promise<void> {
+  async #emitIfEmpty(queue: string, claimedAt: number): Promise<void> {
     const { store } = this.#needs;
     const [doc] = (await store.readDocs({ kind: emptyKind, ids: [queue] })).docs;
     if (doc !== undefined && Number(doc.body) >= claimedAt) return;
@@ -73,7 +73,7 @@ export class EmptyQueues {
     );
     if (isLeft) return;
     const guard = doc === undefined ? "absent" : { version: doc.version };
-    const tells = { kind: "queue-empty", subject: queue, extra: null } as const;
-    await store.putDocs([{ kind: emptyKind, id: queue, body: String(now), guard, tells }]);
+    const emits = { kind: "queue-empty", subject: queue, extra: null } as const;
+    await store.putDocs([{ kind: emptyKind, id: queue, body: String(now), guard, emits }]);
   }
 }

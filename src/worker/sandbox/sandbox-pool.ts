@@ -149,14 +149,14 @@ export class SandboxPool {
     void sandbox.ready.then(
       () => {
         this.#takesAhead = sandbox.takesAhead;
-        this.#tellChange();
+        this.#announceChange();
       },
       () => {},
     );
     return sandbox;
   }
 
-  #tellChange(): void {
+  #announceChange(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }
@@ -179,7 +179,7 @@ export class SandboxPool {
       if (this.#idle.length === 0) this.#enter(this.#start());
     } else this.#enter(sandbox);
     if (this.#idle.length > 1) this.#shrinking ??= this.#shrinkLater();
-    this.#tellChange();
+    this.#announceChange();
   }
 
   #retire(sandbox: Sandbox): void {
@@ -190,7 +190,7 @@ export class SandboxPool {
   #gone(sandbox: Sandbox): void {
     const wasIdle = this.#idle.includes(sandbox);
     this.#delete(sandbox);
-    this.#tellChange();
+    this.#announceChange();
     if (!wasIdle || !sandbox.isReady) return;
     const { what } = this.#options;
     this.#needs.log.warn(`${what} ended while it had nothing to do; the next job gets a new one`);

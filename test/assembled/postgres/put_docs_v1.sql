@@ -6,7 +6,7 @@ DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
 BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
     SELECT d.kind, d.version INTO kind, version FROM @put_doc_v1(v_now, v_put) d;
-    IF kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'tells'); END IF;
+    IF kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'emits'); END IF;
     RETURN NEXT;
   END LOOP;
   PERFORM @emit_v1(v_now, v_events, false);

@@ -45,11 +45,11 @@ end
 
 -- guard: "any", or the version that must be there. body "" deletes. tells: a packed bundle of events, "" for none.
 -- Answers whether the guard held, and the version.
-local function putDoc(c, field, guard, due, expiresIn, body, tells)
+local function putDoc(c, field, guard, due, expiresIn, body, emits)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
-  if tells ~= "" then emitPacked(c, tells) end
+  if emits ~= "" then emitPacked(c, emits) end
   if body == "" then
     dropDoc(c, field)
     return true, 0

@@ -2,7 +2,7 @@
 module(function()
 local push, seqOf = M.push, M.seqOf
 
-local NOTED, NOTED_UNTOLD, UNTOLD = "+", "+!", "!"
+local NOTED, NOTED_UNREPORTED, UNREPORTED = "+", "+!", "!"
 local NOTE_MAX = 48
 local TERMINAL = { [COMPLETED] = true, [FAILED] = true, [CANCELLED] = true,
   [EXPIRED] = true, [SKIPPED] = true }
@@ -61,14 +61,14 @@ local function extraOf(job, event)
   return ""
 end
 
--- What the event of a settle carries beside (store/rules/emit.ts): whether the start is untold, and a short attempt
+-- What the event of a settle carries beside (store/rules/emit.ts): whether the start is unreported, and a short attempt
 -- log.
 local function noteOf(job, attempts)
-  return (job.startedAt == "" and UNTOLD or "") .. (#attempts <= NOTE_MAX and attempts or "")
+  return (job.startedAt == "" and UNREPORTED or "") .. (#attempts <= NOTE_MAX and attempts or "")
 end
 
 -- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED
--- where after each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
+-- if a note follows each id of the bundle; NOTED_UNREPORTED: each note says that the start is unreported.
 local function eventOf(job, event, isGone, mark)
   local extra = isGone and "" or extraOf(job, event)
   return concat(
@@ -87,8 +87,8 @@ end
 -- A bundle joins ids with the same event; inside a job the order of its events is kept.
 local function emit(c, job, event, isGone, note)
   local mark = note and NOTED
-  if note and sub(note, 1, #UNTOLD) == UNTOLD then
-    mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1)
+  if note and sub(note, 1, #UNREPORTED) == UNREPORTED then
+    mark, note = NOTED_UNREPORTED, sub(note, #UNREPORTED + 1)
   end
   if event == STARTED or event == PROGRESS then c.hasNews = true end
   local key, extra = eventOf(job, event, isGone, mark)
@@ -108,7 +108,7 @@ local function emit(c, job, event, isGone, note)
   end
 end
 
-M.NOTED, M.NOTED_UNTOLD, M.NOTE_MAX, M.isTerminal, M.isBad = NOTED, NOTED_UNTOLD, NOTE_MAX, isTerminal, isBad
-M.count, M.leavePage, M.bundleOf, M.emitPacked, M.noteOf = count, leavePage, bundleOf, emitPacked, noteOf
-M.eventOf, M.setReady, M.emit = eventOf, setReady, emit
+M.NOTED, M.NOTED_UNREPORTED, M.NOTE_MAX, M.isTerminal = NOTED, NOTED_UNREPORTED, NOTE_MAX, isTerminal
+M.isBad, M.count, M.leavePage, M.bundleOf, M.emitPacked = isBad, count, leavePage, bundleOf, emitPacked
+M.noteOf, M.eventOf, M.setReady, M.emit = noteOf, eventOf, setReady, emit
 end)

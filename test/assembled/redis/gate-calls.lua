@@ -8,7 +8,7 @@ local READS, releaseKeys, serve, setBounds, startGates = M.READS, M.releaseKeys,
 local workOf, writeCall, writeGate = M.workOf, M.writeCall, M.writeGate
 
 local GATE, PUT = "gate:", { "cap", "stepUs", "burstUs", "closed", "isDraining", "drains", "perKey",
-  "perCap", "perStepUs", "perBurstUs", "body", "tells" }
+  "perCap", "perStepUs", "perBurstUs", "body", "emits" }
 
 -- What the gate was is lost, but for its version, if that is still the first field.
 local function shutGate(key, text)
@@ -64,7 +64,7 @@ local function putGate(c, key, guard)
   gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
-  if put.tells ~= "" then emitPacked(c, put.tells) end
+  if put.emits ~= "" then emitPacked(c, put.emits) end
   noteOpened(c, gate)
   if isKeyed(key) then
     putKeyGate(c, key, put.drains == "1")

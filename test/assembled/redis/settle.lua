@@ -8,7 +8,7 @@ local isBad, isKeptUntil, isOfFlow, jobOf, keep = M.isBad, M.isKeptUntil, M.isOf
 local KEPT_FOREVER_AT, keysIn, leaveTargets = M.KEPT_FOREVER_AT, M.keysIn, M.leaveTargets
 local loadTargets, many, newList, nextArg, nextFlag = M.loadTargets, M.many, M.newList, M.nextArg, M.nextFlag
 local nextNumber, nextUnit, NONE, NOTE_MAX, NOTED = M.nextNumber, M.nextUnit, M.NONE, M.NOTE_MAX, M.NOTED
-local NOTED_UNTOLD, noteOf, num, passingOf, push2 = M.NOTED_UNTOLD, M.noteOf, M.num, M.passingOf, M.push2
+local NOTED_UNREPORTED, noteOf, num, passingOf, push2 = M.NOTED_UNREPORTED, M.noteOf, M.num, M.passingOf, M.push2
 local readFields, readRest, readShapes, readWaits = M.readFields, M.readRest, M.readShapes, M.readWaits
 local recall, restOf, returnPermits, seqOf, split = M.recall, M.restOf, M.returnPermits, M.seqOf, M.split
 local submitUnit, takeTargets, touch, whole, widen = M.submitUnit, M.takeTargets, M.touch, M.whole, M.widen
@@ -64,7 +64,7 @@ local function templateOf(c, next, rest, passes)
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
   t.hasUses = t.hasGates or passes ~= nil
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
-  local mark = job.startedAt == "" and NOTED_UNTOLD or NOTED
+  local mark = job.startedAt == "" and NOTED_UNREPORTED or NOTED
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
   job.claimedAt = HOLE
   if passes then

@@ -296,15 +296,15 @@ export const claimCases: ContractGroup = {
           return (await store.claim(aClaim({ offers }))).jobs;
         };
         const first = await claim();
-        const told = [
+        const emitted = [
           ["a", [groupGate("k")]],
           ["b", [groupGate("{l}\u001f")]],
           ["d", undefined],
           ["c", undefined],
         ];
-        expect(first.map(({ id, keyGates }) => [id, keyGates])).toEqual(told);
+        expect(first.map(({ id, keyGates }) => [id, keyGates])).toEqual(emitted);
         await store.settleIfLeased(first.map((job) => aSettle(job, handBack)));
-        expect((await claim()).map(({ id, keyGates }) => [id, keyGates])).toEqual(told);
+        expect((await claim()).map(({ id, keyGates }) => [id, keyGates])).toEqual(emitted);
       },
     ],
   ],

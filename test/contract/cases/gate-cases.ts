@@ -46,8 +46,8 @@ export const gateCases: ContractGroup = {
     [
       "what the put of a gate tells is in the feed with the put, and a refused put tells nothing",
       async ({ store }) => {
-        const tells = { kind: "queue-changed", subject: "q", extra: "{}" } as const;
-        const put = aGate(queueGateKey("q"), { cap: 3, guard: { version: 0 }, tells });
+        const emits = { kind: "queue-changed", subject: "q", extra: "{}" } as const;
+        const put = aGate(queueGateKey("q"), { cap: 3, guard: { version: 0 }, emits });
         expect(await store.putGates([put])).toEqual([{ kind: "ok", version: 1 }]);
         expect(await store.putGates([put])).toEqual([{ kind: "changed", version: 1 }]);
         const { partitions = 1 } = store;

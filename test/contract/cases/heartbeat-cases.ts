@@ -72,10 +72,10 @@ export const heartbeatCases: ContractGroup = {
       async ({ store, events }) => {
         const puts = [
           aDoc(own, "1", { due: { inMs: 70 } }),
-          aDoc(other, "1", { tells: { kind: "worker-left", subject: other, extra: null } }),
+          aDoc(other, "1", { emits: { kind: "worker-left", subject: other, extra: null } }),
           aDoc(other, "2", {
             guard: "absent",
-            tells: { kind: "worker-left", subject: "refused", extra: null },
+            emits: { kind: "worker-left", subject: "refused", extra: null },
           }),
         ];
         const answer = await store.heartbeat({ puts, read: none });

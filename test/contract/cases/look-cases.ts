@@ -222,9 +222,9 @@ export const feedCases: ContractGroup = {
           const [leased] = await claim();
           await store.settleIfLeased([aSettle(leased!, round === 2 ? finish() : schedule(5))]);
         }
-        const told = await events("a");
-        expect(told.map(({ rev }) => rev)).toEqual(told.map((_, index) => index + 1));
-        expect(told.map(({ kind }) => kind).join(" ")).toBe(
+        const emitted = await events("a");
+        expect(emitted.map(({ rev }) => rev)).toEqual(emitted.map((_, index) => index + 1));
+        expect(emitted.map(({ kind }) => kind).join(" ")).toBe(
           "submitted promoted claimed retry-scheduled promoted claimed retry-scheduled promoted claimed completed",
         );
       },

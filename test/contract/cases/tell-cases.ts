@@ -13,7 +13,7 @@ const hardTexts = ["10", "", "\0\x1e\x1f\x01", '{"done": "é🙂"}', "\ud800"];
 
 const ref = ({ id, seq, fence }: LeaseRef): LeaseRef => ({ id, seq, fence });
 
-export const tellCases: ContractGroup = {
+export const emitCases: ContractGroup = {
   about: "what is told beside",
   cases: [
     [
@@ -47,10 +47,10 @@ export const tellCases: ContractGroup = {
           const claimed = (await store.claim(aClaim({ offers }))).jobs.map(({ id }) => id);
           const sorted = [...jobs].sort((one, other) => one.rankBase - other.rankBase);
           expect(claimed).toEqual(sorted.map(({ id }) => id));
-          const told = new Map(
+          const emitted = new Map(
             (await events()).filter(({ kind }) => kind === "claimed").map(({ id, extra }) => [id, extra]),
           );
-          expect(claimed.map((id) => told.get(id))).toEqual([1, 1, null, null, null]);
+          expect(claimed.map((id) => emitted.get(id))).toEqual([1, 1, null, null, null]);
           const now = platform.now();
           const starts = (await store.readJobs(claimed)).map((record) => record?.startedAt);
           expect(starts).toEqual([now, now, null, null, null]);
@@ -58,7 +58,7 @@ export const tellCases: ContractGroup = {
       },
     ],
     [
-      "the first report of a start is told with its time and without a new rev; later ones are not told",
+      "the first report of a start is emitted with its time and without a new rev; later ones are not emitted",
       async ({ store, lease, platform, events }) => {
         const leased = await lease(aJob({ id: "a" }));
         platform.advance(50);
@@ -66,8 +66,15 @@ export const tellCases: ContractGroup = {
         await store.extendIfLeased({ ...report, leases: [{ ...ref(leased), startedAgoMs: 20 }] });
         await store.extendIfLeased({ ...report, leases: [{ ...ref(leased), startedAgoMs: 0 }] });
         await store.extendIfLeased({ ...report, leases: [ref(leased)] });
-        const told = { kind: "started", id: "a", rev: 2, state: "running", attempt: 1, extra: startAt + 30 };
-        expect((await events()).slice(2)).toEqual([{ ...told, route: aRoute() }]);
+        const emitted = {
+          kind: "started",
+          id: "a",
+          rev: 2,
+          state: "running",
+          attempt: 1,
+          extra: startAt + 30,
+        };
+        expect((await events()).slice(2)).toEqual([{ ...emitted, route: aRoute() }]);
       },
     ],
     [
@@ -161,15 +168,15 @@ export const tellCases: ContractGroup = {
     [
       "a document tells an event of no job where its put is applied, and nothing where it is refused",
       async ({ store, submit, events }) => {
-        const tells = { kind: "queue-changed", subject: "the\u001fqueue", extra: "why" } as const;
+        const emits = { kind: "queue-changed", subject: "the\u001fqueue", extra: "why" } as const;
         await store.putDocs([
-          { ...aDoc("a", "1"), tells },
-          { ...aDoc("a", "2"), guard: "absent", tells },
-          { ...aDoc("a", "3"), body: null, tells: { ...tells, extra: null } },
+          { ...aDoc("a", "1"), emits },
+          { ...aDoc("a", "2"), guard: "absent", emits },
+          { ...aDoc("a", "3"), body: null, emits: { ...emits, extra: null } },
         ]);
-        await store.submit([{ jobs: [aJob({ id: "x" })], docs: [{ ...aDoc("a", "4"), tells }] }]);
+        await store.submit([{ jobs: [aJob({ id: "x" })], docs: [{ ...aDoc("a", "4"), emits }] }]);
         await submit(aJob({ id: "y" }));
-        const told = {
+        const emitted = {
           kind: "queue-changed",
           id: "the\u001fqueue",
           rev: 0,
@@ -179,9 +186,9 @@ export const tellCases: ContractGroup = {
         };
         expect((await events()).filter(({ route }) => route === 0)).toEqual([
           ...[
-            { ...told, extra: "why" },
-            { ...told, extra: null },
-            { ...told, extra: "why" },
+            { ...emitted, extra: "why" },
+            { ...emitted, extra: null },
+            { ...emitted, extra: "why" },
           ],
         ]);
       },

@@ -180,7 +180,7 @@ export const pruneCases: ContractGroup = {
           const ending = finish("completed", { result: "42", ...(keepResultMs && { keepResultMs }) });
           await store.settleIfLeased([aSettle(await lease(aJob({ id })), ending, { attempts: "log" })]);
         }
-        const [before, told] = [await read("short"), await events()];
+        const [before, emitted] = [await read("short"), await events()];
         platform.advance(39);
         expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(0);
         platform.advance(11);
@@ -188,7 +188,7 @@ export const pruneCases: ContractGroup = {
         expect(await read("short")).toEqual({ ...before, result: null });
         expect((await read("plain")).result).toBe("42");
         expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(0);
-        expect(await events()).toEqual(told);
+        expect(await events()).toEqual(emitted);
         expect(await auditAll(store)).toEqual({});
       },
     ],

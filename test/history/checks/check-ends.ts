@@ -28,10 +28,10 @@ function* statesAgree(ledger: Ledger): Generator<Violation> {
   const { jobs, stateCounts } = ledger.evidence.snapshot;
   if (ledger.records.size !== jobs.length) yield { invariant: 22, message: "a job is there twice" };
   for (const [id, events] of ledger.timelines) {
-    const told = events.at(-1)?.state ?? null;
+    const emitted = events.at(-1)?.state ?? null;
     const kept = ledger.records.get(id)?.state ?? null;
-    if (told !== kept)
-      yield { invariant: 22, id, message: `${id} was last told to be ${told}, but is ${kept}` };
+    if (emitted !== kept)
+      yield { invariant: 22, id, message: `${id} was last told to be ${emitted}, but is ${kept}` };
   }
   if (JSON.stringify(sortStateCounts(stateCounts)) !== JSON.stringify(recount(jobs)))
     yield { invariant: 50, message: "the counts per queue, name and state are not those of the jobs" };

@@ -3,7 +3,7 @@
  * histories pass.
  */
 import { describe, expect, test } from "vitest";
-import { checkHistory, tellStory } from "./check-history.ts";
+import { checkHistory, printStory } from "./check-history.ts";
 import { invariantNumbers } from "../invariants.ts";
 import type { Invariant } from "../invariants.ts";
 import { key, twoAttempts } from "../planted/planted.ts";
@@ -154,7 +154,7 @@ describe("planted violations", () => {
 test("the story of a job has its spec, its events, its calls and its handlers", () => {
   const scribe = new Scribe();
   scribe.live("a");
-  const story = tellStory(scribe.evidence(), "a");
+  const story = printStory(scribe.evidence(), "a");
   for (const part of [
     "job a",
     "spec",

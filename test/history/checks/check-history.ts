@@ -39,7 +39,7 @@ export function checkHistory(evidence: Evidence): readonly Violation[] {
 }
 
 /** Everything that is known about one job, in the order of the feed, for the report of a failure. */
-export function tellStory(evidence: Evidence, id: string): string {
+export function printStory(evidence: Evidence, id: string): string {
   const ledger = openLedger(evidence);
   const events = (ledger.timelines.get(id) ?? []).map(
     ({ at, rev, kind, state, attempt, extra }) =>

@@ -29,7 +29,7 @@ export const plantedOwners: readonly Planted[] = [
     "a repeat makes the job a second time",
     (s) => (
       s.live("a"),
-      s.tell({ kind: "submitted", id: "a", rev: 4, state: "ready", attempt: 0, extra: null })
+      s.emit({ kind: "submitted", id: "a", rev: 4, state: "ready", attempt: 0, extra: null })
     ),
   ],
   [
@@ -47,7 +47,7 @@ export const plantedOwners: readonly Planted[] = [
     (s) => (
       s.live("a"),
       s.live("b"),
-      s.tell({ kind: "deleted", id: "a", rev: 4, state: null, attempt: 1, extra: null })
+      s.emit({ kind: "deleted", id: "a", rev: 4, state: null, attempt: 1, extra: null })
     ),
   ],
   [8, "a job waits for ever", (s) => s.submit({ id: "a" })],

@@ -94,14 +94,19 @@ const mayBeHalfPut = ({ plan, history }: Network, key: string): boolean =>
     (call) => call.kind === "putGates" && call.seen !== "ok" && call.request.some((put) => put.key === key),
   );
 
-const pause = (network: Network, node: SimNode, queue: string, forMs?: number): Promise<Told> =>
+const pause = (network: Network, node: SimNode, queue: string, forMs?: number): Promise<EmittedEvent> =>
   recordAct(network, node, { kind: "close-gate", key: queueGateKey(queue) }, async () => {
     const { pausedUntil } = await node.mill.queues.pause(queue, forMs === undefined ? {} : { for: forMs });
     // A short pause may be over before its answer is read, and looks as one without an end.
     return forMs === undefined ? foreverMs : (pausedUntil?.getTime() ?? 0);
   });
 
-const throttle = (network: Network, node: SimNode, name: string, retryAfter?: number): Promise<Told> =>
+const throttle = (
+  network: Network,
+  node: SimNode,
+  name: string,
+  retryAfter?: number,
+): Promise<EmittedEvent> =>
   recordAct(network, node, { kind: "close-gate", key: limitGateKey(name) }, async () => {
     const options = retryAfter === undefined ? {} : { retryAfter };
     const { coolingUntil } = await node.mill.limits.throttle(name, options);
@@ -121,14 +126,14 @@ async function resume(network: Network, node: SimNode, queue: string): Promise<v
   }
 }
 
-const reset = (network: Network, node: SimNode, name: string): Promise<Told> =>
+const reset = (network: Network, node: SimNode, name: string): Promise<EmittedEvent> =>
   recordAct(network, node, { kind: "open-gate", key: limitGateKey(name) }, async () => {
     await node.mill.limits.reset(name);
     return null;
   });
 
 /** What an operator was told of an act: "again" if the same call may succeed later. */
-export type Told = "ok" | "again" | "refused";
+export type EmittedEvent = "ok" | "again" | "refused";
 
 /** @param run gives the time until which the gate is closed. */
 export async function recordAct(
@@ -136,7 +141,7 @@ export async function recordAct(
   node: SimNode,
   act: Pick<GateAct, "kind" | "key">,
   run: () => Promise<number | null>,
-): Promise<Told> {
+): Promise<EmittedEvent> {
   const times = { invokedUs: time.elapsedUs, answeredUs: null, order: null };
   const entry: GateAct = { ...act, actor: node.process.name, seen: "unknown", until: null, ...times };
   history.push(entry);

@@ -9,7 +9,7 @@ import type { SeededRandom } from "../../../src/testing/seeded-random.ts";
 import type { Network } from "../faulty-store.ts";
 import { drawCap, drawRate } from "../gating.ts";
 import { recordAct, unlessRefused, untilDone } from "./sim-gate-operator.ts";
-import type { Told } from "./sim-gate-operator.ts";
+import type { EmittedEvent } from "./sim-gate-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 
 /** One act. Never rejects: every refusal is a part of the run. */
@@ -60,7 +60,7 @@ function drawEdit(random: SeededRandom): BoundEdit {
 
 const gateOf = (name: string, key: string): string => keyedGate(limitGateKey(name), key);
 
-function resetKey(network: Network, node: SimNode, name: string, key: string): Promise<Told> {
+function resetKey(network: Network, node: SimNode, name: string, key: string): Promise<EmittedEvent> {
   return recordAct(network, node, { kind: "open-gate", key: gateOf(name, key) }, async () => {
     await node.mill.limits.reset(name, { key });
     return null;

@@ -134,7 +134,7 @@ export class LogWriter implements Landing {
   }
 
   take(calls: readonly Call[], commit: CommitOutcome): (call: number) => Promise<void> | null {
-    const { outcomes, freed, told } = commit;
+    const { outcomes, freed, emitted } = commit;
     let hasPages = false;
     try {
       hasPages = this.#takePages();
@@ -152,7 +152,7 @@ export class LogWriter implements Landing {
     if (hasPages) {
       for (const route of freed.routes) this.#freed.set(route, this.#taken);
       if (freed.hasLanes) this.#freedLanes = this.#taken;
-      this.#putWithin(told.length > 0 ? lazyMs : keepAliveMs);
+      this.#putWithin(emitted.length > 0 ? lazyMs : keepAliveMs);
     }
     for (const [call, { operation }] of calls.entries())
       if (operation === "settleIfLeased") this.settled += appliedOf(outcomes[call]);

@@ -55,7 +55,7 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
   };
 }
 
-function callsInside(connection: Connection, { calls, where }: OwnStore, tell: Calls["tell"]): Calls {
+function callsInside(connection: Connection, { calls, where }: OwnStore, emit: Calls["emit"]): Calls {
   const run = async (text: string, values: readonly Value[] = []): Promise<Row[]> => {
     try {
       return await connection.run(text, values);
@@ -70,7 +70,7 @@ function callsInside(connection: Connection, { calls, where }: OwnStore, tell: C
     isInside: true,
     write: run,
     read: run,
-    tell,
+    emit,
     ride: () => null,
   };
 }

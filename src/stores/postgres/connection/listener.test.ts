@@ -39,7 +39,7 @@ function listenAt(url: string): {
   let ended = 0;
   const listener = openListener({
     platform: hasty,
-    channel: "told",
+    channel: "emitted",
     connect() {
       const client = new pg.Client({ connectionString: url, application_name: "the listener" });
       client.on("end", () => (ended += 1));
@@ -53,14 +53,15 @@ function listenAt(url: string): {
   return { listener, heard, changes, ended: () => ended };
 }
 
-const tell = (payload: string): Promise<unknown> => database.query("SELECT pg_notify('told', $1)", [payload]);
+const emit = (payload: string): Promise<unknown> =>
+  database.query("SELECT pg_notify('emitted', $1)", [payload]);
 
 describe("a listening connection", () => {
   test("listens once it has heard itself, and hears others, but never tells of its echo", async () => {
     const { listener, heard, changes } = listenAt(database.url);
     expect(listener.isListening()).toBe(false);
     await until("it listens", () => listener.isListening());
-    await tell("a word");
+    await emit("a word");
     await until("it is heard", () => heard.length > 0);
     expect(heard).toEqual(["a word"]);
     expect(changes[0]).toBe(true);
@@ -76,7 +77,7 @@ describe("a listening connection", () => {
     );
     await until("it listens again", () => changes.length >= 3);
     expect(changes.slice(0, 3)).toEqual([true, false, true]);
-    await tell("again");
+    await emit("again");
     await until("it is heard", () => heard.length > 0);
   });
 

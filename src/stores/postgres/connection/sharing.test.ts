@@ -175,9 +175,9 @@ describe("two stores on one schema", () => {
     const jobs = await findAll(one);
     expect(jobs.length).toBe(60);
     expect(sortStateCounts(await one.countJobs())).toEqual(recount(jobs));
-    const told = (await readWholeFeed(one)).flatMap(({ events }) => events);
+    const emitted = (await readWholeFeed(one)).flatMap(({ events }) => events);
     for (const { id, rev } of jobs)
-      expect(told.filter((event) => event.id === id).map((event) => event.rev)).toEqual(
+      expect(emitted.filter((event) => event.id === id).map((event) => event.rev)).toEqual(
         Array.from({ length: rev }, (_, at) => at + 1),
       );
   });

@@ -24,16 +24,16 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
   if (puts.length === 0) return [];
   if (choosePath(postgresPaths.putDocs, puts) === "set") return deleteDocs(calls, puts);
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
-  tellPuts(calls, puts);
+  emitPuts(calls, puts);
   return answersOf(rows);
 }
 
-function tellPuts(calls: Calls, puts: readonly DocPut[]): void {
+function emitPuts(calls: Calls, puts: readonly DocPut[]): void {
   const hints = emptyHints();
   // The store's time is not known here: whoever hears of it looks, and learns the real clock.
   if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
-  hints.hasTold = puts.some(({ tells }) => tells !== undefined);
-  calls.tell(hints);
+  hints.hasEmitted = puts.some(({ emits }) => emits !== undefined);
+  calls.emit(hints);
 }
 
 const placeOf = ({ kind, id }: DocPut): string => JSON.stringify([kind, id]);
@@ -55,7 +55,7 @@ export async function heartbeat(calls: Calls, { puts, read }: HeartbeatRequest):
   const by = puts.length === 0 ? lightly(calls) : calls;
   const values = [packed, packText(read.kind), ...readValues(read)];
   const [time, clock, put, found, ready] = onlyRow(await callWrite(by, "heartbeat_v1", values));
-  if (puts.length > 0) tellPuts(calls, puts);
+  if (puts.length > 0) emitPuts(calls, puts);
   const now = Number(time);
   const rowsIn = (text: string | null | undefined): Row[] => JSON.parse(text ?? "[]") as Row[];
   return {

@@ -50,12 +50,12 @@ test("hints of many calls go out as one message after the first, and none after 
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
-  for (const route of [1, 2, 3, 2]) announcer.tell(hintsOf({ routes: new Set([route]) }));
-  announcer.tell(emptyHints());
+  for (const route of [1, 2, 3, 2]) announcer.emit(hintsOf({ routes: new Set([route]) }));
+  announcer.emit(emptyHints());
   await platform.time.advance(100_000);
   expect(sent.map((payload) => [...readPayload(payload).hints.routes])).toEqual([[1], [2, 3]]);
   await announcer.close();
-  announcer.tell(hintsOf({ routes: new Set([4]) }));
+  announcer.emit(hintsOf({ routes: new Set([4]) }));
   await platform.time.advance(100_000);
   expect(sent).toHaveLength(2);
 });
@@ -65,13 +65,13 @@ test("the end of a short job does not wait behind the message of its submit, and
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
-  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  announcer.emit(hintsOf({ routes: new Set([1]) }));
   await platform.time.advance(1000);
-  announcer.tell(hintsOf({ finished: ["a"] }));
+  announcer.emit(hintsOf({ finished: ["a"] }));
   await platform.time.advance(1000);
   expect(sent).toHaveLength(2);
   for (let n = 0; n < 30; n++) {
-    announcer.tell(hintsOf({ finished: [`b${n}`] }));
+    announcer.emit(hintsOf({ finished: [`b${n}`] }));
     await platform.time.advance(1000);
   }
   expect(sent.length).toBeLessThan(6);
@@ -84,10 +84,10 @@ test("an end that lets others start waits for at most ten milliseconds behind th
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
-  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  announcer.emit(hintsOf({ routes: new Set([1]) }));
   for (let n = 1; n <= 10; n++) {
     await platform.time.advance(11_000);
-    announcer.tell(hintsOf({ finished: [`a${n}`], routes: new Set([1]) }));
+    announcer.emit(hintsOf({ finished: [`a${n}`], routes: new Set([1]) }));
     expect(sent).toHaveLength(n);
     await platform.time.advance(1000);
     expect(sent).toHaveLength(n + 1);
@@ -99,14 +99,14 @@ test("what was claimed before others were told of it is told as taken; what beca
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
-  announcer.tell(hintsOf({ hasPromoted: true }));
+  announcer.emit(hintsOf({ hasPromoted: true }));
   await platform.time.advance(1000);
-  announcer.tell(hintsOf({ routes: new Set([1, 2]) }));
+  announcer.emit(hintsOf({ routes: new Set([1, 2]) }));
   await platform.time.advance(1000);
   const claimUs = platform.monotonicUs();
   await platform.time.advance(1000);
-  announcer.tell(hintsOf({ routes: new Set([2]) }));
-  announcer.tellTaken([1, 2, 3], claimUs);
+  announcer.emit(hintsOf({ routes: new Set([2]) }));
+  announcer.announceTaken([1, 2, 3], claimUs);
   await platform.time.advance(100_000);
   const { routes, taken } = readPayload(sent[1] as string).hints;
   expect([[...routes], [...taken]]).toEqual([[2], [1, 3]]);
@@ -117,8 +117,8 @@ test("what is still to be told is sent by the end", async () => {
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
   const announcer = openAnnouncer({ platform, sender: "me", notify });
-  announcer.tell(hintsOf({ routes: new Set([1]) }));
-  announcer.tell(hintsOf({ hasPromoted: true }));
+  announcer.emit(hintsOf({ routes: new Set([1]) }));
+  announcer.emit(hintsOf({ hasPromoted: true }));
   await announcer.close();
   expect(sent.map((payload) => readPayload(payload).hints.hasPromoted)).toEqual([false, true]);
 });
@@ -131,7 +131,7 @@ test("a call that tells by itself takes the turn of a message, and gives it back
   const first = announcer.ride();
   expect(first?.by).toBe("me");
   expect(announcer.ride()).toBeNull();
-  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  announcer.emit(hintsOf({ routes: new Set([1]) }));
   expect(sent).toHaveLength(0);
   first?.over(false);
   expect(sent).toHaveLength(1);
@@ -139,7 +139,7 @@ test("a call that tells by itself takes the turn of a message, and gives it back
   await platform.time.advance(100_000);
   announcer.ride()?.over(true);
   expect(announcer.ride()).toBeNull();
-  announcer.tell(hintsOf({ routes: new Set([2]) }));
+  announcer.emit(hintsOf({ routes: new Set([2]) }));
   expect(sent).toHaveLength(1);
   await platform.time.advance(100_000);
   expect(sent).toHaveLength(2);

@@ -39,13 +39,13 @@ interface Payload {
 /** The turn of a call that tells the others itself. */
 export interface Ride {
   readonly by: string;
-  over(isTold: boolean): void;
+  over(isAnnounced: boolean): void;
 }
 
 export interface Announcer {
-  tell(hints: Hints): void;
+  emit(hints: Hints): void;
   /** All that was ready on these routes was claimed by a claim that was sent then (monotonic). */
-  tellTaken(routes: readonly number[], sentUs: number): void;
+  announceTaken(routes: readonly number[], sentUs: number): void;
   /** Null while something is being sent, or was a moment ago. */
   ride(): Ride | null;
   /** Sends what is still to be told, without the gap. */
@@ -104,14 +104,14 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
   };
 
   return {
-    tell(hints) {
+    emit(hints) {
       if (isClosed || isEmpty(hints)) return;
       joinHints(outgoing, hints);
       for (const route of hints.routes) readyUs.set(route, platform.monotonicUs());
       hurryEnds(hints);
       void send();
     },
-    tellTaken(routes, sentUs) {
+    announceTaken(routes, sentUs) {
       for (const route of routes) {
         // What became ready before the claim was sent is among what it took: nobody needs to hear of it any more.
         if ((readyUs.get(route) ?? 0) < sentUs) outgoing.routes.delete(route);
@@ -124,9 +124,9 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
       isSending = true;
       return {
         by: sender,
-        over(isTold) {
+        over(isAnnounced) {
           isSending = false;
-          void send(isTold);
+          void send(isAnnounced);
         },
       };
     },
@@ -139,18 +139,18 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
 }
 
 function joinHints(all: Hints, hints: Hints): void {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, finished, cancels } = hints;
   for (const route of routes) all.routes.add(route);
   all.hasDueDocs ||= hasDueDocs;
   all.hasPromoted ||= hasPromoted;
-  all.hasTold ||= hasTold;
+  all.hasEmitted ||= hasEmitted;
   if (dueInMs !== null) hintDue(all, dueInMs);
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
   if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasTold, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
@@ -158,7 +158,7 @@ export function writePayload(hints: Hints, sender: string): string {
     o: hasDueDocs || undefined,
     p: hasPromoted || undefined,
     k: taken.size === 0 ? undefined : [...taken].slice(0, idsMax),
-    t: hasTold || undefined,
+    t: hasEmitted || undefined,
   };
   // Before anything is written out: a busy process has more to tell with every message.
   if ([routes.size, finished.length, cancels.length].every((count) => count <= idsMax)) {
@@ -187,7 +187,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     if (payload.d !== undefined) hintDue(hints, payload.d);
     hints.hasDueDocs = payload.o === true;
     hints.hasPromoted = payload.p === true;
-    hints.hasTold = payload.t === true;
+    hints.hasEmitted = payload.t === true;
     for (const route of payload.k ?? []) hints.taken.add(route);
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));

@@ -7,7 +7,7 @@ import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { notedMark } from "../../../store/packing/packed-events.ts";
 import { storeLimits } from "../../../store/limits.ts";
-import { untoldStart } from "../../../store/rules/emit.ts";
+import { unreportedStart } from "../../../store/rules/emit.ts";
 import { fieldEnd, itemEnd } from "../functions/packed-values.ts";
 import { sql } from "../../../store/sql.ts";
 
@@ -25,7 +25,7 @@ const { noteCharsMax } = storeLimits;
 
 /** The note of a settle's event: whether its start was not emitted, and its attempt log if that is short. */
 export const noteOf = (startedAt: string, log: string): string => sql`
-  CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END
+  CASE WHEN ${startedAt} IS NULL THEN '${unreportedStart}' ELSE '' END
     || CASE WHEN octet_length(${log}) <= ${noteCharsMax}
       OR length(${log}) <= ${noteCharsMax} THEN ${log} ELSE '' END`;
 

@@ -33,10 +33,10 @@ export interface WakeOptions {
 
 export interface Wake {
   add(watcher: (hint: Hint) => void): Unwatch;
-  /** `isTold`: the call told the others itself. */
+  /** `isAnnounced`: the call told the others itself. */
   /** To the others alone. */
-  readonly tellTaken: (routes: readonly number[], sentUs: number) => void;
-  readonly tell: (hints: Hints, isTold?: boolean) => void;
+  readonly announceTaken: (routes: readonly number[], sentUs: number) => void;
+  readonly emit: (hints: Hints, isAnnounced?: boolean) => void;
   readonly ride: () => Ride | null;
   close(): Promise<void>;
 }
@@ -66,11 +66,11 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
   });
   return {
     add: (watcher) => watch.add(watcher),
-    tell(hints, isTold = false) {
-      watch.tellOwn(hints);
-      if (!isTold) announcer.tell(hints);
+    emit(hints, isAnnounced = false) {
+      watch.emitOwn(hints);
+      if (!isAnnounced) announcer.emit(hints);
     },
-    tellTaken: (routes, sentUs) => announcer.tellTaken(routes, sentUs),
+    announceTaken: (routes, sentUs) => announcer.announceTaken(routes, sentUs),
     ride: () => announcer.ride(),
     async close() {
       await announcer.close();

@@ -21,8 +21,8 @@ export interface Calls {
   readonly isInside: boolean;
   write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
   read(text: string, values?: readonly Value[]): Promise<Row[]>;
-  /** isTold: the others know already, from the call itself. */
-  tell(hints: Hints, isTold?: boolean): void;
+  /** isAnnounced: the others know already, from the call itself. */
+  emit(hints: Hints, isAnnounced?: boolean): void;
   /** For a call that would tell the others itself. */
   ride(): Ride | null;
 }
@@ -101,7 +101,7 @@ export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
   if (defers === "t") hintDoc(hints, 0);
   hintEvents(hints, events ?? "", Number(now));
-  calls.tell(hints);
+  calls.emit(hints);
   return JSON.parse(answers ?? "[]") as Answer[];
 }
 

@@ -70,7 +70,7 @@ export function unitDoc(put: DocPut): object {
     guard: guard === "any" ? null : guard === "absent" ? 0 : guard.version,
     due,
     expiresIn: expiresInMs,
-    tells: put.tells && packEvents([bundleOfPut(put.tells)]),
+    emits: put.emits && packEvents([bundleOfPut(put.emits)]),
   };
 }
 

@@ -84,7 +84,7 @@ BEGIN
       IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
         RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_doc->>'id');
       END IF;
-      v_events := @append_events_v1(v_events, v_doc->>'tells');
+      v_events := @append_events_v1(v_events, v_doc->>'emits');
     END LOOP;
   END IF;
   RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events, 'defers', v_defers);

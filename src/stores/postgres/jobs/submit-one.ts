@@ -31,18 +31,18 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
   for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);
   const given = job as unknown as Readonly<Record<string, string | null | undefined>>;
   for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field]);
-  let isTold = false;
+  let isAnnounced = false;
   try {
     const answer = await callScalar(calls, "submit_one_v1", values);
     if (answer === "") return { kind: "refused", reason: "draining", id: job.id };
-    const [now, state, timerAt, told] = answer.split(" ").map(Number) as [number, number, number, number];
-    isTold = told === 1;
+    const [now, state, timerAt, emitted] = answer.split(" ").map(Number) as [number, number, number, number];
+    isAnnounced = emitted === 1;
     const hints = emptyHints();
     if (state === stateCodes.ready) hints.routes.add(route);
     if (timerAt > 0) hintDue(hints, timerAt - now);
-    calls.tell(hints, isTold);
+    calls.emit(hints, isAnnounced);
   } finally {
-    ride?.over(isTold);
+    ride?.over(isAnnounced);
   }
   return { kind: "ok", ids: [job.id], hows: ["created"] };
 }

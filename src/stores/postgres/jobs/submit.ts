@@ -110,7 +110,7 @@ export async function submitBy(
   for (const route of readNumbers(ready)) hints.routes.add(route);
   if (timerAt !== "") hintDue(hints, Number(timerAt) - now);
   hintEvents(hints, events, now);
-  calls.tell(hints);
+  calls.emit(hints);
   const answers = JSON.parse(answered || "[]") as OrLocked<SubmitAnswer>[];
   let next = 0;
   return units.map((unit, index) => {
@@ -139,10 +139,10 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
  */
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
   const likes = jobs.some(({ waits }) => waits !== undefined && waits !== null) ? likesOf(jobs) : null;
-  const told = likes === null ? jobs : likes.firsts;
+  const emitted = likes === null ? jobs : likes.firsts;
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : null));
   // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
-  const tags = placesOf(told, ({ tags: given }) => (given ? [...new Set(given)] : null));
+  const tags = placesOf(emitted, ({ tags: given }) => (given ? [...new Set(given)] : null));
   const places = jobs.map((job) => routes.add(job).place);
   const lists: Record<string, string | null> = {
     p_id: packedList(jobs.map(idOf)),
@@ -154,7 +154,7 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
     p_tag: sparseTextList(tags.texts),
     p_like: likes === null ? null : numberList(likes.places),
   };
-  for (const name of sharedFields) lists[`p_${columnOf(name)}`] = listOf(told, name);
+  for (const name of sharedFields) lists[`p_${columnOf(name)}`] = listOf(emitted, name);
   for (const { name, of, usual } of placeParameters)
     lists[name] = jobs.some((job) => of(job) !== usual) ? numberList(jobs.map(of)) : null;
   return lists;

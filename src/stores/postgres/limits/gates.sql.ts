@@ -96,7 +96,7 @@ BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts) LOOP
     SELECT * INTO v_one FROM @put_gate_v1(v_now, v_put);
     answers := answers || to_jsonb(v_one);
-    IF v_one.kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'tells'); END IF;
+    IF v_one.kind = 'ok' THEN v_events := @append_events_v1(v_events, v_put->>'emits'); END IF;
   END LOOP;
   PERFORM @emit_v1(v_now, v_events, false);
   ready := ARRAY(SELECT DISTINCT route FROM @gate_use WHERE key = ANY (v_keys));

@@ -157,7 +157,7 @@ describe("what a gate holds back", () => {
     const calls: Calls = {
       ...{ schema: quoted(`gates_${schemas}`), commit: "off", isInside: false },
       ...{ write: connection.write, read: connection.read },
-      ...{ now: () => null, tell: () => undefined, ride: () => null },
+      ...{ now: () => null, emit: () => undefined, ride: () => null },
     };
     const seen: Looks["lowest"][] = [];
     const floors: Floors = { ...noFloors, learn: (_offers, _plan, { lowest }) => void seen.push(lowest) };

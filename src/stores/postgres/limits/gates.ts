@@ -17,15 +17,15 @@ export async function putGates(calls: Calls, puts: readonly GatePut[]): Promise<
   );
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
-  hints.hasTold = puts.some(({ tells }) => tells !== undefined);
-  calls.tell(hints);
+  hints.hasEmitted = puts.some(({ emits }) => emits !== undefined);
+  calls.emit(hints);
   return JSON.parse(answers as string) as GatePutAnswer[];
 }
 
-function packPut({ key, guard, body, perKey = null, tells, ...put }: GatePut): object {
+function packPut({ key, guard, body, perKey = null, emits, ...put }: GatePut): object {
   return {
     ...put,
-    tells: tells && packEvents([bundleOfPut(tells)]),
+    emits: emits && packEvents([bundleOfPut(emits)]),
     perKey,
     key: packText(key),
     guard: guard === "any" ? null : guard.version,

@@ -80,7 +80,7 @@ async function ask(
     taken[offer] = (taken[offer] ?? 0) + count;
   }
   // Only this process hears of it: a message for each claim would wake all the others.
-  if (jobs.length > 0) calls.tell({ ...emptyHints(), hasTold: true }, true);
+  if (jobs.length > 0) calls.emit({ ...emptyHints(), hasEmitted: true }, true);
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {
     jobs,

@@ -50,8 +50,8 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   );
   const hints = emptyHints();
   if (timerAt !== null) hintDue(hints, Number(timerAt) - Number(now));
-  hints.hasTold = hasEmitted === "t";
-  calls.tell(hints);
+  hints.hasEmitted = hasEmitted === "t";
+  calls.emit(hints);
   const rows = JSON.parse(others ?? "[]") as unknown[][];
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),

@@ -81,7 +81,7 @@ export async function settleBy(
   for (const route of readNumbers(ready)) hints.routes.add(route);
   if (defers === "1") hintDoc(hints, 0);
   hintEvents(hints, events, Number(now));
-  calls.tell(hints);
+  calls.emit(hints);
   return answers;
 }
 

@@ -16,7 +16,7 @@ export async function promoteDue(calls: Calls, { max }: { readonly max: number }
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
   hints.hasPromoted = Number(jobs) > 0;
-  calls.tell(hints);
+  calls.emit(hints);
   return { count: Number(jobs), more: more === "t", nextDueInMs: inMs(nextClock ?? null, Number(now)) };
 }
 

@@ -112,11 +112,11 @@ describe("one flush", () => {
 });
 
 test("a route that a claim of this flush or a later one has asked for is not hinted at, any other is", async () => {
-  const told: number[][] = [];
+  const emitted: number[][] = [];
   const answers = Array.from({ length: 2 }, () => Promise.withResolvers<unknown>());
   let sent = 0;
   const write = (): Promise<unknown> => answers[sent++]!.promise;
-  const flush = new FlushCall({ write } as unknown as Connection, ({ routes }) => told.push([...routes]));
+  const flush = new FlushCall({ write } as unknown as Connection, ({ routes }) => emitted.push([...routes]));
   const routes = [1, 2, 3];
   const ready = [routes.map(routeText).join(","), "", "", ""];
   const first = [flush.call("claim", [], [1]), flush.call("submit", [])];
@@ -126,7 +126,7 @@ test("a route that a claim of this flush or a later one has asked for is not hin
   answers[0]!.resolve([ready, [[], []]]);
   answers[1]!.resolve([ready, [[]]]);
   await Promise.all([...first, second]);
-  expect(told).toEqual([[3], [1, 3]]);
+  expect(emitted).toEqual([[3], [1, 3]]);
 });
 
 test("a claim of more routes than one command takes gets the job that is there", async () => {

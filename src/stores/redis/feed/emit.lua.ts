@@ -5,19 +5,19 @@
  */
 import { terminalStates } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
-import { notedMark, untoldMark } from "../../../store/packing/packed-events.ts";
-import { untoldStart } from "../../../store/rules/emit.ts";
+import { notedMark, unreportedMark } from "../../../store/packing/packed-events.ts";
+import { unreportedStart } from "../../../store/rules/emit.ts";
 import { lua, luaConstant, luaModule, luaSet } from "../library/lua.ts";
 
 export const emitLua = luaModule({
   name: "feed/emit",
   takes: ["push seqOf"],
   gives: [
-    "NOTED NOTED_UNTOLD NOTE_MAX isTerminal isBad count leavePage bundleOf emitPacked noteOf",
+    "NOTED NOTED_UNREPORTED NOTE_MAX isTerminal isBad count leavePage bundleOf emitPacked noteOf",
     "eventOf setReady emit",
   ],
   source: lua`
-local NOTED, NOTED_UNTOLD, UNTOLD = "${notedMark}", "${notedMark}${untoldMark}", "${untoldStart}"
+local NOTED, NOTED_UNREPORTED, UNREPORTED = "${notedMark}", "${notedMark}${unreportedMark}", "${unreportedStart}"
 local NOTE_MAX = ${storeLimits.noteCharsMax}
 local TERMINAL = ${luaSet(terminalStates.map(luaConstant))}
 
@@ -75,14 +75,14 @@ local function extraOf(job, event)
   return ""
 end
 
--- What the event of a settle carries beside (store/rules/emit.ts): whether the start is untold, and a short attempt
+-- What the event of a settle carries beside (store/rules/emit.ts): whether the start is unreported, and a short attempt
 -- log.
 local function noteOf(job, attempts)
-  return (job.startedAt == "" and UNTOLD or "") .. (#attempts <= NOTE_MAX and attempts or "")
+  return (job.startedAt == "" and UNREPORTED or "") .. (#attempts <= NOTE_MAX and attempts or "")
 end
 
 -- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more. mark: NOTED
--- where after each id of the bundle stands a note, NOTED_UNTOLD where each of them tells that the start is untold.
+-- if a note follows each id of the bundle; NOTED_UNREPORTED: each note says that the start is unreported.
 local function eventOf(job, event, isGone, mark)
   local extra = isGone and "" or extraOf(job, event)
   return concat(
@@ -101,8 +101,8 @@ end
 -- A bundle joins ids with the same event; inside a job the order of its events is kept.
 local function emit(c, job, event, isGone, note)
   local mark = note and NOTED
-  if note and sub(note, 1, #UNTOLD) == UNTOLD then
-    mark, note = NOTED_UNTOLD, sub(note, #UNTOLD + 1)
+  if note and sub(note, 1, #UNREPORTED) == UNREPORTED then
+    mark, note = NOTED_UNREPORTED, sub(note, #UNREPORTED + 1)
   end
   if event == STARTED or event == PROGRESS then c.hasNews = true end
   local key, extra = eventOf(job, event, isGone, mark)

@@ -15,7 +15,7 @@ const dueDocs = "0,";
 export function readHints(answer: unknown): Hints {
   const [routes, due, finished, cancels, hasEvents] = answer as [string, string, string, string, number?];
   const hints = emptyHints();
-  hints.hasTold = hasEvents === 1;
+  hints.hasEmitted = hasEvents === 1;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
   const hasDueDocs = due.startsWith(dueDocs);
   const clock = hasDueDocs ? due.slice(dueDocs.length) : due;
@@ -45,7 +45,7 @@ export function readMessage(message: string): Hints {
   return {
     ...readHints([routes, due, finished, cancels]),
     hasPromoted: promoted !== "",
-    hasTold: message !== "" && taken === "",
+    hasEmitted: message !== "" && taken === "",
     taken: new Set(taken === "" ? [] : taken.split(",").map(readRoute)),
   };
 }

@@ -78,9 +78,9 @@ export const countJobs: Operation<"countJobs"> = async ({ connection }) => {
   const routes = [...readRoutes(listed).values()];
   for (const [index, { number }] of routes.entries())
     counts.set(number, new Map([["ready", ready[index] as number]]));
-  for (const [field, told] of rowsOf<[string, string]>(flat, 2)) {
+  for (const [field, emitted] of rowsOf<[string, string]>(flat, 2)) {
     const [route = "", state] = field.split(":");
-    const [number, count] = [readRoute(route), Number(told)];
+    const [number, count] = [readRoute(route), Number(emitted)];
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }

@@ -142,12 +142,12 @@ export function pushDoc(args: string[], put: DocPut): void {
   const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
   args.push(docField(put.kind, put.id), version);
   args.push(due ? dueText(due) : "", valueText(expiresInMs), packNullable(put.body));
-  args.push(eventText(put.tells));
+  args.push(eventText(put.emits));
 }
 
 /** What a put tells, packed; "" for nothing. */
-export function eventText(tells: PutEvent | undefined): string {
-  return tells === undefined ? "" : packEvents([bundleOfPut(tells)], routeText);
+export function eventText(emits: PutEvent | undefined): string {
+  return emits === undefined ? "" : packEvents([bundleOfPut(emits)], routeText);
 }
 
 /** Effects follow a change of their job, so for them every refusal is late. */

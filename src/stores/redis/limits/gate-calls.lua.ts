@@ -77,7 +77,7 @@ local function putGate(c, key, guard)
   gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
-  if put.tells ~= "" then emitPacked(c, put.tells) end
+  if put.emits ~= "" then emitPacked(c, put.emits) end
   noteOpened(c, gate)
   if isKeyed(key) then
     putKeyGate(c, key, put.drains == "1")

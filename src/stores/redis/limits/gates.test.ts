@@ -93,7 +93,7 @@ test("a running job that is kept as unreadable gives its permit back", async () 
   expect(await store.settleIfLeased([{ ...aSettle({ id: "a", seq: 1, fence: 1 }, finish()) }])).toEqual([
     { kind: "gone" },
   ]);
-  await until("the permit is told", () => heard.includes(route));
+  await until("the hint of the permit comes", () => heard.includes(route));
   expect(ids(await claim())).toEqual(["b"]);
 });
 

@@ -21,13 +21,13 @@ export const putGates: Operation<"putGates"> = async (calls, puts) => {
 };
 
 function putTexts(put: GatePut): string[] {
-  const { key, guard, cap, rate, closed, isDraining, perKey = null, drains = false, body, tells } = put;
+  const { key, guard, cap, rate, closed, isDraining, perKey = null, drains = false, body, emits } = put;
   const values: Readonly<Record<(typeof putFields)[number], string>> = {
     ...{ cap: valueText(cap), stepUs: valueText(rate?.stepUs), burstUs: valueText(rate?.burstUs) },
     ...{ closed: closed === null ? "" : dueText(closed), isDraining: valueText(isDraining) },
     ...{ drains: valueText(drains), perKey: perKey === null ? "" : "1", perCap: valueText(perKey?.cap) },
     ...{ perStepUs: valueText(perKey?.rate?.stepUs), perBurstUs: valueText(perKey?.rate?.burstUs) },
-    ...{ body: packNullable(body), tells: eventText(tells) },
+    ...{ body: packNullable(body), emits: eventText(emits) },
   };
   const version = guard === "any" ? guard : String(guard.version);
   return [packText(key), version, ...putFields.map((name) => values[name])];

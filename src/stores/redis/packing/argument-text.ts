@@ -18,7 +18,7 @@ export const gateNumbers = [
 export const putFields = [
   ...(["cap", "stepUs", "burstUs", "closed", "isDraining", "drains"] as const),
   ...perKeyNumbers,
-  ...(["body", "tells"] as const),
+  ...(["body", "emits"] as const),
 ] as const;
 
 /** Fields joined in one text. */

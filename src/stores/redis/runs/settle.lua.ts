@@ -19,7 +19,7 @@ export const settleLua = luaModule({
     "add2 after appendEnded apply AT_ONCE bundleOf count cutTimes edgesIn edgesInUses eventOf fetch",
     "fillEnding finish follow freeGates giveBackUses goAlong handleById isBad isKeptUntil isOfFlow",
     "jobOf keep KEPT_FOREVER_AT keysIn leaveTargets loadTargets many newList nextArg nextFlag",
-    "nextNumber nextUnit NONE NOTE_MAX NOTED NOTED_UNTOLD noteOf num passingOf push2 readFields",
+    "nextNumber nextUnit NONE NOTE_MAX NOTED NOTED_UNREPORTED noteOf num passingOf push2 readFields",
     "readRest readShapes readWaits recall restOf returnPermits seqOf split submitUnit takeTargets",
     "touch whole widen withPassed writeRecords",
   ],
@@ -72,7 +72,7 @@ local function templateOf(c, next, rest, passes)
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
   t.hasUses = t.hasGates or passes ~= nil
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
-  local mark = job.startedAt == "" and NOTED_UNTOLD or NOTED
+  local mark = job.startedAt == "" and NOTED_UNREPORTED or NOTED
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
   job.claimedAt = HOLE
   if passes then

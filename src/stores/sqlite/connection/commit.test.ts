@@ -26,7 +26,7 @@ describe("the calls of one flush", () => {
   it("share one transaction, and each tells its own record", () => {
     const group = commitCalls(memorySession(), [submit(aJob("one")), submit(aJob("two"))], 1000);
     expect(codes(group.outcomes)).toEqual(["answer", "answer"]);
-    expect(group.told).toEqual([1, 2]);
+    expect(group.emitted).toEqual([1, 2]);
   });
 
   it("fail alone: a call that breaks leaves the others of its flush whole", () => {

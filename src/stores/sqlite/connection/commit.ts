@@ -95,7 +95,7 @@ export interface CommitOutcome {
   readonly outcomes: CallOutcome[];
   readonly hints: Hint[];
   /** Numbers of the feed records written, so that the watch can tell its own from those of others. */
-  readonly told: number[];
+  readonly emitted: number[];
   /** The store's time of the calls. */
   readonly now: number;
   readonly freed: Freed;
@@ -177,7 +177,7 @@ function openCommit(session: Session, machineNow: number): Commit {
 function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   const hints = emptyHints();
   const outcomes: CallOutcome[] = [];
-  const told: number[] = [];
+  const emitted: number[] = [];
   const freed = new Set<number>();
   const run = (isTurnOfClaims: boolean): void => {
     for (const [index, { operation, request }] of calls.entries()) {
@@ -189,7 +189,7 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
       const answer = operate(step, request);
       outcomes[index] = { kind: "answer", answer };
       const number = endStep(step, hints);
-      if (number !== null) told.push(number);
+      if (number !== null) emitted.push(number);
       if (!isTurnOfClaims) continue;
       for (const route of hints.routes) freed.add(route);
       forgetTaken(hints, request as ClaimRequest, answer as ClaimAnswer);
@@ -200,7 +200,7 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   for (const route of hints.routes) freed.add(route);
   flushCommit(commit);
   const { now, hasMovedLanes: hasLanes } = commit;
-  return { outcomes, hints: contractHints(hints), told, now, freed: { routes: [...freed], hasLanes } };
+  return { outcomes, hints: contractHints(hints), emitted, now, freed: { routes: [...freed], hasLanes } };
 }
 
 /**
@@ -229,7 +229,7 @@ function commitSingly(session: Session, calls: readonly Call[], machineNow: numb
   return {
     outcomes: commits.flatMap(({ outcomes }) => outcomes),
     hints: commits.flatMap(({ hints }) => hints),
-    told: commits.flatMap(({ told }) => told),
+    emitted: commits.flatMap(({ emitted }) => emitted),
     now: Math.max(...commits.map(({ now }) => now)),
     freed: {
       routes: commits.flatMap(({ freed }) => freed.routes),
@@ -251,7 +251,7 @@ function failed(session: Session, calls: readonly Call[], error: unknown, isComm
   return {
     outcomes: calls.map(() => outcome),
     hints: [],
-    told: [],
+    emitted: [],
     now: session.lastNow,
     freed: nothingFreed,
   };

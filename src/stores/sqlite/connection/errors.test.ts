@@ -4,7 +4,7 @@ import { receiveError, sendError, storeError } from "./errors.ts";
 
 const fromNode = (errcode: number) => Object.assign(new Error("said"), { code: "ERR_SQLITE_ERROR", errcode });
 const fromBetter = (code: string) => Object.assign(new Error("said"), { code });
-const told = (error: unknown) => {
+const emitted = (error: unknown) => {
   const { code, outcome, retryable } = error as MillraceError;
   return [code, outcome, retryable];
 };
@@ -26,16 +26,20 @@ describe("what SQLite reports becomes an error of Millrace", () => {
   for (const [errcode, name, code, retryable] of table) {
     it(`${name} is ${code}, from either driver`, () => {
       for (const error of [fromNode(errcode), fromBetter(name)]) {
-        expect(told(storeError(error, "jobs.db"))).toEqual([code, "did-not-happen", retryable]);
+        expect(emitted(storeError(error, "jobs.db"))).toEqual([code, "did-not-happen", retryable]);
       }
     });
   }
 
   it("a commit that fails is an unknown outcome, unless the disk was full or the lock held", () => {
-    expect(told(storeError(fromNode(778), "jobs.db", true))).toEqual(["outcome-unknown", "unknown", true]);
-    expect(told(storeError(fromNode(11), "jobs.db", true))).toEqual(["outcome-unknown", "unknown", true]);
-    expect(told(storeError(fromNode(13), "jobs.db", true))).toEqual(["store-full", "did-not-happen", true]);
-    expect(told(storeError(fromNode(5), "jobs.db", true))).toEqual(["store-busy", "did-not-happen", true]);
+    expect(emitted(storeError(fromNode(778), "jobs.db", true))).toEqual(["outcome-unknown", "unknown", true]);
+    expect(emitted(storeError(fromNode(11), "jobs.db", true))).toEqual(["outcome-unknown", "unknown", true]);
+    expect(emitted(storeError(fromNode(13), "jobs.db", true))).toEqual([
+      "store-full",
+      "did-not-happen",
+      true,
+    ]);
+    expect(emitted(storeError(fromNode(5), "jobs.db", true))).toEqual(["store-busy", "did-not-happen", true]);
   });
 
   it("what is not SQLite's trouble stays as it is", () => {
@@ -47,7 +51,7 @@ describe("what SQLite reports becomes an error of Millrace", () => {
 
   it("an error keeps its code and outcome on the way between threads", () => {
     const error = receiveError(sendError(new MillraceError("outcome-unknown", "lost")));
-    expect(told(error)).toEqual(["outcome-unknown", "unknown", true]);
+    expect(emitted(error)).toEqual(["outcome-unknown", "unknown", true]);
     expect(receiveError(sendError(new TypeError("plain"))).message).toBe("plain");
   });
 });

@@ -93,7 +93,7 @@ export function openExecutor({
     settle(calls, {
       outcomes: calls.map((): CallOutcome => ({ kind: "error", error })),
       hints: [],
-      told: [],
+      emitted: [],
       now: clock.now(),
       freed: nothingFreed,
     });
@@ -102,7 +102,7 @@ export function openExecutor({
   const settle = (calls: readonly Waiting[], commit: CommitOutcome): void => {
     clock.observe(commit.now);
     const waitOf = landing?.take(calls, commit);
-    if (commit.told.length > 0 || commit.hints.length > 0) onCommitted(commit);
+    if (commit.emitted.length > 0 || commit.hints.length > 0) onCommitted(commit);
     const again: Waiting[] = [];
     const now = platform.monotonicUs();
     for (const [index, call] of calls.entries()) {

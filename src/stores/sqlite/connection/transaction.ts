@@ -8,7 +8,7 @@ import { hintDue, hintEvent } from "../../../store/watch/hints.ts";
 import type { Hints } from "../../../store/watch/hints.ts";
 import { mayFree, packEvents } from "../../../store/packing/packed-events.ts";
 import { forgetCounts, openCounts } from "../../../store/rules/call-events.ts";
-import type { Counts, Telling } from "../../../store/rules/call-events.ts";
+import type { Counts, CallEvents } from "../../../store/rules/call-events.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "../jobs/insert.ts";
@@ -36,7 +36,7 @@ export interface Commit {
   hasMovedLanes: boolean;
 }
 
-export interface Step extends Telling {
+export interface Step extends CallEvents {
   readonly commit: Commit;
   readonly statements: Statements;
   readonly now: number;

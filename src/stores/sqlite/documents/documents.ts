@@ -49,14 +49,14 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
     case "changed":
       return outcome;
     case "deleted":
-      if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
+      if (put.emits !== undefined) step.events.push(bundleOfPut(put.emits));
       if (kept !== null) dropDoc(statements, put, kept.version);
       return { kind: "ok", version: 0 };
     case "written": {
       const { version, body, dueAt, expiresAt } = outcome.doc;
       statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
       setDocClock(step, dueAt, now);
-      if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
+      if (put.emits !== undefined) step.events.push(bundleOfPut(put.emits));
       return { kind: "ok", version };
     }
   }

@@ -6,7 +6,7 @@
  * Works only while somebody watches, and never keeps the process alive.
  */
 import type { Platform, Timer } from "../../../platform/platform.ts";
-import { emptyHints, handOut, tellHints } from "../../../store/watch/hints.ts";
+import { emptyHints, handOut, emitHints } from "../../../store/watch/hints.ts";
 import { hintEvents } from "../../../store/packing/packed-events.ts";
 import type { Hint, Unwatch } from "../../../store/store.ts";
 import type { Bell } from "./wake-file.ts";
@@ -27,7 +27,7 @@ const feedPageMax = 200;
 export interface Watch {
   add(listener: (hint: Hint) => void): Unwatch;
   /** What a commit of this store's own has to tell. */
-  tellOwn(commit: CommitOutcome): void;
+  emitOwn(commit: CommitOutcome): void;
   close(): void;
 }
 
@@ -131,17 +131,17 @@ export function openWatch({ platform, clock, bell, executor }: WatchOptions): Wa
         if (listeners.delete(listener) && listeners.size === 0) stop();
       };
     },
-    tellOwn({ hints, told }) {
+    emitOwn({ hints, emitted }) {
       // Others read what was told in the feed, and what may pass a gate by the versions of the gates.
-      if (told.length > 0 || hints.some(({ kind }) => kind === "ready")) bell?.ring();
+      if (emitted.length > 0 || hints.some(({ kind }) => kind === "ready")) bell?.ring();
       if (listeners.size === 0) return;
       if (bell !== null && seen !== null) {
-        for (const number of told) {
+        for (const number of emitted) {
           if (number === seen + 1) seen = number;
           else own.add(number);
         }
       }
-      tellHints(hints, listeners);
+      emitHints(hints, listeners);
     },
     close() {
       isClosed = true;

@@ -10,7 +10,7 @@ import type { JobRow } from "../../../store/job-fields.ts";
 import type { Outcome } from "../../../store/rules/advance.ts";
 import { arrive, free, deferredPut } from "../../../store/rules/flow/arrive.ts";
 import { isFinished } from "../../../store/rules/change.ts";
-import { tellOutcome } from "../../../store/rules/call-events.ts";
+import { emitOutcome } from "../../../store/rules/call-events.ts";
 import { columnList, fromJob, rowReader, setList } from "../connection/columns.ts";
 import type { Formulas } from "../connection/columns.ts";
 import { openRowSets, readRowSets } from "../connection/connection.ts";
@@ -101,7 +101,7 @@ function freeTarget(step: Step, target: Target, waits: Waits): void {
     return;
   }
   const outcome = free(row as JobRow, step.now) as Outcome;
-  tellOutcome(step, row as JobRow, outcome);
+  emitOutcome(step, row as JobRow, outcome);
   target.state = outcome.row.state;
   target.placed = outcome.row;
 }

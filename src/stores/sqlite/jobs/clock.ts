@@ -7,10 +7,10 @@ import { readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
 
 /** No input. Answer: the time of the newest feed record. The prune never takes that record. */
-const lastTold = "SELECT at FROM millrace_feed ORDER BY number DESC LIMIT 1";
+const lastEmitted = "SELECT at FROM millrace_feed ORDER BY number DESC LIMIT 1";
 
 export function storeNow(statements: Statements, machineNow: number): number {
-  return Math.max(machineNow, readValue<number>(statements, lastTold) ?? 0);
+  return Math.max(machineNow, readValue<number>(statements, lastEmitted) ?? 0);
 }
 
 const never = Number.MAX_SAFE_INTEGER;

@@ -13,7 +13,7 @@ import { readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
 import { Unreadable } from "../connection/errors.ts";
 import { readOnSeqs } from "../connection/seq-list.ts";
-import { readOrTell } from "../upkeep/find-unreadable.ts";
+import { readOrReport } from "../upkeep/find-unreadable.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
@@ -25,7 +25,7 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
   const sql = `SELECT ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRow | null =>
-    readOrTell("job", seq, () => {
+    readOrReport("job", seq, () => {
       const values = statements(sql).get(seq);
       const row = values === undefined ? null : read(values);
       if (row !== null) stateOfCode(row.state);
@@ -53,7 +53,7 @@ const readStates = liveReader(
  */
 export function readLiveStates(statements: Statements, seqs: readonly number[]): JobRow[] {
   const rows = readStates(statements, seqs) as JobRow[];
-  for (const { seq, state } of rows) readOrTell("job", seq, () => stateOfCode(state));
+  for (const { seq, state } of rows) readOrReport("job", seq, () => stateOfCode(state));
   return rows;
 }
 

@@ -2,7 +2,7 @@
 import { stateOfCode } from "../../../model/job/job-state.ts";
 import { talliedRoute } from "../../../model/routing/route.ts";
 import type { FeedAnswer, FeedRequest, JournalAnswer } from "../../../store/operations.ts";
-import { readRecord as readTold, routesLeft } from "../../../store/packing/packed-events.ts";
+import { readRecord as readCounts, routesLeft } from "../../../store/packing/packed-events.ts";
 import type { JobRecord, StateCount } from "../../../store/records.ts";
 import { recordOf } from "../../../store/rules/job-record.ts";
 import type { ReadyHead } from "../../../store/store.ts";
@@ -13,7 +13,7 @@ import { askedOf, requiresColumn, readRoute, readRoutes } from "./routes.ts";
 import { readKept, seqOfId } from "./job-rows.ts";
 import { isReady } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
-import { isKnownState, readOrTell } from "../upkeep/find-unreadable.ts";
+import { isKnownState, readOrReport } from "../upkeep/find-unreadable.ts";
 
 /** The job with a seq that was found in the same transaction. */
 export function readRecord({ statements, commit }: Step, seq: number): JobRecord {
@@ -57,7 +57,7 @@ export function readFeed({ statements }: Step, request: FeedRequest): FeedAnswer
   const { after, max } = request;
   if (after < 0) return { records: [], cursor: readValue<number>(statements, readEnd) ?? 0 };
   const records = (statements(readRecords).all(after, max) as FeedRow[]).map(([number, at, body]) => {
-    return { number, at, ...readOrTell("feed", number, () => readTold(body, request)) };
+    return { number, at, ...readOrReport("feed", number, () => readCounts(body, request)) };
   });
   return { records, cursor: records.at(-1)?.number ?? after };
 }

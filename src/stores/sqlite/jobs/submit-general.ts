@@ -7,7 +7,7 @@ import type { SubmitHow } from "../../../store/operations.ts";
 import type { NewJob } from "../../../store/records.ts";
 import { meet } from "../../../store/rules/meet.ts";
 import { placeNew } from "../../../store/rules/place.ts";
-import { moveLane, tellSubmitted } from "../../../store/rules/call-events.ts";
+import { moveLane, emitSubmitted } from "../../../store/rules/call-events.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./job-rows.ts";
 import { nextSeq } from "../connection/transaction.ts";
@@ -57,7 +57,7 @@ export function submitGeneral(
   insert.add(row, isMember);
   if (unique !== null) takeKey(statements, row, now);
   if (job.laneKey !== undefined) joinLane(step, row, job.laneKey);
-  tellSubmitted(step, row);
+  emitSubmitted(step, row);
   return { kind: "ok", id, how: "created", isKnown: false };
 }
 

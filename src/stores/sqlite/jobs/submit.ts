@@ -12,7 +12,7 @@ import { isGrowth, mayBeRefusedLate } from "../../../store/path-predicates.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../../store/operations.ts";
 import type { NewJob } from "../../../store/records.ts";
 import { placePlain } from "../../../store/rules/place.ts";
-import { mark, takeBack, tellSubmitted } from "../../../store/rules/call-events.ts";
+import { mark, takeBack, emitSubmitted } from "../../../store/rules/call-events.ts";
 import { isDocAt, putDoc } from "../documents/documents.ts";
 import { growFlow } from "../flows/edges.ts";
 import { readDrainingGates } from "../limits/gates.ts";
@@ -109,5 +109,5 @@ function submitPlain(step: Step, job: NewJob): void {
   const route = keepRoute(statements, commit.routes, job);
   const row = placePlain(job, { seq: nextSeq(commit), route, now });
   commit.insert.addPlain(row);
-  tellSubmitted(step, row);
+  emitSubmitted(step, row);
 }

@@ -9,7 +9,7 @@
 import type { JobFieldName, JobRow } from "../../../store/job-fields.ts";
 import type { Outcome } from "../../../store/rules/advance.ts";
 import { isFinished } from "../../../store/rules/change.ts";
-import { tellOutcome } from "../../../store/rules/call-events.ts";
+import { emitOutcome } from "../../../store/rules/call-events.ts";
 import {
   finishedNames,
   insertSql,
@@ -89,7 +89,7 @@ export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
     forgetJobs(statements, [row.seq]);
   }
   if (key === "taken") takeKey(statements, row, now);
-  tellOutcome(step, from, outcome);
+  emitOutcome(step, from, outcome);
 }
 
 function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {

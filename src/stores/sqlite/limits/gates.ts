@@ -79,7 +79,7 @@ export function putGates(step: Step, puts: readonly GatePut[]): GatePutAnswer[] 
       bounds,
       body,
     );
-    if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
+    if (put.emits !== undefined) step.events.push(bundleOfPut(put.emits));
     for (const [route] of statements(readRoutesOf).all(key) as [route: number][]) step.woken.add(route);
     if (put.drains === true && isKeyedGate(key)) drainKey(step, key);
     for (const route of releaseAfterPut(step, key)) step.woken.add(route);

@@ -17,8 +17,8 @@ import { mergeRoutes } from "../../../store/rules/gates/claim-order.ts";
 import { lease } from "../../../store/rules/lease.ts";
 import type { Claiming } from "../../../store/rules/lease.ts";
 import { earlier } from "../../../store/rules/timer.ts";
-import { count, tellAlike, tellMove } from "../../../store/rules/call-events.ts";
-import type { ToldBundle } from "../../../store/rules/call-events.ts";
+import { count, emitAlike, emitMove } from "../../../store/rules/call-events.ts";
+import type { EmittedBundle } from "../../../store/rules/call-events.ts";
 import { timerAt } from "../jobs/clock.ts";
 import { clearedFormulas, rowReader, setList } from "../connection/columns.ts";
 import type { Formulas } from "../connection/columns.ts";
@@ -123,10 +123,10 @@ function claimLanes(
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number; readonly more: boolean } {
   const pick = new LanePick(step, routes, max, admission);
   const rows = pick.readRows();
-  const told = step.lanes.length;
+  const emitted = step.lanes.length;
   const leased = leaseRows(step, rows, leasing);
   // The lanes of all picked jobs are written at once, also those of jobs that went the general path.
-  step.lanes.length = told;
+  step.lanes.length = emitted;
   const jobs = leased.jobs.map((job, at) => {
     const uses = pick.leased(at);
     if (uses.length > 0) (job as { keyGates?: string[] }).keyGates = uses.map(({ key }) => key);
@@ -191,7 +191,7 @@ function leaseRows(
   const started: number[] = [];
   const waiting: number[] = [];
   let bytes = 0;
-  let told: ToldBundle | undefined;
+  let emitted: EmittedBundle | undefined;
   for (let place = 0; place < rows.length; place++) {
     if (bytes >= bytesMax) break;
     const row = rows[place];
@@ -209,18 +209,18 @@ function leaseRows(
     jobs.push(job as LeasedJob);
     // Most differ from the one before in their id alone: no event is made of these.
     const isLike =
-      told !== undefined &&
-      told === step.events.at(-1) &&
-      told.rev === rev &&
-      told.route === route &&
-      told.attempt === attempt &&
-      told.extra === extra;
+      emitted !== undefined &&
+      emitted === step.events.at(-1) &&
+      emitted.rev === rev &&
+      emitted.route === route &&
+      emitted.attempt === attempt &&
+      emitted.extra === extra;
     if (isLike) {
       count(step, route, ready, -1);
-      tellAlike(step, { route, state: running }, told as ToldBundle, id);
+      emitAlike(step, { route, state: running }, emitted as EmittedBundle, id);
     } else {
-      tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
-      told = step.events.at(-1);
+      emitMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
+      emitted = step.events.at(-1);
     }
   }
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };

@@ -9,8 +9,8 @@ import type { LeasedJob, LeaseRef } from "../../../store/records.ts";
 import { fitLines } from "../../../store/rules/fit-lines.ts";
 import { isLeased } from "../../../store/rules/guard.ts";
 import { extend } from "../../../store/rules/lease.ts";
-import { tell } from "../../../store/rules/emit.ts";
-import { setClock, tellEvent } from "../../../store/rules/call-events.ts";
+import { emit } from "../../../store/rules/emit.ts";
+import { setClock, emitEvent } from "../../../store/rules/call-events.ts";
 import { columnList, fromJob, rowReader } from "../connection/columns.ts";
 import { readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
@@ -28,7 +28,7 @@ export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer
     const extended = extend(row, given, request.leaseMs, now);
     leases.write(row, extended);
     if (row.startedAt === null && extended.startedAt !== null)
-      tellEvent(step, tell({ row: extended, event: "started" }));
+      emitEvent(step, emit({ row: extended, event: "started" }));
     if (extended.attemptEndsAt !== row.attemptEndsAt) setClock(step, extended.attemptEndsAt);
     return row.cancelAsked === 1 ? "cancel-asked" : "ok";
   });
@@ -86,7 +86,7 @@ export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): Reco
     if (progress !== undefined) {
       const reported = { ...row, progress };
       leases.write(row, reported);
-      tellEvent(step, tell({ row: reported, event: "progress" }));
+      emitEvent(step, emit({ row: reported, event: "progress" }));
     }
     if (logs.length > 0) {
       const last = readValue<number>(statements, lastLine, seq) ?? 0;

@@ -13,8 +13,8 @@ import type { Passing } from "../../../store/rules/flow/arrive.ts";
 import { keepUntilOf, keptForeverAt } from "../../../store/rules/finish.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { noteOf } from "../../../store/rules/emit.ts";
-import { count, tellEvent } from "../../../store/rules/call-events.ts";
-import type { ToldBundle } from "../../../store/rules/call-events.ts";
+import { count, emitEvent } from "../../../store/rules/call-events.ts";
+import type { EmittedBundle } from "../../../store/rules/call-events.ts";
 import { columnList, finishedNames, placesOf } from "../connection/columns.ts";
 import type { Formulas, Picked } from "../connection/columns.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
@@ -119,12 +119,12 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
   const { statements } = step;
   const seqs: number[] = [];
   let forgotten: number[] | null = null;
-  let told: ToldBundle | undefined;
+  let emitted: EmittedBundle | undefined;
   for (let place = 0; place < ends.length; place++) {
     const end = ends[place] as End;
     const { seq, holds } = end.lease;
     if (holds !== uniqueHolds.none) freeKey(statements, seq);
-    told = tellEnd(step, end, told);
+    emitted = emitEnd(step, end, emitted);
     seqs.push(seq);
     if (!isKept(end)) (forgotten ??= []).push(seq);
   }
@@ -159,7 +159,7 @@ function leaveLanesOf(step: Step, ends: readonly End[]): void {
 }
 
 /** @param told the bundle that the end before was told in. @returns that of this one. */
-function tellEnd(step: Step, end: End, told: ToldBundle | undefined): ToldBundle | undefined {
+function emitEnd(step: Step, end: End, emitted: EmittedBundle | undefined): EmittedBundle | undefined {
   const { lease, next, attempts } = end;
   const { id, route, state, attempt } = lease;
   const rev = lease.rev + 1;
@@ -170,20 +170,20 @@ function tellEnd(step: Step, end: End, told: ToldBundle | undefined): ToldBundle
   const note = noteOf(lease, attempts);
   // Most differ from the one before in id and note alone: no event is made of these.
   if (
-    told?.notes !== undefined &&
+    emitted?.notes !== undefined &&
     note !== "" &&
-    told.kind === eventCodes[next.event] &&
-    told.state === ended &&
-    told.rev === rev &&
-    told.route === route &&
-    told.attempt === attempt &&
-    told.extra === next.reason
+    emitted.kind === eventCodes[next.event] &&
+    emitted.state === ended &&
+    emitted.rev === rev &&
+    emitted.route === route &&
+    emitted.attempt === attempt &&
+    emitted.extra === next.reason
   ) {
-    told.ids.push(id);
-    told.notes.push(note);
-    return told;
+    emitted.ids.push(id);
+    emitted.notes.push(note);
+    return emitted;
   }
-  tellEvent(step, { kind: next.event, id, rev, route, state: ended, attempt, extra: next.reason, note });
+  emitEvent(step, { kind: next.event, id, rev, route, state: ended, attempt, extra: next.reason, note });
   return step.events.at(-1);
 }
 

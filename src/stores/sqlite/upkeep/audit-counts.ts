@@ -27,8 +27,8 @@ const recountRowsMax = 50_000;
  */
 export function auditStateCounts(statements: Statements): { checked: number; changes: number; last: null } {
   const sums = statements(readSums).get() as [live: number, finished: number, number, number];
-  const [live, finished, liveTold, finishedTold] = sums;
-  const isRight = live === liveTold && finished === finishedTold;
+  const [live, finished, liveCounted, finishedCounted] = sums;
+  const isRight = live === liveCounted && finished === finishedCounted;
   const checked = live + finished;
   const changes = isRight && checked > recountRowsMax ? 0 : recountStates(statements);
   return { checked, changes, last: null };

@@ -13,7 +13,7 @@ import { finishedNames, liveNames, specNames } from "../connection/columns.ts";
 import { resultName, Unreadable } from "../connection/errors.ts";
 
 /** What `read` answers. Where it fails, the record of this number cannot be read. */
-export function readOrTell<A>(what: "job" | "feed", number: number, read: () => A): A {
+export function readOrReport<A>(what: "job" | "feed", number: number, read: () => A): A {
   try {
     return read();
   } catch (error) {

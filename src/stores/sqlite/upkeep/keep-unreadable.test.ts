@@ -208,8 +208,8 @@ describe("a record that cannot be read", () => {
     const hand = new DatabaseSync(path);
     hand.exec("UPDATE millrace_feed SET body = 'no event' WHERE number = 2");
     hand.close();
-    const told = (await readWholeFeed(store)).map(({ events }) => events.map(({ id }) => id));
-    expect(told).toEqual([["a"], [], ["c"]]);
+    const emitted = (await readWholeFeed(store)).map(({ events }) => events.map(({ id }) => id));
+    expect(emitted).toEqual([["a"], [], ["c"]]);
     expect((await store.readUnreadable({ after: null, max: 9 })).records).toMatchObject([
       { ref: "feed:2", id: null, text: "'no event'" },
     ]);

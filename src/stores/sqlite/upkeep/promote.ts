@@ -8,7 +8,7 @@
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import type { PromoteAnswer } from "../../../store/operations.ts";
-import { moveLane, tellMove } from "../../../store/rules/call-events.ts";
+import { moveLane, emitMove } from "../../../store/rules/call-events.ts";
 import { asLaned } from "../../../store/rules/gates/lane.ts";
 import { promote as promoteRow, shareOf, shareOut } from "../../../store/rules/promote.ts";
 import type { Shares } from "../../../store/rules/promote.ts";
@@ -58,7 +58,7 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
   const { jobs, more } = rung.length > max ? readShares(step, max) : shareRung(rung, max, now);
   joinLanes(step, jobs);
   for (const { id, route, rev, attempt } of jobs)
-    tellMove(step, scheduled, { kind: "promoted", id, rev, route, state: ready, attempt, extra: null });
+    emitMove(step, scheduled, { kind: "promoted", id, rev, route, state: ready, attempt, extra: null });
   runOnSeqs(
     statements,
     promote,
