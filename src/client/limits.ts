@@ -144,8 +144,8 @@ export class LimitsClient {
     if (waitMs === 0 && free < checked)
       throw new MillraceError("limit-busy", `${what}: no permit is free right now.`);
     this.#startDuties();
-    const desk = { limit: name, weight: checked, leaseMs, isBoundedInAll: isBounded };
-    return this.#permits.acquire(desk, { key, waitMs, signal });
+    const wanted = { limit: name, weight: checked, leaseMs, isBoundedInAll: isBounded };
+    return this.#permits.acquire(wanted, { key, waitMs, signal });
   }
 
   /** Makes the limit known to the store before its first use, such as an enqueue inside a transaction. */

@@ -11,10 +11,10 @@
  * time-to-live; a process that waits longer than that submits another.
  *
  * Permit jobs of a key serve that key only. A claim asks for routes, not for keys, and stores keep routes for good, so
- * there cannot be a route for each key. So a process has a **desk number** of its own, which is part of the name of its
- * permit jobs with a key, and it serves only its own. The number is drawn at random. Two processes with the same number
- * notice it when one claims a job of the other, and draw again, out of more numbers. So the number of such routes of a
- * limit and a weight grows with processes, not with keys.
+ * there cannot be a route for each key. So a process has an **acquirer number** of its own, which is part of the name
+ * of its permit jobs with a key, and it serves only its own. The number is drawn at random. Two processes with the same
+ * number notice it when one claims a job of the other, and draw again, out of more numbers. So the number of such
+ * routes of a limit and a weight grows with processes, not with keys.
  */
 import type { JobPolicy } from "../job/job-policy.ts";
 
@@ -23,17 +23,17 @@ export const permitQueue = "\u0007permits";
 
 /**
  * The name of the permit jobs of a limit and a weight: one pool of a process serves each.
- * @param deskNumber that of the process, for permit jobs with a key.
+ * @param acquirerNumber that of the process, for permit jobs with a key.
  */
-export function permitName(limit: string, weight: number, deskNumber: number | null = null): string {
-  return deskNumber === null ? `${weight} ${limit}` : `${weight}/${deskNumber} ${limit}`;
+export function permitName(limit: string, weight: number, acquirerNumber: number | null = null): string {
+  return acquirerNumber === null ? `${weight} ${limit}` : `${weight}/${acquirerNumber} ${limit}`;
 }
 
 /**
  * A process draws its first number out of `first`, and out of `growth` times as many each time it has to draw again, up
  * to `max`.
  */
-export const deskNumbers = { first: 16, growth: 4, max: 4096 };
+export const acquirerNumbers = { first: 16, growth: 4, max: 4096 };
 
 /** The input of a permit job is its key, whatever the codec; null without a key. */
 export const writePermitKey = (key: string | null): string => JSON.stringify(key);

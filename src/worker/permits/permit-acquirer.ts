@@ -1,12 +1,12 @@
 /**
- * Where one process waits for the permits of one limit and weight. The desk is a worker whose handler hands the lease
- * of each claimed permit job to who has waited longest here for its key; model/limits/permit.ts says what a permit job
- * is. So permits are claimed, renewed, lost and settled by the same code as jobs, and nobody polls for one.
+ * Acquires the permits of one limit and weight for one process. The acquirer is a worker whose handler gives the lease
+ * of each claimed permit job to the waiter that has waited longest for its key; model/limits/permit.ts says what a
+ * permit job is. So permits are claimed, renewed, lost and settled by the same code as jobs, and nothing polls for one.
  *
  *   waiting ──a permit job was claimed──► held ──released──► settled
- *      └──the wait is over, aborted, the desk number is another's too──► left: one ready permit job is taken away
+ *      └──the wait is over, aborted, the number is shared──► left: one ready permit job is deleted
  *
- * Always true, as far as processes live: there are as many permit jobs as there are who wait and who hold.
+ * Always true, as long as no process dies: there are as many permit jobs as there are waiters and held permits.
  */
 import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
 import { job } from "../../engine/submit/job-definition.ts";
@@ -42,22 +42,22 @@ import { JobWorker } from "../worker.ts";
 import type { SharedByWorkers, WorkerNeeds } from "../worker.ts";
 import { readWorkerOptions } from "../worker-settings.ts";
 
-export type PermitDeskNeeds = WorkerNeeds & Needs<"changes" | "attemptObservers" | "giveUpMs">;
+export type PermitAcquirerNeeds = WorkerNeeds & Needs<"changes" | "attemptObservers" | "giveUpMs">;
 
-export interface DeskOptions {
+export interface AcquirerOptions {
   readonly limit: string;
   readonly weight: number;
   readonly leaseMs: number;
   /** Whether the limit bounds more than its keys (`isBoundedInAll`): its permits then pass its own gate too. */
   readonly isBoundedInAll: boolean;
-  /** That of the process, at a desk for permits of keys; null at one for permits without. */
-  readonly deskNumber: number | null;
+  /** That of the process, for permits of keys; null for permits without a key. */
+  readonly acquirerNumber: number | null;
 }
 
-export interface DeskEvents {
-  /** Nobody has waited or held for a while: the desk is then to be closed. */
+export interface AcquirerEvents {
+  /** Nothing was waited for or held for a while: the acquirer is to be closed. */
   readonly idle: () => void;
-  /** Another process has the same desk number: who comes from now on is to go to a desk of another one. */
+  /** Another process has the same acquirer number: later waiters go to an acquirer with another number. */
   readonly numberShared: () => void;
 }
 
@@ -74,7 +74,7 @@ type PermitContext = Pick<JobContext, "id" | "signal" | "input">;
 interface Waiter {
   readonly key: string | null;
   readonly triesOnce: boolean;
-  /** Null: to wait on at another desk. */
+  /** Null: the wait goes on at another acquirer. */
   readonly granted: (permit: Permit | null) => void;
   readonly refused: (error: unknown) => void;
   /** The permit jobs that it has submitted: a later one is there while an earlier one runs out. */
@@ -96,19 +96,19 @@ const scanMax = 10_000;
 const ownKeptUs = 2 * permitTtlMs * 1000;
 /** What bounds the keys of a limit the store knows: here counts only that nothing else bounds it. */
 const boundsKeysOnly = { perKey: { concurrency: 1_000_000_000 } };
-/** A desk at which nobody waits or holds is kept for a while: the next use is then cheaper. */
+/** An acquirer without waiters and permits is kept for a while: the next use is then cheaper. */
 const lingerMs = 10_000;
 
-export class PermitDesk {
-  readonly #needs: PermitDeskNeeds;
-  readonly #options: DeskOptions;
+export class PermitAcquirer {
+  readonly #needs: PermitAcquirerNeeds;
+  readonly #options: AcquirerOptions;
   readonly #name: string;
   readonly #gates: NewJob["gates"] & object;
-  /** From a key to the lane of its permit jobs; null at a desk without keys. */
+  /** From a key to the lane of its permit jobs; null without keys. */
   readonly #laneOf: ((key: string) => LaneFields) | null;
   readonly #pool: PermitPool;
   readonly #worker: JobWorker;
-  readonly #events: DeskEvents;
+  readonly #events: AcquirerEvents;
   readonly #waiters = new Waiters<Waiter>();
   readonly #held = new Map<string, HeldPermit>();
   readonly #leaving = new Set<Promise<void>>();
@@ -121,16 +121,21 @@ export class PermitDesk {
   #lingering: Timer | null = null;
   #isClosed = false;
 
-  constructor(needs: PermitDeskNeeds, shared: SharedByWorkers, options: DeskOptions, events: DeskEvents) {
+  constructor(
+    needs: PermitAcquirerNeeds,
+    shared: SharedByWorkers,
+    options: AcquirerOptions,
+    events: AcquirerEvents,
+  ) {
     this.#needs = needs;
     this.#options = options;
     this.#events = events;
-    const { limit, weight, leaseMs, deskNumber } = options;
-    const ofKey = deskNumber === null ? {} : { key: (key: string) => key };
+    const { limit, weight, leaseMs, acquirerNumber } = options;
+    const ofKey = acquirerNumber === null ? {} : { key: (key: string) => key };
     const limits: readonly AnyLimitUse[] = [
       limitOf(limit, options.isBoundedInAll ? {} : boundsKeysOnly).use({ weight, ...ofKey }),
     ];
-    const name = permitName(limit, weight, deskNumber);
+    const name = permitName(limit, weight, acquirerNumber);
     const gates = gatesOf(limits);
     this.#name = name;
     this.#gates = gates;
@@ -157,7 +162,7 @@ export class PermitDesk {
 
   /**
    * Refused with `limit-busy` when the wait is over, and with `aborted` when the signal fires.
-   * @returns null where another process has the same desk number: to wait on at a desk of another one.
+   * @returns null if another process has the same acquirer number: the wait goes on at an acquirer of another number.
    */
   async acquire({ key, waitMs, signal }: AcquireWait): Promise<Permit | null> {
     const { platform, giveUpMs } = this.#needs;
@@ -237,7 +242,7 @@ export class PermitDesk {
     return undefined;
   }
 
-  /** A process that has the same desk number has submitted the permit job. It gets it back, and the desk for itself. */
+  /** Another process with this acquirer number has submitted the job. It gets the job back, and keeps the number. */
   #numberShared(): Snooze {
     this.#events.numberShared();
     // Not before the rest of what the claim has brought is handed over.

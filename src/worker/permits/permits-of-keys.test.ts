@@ -177,7 +177,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(await permitRoutes()).toBe(1);
   });
 
-  describe("processes that drew the same desk number", () => {
+  describe("processes that drew the same acquirer number", () => {
     /** Draws the lowest number at first, and another one then. */
     const drawing = (second: number): Millrace => {
       const random = { next: () => 0 };

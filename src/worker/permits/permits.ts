@@ -1,38 +1,38 @@
 /**
- * The permits that the code of this process takes by itself: one desk for each limit, weight and length of lease that
- * was asked for lately, and another one for those of its keys, under the desk number of this process
+ * The permits that the code of this process takes by itself: one acquirer for each limit, weight and length of lease
+ * that was asked for lately, and another one for permits of its keys, under the acquirer number of this process
  * (model/limits/permit.ts).
  */
 import { MillraceError } from "../../model/error.ts";
-import { deskNumbers } from "../../model/limits/permit.ts";
-import type { AcquireWait, DeskOptions, PermitDeskNeeds } from "./permit-acquirer.ts";
-import { PermitDesk } from "./permit-acquirer.ts";
+import { acquirerNumbers } from "../../model/limits/permit.ts";
+import type { AcquireWait, AcquirerOptions, PermitAcquirerNeeds } from "./permit-acquirer.ts";
+import { PermitAcquirer } from "./permit-acquirer.ts";
 import type { Permit } from "./permit.ts";
 import type { SharedByWorkers } from "../worker.ts";
 
 export class Permits {
-  readonly #needs: PermitDeskNeeds;
+  readonly #needs: PermitAcquirerNeeds;
   readonly #shared: SharedByWorkers;
-  readonly #desks = new Map<string, PermitDesk>();
-  /** Out of how many the desk number was drawn. */
-  #numbers = deskNumbers.first;
-  #deskNumber: number;
+  readonly #acquirers = new Map<string, PermitAcquirer>();
+  /** Out of how many the acquirer number was drawn. */
+  #numbers = acquirerNumbers.first;
+  #acquirerNumber: number;
   #isClosed = false;
 
-  constructor(needs: PermitDeskNeeds, shared: SharedByWorkers) {
+  constructor(needs: PermitAcquirerNeeds, shared: SharedByWorkers) {
     this.#needs = needs;
     this.#shared = shared;
-    this.#deskNumber = this.#drawNumber();
+    this.#acquirerNumber = this.#drawNumber();
   }
 
-  async acquire(options: Omit<DeskOptions, "deskNumber">, wait: AcquireWait): Promise<Permit> {
+  async acquire(options: Omit<AcquirerOptions, "acquirerNumber">, wait: AcquireWait): Promise<Permit> {
     const { platform } = this.#needs;
     const startedUs = platform.monotonicUs();
     let { waitMs } = wait;
     for (;;) {
       if (this.#isClosed) throw new MillraceError("closed", "This Millrace was closed; open a new one.");
-      const deskNumber = wait.key === null ? null : this.#deskNumber;
-      const permit = await this.#deskFor({ ...options, deskNumber }).acquire({ ...wait, waitMs });
+      const acquirerNumber = wait.key === null ? null : this.#acquirerNumber;
+      const permit = await this.#acquirerFor({ ...options, acquirerNumber }).acquire({ ...wait, waitMs });
       if (permit !== null) return permit;
       waitMs = Math.max(1, wait.waitMs - Math.floor((platform.monotonicUs() - startedUs) / 1000));
     }
@@ -40,33 +40,33 @@ export class Permits {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([...this.#desks.values()].map((desk) => desk.close()));
+    await Promise.all([...this.#acquirers.values()].map((acquirer) => acquirer.close()));
   }
 
-  /** Each desk of the number may notice it. */
-  #numberShared(deskNumber: number | null): void {
-    if (deskNumber !== this.#deskNumber) return;
-    this.#numbers = Math.min(this.#numbers * deskNumbers.growth, deskNumbers.max);
-    this.#deskNumber = this.#drawNumber();
+  /** Each acquirer with the number may notice it. */
+  #numberShared(acquirerNumber: number | null): void {
+    if (acquirerNumber !== this.#acquirerNumber) return;
+    this.#numbers = Math.min(this.#numbers * acquirerNumbers.growth, acquirerNumbers.max);
+    this.#acquirerNumber = this.#drawNumber();
   }
 
   #drawNumber(): number {
     return Math.floor(this.#needs.platform.random() * this.#numbers);
   }
 
-  #deskFor(options: DeskOptions): PermitDesk {
-    const { limit, weight, leaseMs, isBoundedInAll, deskNumber } = options;
-    const key = `${weight} ${leaseMs} ${isBoundedInAll} ${deskNumber} ${limit}`;
-    const known = this.#desks.get(key);
+  #acquirerFor(options: AcquirerOptions): PermitAcquirer {
+    const { limit, weight, leaseMs, isBoundedInAll, acquirerNumber } = options;
+    const key = `${weight} ${leaseMs} ${isBoundedInAll} ${acquirerNumber} ${limit}`;
+    const known = this.#acquirers.get(key);
     if (known !== undefined) return known;
-    const desk = new PermitDesk(this.#needs, this.#shared, options, {
+    const acquirer = new PermitAcquirer(this.#needs, this.#shared, options, {
       idle: () => {
-        this.#desks.delete(key);
-        void desk.close();
+        this.#acquirers.delete(key);
+        void acquirer.close();
       },
-      numberShared: () => this.#numberShared(deskNumber),
+      numberShared: () => this.#numberShared(acquirerNumber),
     });
-    this.#desks.set(key, desk);
-    return desk;
+    this.#acquirers.set(key, acquirer);
+    return acquirer;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Who waits for a permit at one desk: by key, and in their order for each. A permit job of a key serves nobody but
+ * The waiters of one permit acquirer: by key, and in their order for each. A permit job of a key serves nobody but
  * those who wait for that key; without keys all are of the key null.
  */
 
