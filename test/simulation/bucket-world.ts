@@ -243,10 +243,10 @@ export class BucketWorld {
           callTimeoutMs,
         },
         witness: {
-          onTaken: (calls, { outcomes }, position) => {
+          onTaken: (calls, { outcomes }, position, shown) => {
             for (const [at, { operation, request }] of calls.entries()) {
               const outcome = outcomes[at] as CallOutcome;
-              this.#committed(request, outcome, position);
+              this.#committed(request, outcome, isRead(operation) ? shown : position);
               if (operation !== "claim" || outcome.kind !== "answer") continue;
               const { jobs } = outcome.answer as ClaimAnswer;
               if (jobs.length > 0) writer.taken.push({ request, position, jobs });

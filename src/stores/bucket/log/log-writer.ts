@@ -11,6 +11,7 @@ import type { ErrorOutcome } from "../../../model/error.ts";
 import { Backoff } from "../../../platform/backoff.ts";
 import type { Platform, Timer } from "../../../platform/platform.ts";
 import type { ClaimAnswer, ExtendAnswer, ExtendRequest, SettleAnswer } from "../../../store/operations.ts";
+import { isRead } from "../../sqlite/connection/commit.ts";
 import type { Call, CallOutcome, CommitOutcome } from "../../sqlite/connection/commit.ts";
 import type { Landing } from "../../sqlite/connection/executor.ts";
 import { isPassed, logName } from "../layout.ts";
@@ -62,8 +63,11 @@ export interface LogWriterOptions {
 
 /** For tests: which commit each record carries. */
 export interface LogWitness {
-  /** Commits have positions, from 1 on; a commit that wrote nothing has that of the one before. */
-  readonly onTaken: (calls: readonly Call[], commit: CommitOutcome, position: number) => void;
+  /**
+   * Commits have positions, from 1 on; a commit that wrote nothing has that of the one before. `shown`: what the answer
+   * of a read waits for.
+   */
+  readonly onTaken: (calls: readonly Call[], commit: CommitOutcome, position: number, shown: number) => void;
   /** Before the record is put: it carries all commits up to the position. */
   readonly onPut: (n: number, position: number) => void;
 }
@@ -86,6 +90,8 @@ export class LogWriter implements Landing {
   /** How many commits were taken in, and how many of them have landed. */
   #taken = 0;
   #landed = 0;
+  /** The last commit with more than heartbeats: reads wait for it (who-waits.ts). */
+  #shown = 0;
   #pages = new Map<number, Uint8Array>();
   /** Routes on which jobs became claimable, with the newest commit that did it; not landed yet. */
   readonly #freed = new Map<number, number>();
@@ -112,6 +118,7 @@ export class LogWriter implements Landing {
     this.#carefulUntilUs = this.#landedAt.monotonicUs + (options.isAfterCrash ? carefulMs * 1000 : 0);
     // The tables, at least the epoch: a view should find them soon.
     this.#putWithin(this.#takePages() ? lazyMs : keepAliveMs);
+    this.#shown = this.#taken;
   }
 
   get isFenced(): boolean {
@@ -150,20 +157,26 @@ export class LogWriter implements Landing {
       return () => ended;
     }
     if (hasPages) {
+      if (
+        emitted.length > 0 ||
+        calls.some(({ operation }) => !isRead(operation) && operation !== "heartbeat")
+      )
+        this.#shown = this.#taken;
       for (const route of freed.routes) this.#freed.set(route, this.#taken);
       if (freed.hasLanes) this.#freedLanes = this.#taken;
       this.#putWithin(emitted.length > 0 ? lazyMs : keepAliveMs);
     }
     for (const [call, { operation }] of calls.entries())
       if (operation === "settleIfLeased") this.settled += appliedOf(outcomes[call]);
-    this.#options.witness?.onTaken(calls, commit, this.#taken);
+    this.#options.witness?.onTaken(calls, commit, this.#taken, this.#shown);
     return (call) => {
       const { operation } = calls[call] as Call;
       const waits = waitsOf[operation];
       const isLanding = waits === "for-landing" || this.#isDoubtful(operation);
       if (waits === "never" && !isLanding) return null;
+      const written = isRead(operation) ? this.#shown : this.#taken;
       const position = isLanding
-        ? this.#taken
+        ? written
         : this.#freedPosition((outcomes[call] as { answer: ClaimAnswer }).answer);
       return position <= this.#landed ? null : this.whenLanded(position);
     };

@@ -6,6 +6,9 @@
  * commit that has not landed: its handler would otherwise run a job that may never have existed. What other claims took
  * makes no difference: of two claims that have not landed the later one is lost with the earlier one. Everything else
  * is safe by the order of the log.
+ *
+ * A read does not wait for a heartbeat: a registration ends by itself within seconds, so it may vanish. A heartbeat
+ * comes every second or two, so otherwise each look of an idle process at its settings would cost a put.
  */
 import type { Call } from "../../sqlite/connection/commit.ts";
 
