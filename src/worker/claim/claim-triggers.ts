@@ -17,6 +17,7 @@
  *   a closed gate opens                        all                        then
  *   a route was learned, a queue got slots     its pool                   with this flush
  *   a claim failed or was given up             its pools                  after the backoff
+ *   the jobs of a lost claim were looked for   none                       with this flush; until then none is made
  *   a permit is tried once, a quiet worker     all                        with this flush
  *   works again
  *
