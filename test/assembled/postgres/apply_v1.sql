@@ -1,4 +1,4 @@
--- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the
+-- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers its events, the
 -- state after, and instead of both the holder of the key that a replay would need; defers: deferred work was left.
 -- What the end of a member passes on is the caller's, behind everything else of its unit.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,

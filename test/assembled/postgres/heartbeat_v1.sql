@@ -1,7 +1,7 @@
 -- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock
 -- and the routes that have ready jobs.
 CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text,
-    p_after text, p_max int4,
+  p_after text, p_max int4,
   OUT now int8, OUT clock int8, OUT puts text, OUT docs text, OUT ready int8[]) LANGUAGE plpgsql AS $$
 BEGIN
   now := @begin_v1(p_now, p_commit);

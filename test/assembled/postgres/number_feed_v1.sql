@@ -7,9 +7,9 @@ BEGIN
   IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('@feed', 0));
   UPDATE @feed f SET number = n.number FROM (
-    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL),
-        0) + row_number() OVER (ORDER BY id) AS number FROM (
-      SELECT ctid, id FROM @feed WHERE number IS NULL ORDER BY id LIMIT 2000) fresh) n
+    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL), 0)
+      + row_number() OVER (ORDER BY id) AS number
+    FROM (SELECT ctid, id FROM @feed WHERE number IS NULL ORDER BY id LIMIT 2000) fresh) n
   WHERE f.ctid = n.ctid;
   GET DIAGNOSTICS v_numbered = ROW_COUNT;
   RETURN v_numbered;

@@ -1,5 +1,7 @@
-CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8)
-  LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+-- Puts documents one after the other; a row of kind and version for each, as put_doc_v1 answers.
+CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text)
+  RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;

@@ -1,4 +1,4 @@
--- p_after < 0: no record but the number of the newest one.
+-- Records after the number p_after. p_after < 0: no record, but the number of the newest one.
 CREATE FUNCTION @read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column

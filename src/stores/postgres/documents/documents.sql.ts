@@ -59,45 +59,52 @@ END $$;
 -- Deletes documents of given versions as one set, under the guards of put_doc_v1: deferred work that is done goes so,
 -- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
 -- locked in turn.
-CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text) RETURNS TABLE (kind text, version int8)
-  LANGUAGE plpgsql ${byIndex} AS $$
+CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text)
+  RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_deletes jsonb := p_deletes::jsonb; v_gone text[]; v_highest int8;
+DECLARE
+  v_now int8 := @begin_v1(p_now, p_commit); v_deletes jsonb := p_deletes::jsonb;
+  v_gone text[]; v_highest int8;
 BEGIN
   WITH gone AS (
     DELETE FROM @doc d USING jsonb_to_recordset(v_deletes) p(kind text, id text, guard int8)
     WHERE d.kind = p.kind AND d.id = p.id AND d.version = p.guard AND (d.expires_at IS NULL OR d.expires_at > v_now)
-      RETURNING d.kind, d.id, d.version)
+    RETURNING d.kind, d.id, d.version)
   SELECT array_agg(kind || ${fieldEnd} || id), max(version) INTO v_gone, v_highest FROM gone;
-  IF v_highest > coalesce((SELECT max(f.version) FROM @doc_floor f), 0) THEN INSERT INTO @doc_floor
-    VALUES (v_highest); END IF;
+  IF v_highest > coalesce((SELECT max(f.version) FROM @doc_floor f), 0) THEN
+    INSERT INTO @doc_floor VALUES (v_highest);
+  END IF;
   IF cardinality(v_gone) = jsonb_array_length(v_deletes) THEN
     RETURN QUERY SELECT 'ok', 0::int8 FROM generate_series(1, cardinality(v_gone));
   ELSE
     RETURN QUERY SELECT CASE WHEN p.is_gone THEN 'ok' ELSE 'changed' END, coalesce(d.version, 0) FROM (
-        SELECT *, kind || ${fieldEnd} || id = ANY (coalesce(v_gone, '{}')) AS is_gone
-        FROM ROWS FROM (jsonb_to_recordset(v_deletes) AS (kind text, id text)) WITH ORDINALITY a(kind, id, place)) p
+      SELECT *, kind || ${fieldEnd} || id = ANY (coalesce(v_gone, '{}')) AS is_gone
+      FROM ROWS FROM (jsonb_to_recordset(v_deletes) AS (kind text, id text)) WITH ORDINALITY a(kind, id, place)) p
       LEFT JOIN @doc d ON d.kind = p.kind AND d.id = p.id AND NOT p.is_gone
-        AND (d.expires_at IS NULL OR d.expires_at > v_now) ORDER BY p.place;
+        AND (d.expires_at IS NULL OR d.expires_at > v_now)
+    ORDER BY p.place;
   END IF;
 END $$;
 
--- The id of the first document that has another version than its check says; null where all hold. A key share lock
+-- The id of the first document that has another version than its check says; null if all hold. A key share lock
 -- keeps put_doc_v1 out until the end of the transaction, and other checks not.
 CREATE FUNCTION @failed_check_v1(p_now int8, p_checks jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE v_check jsonb;
 BEGIN
   FOR v_check IN SELECT * FROM jsonb_array_elements(p_checks) LOOP
-    PERFORM 1 FROM @doc d WHERE d.kind = v_check->>'kind' AND d.id = v_check->>'id'
-      AND d.version = (v_check->>'version')::int8
+    PERFORM 1 FROM @doc d
+    WHERE d.kind = v_check->>'kind' AND d.id = v_check->>'id' AND d.version = (v_check->>'version')::int8
       AND (d.expires_at IS NULL OR d.expires_at > p_now) FOR KEY SHARE;
     IF NOT FOUND THEN RETURN v_check->>'id'; END IF;
   END LOOP;
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8)
-  LANGUAGE plpgsql ${byIndex} AS $$
+-- Puts documents one after the other; a row of kind and version for each, as put_doc_v1 answers.
+CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text)
+  RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
 BEGIN
@@ -109,34 +116,39 @@ BEGIN
   PERFORM @emit_v1(v_now, v_events, false);
 END $$;
 
--- Documents whose due time has come, behind (p_due, p_kind, p_id). The last row has no document, but the next clock.
+-- Documents whose due time has come, after (p_due, p_kind, p_id). The last row has no document, but the next clock.
 CREATE FUNCTION @read_due_docs_v1(p_now int8, p_due int8, p_kind text, p_id text, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, kind text, id text, version int8, body text, due_at int8, expires_at int8)
-    LANGUAGE plpgsql ${byIndex} AS $$
+  LANGUAGE plpgsql
+  ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
   RETURN QUERY SELECT v_now, NULL::int8, d.kind, d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
-    WHERE d.due_at IS NOT NULL AND d.due_at <= v_now AND (d.due_at, d.kind, d.id) > (p_due, p_kind, p_id)
-    ORDER BY d.due_at, d.kind, d.id LIMIT p_max;
+  WHERE d.due_at IS NOT NULL AND d.due_at <= v_now AND (d.due_at, d.kind, d.id) > (p_due, p_kind, p_id)
+  ORDER BY d.due_at, d.kind, d.id LIMIT p_max;
   RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::text, NULL::text, NULL::int8, NULL::text, NULL::int8, NULL::int8;
 END $$;
 
--- By ids, or from p_first on behind p_after. In byte order.
+-- By ids, or from p_first on after p_after. In byte order.
 CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
   RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8)
-    LANGUAGE plpgsql STABLE ${byIndex} AS $$
+  LANGUAGE plpgsql STABLE
+  ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
-  IF p_ids IS NOT NULL THEN ${readDocs("d.id = ANY (p_ids)")};
-  ELSE ${readDocs("d.id >= p_first AND (p_after IS NULL OR d.id > p_after)")} LIMIT p_max; END IF;
+  IF p_ids IS NOT NULL THEN
+    ${readDocs("d.id = ANY (p_ids)")};
+  ELSE
+    ${readDocs("d.id >= p_first AND (p_after IS NULL OR d.id > p_after)")} LIMIT p_max;
+  END IF;
 END $$;
 
 -- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock
 -- and the routes that have ready jobs.
 CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text,
-    p_after text, p_max int4,
+  p_after text, p_max int4,
   OUT now int8, OUT clock int8, OUT puts text, OUT docs text, OUT ready int8[]) LANGUAGE plpgsql AS $$
 BEGIN
   now := @begin_v1(p_now, p_commit);

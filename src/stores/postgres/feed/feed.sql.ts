@@ -22,15 +22,15 @@ BEGIN
   IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('@feed', 0));
   UPDATE @feed f SET number = n.number FROM (
-    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL),
-        0) + row_number() OVER (ORDER BY id) AS number FROM (
-      SELECT ctid, id FROM @feed WHERE number IS NULL ORDER BY id LIMIT ${numberedMax}) fresh) n
+    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL), 0)
+      + row_number() OVER (ORDER BY id) AS number
+    FROM (SELECT ctid, id FROM @feed WHERE number IS NULL ORDER BY id LIMIT ${numberedMax}) fresh) n
   WHERE f.ctid = n.ctid;
   GET DIAGNOSTICS v_numbered = ROW_COUNT;
   RETURN v_numbered;
 END $$;
 
--- p_after < 0: no record but the number of the newest one.
+-- Records after the number p_after. p_after < 0: no record, but the number of the newest one.
 CREATE FUNCTION @read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,5 +1,5 @@
 /**
- * The general road of a submit: units that may meet something. A job under a given id, the repeat of an unknown submit,
+ * The general path of a submit: units that may meet something. A job under a given id, the repeat of an unknown submit,
  * the holder of a unique key (rule R8), a document's guard. Also the way that effects of a settle take.
  *
  * Two calls may meet at the same id or key at once. Both insert and never only look: a unique index makes the second

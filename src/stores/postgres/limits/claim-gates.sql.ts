@@ -9,7 +9,7 @@
  * meanwhile.
  *
  * A gate whose lock cannot be had within a moment, or that has got a cap while its lock was waited for, is shut from
- * the beginning: a claim never hangs behind another one, it is told to come again.
+ * the beginning: a claim never hangs behind another one, its answer says when to come again.
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { timeNow } from "../functions/call.sql.ts";

@@ -3,7 +3,7 @@
  * passing it, so that what it says holds from the answer on. A claim that is itself held up is not waited for: the put
  * is sent again, and then takes only the locks that are free (patiently in call.ts).
  *
- * A settle or a change by which jobs leave \`running\` tells the routes that share a capped gate with them.
+ * A settle or a change by which jobs leave \`running\` answers the routes that share a capped gate with them.
  */
 import { waitBriefly } from "../functions/each-item.sql.ts";
 import { allGates, gateLock, held } from "./admit.sql.ts";

@@ -1,5 +1,5 @@
 /**
- * What every rule over one job ends with (store/rules/advance.ts), on the general road. A rule is a function from a row
+ * What every rule over one job ends with (store/rules/advance.ts), on the general path. A rule is a function from a row
  * to a row, under the name that it has there; the row has the type of \`waiting\`, which all three job tables share.
  * Guards were checked by the caller, under the row's lock.
  */

@@ -63,17 +63,19 @@ BEGIN
   IF p_others THEN
     -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice
     -- under one fence.
-    SELECT jsonb_agg(jsonb_build_array(${selectSql("l", leasedFields)}) ORDER BY l.seq) INTO others
-      FROM @leased l JOIN @alive e ON l.fence > e.epoch * ${fencesPerEpoch}
-      WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence)
-          WHERE a.id = l.id AND a.fence = l.fence);
+    SELECT jsonb_agg(jsonb_build_array(
+      ${selectSql("l", leasedFields)}) ORDER BY l.seq)
+    INTO others FROM @leased l JOIN @alive e ON l.fence > e.epoch * ${fencesPerEpoch}
+    WHERE l.owner = p_owner AND NOT EXISTS (
+      SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);
   END IF;
 END $$;
 
--- p_write: {id, seq, fence, progress?, logs?, overflow?, isLate}.
+-- Progress and log lines of one running attempt. p_write: {id, seq, fence, progress?, logs?, overflow?, isLate}.
 CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
-v_last int4; v_line text; j @waiting; v_event text;
+DECLARE
+  v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
+  v_last int4; v_line text; j @waiting; v_event text;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id AND seq = v_seq AND fence = v_fence FOR UPDATE;
   IF NOT FOUND THEN RETURN jsonb_build_object('kind', @lost_v1(v_id, v_seq, v_fence)); END IF;
@@ -87,7 +89,7 @@ BEGIN
     FOR v_line IN SELECT * FROM jsonb_array_elements_text(p_write->'logs') LOOP
       IF v_last = ${linesMax} THEN
         UPDATE @journal SET at = p_now, body = p_write->>'overflow'
-          WHERE seq = v_seq AND number = ${linesMax} AND p_write ? 'overflow';
+        WHERE seq = v_seq AND number = ${linesMax} AND p_write ? 'overflow';
         EXIT;
       END IF;
       v_last := v_last + 1;
