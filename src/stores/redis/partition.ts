@@ -11,13 +11,13 @@ import type { Hints } from "../../store/watch/hints.ts";
 import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch/watch.ts";
-import { readUnreadable, deleteUnreadable } from "./jobs/unreadable.ts";
+import { readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
 import type { Calls } from "./connection/call.ts";
 import { changeIf } from "./jobs/change.ts";
 import { claim } from "./runs/claim.ts";
 import { openConnection } from "./connection/connection.ts";
 import type { Connection, SharedOptions } from "./connection/connection.ts";
-import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/docs.ts";
+import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/documents.ts";
 import type { RedisClient } from "./connection/driver.ts";
 import { promoteDue, readDue } from "./upkeep/due.ts";
 import { extendIfLeased, recordIfLeased } from "./runs/extend.ts";
@@ -43,7 +43,8 @@ import { settleIfLeased } from "./runs/settle.ts";
 import { submit } from "./jobs/submit.ts";
 import { fieldEnd } from "./packing/value-text.ts";
 import { FlushCall } from "./connection/flush-call.ts";
-import { auditIndexes, prune } from "./upkeep/upkeep.ts";
+import { auditIndexes } from "./upkeep/audit.ts";
+import { prune } from "./upkeep/prune.ts";
 
 const operations = {
   ...{

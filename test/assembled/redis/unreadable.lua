@@ -1,4 +1,4 @@
--- jobs/unreadable
+-- upkeep/unreadable
 module(function()
 local add2, contentOf, count, eachRoute, FREES = M.add2, M.contentOf, M.count, M.eachRoute, M.FREES
 local leavePage, nextArg, nextNumber, NONE, noteMove = M.leavePage, M.nextArg, M.nextNumber, M.NONE, M.noteMove

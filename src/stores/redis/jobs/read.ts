@@ -8,7 +8,7 @@ import type { JobRecord } from "../../../store/records.ts";
 import { addStateCounts } from "../../../store/state-counts.ts";
 import type { ReadyHead } from "../../../store/store.ts";
 import type { PackedFeed } from "../../../store/watch/watch.ts";
-import { mend, mendIds } from "./unreadable.ts";
+import { mend, mendIds } from "../upkeep/unreadable.ts";
 import { valueText } from "../packing/argument-text.ts";
 import type { Calls, Operation } from "../connection/call.ts";
 import { jobRecordOf, readTexts } from "../packing/packed-job.ts";

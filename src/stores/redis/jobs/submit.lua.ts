@@ -12,7 +12,7 @@
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a growing job   id, and by how much its need, its slack and its members grow
  *  a link   id of the member it comes from, edge
- *  a document   as in put_docs (docs.lua.ts)
+ *  a document   as in put_docs (documents.lua.ts)
  *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or
  *           draining, and nothing was done, where a plain job is of a queue that refuses new ones
  */

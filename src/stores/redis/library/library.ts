@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { enterLua } from "../connection/enter.lua.ts";
-import { docsLua } from "../documents/docs.lua.ts";
+import { documentsLua } from "../documents/documents.lua.ts";
 import { emitLua } from "../feed/emit.lua.ts";
 import { arriveLua } from "../flows/arrive.lua.ts";
 import { flowPackingLua } from "../flows/flow-packing.lua.ts";
@@ -27,8 +27,8 @@ import { jobLua } from "../jobs/job.lua.ts";
 import { readLua } from "../jobs/read.lua.ts";
 import { rulesLua } from "../jobs/rules.lua.ts";
 import { submitLua } from "../jobs/submit.lua.ts";
-import { uniqueLua } from "../jobs/unique.lua.ts";
-import { unreadableLua } from "../jobs/unreadable.lua.ts";
+import { uniqueKeysLua } from "../jobs/unique-keys.lua.ts";
+import { unreadableLua } from "../upkeep/unreadable.lua.ts";
 import { callLua } from "./call.lua.ts";
 import { clocksLua } from "./clocks.lua.ts";
 import { commitLua } from "./commit.lua.ts";
@@ -61,7 +61,7 @@ export const layoutVersion = 1;
 
 export const libraryModules: readonly LuaModule[] = inOrder([
   ...[enterLua],
-  ...[docsLua],
+  ...[documentsLua],
   ...[emitLua],
   ...[arriveLua, flowPackingLua, freeManyLua, passOnLua, targetsLua],
   ...[
@@ -76,7 +76,7 @@ export const libraryModules: readonly LuaModule[] = inOrder([
     lanesLua,
     waitingLanesLua,
   ],
-  ...[changeLua, jobLua, readLua, rulesLua, submitLua, uniqueLua, unreadableLua],
+  ...[changeLua, jobLua, readLua, rulesLua, submitLua, uniqueKeysLua, unreadableLua],
   ...[callLua, clocksLua, commitLua, flushLua, valuesLua],
   ...[admitLua, gateCallsLua, gatesLua, keyGatesLua],
   ...[packingLua],

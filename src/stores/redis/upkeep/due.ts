@@ -1,6 +1,6 @@
 /** Time passing (due.lua.ts): promotion of what is due, and the reading of clocks that rang. */
 import { dueJobOf, untilMs } from "../../../store/due-job.ts";
-import { mend } from "../jobs/unreadable.ts";
+import { mend } from "./unreadable.ts";
 import type { Operation } from "../connection/call.ts";
 import { readHints } from "../feed/hint-text.ts";
 import { readDueRow, readTexts } from "../packing/packed-job.ts";

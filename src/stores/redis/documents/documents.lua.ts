@@ -1,11 +1,25 @@
--- documents/docs
-module(function()
-local add2, after, change, eachRoute, emitCall = M.add2, M.after, M.change, M.eachRoute, M.emitCall
-local emitPacked, fetch, instant, keepUnreadableDoc = M.emitPacked, M.fetch, M.instant, M.keepUnreadableDoc
-local nextArg, nextClock, nextFlag, nextNumber, num = M.nextArg, M.nextClock, M.nextFlag, M.nextNumber, M.num
-local push, readFields, READS, serve, slice, widen = M.push, M.readFields, M.READS, M.serve, M.slice, M.widen
-local writeRecords, WRITES = M.writeRecords, M.WRITES
+/**
+ * Documents: versioned texts under a guard. An expired one counts as absent.
+ *
+ *  put_docs    per put: kind US id, guard, due, expires in, body, what it tells -> per put: held (1 or 0), version
+ *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
+ *              -> per document: kind US id, record; then the last field looked at, or "" at the end
+ *  heartbeat   how many arguments of put_docs follow, those, then those of read_docs
+ *              -> now, next clock, the answers of both, the routes with ready jobs
+ *  look        a heartbeat that puts nothing
+ *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
+ *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
+ */
+import { lua, luaModule } from "../library/lua.ts";
 
+export const documentsLua = luaModule({
+  name: "documents/documents",
+  takes: [
+    "add2 after change eachRoute emitCall emitPacked fetch instant keepUnreadableDoc nextArg",
+    "nextClock nextFlag nextNumber num push readFields READS serve slice widen writeRecords WRITES",
+  ],
+  gives: ["isExpired docOf dropDoc putDoc"],
+  source: lua`
 local DOCS_AT_ONCE = 200
 
 local function isExpired(c, doc) return doc.expiresAt ~= "" and tonumber(doc.expiresAt) <= c.now end
@@ -178,6 +192,5 @@ serve("read_due_docs", READS, function(c)
     if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out } end
   end
 end)
-
-M.isExpired, M.docOf, M.dropDoc, M.putDoc = isExpired, docOf, dropDoc, putDoc
-end)
+`,
+});

@@ -18,7 +18,7 @@ import { pickPattern } from "../packing/lua-fields.ts";
 const ended = terminalStates.map(luaConstant).join(", ");
 
 export const unreadableLua = luaModule({
-  name: "jobs/unreadable",
+  name: "upkeep/unreadable",
   takes: [
     "add2 contentOf count eachRoute FREES leavePage nextArg nextNumber NONE noteMove READS readSpec",
     "returnPermits seqOf serve setHead tagsIn widen",

@@ -1,8 +1,8 @@
 /** Unique keys: who holds one, taking it and freeing it (R8). Held until the first claim, until the end, or by time. */
 import { lua, luaModule } from "../library/lua.ts";
 
-export const uniqueLua = luaModule({
-  name: "jobs/unique",
+export const uniqueKeysLua = luaModule({
+  name: "jobs/unique-keys",
   takes: ["change jobOf num readFields"],
   gives: ["takerOf takeKey freeKey"],
   source: lua`

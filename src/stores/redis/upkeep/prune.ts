@@ -1,4 +1,4 @@
-/** Retention and the index audit (prune.lua.ts, audit.lua.ts). */
+/** Retention (prune.lua.ts). */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import type { Operation } from "../connection/call.ts";
 import { packText } from "../packing/value-text.ts";
@@ -33,31 +33,3 @@ function positionOf(cursor: string | null): [minute: string, left: string] {
   const [minute = "", left = ""] = cursor?.split(":") ?? [];
   return [minute, left];
 }
-
-/** The phases of the audit, what each repairs, and the cursor after it. */
-const phases: Readonly<Record<string, { readonly kind: string; readonly next: string | null }>> = {
-  jobs: { kind: "timer", next: "index:lease:0" },
-  index: { kind: "timer", next: "ids:0" },
-  ids: { kind: "id", next: "keys:0" },
-  keys: { kind: "unique", next: "tally" },
-  tally: { kind: "tally", next: "lines:0" },
-  lines: { kind: "lane", next: "lanes:0" },
-  lanes: { kind: "lane", next: "uses" },
-  uses: { kind: "lane", next: null },
-};
-
-export const auditIndexes: Operation<"auditIndexes"> = async ({ connection }, { cursor, max }) => {
-  const [phase = "", ...from] = (cursor ?? "jobs:0").split(":");
-  const { kind, next } = phases[phase] as (typeof phases)[string];
-  type Answer = [checked: number, repaired: number, last: string, kept: number];
-  const answer = (await connection.write(`mr1_audit_${phase}`, [...from, String(max)])) as Answer;
-  const [checked, repaired, last, kept] = answer;
-  return {
-    checked,
-    repaired: {
-      ...(repaired === 0 ? {} : { [kind]: repaired }),
-      ...(kept === 0 ? {} : { unreadable: kept }),
-    },
-    cursor: last === "" ? next : `${phase}:${last}`,
-  };
-};

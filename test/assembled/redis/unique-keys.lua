@@ -1,4 +1,4 @@
--- jobs/unique
+-- jobs/unique-keys
 module(function()
 local change, jobOf, num, readFields = M.change, M.jobOf, M.num, M.readFields
 
