@@ -11,7 +11,7 @@ const historyRuns = 150;
 /** Each was met at least five times in 150 histories when this was written. */
 const everyKind = `
   submit key-held, plain replaced, settle ok, settle already, settle flow-closed, settle doc-changed, change ok,
-  change changed, the feed freed, the feed skipped, the feed replayed, the feed removed, what is deferred deferred`
+  change changed, the feed freed, the feed skipped, the feed replayed, the feed deleted, what is deferred deferred`
   .split(",")
   .map((kind) => kind.trim());
 

@@ -25,7 +25,7 @@ const everyKind = `
   submit created, submit existing, submit replaced, submit id-differs, submit doc-changed, repeat existing,
   settle ok, settle already, settle stale, settle gone, settle doc-changed, extend ok, extend stale, extend others,
   record ok, record stale, change ok, change changed, duty ok, put ok, put changed, the feed promoted, the feed reclaimed,
-  the feed expired, the feed replayed, the feed cancel-asked, the feed handed-back, the feed retry-scheduled, the feed removed`
+  the feed expired, the feed replayed, the feed cancel-asked, the feed handed-back, the feed retry-scheduled, the feed deleted`
   .split(",")
   .map((kind) => kind.trim());
 
