@@ -3,7 +3,7 @@
  * to install, strictly durable unless asked otherwise. This file puts the parts together; each operation has its own.
  *
  *  sqlite-store ─► executor (calls of a flush) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
- *               └► watch (hints), bell         └► open-file, migrate, epoch (once, at the start)
+ *               └► watch (hints), wake file        └► open-file, migrate, epoch (once, at the start)
  */
 import { realpathSync } from "node:fs";
 import { basename } from "node:path";
@@ -12,7 +12,7 @@ import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { laterOperations } from "../../store/later-version.ts";
-import { openBell } from "./feed/wake-file.ts";
+import { openWakeFile } from "./feed/wake-file.ts";
 import { enterEpoch, setEpoch } from "./connection/epoch.ts";
 import type { Entry } from "./connection/epoch.ts";
 import { isBusy, storeError } from "./connection/errors.ts";
@@ -120,8 +120,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
         ).finally(() => database.close())
       : inlineRunner(openSession(database, { path, ...entry, identity }));
 
-  const bell = isShared ? openBell(platform, path) : null;
-  const watch = openWatch({ platform, clock, bell, executor: () => executor });
+  const wakeFile = isShared ? openWakeFile(platform, path) : null;
+  const watch = openWatch({ platform, clock, wakeFile, executor: () => executor });
   const executor = openExecutor({
     runner,
     platform,
@@ -167,11 +167,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     },
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
-      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, bell }),
+      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, wakeFile }),
     async close() {
       watch.close();
       await executor.close();
-      bell?.close();
+      wakeFile?.close();
     },
   };
 }

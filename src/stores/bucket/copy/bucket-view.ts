@@ -9,7 +9,7 @@ import type { Platform } from "../../../platform/platform.ts";
 import { laterOperations } from "../../../store/later-version.ts";
 import { openStoreClock } from "../../../store/store-clock.ts";
 import type { Store, StoreDescription, StoreRequests, StoreView } from "../../../store/store.ts";
-import type { Bell } from "../../sqlite/feed/wake-file.ts";
+import type { WakeFile } from "../../sqlite/feed/wake-file.ts";
 import { closeSession, commitCalls, isRead, openSession } from "../../sqlite/connection/commit.ts";
 import type { Call, CallOutcome, CommitOutcome, Session } from "../../sqlite/connection/commit.ts";
 import { openExecutor } from "../../sqlite/connection/executor.ts";
@@ -120,7 +120,7 @@ function viewOf(
     ...{ platform, clock, path: replica.path, busyTimeoutMs },
     onCommitted: () => undefined,
   });
-  const watch = openWatch({ platform, clock, bell: slowBell, executor: () => executor });
+  const watch = openWatch({ platform, clock, wakeFile: noWakeFile, executor: () => executor });
   const call = (operation: Call["operation"], request: unknown = null) =>
     executor.call(operation, request) as Promise<never>;
   const operation =
@@ -197,10 +197,10 @@ function viewOf(
   };
 }
 
-/** Nothing wakes the look of a view, and it wakes nobody. */
-const slowBell: Bell = {
-  ring: () => undefined,
-  ringAfter: () => undefined,
+/** Nobody wakes a view, and it wakes nobody: it looks by itself. */
+const noWakeFile: WakeFile = {
+  wake: () => undefined,
+  wakeAfter: () => undefined,
   listen: () => null,
   close: () => undefined,
 };

@@ -2,13 +2,13 @@
  * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write
  * becomes true with the caller's commit, or never. The very same code as in the store's own transactions, with
  * nothing remembered between calls, because the caller may still roll back. Hints go out after the commit, by the
- * bell of the file.
+ * wake file.
  */
 import { realpathSync } from "node:fs";
 import { MillraceError } from "../../../model/error.ts";
 import type { TransactionStore } from "../../../store/store.ts";
 import { emptyHints } from "../../../store/watch/hints.ts";
-import type { Bell } from "../feed/wake-file.ts";
+import type { WakeFile } from "../feed/wake-file.ts";
 import { storeNow } from "../jobs/clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
@@ -29,7 +29,7 @@ export interface OwnFile {
   readonly identity: FileIdentity | null;
   readonly searches: Searches;
   /** Null for a store in memory. */
-  readonly bell: Bell | null;
+  readonly wakeFile: WakeFile | null;
 }
 
 export function transactionStore(given: unknown, file: OwnFile): TransactionStore {
@@ -37,7 +37,7 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
   const run = async <A>(operate: (step: Step) => A): Promise<A> => {
     if (!isInTransaction(connection)) throw refused("its transaction is over");
     file.identity?.check(file.clock.now());
-    file.bell?.ringAfter(connection, () => !isInTransaction(connection));
+    file.wakeFile?.wakeAfter(connection, () => !isInTransaction(connection));
     return runInside(connection, file, operate);
   };
   return {
@@ -85,7 +85,7 @@ function runStep<A>(connection: Connection, { clock, epoch }: OwnFile, operate: 
 
 function checkConnection(given: unknown, file: OwnFile): Connection {
   if (!isConnection(given)) throw refused("it is no connection of node:sqlite or better-sqlite3");
-  if (file.bell === null) throw refused("a store in memory cannot be reached from another connection");
+  if (file.wakeFile === null) throw refused("a store in memory cannot be reached from another connection");
   if (!isInTransaction(given)) throw refused("no transaction is open on it");
   if (mainFile(statementsOf(given)) !== file.path) throw refused(`its main database is not ${file.path}`);
   return given;

@@ -22,8 +22,8 @@ const closeLater = closeAfterEach();
 const open = async (): Promise<Store> =>
   closeLater(await openSqliteStore({ path, platform: nodePlatform, executor: "inline" }));
 
-/** Changes with every ring. */
-const rung = (): bigint => statSync(`${path}-wake`, { bigint: true }).mtimeNs;
+/** Changes with every wake. */
+const touchedAt = (): bigint => statSync(`${path}-wake`, { bigint: true }).mtimeNs;
 
 const hintsOf = (store: Store): Hint[] => {
   const hints: Hint[] = [];
@@ -31,22 +31,22 @@ const hintsOf = (store: Store): Hint[] => {
   return hints;
 };
 
-test("a document that tells nothing rings for nobody, and a job does", async () => {
+test("a document without an event wakes nobody, and a job does", async () => {
   const [mine, theirs] = [await open(), await open()];
   const hints = hintsOf(theirs);
   await theirs.describe();
   await mine.submit([{ jobs: [aJob({ id: "first" })] }]);
   await until("its hint is out", () => hints.length > 0);
-  const before = rung();
+  const before = touchedAt();
   for (let number = 0; number < 20; number++)
     await mine.putDocs([{ kind: "notice", id: "n", body: String(number), guard: "any" }]);
-  expect(rung()).toBe(before);
+  expect(touchedAt()).toBe(before);
   await mine.submit([{ jobs: [aJob({ id: "second" })] }]);
-  await until("it has rung again", () => rung() !== before);
+  await until("it was touched again", () => touchedAt() !== before);
   await until("the second hint is out", () => hints.filter(({ kind }) => kind === "ready").length === 2);
 });
 
-test("the caller's own transaction rings once it is over, also from a process that watches nothing", async () => {
+test("the caller's own transaction wakes others once it is over, also from a process that watches nothing", async () => {
   const [mine, theirs] = [await open(), await open()];
   const hints = hintsOf(theirs);
   await theirs.describe();
@@ -63,7 +63,7 @@ test("the caller's own transaction rings once it is over, also from a process th
   await until("a connection that was closed counts as over", () => hints.length > 1);
 });
 
-test("the last that leaves takes the bell away, and who comes hears the rings of the next", async () => {
+test("the last process that leaves removes the wake file, and one that comes later is woken by the next", async () => {
   const first = await openSqliteStore({ path, platform: nodePlatform });
   await first.submit([{ jobs: [aJob({ id: "one" })] }]);
   expect(existsSync(`${path}-wake`)).toBe(true);
@@ -74,9 +74,9 @@ test("the last that leaves takes the bell away, and who comes hears the rings of
   await staying.describe();
   rmSync(`${path}-wake`);
   const other = await open();
-  await until("a bell that was taken away is put back", () => existsSync(`${path}-wake`));
+  await until("a wake file that was removed is there again", () => existsSync(`${path}-wake`));
   await other.submit([{ jobs: [aJob({ id: "two" })] }]);
-  await until("it rings", () => hints.some(({ kind }) => kind === "ready"));
+  await until("it wakes", () => hints.some(({ kind }) => kind === "ready"));
   await Promise.all([staying.close(), other.close()]);
   expect(existsSync(`${path}-wake`)).toBe(false);
 });

@@ -1,69 +1,71 @@
 /**
- * The bell of a file: an empty file beside it (`jobs.db-wake`) that is written to after each commit with something to
- * tell, so that the other processes on the file look at once. A file of its own, and not the write-ahead log, for two
- * reasons. The log changes before a commit can be seen, so that one event asked for looks at growing distances: five
- * of them for a commit. And it changes by every commit: notices of workers, which tell nothing, woke the whole fleet.
+ * The wake file: an empty file beside the store's (`jobs.db-wake`). A process writes to it after each commit with
+ * events or ready jobs, so that other processes on the file look for them at once.
  *
- *   commit ──told something──► ring ──► file event in each process on the file ──► one look (watch.ts)
- *   the caller's own transaction ──► asked at growing distances whether it is over ──► ring
+ * Why not SQLite's write-ahead log? It changes before its commit can be read, so one file event would need several
+ * looks at growing distances: five for a commit. And every commit changes it: registrations of workers, which have no
+ * events, woke the whole fleet.
  *
- * Always true: a ring comes after its commit; a ring that is lost makes a hint late and nothing else. Rings in a hurry
- * become one at the end of their distance, and the close of the store rings what is still pending.
+ *   commit with events ──► wake ──► file event in each process on the file ──► one look (watch.ts)
+ *   the caller's own transaction ──► asked at growing distances whether it is over ──► wake
+ *
+ * Always true: a wake comes after its commit. A lost one makes a hint late and nothing else. Wakes that follow each
+ * other fast become one, and the close of the store writes the one that is pending.
  */
 import { existsSync, rmSync, statSync, watch as watchFile, writeFileSync } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import type { Platform, Timer } from "../../../platform/platform.ts";
 
-/** The least time between two rings of one store: a drain of thousands of commits need not tell each of them. */
-const ringGapMs = 4;
+/** The least time between two wakes of one store: a drain makes thousands of commits. */
+const wakeGapMs = 4;
 /** When it is asked whether a transaction of the caller is over; the last distance again and again. */
 const overGapsMs = [0, 1, 4, 12, 40, 150, 500] as const;
 /** A transaction that is open for longer is found by the slow reads. */
 const overAsksMax = 200;
 
-export interface Bell {
-  ring(): void;
-  /** Rings when the transaction that is open now is over. */
-  ringAfter(connection: object, isOver: () => boolean): void;
+export interface WakeFile {
+  wake(): void;
+  /** Wakes when the transaction that is open now is over. */
+  wakeAfter(connection: object, isOver: () => boolean): void;
   /** @returns a function that ends the listening; null where there are no file events. */
   listen(heard: () => void): (() => void) | null;
   /** When all connections of this store are closed. */
   close(): void;
 }
 
-export function openBell(platform: Platform, path: string): Bell {
-  const bellPath = `${path}-wake`;
+export function openWakeFile(platform: Platform, path: string): WakeFile {
+  const wakePath = `${path}-wake`;
   const open = new Set<object>();
-  let rungUs = Number.NEGATIVE_INFINITY;
+  let touchedUs = Number.NEGATIVE_INFINITY;
   let pending: Timer | null = null;
 
-  const strike = (): void => {
+  const touch = (): void => {
     pending?.cancel();
     pending = null;
-    rungUs = platform.monotonicUs();
+    touchedUs = platform.monotonicUs();
     if (write("r+")) return;
-    // Nobody has rung yet, or the last process that left took the bell away.
+    // It is not there yet, or the last process that left has removed it.
     write("w");
   };
 
   /** @returns false where it was not possible: the slow reads of the others do it then. */
   const write = (flag: "r+" | "w"): boolean => {
     try {
-      writeFileSync(bellPath, "!", flag === "w" ? { flag, mode: statSync(path).mode } : { flag });
+      writeFileSync(wakePath, "!", flag === "w" ? { flag, mode: statSync(path).mode } : { flag });
       return true;
     } catch {
       return false;
     }
   };
 
-  const ring = (): void => {
+  const wake = (): void => {
     if (pending !== null) return;
-    const waitMs = ringGapMs - (platform.monotonicUs() - rungUs) / 1000;
-    if (waitMs <= 0) strike();
-    else pending = platform.setTimer(Math.ceil(waitMs), strike, false);
+    const waitMs = wakeGapMs - (platform.monotonicUs() - touchedUs) / 1000;
+    if (waitMs <= 0) touch();
+    else pending = platform.setTimer(Math.ceil(waitMs), touch, false);
   };
 
-  const ringAfter = (connection: object, isOver: () => boolean): void => {
+  const wakeAfter = (connection: object, isOver: () => boolean): void => {
     if (open.has(connection)) return;
     open.add(connection);
     const isOverNow = (): boolean => {
@@ -80,7 +82,7 @@ export function openBell(platform: Platform, path: string): Bell {
         if (!open.has(connection)) return;
         if (!isOverNow() && asks < overAsksMax) return ask(asks + 1);
         open.delete(connection);
-        ring();
+        wake();
       };
       platform.setTimer(gapMs, look, false);
     };
@@ -91,9 +93,9 @@ export function openBell(platform: Platform, path: string): Bell {
     let file: FSWatcher | null = null;
     const start = (): void => {
       try {
-        if (!existsSync(bellPath)) strike();
-        file = watchFile(bellPath, { persistent: false }, (event) => {
-          // Another process that was the last on the file has taken the bell away while this one came.
+        if (!existsSync(wakePath)) touch();
+        file = watchFile(wakePath, { persistent: false }, (event) => {
+          // Another process, which was the last on the file, has removed the wake file while this one opened it.
           if (event === "rename") again();
           heard();
         });
@@ -112,11 +114,11 @@ export function openBell(platform: Platform, path: string): Bell {
   };
 
   const close = (): void => {
-    if (pending !== null || open.size > 0) strike();
+    if (pending !== null || open.size > 0) touch();
     open.clear();
     // SQLite takes its log away with the last connection of all processes.
-    if (!existsSync(`${path}-wal`)) rmSync(bellPath, { force: true });
+    if (!existsSync(`${path}-wal`)) rmSync(wakePath, { force: true });
   };
 
-  return { ring, ringAfter, listen, close };
+  return { wake, wakeAfter, listen, close };
 }

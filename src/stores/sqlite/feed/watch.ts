@@ -9,18 +9,18 @@ import type { Platform, Timer } from "../../../platform/platform.ts";
 import { emptyHints, handOut, emitHints } from "../../../store/watch/hints.ts";
 import { hintEvents } from "../../../store/packing/packed-events.ts";
 import type { Hint, Unwatch } from "../../../store/store.ts";
-import type { Bell } from "./wake-file.ts";
+import type { WakeFile } from "./wake-file.ts";
 import type { Executor } from "../connection/executor.ts";
 import type { CommitOutcome } from "../connection/commit.ts";
 import type { News } from "../jobs/read.ts";
 import type { StoreClock } from "../../../store/store-clock.ts";
 
 /**
- * Behind file events rarely: who must not miss a hint has a slow read of its own, and an idle worker stays below two
- * reads per second; without them oftener.
+ * Seldom if there are file events: whoever must not miss a hint has a slow read of its own, and an idle worker stays
+ * below two reads per second. More often without them.
  */
-const slowLookMs = { behindEvents: 30_000, alone: 1000 };
-/** The least time between two looks: others in a drain ring hundreds of times a second. */
+const slowLookMs = { withEvents: 30_000, alone: 1000 };
+/** The least time between two looks: other processes in a drain wake this one hundreds of times a second. */
 const lookGapMs = 4;
 const feedPageMax = 200;
 
@@ -35,11 +35,11 @@ export interface WatchOptions {
   readonly platform: Platform;
   readonly clock: StoreClock;
   /** Null for a store in memory: nobody else can change it. */
-  readonly bell: Bell | null;
+  readonly wakeFile: WakeFile | null;
   readonly executor: () => Executor;
 }
 
-export function openWatch({ platform, clock, bell, executor }: WatchOptions): Watch {
+export function openWatch({ platform, clock, wakeFile, executor }: WatchOptions): Watch {
   const listeners = new Set<(hint: Hint) => void>();
   /** Records of this store's own calls behind `seen`, whose hints are out too. */
   const own = new Set<number>();
@@ -53,13 +53,13 @@ export function openWatch({ platform, clock, bell, executor }: WatchOptions): Wa
   let gates = 0;
   let lookedUs = Number.NEGATIVE_INFINITY;
   let isLooking = false;
-  /** The bell rang during a look, which may have missed what it rang for. */
-  let isRung = false;
+  /** A wake came during a look, which may have missed its reason. */
+  let isWoken = false;
   let isClosed = false;
 
   const start = (): void => {
-    if (bell === null || isClosed) return;
-    unlisten = bell.listen(lookSoon);
+    if (wakeFile === null || isClosed) return;
+    unlisten = wakeFile.listen(lookSoon);
     void look();
   };
 
@@ -73,7 +73,7 @@ export function openWatch({ platform, clock, bell, executor }: WatchOptions): Wa
   };
 
   const lookSoon = (): void => {
-    if (isLooking) isRung = true;
+    if (isLooking) isWoken = true;
     if (isLooking || soon !== null) return;
     const waitMs = lookGapMs - (platform.monotonicUs() - lookedUs) / 1000;
     if (waitMs <= 0) return void look();
@@ -87,7 +87,7 @@ export function openWatch({ platform, clock, bell, executor }: WatchOptions): Wa
   const look = async (): Promise<void> => {
     if (isLooking || listeners.size === 0 || isClosed) return;
     isLooking = true;
-    isRung = false;
+    isWoken = false;
     lookedUs = platform.monotonicUs();
     slow?.cancel();
     try {
@@ -98,9 +98,9 @@ export function openWatch({ platform, clock, bell, executor }: WatchOptions): Wa
     } finally {
       isLooking = false;
       if (listeners.size > 0 && !isClosed) {
-        const delayMs = unlisten === null ? slowLookMs.alone : slowLookMs.behindEvents;
+        const delayMs = unlisten === null ? slowLookMs.alone : slowLookMs.withEvents;
         slow = platform.setTimer(delayMs, () => void look(), false);
-        if (isRung) lookSoon();
+        if (isWoken) lookSoon();
       }
     }
   };
@@ -132,10 +132,10 @@ export function openWatch({ platform, clock, bell, executor }: WatchOptions): Wa
       };
     },
     emitOwn({ hints, emitted }) {
-      // Others read what was told in the feed, and what may pass a gate by the versions of the gates.
-      if (emitted.length > 0 || hints.some(({ kind }) => kind === "ready")) bell?.ring();
+      // Other processes read the events in the feed, and what may pass a gate by the versions of the gates.
+      if (emitted.length > 0 || hints.some(({ kind }) => kind === "ready")) wakeFile?.wake();
       if (listeners.size === 0) return;
-      if (bell !== null && seen !== null) {
+      if (wakeFile !== null && seen !== null) {
         for (const number of emitted) {
           if (number === seen + 1) seen = number;
           else own.add(number);
