@@ -22,6 +22,7 @@ import { afterThrottle } from "../../model/limits/throttle.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Gate, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
+import { Listeners } from "../listeners.ts";
 import { changeGate, readGate } from "./change-gate.ts";
 import type { AnyLimitUse, Limit } from "./limit-definition.ts";
 
@@ -46,8 +47,8 @@ export class LimitsInUse {
   readonly #store: Pick<Store, "readGates" | "putGates">;
   readonly #known = new Map<string, KnownLimit>();
   readonly #throttling = new Map<string, Promise<number>>();
-  /** Told of each gate that a throttle of this process has closed. */
-  readonly closings = new Set<(gate: string) => void>();
+  /** The key of each gate that a throttle of this process has closed. */
+  readonly gateClosed = new Listeners<string>();
   /** Monotonic, by limit: when its use is looked at again. */
   readonly #nextLookUs = new BoundedMap<string, number>(looksMax);
   #unmade = 0;
@@ -149,7 +150,7 @@ export class LimitsInUse {
       const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
       return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
     });
-    for (const emitted of this.closings) emitted(scope);
+    this.gateClosed.emit(scope);
     return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
   }
 

@@ -24,6 +24,7 @@ const gapMs = 50;
 
 export class ClosedGates {
   readonly #needs: ClosedGatesNeeds;
+  readonly #leave: () => void;
   readonly #routes: RouteMap;
   readonly #handBack: (attempt: Attempt) => void;
   readonly #suspects = new Set<Pool>();
@@ -35,7 +36,7 @@ export class ClosedGates {
     this.#needs = needs;
     this.#routes = routes;
     this.#handBack = handBack;
-    needs.limits.closings.add(this.#closed);
+    this.#leave = needs.limits.gateClosed.add(this.#closed);
   }
 
   /** A gate of this pool may have been closed. */
@@ -47,7 +48,7 @@ export class ClosedGates {
 
   stop(): void {
     this.#isStopped = true;
-    this.#needs.limits.closings.delete(this.#closed);
+    this.#leave();
     this.#gap?.cancel();
   }
 
