@@ -15,7 +15,7 @@ const state = (): Promise<LimitState> => v.run(v.mill.limits.state("api"));
 const pass = (ms: number): Promise<void> => new Promise((resolve) => void v.platform.setTimer(ms, resolve));
 
 describe("a limit that learns", () => {
-  test("rises from its floor to what is set while it is in full use, over two processes, and never above", async () => {
+  test("rises from its floor to its concurrency while it is in full use, over two processes, and never above", async () => {
     const seen = { running: 0, most: 0 };
     const run = handler(call, async () => {
       seen.most = Math.max(seen.most, ++seen.running);
@@ -40,7 +40,7 @@ describe("a limit that learns", () => {
     await v.run(other.close());
   });
 
-  test("halves with each cooldown and not below its floor, however many throttles come in one", async () => {
+  test("halves once per cooldown, however many throttles come in it, and never below its floor", async () => {
     const busy = handler(call, () => pass(100));
     await v.run(v.mill.enqueueMany(Array.from({ length: 1000 }, (_, n) => call.with(n))));
     const worker = await v.run(v.mill.work([busy], { concurrency: 10 }));
@@ -68,7 +68,7 @@ describe("a limit that learns", () => {
     expect(await state()).toMatchObject({ learned: 2 });
   });
 
-  test("rises by permits that code takes, too", async () => {
+  test("also rises if all permits are taken by code", async () => {
     await v.run(v.mill.limits.define(api));
     const round = async (): Promise<void> => {
       const permits = await Promise.all([1, 2].map(() => v.mill.limits.acquire("api")));

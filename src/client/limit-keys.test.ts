@@ -1,4 +1,4 @@
-// Limits by key at the user's end, on one partition and on four.
+// Limits by key from the user's side, on one partition and on four.
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import { deferred } from "../../test/support/virtual/virtual-mill.ts";
@@ -25,7 +25,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
   const callsOf = (tenants: string, each: number): readonly Call[] =>
     Array.from({ length: each }, (_, n) => Array.from(tenants, (tenant) => ({ tenant, n }))).flat();
 
-  /** Handlers that run until they are told to end, and how many of each tenant ran at once. */
+  /** Handlers that run until the test ends them, and how many of each tenant ran at once. */
   const heldOpen = () => {
     const ends: { readonly tenant: string; readonly end: () => void }[] = [];
     const most = new Map<string, number>();
@@ -127,7 +127,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(ran.filter((each) => each.startsWith("a"))).toEqual(["a0", "a0", "a1", "a2"]);
   });
 
-  test("a throttle of another key, or of the whole limit, may be named", async () => {
+  test("a handler may throttle another key, or the whole limit", async () => {
     const api = limit("api", { concurrency: 9, perKey: { concurrency: 9 } });
     const call = job<Call>("call", { limits: [api.use(byTenant)] });
     const ran: string[] = [];
@@ -148,7 +148,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(await v.run(v.mill.limits.state("api"))).toMatchObject({ coolingUntil: expect.any(Date) });
   });
 
-  test("one key can be edited and reset by itself, and what the limit says of each holds at once", async () => {
+  test("one key can be edited and reset by itself, and an edit of all keys holds at once", async () => {
     const api = limit("api", { perKey: { concurrency: 1 } });
     const call = job<Call>("call", { limits: [api.use(byTenant)] });
     const { running, run, ends } = heldOpen();
@@ -176,7 +176,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     for (const { end } of ends) end();
   });
 
-  test("what holds nobody is refused: bounds and throttles of a limit that bounds keys only", async () => {
+  test("bounds and throttles of the whole are refused for a limit that bounds keys only", async () => {
     const api = limit("api", { perKey: { concurrency: 1 } });
     await v.run(v.mill.limits.define(api));
     await expect(v.run(v.mill.limits.edit("api", { concurrency: 5 }))).rejects.toThrow(
@@ -193,7 +193,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     );
   });
 
-  test("a limit by key, a group, a delay, a priority and a unique key go together", async () => {
+  test("a limit by key works with a group, a delay, a priority and a unique key", async () => {
     const api = limit("api", { perKey: { concurrency: 1 } });
     const call = job<Call>("call", {
       limits: [api.use(byTenant)],

@@ -56,7 +56,7 @@ test("a queue's concurrency or burst that the partitions cannot share is refused
   expect(await v.run(v.mill.queues.set("email", { concurrency: 4 }))).toMatchObject({ concurrency: 4 });
 });
 
-test("a pause, a drain and their ends hold in every partition", async () => {
+test("pause, resume, drain and undrain hold in every partition", async () => {
   const plain = job<number>("plain", { queue: "email" });
   let ran = 0;
   await v.run(v.mill.work([handler(plain, () => void (ran += 1))]));

@@ -10,7 +10,7 @@ import { handler } from "../worker/handler.ts";
 const coded = (code: string) => expect.objectContaining({ code });
 const v = useVirtualMill();
 
-/** Handlers that run until they are told to end, and how many ran at once. */
+/** Handlers that run until the test ends them, and how many ran at once. */
 function heldOpen() {
   const ends: (() => void)[] = [];
   const seen = { running: 0, most: 0, started: 0 };
@@ -99,7 +99,7 @@ describe("a limit on how many run at once", () => {
     expect(seen.started).toBe(1);
     await v.run(others[1].enqueue(plain, 1, { limits: [slack.use({ weight: 2 })] }));
     endOne();
-    // Reads of routes keep their distance.
+    // A worker waits a moment between two reads of its routes.
     await v.advance(300);
     expect(seen.started).toBe(2);
     endOne();
@@ -122,7 +122,7 @@ describe("a rate", () => {
     expect(jobs.length).toBeGreaterThan(0);
   });
 
-  test("says until when it holds a job", async () => {
+  test("says how long it will hold a job back", async () => {
     const api = limit("api", { rate: { max: 1, per: "1m" } });
     const call = job<number>("call", { limits: [api] });
     await v.run(v.mill.work([handler(call, async () => undefined)]));
@@ -146,7 +146,7 @@ describe("definitions in code", () => {
     expect(again.gates).toMatchObject([{ version: 1 }]);
   });
 
-  test("are defaults: an edit outlives other processes until the code itself changes", async () => {
+  test("are defaults: an edit holds in all processes until the code itself changes", async () => {
     await v.run(v.mill.enqueue(send("slack", { concurrency: 3 }), 1));
     const edited = await v.run(v.mill.limits.edit("slack", { concurrency: 9, rate: { max: 5, per: "1s" } }));
     expect(edited).toMatchObject({ concurrency: 9, rate: { max: 5, perMs: 1000, burst: 5 } });
@@ -193,21 +193,21 @@ describe("bad limits are refused", () => {
       () => limit("r", { rate: { max: 9, per: 1, burst: 1 } }).use({ weight: 2 }),
       "invalid-option",
     ],
-    ["a key that is no name", () => slack.use({ key: "a\nb" }), "invalid-name"],
+    ["a key that is not a name", () => slack.use({ key: "a\nb" }), "invalid-name"],
     ["a limit without a name", () => limit(""), "invalid-name"],
-    ["one limit twice", () => job("a", { limits: [slack, slack.use()] }), "invalid-option"],
+    ["the same limit twice", () => job("a", { limits: [slack, slack.use()] }), "invalid-option"],
     [
       "nine limits",
       () => job("a", { limits: Array.from("123456789", (name) => limit(name)) }),
       "invalid-option",
     ],
-    ["something else", () => job("a", { limits: ["slack"] as never }), "invalid-option"],
-    ["no list", () => job("a", { limits: slack as never }), "invalid-option"],
+    ["a name instead of a limit", () => job("a", { limits: ["slack"] as never }), "invalid-option"],
+    ["a value that is not a list", () => job("a", { limits: slack as never }), "invalid-option"],
   ])("%s", (_what, act, code) => {
     expect(act).toThrow(coded(code));
   });
 
-  test("and so is one that nobody knows", async () => {
+  test("and so is an unknown one", async () => {
     const acts = [
       () => v.mill.limits.state("nobody"),
       () => v.mill.limits.edit("nobody", { concurrency: 1 }),

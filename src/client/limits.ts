@@ -1,6 +1,6 @@
 /**
- * Looking at limits and operating on them, for all processes of the store. What the code defines is the default; an
- * edit persists until the code's own definition changes. With a key, all of it is about that key of the limit alone.
+ * Reads and changes limits for all processes of the store. The code's definition is the default; an edit holds until
+ * the code's own definition changes. A call with a key concerns that key of the limit alone.
  */
 import type { Needs } from "../engine/services.ts";
 import { allGates, changeGate } from "../engine/limits/change-gate.ts";
@@ -38,37 +38,37 @@ export interface LimitState {
   /** How many permits may be held at once; null for any number. */
   readonly concurrency: number | null;
   readonly rate: Rate | null;
-  /** What bounds each key that has no edit of its own; null for nothing. */
+  /** What bounds each key that has no edit of its own; null if nothing does. */
   readonly perKey: BoundSettings | null;
-  /** How it learns; left out where it does not. */
+  /** How it learns; left out if it does not. */
   readonly learn?: Learn;
-  /** What it has learned to hold at once, up to its concurrency; null for a limit that does not learn. */
+  /** The concurrency that it has learned, up to its own; null for a limit that does not learn. */
   readonly learned: number | null;
-  /** What the code says, where an operator's edit says otherwise; null where nothing is edited. */
+  /** The code's definition, if an operator has edited it; null if not. */
   readonly defined: LimitSettings | null;
   /** Permits held by running jobs. */
   readonly held: number;
-  /** Permits that could pass right now; null for any number. */
+  /** Permits that are free right now; null for any number. */
   readonly free: number | null;
-  /** Until when it cools down after a throttle; null for not. */
+  /** When its cooldown after a throttle ends; null if it does not cool down. */
   readonly coolingUntil: Date | null;
 }
 
-/** What one key of a limit may have and holds. */
+/** The settings and the use of one key of a limit. */
 export interface LimitKeyState extends Omit<LimitState, "perKey" | "defined" | "learn" | "learned"> {
   readonly key: string;
-  /** What was edited for this key alone; null where it is as the limit says of each key. */
+  /** The edit of this key alone; null if it is as the limit defines for each key. */
   readonly edited: Partial<BoundSettings> | null;
 }
 
-/** What is left out stays; null takes the bound away. */
+/** A bound that is left out stays; null removes it. */
 export interface BoundEdit {
   concurrency?: number | null;
   rate?: RateOptions | null;
 }
 
 export interface LimitEdit extends BoundEdit {
-  /** What bounds each key; null takes all of that away. */
+  /** The bounds of each key; null removes them. */
   perKey?: BoundEdit | null;
 }
 
@@ -78,22 +78,25 @@ export interface LimitKeyOptions {
 }
 
 export interface ThrottleOptions {
-  /** The key that cools down; left out, the whole limit. */
+  /** The key that cools down; if left out, the whole limit. */
   key?: string;
-  /** How long nothing passes; left out, longer from one throttle to the next. */
+  /** How long nothing passes; if left out, the time grows with each throttle. */
   retryAfter?: Duration;
 }
 
 export interface AcquireOptions {
-  /** Which key of the limit they are taken from. A limit that bounds keys only needs one. */
+  /** The key of the limit whose permits are taken. A limit that bounds keys only needs one. */
   key?: string;
   /** How many permits are taken together; 1 by default. */
   weight?: number;
-  /** How long to wait for them; 30 s by default. 0 tries once. Then it is refused as `limit-busy`. */
+  /** How long to wait for them; 30 s by default, 0 tries once. After it the call is refused as `limit-busy`. */
   wait?: Duration;
-  /** Ends the wait when it fires, with `aborted`. */
+  /** If it fires, the wait ends with `aborted`. */
   signal?: AbortSignal;
-  /** How long they stay with a process that is not heard of; 15 s by default. The lease renews itself. */
+  /**
+   * How long a process may be unheard of before its permits are free again; 15 s by default. The lease is renewed
+   * meanwhile.
+   */
   lease?: Duration;
 }
 
@@ -105,7 +108,9 @@ export class LimitsClient {
   readonly #permits: Permits;
   readonly #startDuties: () => void;
 
-  /** @param startDuties called before a permit is waited for: somebody must reclaim those of processes that died. */
+  /**
+   * @param startDuties called before the wait for a permit, because a duty must reclaim the permits of dead processes.
+   */
   constructor(needs: LimitsClientNeeds, permits: Permits, startDuties: () => void) {
     this.#needs = needs;
     this.#permits = permits;
@@ -113,8 +118,8 @@ export class LimitsClient {
   }
 
   /**
-   * Takes a part of a limit for code that is no job of it, or only for a stretch of one. It is held until it is
-   * released (`await using permit = ...`), or its process ends.
+   * Takes permits of a limit for code that is not a job, or for a part of a job. They are held until they are released
+   * (`await using permit = ...`) or the process ends.
    */
   async acquire(limit: Limit | string, options: AcquireOptions = {}): Promise<Permit> {
     const name = isLimit(limit) ? limit.name : checkName(limit, "limits.acquire: limit");
@@ -173,8 +178,8 @@ export class LimitsClient {
   }
 
   /**
-   * Holds at once for what waits; what runs keeps what it has. Persists until the code's definition changes; the edit
-   * of a key until it is reset. For a key, null is what the limit says of each.
+   * Holds at once for waiting jobs; running jobs keep their permits. An edit holds until the code's definition changes,
+   * that of a key until it is reset. For a key, null stands for the limit's own bounds of each key.
    */
   async edit(name: string, edit: LimitEdit): Promise<LimitState>;
   async edit(name: string, edit: BoundEdit, options: LimitKeyOptions): Promise<LimitKeyState>;
@@ -197,14 +202,14 @@ export class LimitsClient {
   }
 
   /**
-   * Back to what the code defines, a key to what the limit says of each; a cooldown ends, what was learned is
-   * forgotten.
+   * Resets a limit to the code's definition, or a key to the limit's bounds of each key. Ends a cooldown and discards
+   * what was learned.
    */
   async reset(name: string): Promise<LimitState>;
   async reset(name: string, options: LimitKeyOptions): Promise<LimitKeyState>;
   async reset(name: string, options?: LimitKeyOptions): Promise<LimitState | LimitKeyState> {
     const gateKey = keyOf(name, "limits.reset");
-    const change = ({ learned: _forgotten, ...body }: LimitBody): GateChange => ({
+    const change = ({ learned: _discarded, ...body }: LimitBody): GateChange => ({
       body: { ...body, edited: {}, throttle: null },
       closed: null,
     });
@@ -217,7 +222,7 @@ export class LimitsClient {
     return this.state(name);
   }
 
-  /** What `Throttled` does to the limit, from anywhere: nothing passes for a while, and its tokens are gone. */
+  /** Does the same to the limit as `Throttled` in a handler: nothing passes for a while, and its tokens are gone. */
   async throttle(name: string, options: ThrottleOptions & LimitKeyOptions): Promise<LimitKeyState>;
   async throttle(name: string, options?: ThrottleOptions): Promise<LimitState>;
   async throttle(name: string, options: ThrottleOptions = {}): Promise<LimitState | LimitKeyState> {
@@ -229,7 +234,7 @@ export class LimitsClient {
     return ofKey === null ? this.state(name) : this.state(name, { key: ofKey });
   }
 
-  /** The limit's own gate, and that of its key: null where nobody has put it and nothing holds it. */
+  /** Reads the limit's gate, and that of the key: null if it was never written and no job holds it. */
   async #readOf(name: string, key: string | null): Promise<{ own: Gate; ofKey: Gate | null; now: number }> {
     const gateKey = limitGateKey(name);
     const keys = key === null ? [gateKey] : [gateKey, keyedGate(gateKey, key)];
@@ -277,7 +282,7 @@ function stateOf(gate: Gate, now: number): LimitState {
   };
 }
 
-/** @param gate that of the key; null where nobody has put it and nothing holds it. */
+/** @param gate that of the key; null if it was never written and no job holds it. */
 function stateOfKey(limit: Gate, key: string, gate: Gate | null, now: number): LimitKeyState {
   const { edited } = readBody(gate?.body ?? null);
   const { perKey } = settingsOf(readBody(limit.body));

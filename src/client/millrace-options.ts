@@ -1,4 +1,4 @@
-/** The options of `Millrace.open`: what people write, and what is left once it is checked. */
+/** The options of `Millrace.open`: what callers write, and the checked settings. */
 import { createPayloadCoder } from "../codec/payload.ts";
 import type { Codec } from "../codec/codec.ts";
 import type { CompressionOptions } from "../codec/compression.ts";
@@ -29,20 +29,20 @@ import { consoleLogger } from "../platform/console-logger.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { BucketCredentials, Objects } from "../store/objects.ts";
 
-/** Options of the store itself; the process around it is the same everywhere. */
+/** Options of the store itself. All processes on one store should give the same. */
 export interface StoreOptions {
   /**
-   * Lives apart from all other namespaces of the same server or file: a schema on Postgres, a prefix of all keys on
-   * Redis, a file of its own on SQLite. Default: MILLRACE_NAMESPACE, else the store without a namespace.
+   * Keeps this store apart from other namespaces of the same server or file: a schema on Postgres, a prefix of all keys
+   * on Redis, a file of its own on SQLite. Default: MILLRACE_NAMESPACE, else no namespace.
    */
   namespace?: string;
-  /** What an acknowledgement is worth: survives power loss (strict, default) or only the process (relaxed). */
+  /** What an acknowledged write survives: a power loss (strict, default) or only the end of the process (relaxed). */
   durability?: "strict" | "relaxed";
-  /** SQLite: whether it works on the calling thread or in a thread of its own. */
+  /** SQLite: whether it works on the calling thread or on a thread of its own. */
   sqlite?: { executor?: "inline" | "thread" };
   /**
-   * Postgres: your own pool of the `pg` driver, the schema, how many connections, a direct URL for LISTEN behind a
-   * pooler, how long a call may take.
+   * Postgres: your own pool of the `pg` driver, the schema, the number of connections, a direct URL for LISTEN if the
+   * first one leads to a pooler, and how long a call may take.
    */
   postgres?: {
     pool?: unknown;
@@ -64,11 +64,11 @@ export interface StoreOptions {
     replicas?: number;
   };
   /**
-   * A bucket: what to do if another process writes to it (refuse, the default; stand by and take over when it is gone;
-   * take it over at once), what ends the wait for it, or a read-only view of it; the folder for the local copy; how
-   * long a call may take; what a request costs, and a GiB in a month. Where the storage is: its endpoint, its region,
-   * whether the bucket is named in the path; a function that gives the credentials, which the environment has
-   * otherwise; or four verbs of your own over objects, for the URL `bucket:`.
+   * A bucket: what to do if another process writes to it (refuse, the default; wait until it is gone; take over at
+   * once), a signal that ends that wait, or a read-only view; the folder of the local copy; how long a call may take;
+   * what a request and a GiB per month cost. Also the place of the storage: its endpoint, its region, whether the path
+   * names the bucket; a function that returns the credentials, otherwise taken from the environment; or four verbs of
+   * your own over objects, for the URL `bucket:`.
    */
   bucket?: {
     whenHeld?: "take" | "wait" | "refuse";
@@ -86,23 +86,25 @@ export interface StoreOptions {
 }
 
 export interface MillraceOptions extends StoreOptions {
-  /** Defaults of this code, for every job whose definition and enqueue say nothing. */
+  /** Defaults of this code for jobs whose definition and enqueue say nothing. */
   defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
   /**
-   * How long finished jobs are kept: completed 7 days, failed 30, others 7; and how many of each queue. The store keeps
-   * the longest time and the greatest count that any process has given; `mill.retention.set` makes them smaller.
+   * How long finished jobs are kept (completed 7 days, failed 30, others 7) and how many of each queue. The store keeps
+   * the longest time and the greatest count that any process gave; `mill.retention.set` lowers them.
    */
   retention?: KeptOptions;
-  /** How long the feed of changes is kept; 7 days by default. The store keeps the longest time, as above. */
+  /**
+   * How long the feed of changes is kept; 7 days by default. The store keeps the longest time that any process gave.
+   */
   feedRetention?: Duration;
   /**
-   * How long a ready job may wait while workers serve its queue but none has a handler for its name; 7 days by default,
+   * How long a ready job may wait if workers serve its queue but none has a handler for its name; 7 days by default,
    * false for ever.
    */
   noHandlerGrace?: Duration | false;
-  /** How much waiting one priority level is worth; false for strict priority. 30 s by default. */
+  /** How much waiting time one level of priority is worth; 30 s by default, false for strict priority. */
   ageing?: Duration | false;
-  /** The queue of a job for which neither its enqueue nor its definition names one; "default" by default. */
+  /** Names the queue of a job if neither its enqueue nor its definition does; "default" by default. */
   router?: Router;
   /** Backoff functions that jobs may name. */
   backoffs?: Readonly<Record<string, CustomBackoff>>;
@@ -113,27 +115,25 @@ export interface MillraceOptions extends StoreOptions {
   compression?: CompressionOptions;
   /** The largest encoded input or result; 1 MiB by default. */
   payloadBytesMax?: number;
-  /**
-   * Background upkeep beside the workers of this process: all duties by default, none with false, or tuned one by one.
-   */
+  /** Background duties of this process: all by default, none with false, or tuned one by one. */
   duties?: DutyOptions;
-  /** For how long a call is repeated while the store is away; 10 s by default. */
+  /** How long a call is repeated while the store is away; 10 s by default. */
   giveUp?: Duration;
   /**
-   * Called with every attempt of this process that has ended, once the store has its end: for StatsD and the like. What
-   * it throws, or how slow it is, changes nothing for the job.
+   * Called after each attempt of this process, once the store has its end: for StatsD and the like. If it throws or is
+   * slow, the job is not affected.
    */
   onAttempt?: OnAttempt;
-  /** What looks at enqueues and attempts, such as `openTelemetry()` of `millrace/opentelemetry`. */
+  /** Observes enqueues and attempts, such as `openTelemetry()` of `millrace/opentelemetry`. */
   telemetry?: Telemetry;
   /** Whether this process counts jobs, attempts and their times for `mill.metrics`; true by default. */
   metrics?: boolean;
   /**
-   * For deliveries of webhooks by this process: with `allowPrivate` also to addresses that are not of the public
-   * internet, all of them or those of some networks (`["10.1.0.0/16"]`).
+   * Webhooks that this process delivers: `allowPrivate` also allows addresses outside the public internet, all of them
+   * or those of some networks (`["10.1.0.0/16"]`).
    */
   webhooks?: { allowPrivate?: boolean | readonly string[] };
-  /** False for silence. Default: warnings and errors on standard error. */
+  /** False for no log. Default: warnings and errors on standard error. */
   log?: Logger | false;
 }
 
@@ -288,7 +288,7 @@ function checkFunctions(options: MillraceOptions): void {
     throw wrong("onAttempt must be a function.");
   const calls = ["submit", "followUp", "run", "ended"] as const;
   if (telemetry !== undefined && !calls.every((call) => typeof telemetry?.[call] === "function"))
-    throw wrong("telemetry must be what openTelemetry() of millrace/opentelemetry gives.");
+    throw wrong("telemetry must be what openTelemetry() of millrace/opentelemetry returns.");
   if (middleware !== undefined && !isListOfFunctions(middleware))
     throw wrong("middleware must be a list of functions.");
   if (backoffs !== undefined && (typeof backoffs !== "object" || !isListOfFunctions(Object.values(backoffs))))

@@ -1,4 +1,4 @@
-/** Millrace as an application sees it: enqueue, work, look and operate, over one store. */
+/** Millrace as an application sees it: enqueue, work, read and operate, over one store. */
 import { allDuties } from "../engine/duties/all-duties.ts";
 import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
@@ -67,18 +67,18 @@ import { Workers } from "./workers/workers.ts";
 
 export interface CloseReport {
   readonly notStopped: {
-    /** Handlers that ignored their abort: their jobs went back, but their code still runs. */
+    /** Handlers that ignored their abort. Their jobs were handed back, but their code still runs. */
     readonly handlers: number;
-    /** Background duties, by name, whose call to the store had not come back. */
+    /** The names of background duties whose call to the store had not returned. */
     readonly duties: readonly string[];
-    /** True when the store did not close; its connections then end with the process. */
+    /** True if the store did not close; its connections then end with the process. */
     readonly store: boolean;
   };
 }
 
 const dutiesGraceMs = 5000;
 const queuesGraceMs = 5000;
-/** How long a close waits for calls that are on their way, and for the store to close. */
+/** How long a close waits for calls in flight, and for the store to close. */
 const callsGraceMs = 10_000;
 
 export class Millrace implements Enqueuer {
@@ -92,7 +92,7 @@ export class Millrace implements Enqueuer {
   readonly flows: Flows;
   readonly webhooks: Webhooks;
   readonly workers: Workers;
-  /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
+  /** How long the store keeps finished jobs and the feed, for all processes. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #services: Services;
   readonly #results: Results;
@@ -102,12 +102,12 @@ export class Millrace implements Enqueuer {
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   readonly #permits: Permits;
-  /** Of jobs that are enqueued outside of a transaction. */
+  /** For handles of jobs that were enqueued outside a transaction. */
   readonly #handles: HandleSurroundings;
   #dutiesRunning = false;
   #closing: Promise<CloseReport> | null = null;
 
-  /** Use `Millrace.open` or `openMillrace`. */
+  /** Use `Millrace.open` or `openMillrace` instead. */
   constructor(services: Services, duties: DutyTuning) {
     this.#services = services;
     this.#results = new Results(services);
@@ -138,7 +138,7 @@ export class Millrace implements Enqueuer {
     this.#handles = { needs: services, jobs: this.jobs, results: this.#results, isInTransaction: false };
   }
 
-  /** @param call how long the call itself may take; `timeout` of the options is that of an attempt. */
+  /** @param call how long the call itself may take; the `timeout` of the options is that of an attempt. */
   async enqueue<In, Out, Result, Returned>(
     job: JobDefinition<In, Out, Result, Returned>,
     input: NoInfer<In>,
@@ -157,7 +157,7 @@ export class Millrace implements Enqueuer {
     return new JobHandle(this.#handles, id, planned.name, how);
   }
 
-  /** Enqueues a job and waits for its result: a request to whichever process has its handler. */
+  /** Enqueues a job and waits for its result: a request to any process that has its handler. */
   async call<In, Out, Result, Returned>(
     job: JobDefinition<In, Out, Result, Returned>,
     input: NoInfer<In>,
@@ -205,7 +205,8 @@ export class Millrace implements Enqueuer {
 
   /**
    * Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. The connection is the
-   * transaction of a known library, or on Postgres any `{ query(text, values) }` that runs on one and answers its rows.
+   * transaction of a known library or, on Postgres, any `{ query(text, values) }` that runs in one and returns its
+   * rows.
    */
   in(connection: unknown): Enqueuer {
     this.#checkOpen();
@@ -213,8 +214,8 @@ export class Millrace implements Enqueuer {
   }
 
   /**
-   * Defines a schedule: the store keeps it, and any process with duties fires it. Said again in the same words it
-   * changes nothing, so that an operator's edits stay.
+   * Defines a schedule. The store keeps it, and any process with duties fires it. Defining it again unchanged does
+   * nothing, so an operator's edits stay.
    */
   async schedule<In, Out, Result, Returned>(
     name: string,
@@ -240,17 +241,15 @@ export class Millrace implements Enqueuer {
   }
 
   /**
-   * Every change of every job of the store, in order, from any process: `for await (const event of mill.events())`. Its
-   * cursor goes on behind an event, in another process too.
+   * Every change of every job of the store, in order, from any process: `for await (const event of mill.events())`.
+   * With the cursor of an event, another call continues after it, also in another process.
    */
   events<Kind extends EventName = EventName>(options: EventsOptions<Kind> = {}): EventStream<Kind> {
     this.#checkOpen();
     return openEvents(this.#events, options) as EventStream<Kind>;
   }
 
-  /**
-   * Calls the listener with each event of the kind from now on, of all processes. @returns a function that ends it.
-   */
+  /** Calls the listener with each later event of the kind, from all processes. @returns a function that ends this. */
   on<Kind extends EventName>(kind: Kind, listener: (event: MillraceEvent<Kind>) => unknown): () => void {
     this.#checkOpen();
     return listen(this.#services, this.#events, kind, listener);
@@ -262,11 +261,12 @@ export class Millrace implements Enqueuer {
     this.#checkNoView("work");
     const settings = readWorkerOptions(this.#services, options);
     const worker = new JobWorker(this.#services, this.#shared, handlers, settings);
-    // No job of theirs may run before the store knows its limits.
+    // The store must know the limits of these jobs before one of them runs.
     const defined = this.#services.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
-    // What operators have set of its queues comes before its own settings, unless the store is too slow to tell.
+    // An operator's settings of the queues have precedence over the worker's, unless the store is too slow to read
+    // them.
     const { platform, queuePolicies, schedules } = this.#services;
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
@@ -294,7 +294,7 @@ export class Millrace implements Enqueuer {
     this.#supervisor.start();
   }
 
-  /** Makes passes of one duty until it has nothing left to do. @returns their sum. */
+  /** Runs passes of one duty until it has nothing left to do. @returns the sum of the passes. */
   async runDuty(name: string): Promise<DutyPass> {
     checkName(name, "runDuty: name");
     return this.#supervisor.runToEnd(name);
@@ -304,20 +304,20 @@ export class Millrace implements Enqueuer {
     return this.#supervisor.dutyNames;
   }
 
-  /** What the duties of all processes that have a live worker have done. */
+  /** What the duties of all live processes have done. */
   duties(): Promise<readonly DutyView[]> {
     return readDutyViews(this.#services.store, this.dutyNames);
   }
 
   /**
-   * What needs an operator: items that a duty quarantines for a while, because it failed on them again and again; and,
-   * for good, because the store could not read the record and keeps it as unreadable.
+   * Everything that needs an operator: items that a duty quarantines for a while after repeated failures, and
+   * unreadable records, which stay until they are deleted.
    */
   quarantined(): Promise<readonly Quarantined[]> {
     return readQuarantined(this.#services.store);
   }
 
-  /** Deletes unreadable records by the refs that `quarantined()` returns; answers how many. */
+  /** Deletes unreadable records by the refs that `quarantined()` returns. @returns how many it deleted. */
   async deleteUnreadable(refs: readonly string[]): Promise<number> {
     if (!Array.isArray(refs) || refs.some((ref) => typeof ref !== "string"))
       throw new MillraceError("invalid-option", "deleteUnreadable: the refs must be a list of texts.");
@@ -333,7 +333,10 @@ export class Millrace implements Enqueuer {
     return this.#services.store.describe();
   }
 
-  /** Stops the workers, ends the waits, closes the store and says what did not stop. Closing twice is one close. */
+  /**
+   * Stops the workers, ends the waits and closes the store. @returns what did not stop. A second close returns the
+   * first.
+   */
   close(): Promise<CloseReport> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -351,7 +354,7 @@ export class Millrace implements Enqueuer {
     if (handlers > 0) log.warn("handlers still run after the close", { handlers });
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
-    // Behind the last handler and the last duty: what they did is counted too.
+    // The last handlers and duties are counted too, so the metrics are written after them.
     if (this.#services.metrics !== null)
       await settlesWithin(platform, this.#services.metrics.flush(), callsGraceMs);
     this.#results.close();

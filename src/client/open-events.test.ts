@@ -13,7 +13,7 @@ import type { Millrace } from "./millrace.ts";
 const plain = job<{ n: number }>("plain", { retry: { attempts: 2, backoff: 1000 } });
 const coded = (code: string) => expect.objectContaining({ code });
 
-/** So many events, then the stream is left. */
+/** Takes N events, then leaves the stream. */
 async function take<Kind extends EventName>(
   stream: EventStream<Kind>,
   count: number,
@@ -67,7 +67,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(delayMs).toBeGreaterThan(0);
   });
 
-  test("from the cursor of any event the rest comes, without a gap and without doubles", async () => {
+  test("from the cursor of any event, all later events come, without a gap or a duplicate", async () => {
     await v.run(v.mill.work([handler(plain, async () => undefined)]));
     await v.run(Promise.all([1, 2, 3].map((n) => v.mill.enqueueMany(many(n * 10, n * 10 + 4).slice(0, 1)))));
     for (const submission of many(50, 60)) await v.run(v.mill.enqueueMany([submission]));
@@ -85,7 +85,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     }
   });
 
-  test("a cursor inside the events of one call goes on behind that event", async () => {
+  test("a cursor inside the events of one call goes on after that event", async () => {
     if (partitions > 1) return;
     await v.run(v.mill.enqueueMany(many(0, 5)));
     const all = await v.run(take(v.mill.events({ from: "start" }), 5));
@@ -93,7 +93,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(rest.map(({ jobId }) => jobId)).toEqual(["job-2", "job-3", "job-4"]);
   });
 
-  test("filters let pass what they name and nothing else", async () => {
+  test("filters pass the events they name and no others", async () => {
     const other = job("other", { queue: "side" });
     await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "a", tags: ["red"] }));
     await v.run(v.mill.enqueue(other, {}, { id: "b" }));
@@ -117,7 +117,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     ]);
   });
 
-  test("a cursor of what was pruned since says so, and what is kept is read from the start", async () => {
+  test("a cursor into a pruned part of the feed is refused as such, and start reads what is kept", async () => {
     const at = (n: number): Promise<unknown> => v.run(v.mill.enqueue(plain, { n }, { id: `{one}-${n}` }));
     await at(0);
     const [first] = await v.run(take(v.mill.events({ from: "start" }), 1));
@@ -131,7 +131,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(kept).toMatchObject({ jobId: "{one}-2" });
   });
 
-  test("a listener that takes nothing holds up nobody and misses nothing", async () => {
+  test("a listener that takes nothing holds up no other and misses nothing", async () => {
     const slow = v.mill.events({ kinds: "submitted" });
     await v.run(v.mill.enqueue(plain, { n: 0 }, { id: "first" }));
     expect(await v.run(slow.next())).toMatchObject({ value: { jobId: "first" } });
@@ -145,7 +145,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     await quick.return!();
   });
 
-  test("on calls its listener from now on, until it is taken off; one that throws harms nobody", async () => {
+  test("on calls its listener until it is ended; a listener that throws affects no other", async () => {
     await v.run(v.mill.enqueue(plain, { n: 0 }, { id: "before" }));
     const heard: string[] = [];
     const off = v.mill.on("submitted", ({ jobId }) => {
@@ -167,7 +167,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(heard.filter((id) => id.startsWith("three"))).toEqual(["three too"]);
   });
 
-  test("in a flood a listener takes no hints, misses nothing, and is woken by hints again behind it", async () => {
+  test("in a flood a listener takes no hints and misses nothing, and hints wake it again afterwards", async () => {
     const watch = v.store.watch.bind(v.store);
     let watches = 0;
     v.store.watch = (listener) => {
@@ -192,28 +192,28 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(isLetGo).toBe(true);
     await v.advance(2000);
     expect([heard, watches]).toEqual([12_000, 1]);
-    await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "behind the flood" }));
+    await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "after the flood" }));
     await v.advance(10);
     expect(heard).toBe(12_001);
     off();
     v.store.watch = watch;
   });
 
-  test("a listener goes on after a feed that it can no longer read from where it stood", async () => {
+  test("a listener goes on if the feed no longer has its position", async () => {
     if (partitions > 1) return;
     const heard: string[] = [];
     v.mill.on("submitted", ({ jobId }) => heard.push(jobId));
     await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "one" }));
     await v.advance(1000);
     const whole = v.store.readFeed.bind(v.store);
-    // A store that lost its writes: the feed ends before what was read.
+    // The store lost its writes: the feed now ends before the listener's position.
     v.store.readFeed = () => Promise.resolve({ records: [], cursor: 0 });
     await v.advance(10_000);
     v.store.readFeed = whole;
     await v.advance(10_000);
     await v.run(v.mill.enqueue(plain, { n: 2 }, { id: "two" }));
     await v.advance(5000);
-    // Seen from the end of the shorter feed, the first one is new once more.
+    // The listener went on at the end of the shorter feed, so it gets the first event once more.
     expect(heard).toEqual(["one", "one", "two"]);
   });
 
@@ -229,7 +229,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(() => v.mill.events()).toThrow(coded("closed"));
   });
 
-  test("permits that code takes are no events", async () => {
+  test("permits that code takes emit no events", async () => {
     const stream = v.mill.events();
     const permit = await v.run(v.mill.limits.acquire(limit("api", { concurrency: 1 })));
     await v.run(permit.release());
@@ -238,7 +238,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
   });
 });
 
-describe("what is not in the record of a change", () => {
+describe("events that need more than the record of a change", () => {
   const v = useVirtualMill();
 
   test("a job that waited in its worker has started before it ends, or when its start is reported", async () => {
@@ -274,7 +274,7 @@ describe("what is not in the record of a change", () => {
     ]);
   });
 
-  test("a failed job tells its error, without a stack", async () => {
+  test("the event of a failed job has its error, without a stack", async () => {
     const bad = job("bad", { retry: { attempts: 1 } });
     const stream = v.mill.events({ kinds: "failed" });
     await v.run(v.mill.enqueue(bad, {}));
@@ -285,7 +285,7 @@ describe("what is not in the record of a change", () => {
     expect(event?.error).toEqual({ name: "TypeError", message: "broken", code: "E1" });
   });
 
-  test("a queue that ran empty says so once, whoever had its last jobs", async () => {
+  test("a queue that ran empty emits that once, whichever worker had its last jobs", async () => {
     const others = millOn(v.store, {}, v.platform);
     const run = (mill: Millrace): Promise<Worker> =>
       v.run(mill.work([handler(plain, async () => undefined)], { concurrency: 1 }));
@@ -297,15 +297,15 @@ describe("what is not in the record of a change", () => {
       await v.run(Promise.all(handles.map((handle) => handle.result())));
       await v.advance(10_000);
       const { records } = await v.run(v.store.readFeed({ after: 0, max: 1000 }));
-      const told = records.flatMap(({ events }) => events.filter(({ kind }) => kind === "queue-empty"));
-      expect(told.map(({ id }) => id)).toEqual(Array.from({ length: round }, () => "default"));
+      const emitted = records.flatMap(({ events }) => events.filter(({ kind }) => kind === "queue-empty"));
+      expect(emitted.map(({ id }) => id)).toEqual(Array.from({ length: round }, () => "default"));
     }
     const [empty] = await v.run(take(v.mill.events({ from: "start", kinds: "queue-empty" }), 1));
     expect(empty).toMatchObject({ queue: "default", jobId: null });
     await v.run(worker.stop());
   });
 
-  test("queues and workers tell of themselves, in order with the jobs", async () => {
+  test("queues and workers emit events of their own, in order with those of jobs", async () => {
     const stream = v.mill.events();
     await v.run(v.mill.queues.pause("default"));
     const worker = await v.run(v.mill.work([handler(plain, async () => undefined)]));
@@ -339,11 +339,11 @@ describe("bad input", () => {
     expect(() => v.mill.events(options as never)).toThrow(coded(code));
   });
 
-  test("a cursor behind the end of the feed is one of another store", async () => {
+  test("a cursor past the end of the feed is refused as one of another store", async () => {
     await expect(v.run(v.mill.events({ from: "e1-100" }).next())).rejects.toThrow(coded("invalid-cursor"));
   });
 
-  test("on refuses kinds that do not exist and listeners that are none", () => {
+  test("on refuses unknown kinds and listeners that are not functions", () => {
     expect(() => v.mill.on("finished" as never, () => undefined)).toThrow(coded("invalid-option"));
     expect(() => v.mill.on("failed", "x" as never)).toThrow(coded("invalid-option"));
   });

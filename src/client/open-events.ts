@@ -1,6 +1,6 @@
 /**
- * `mill.events(...)` and `mill.on(...)`: what listeners write, checked. A listener that throws is logged and harms
- * nobody: neither the job, nor the other listeners, nor its own next event.
+ * `mill.events(...)` and `mill.on(...)`, with their options checked. If a listener throws, the error is logged; the
+ * job, the other listeners and its own next event are not affected.
  */
 import type { Needs } from "../engine/services.ts";
 import type { Events } from "../engine/events/events.ts";
@@ -13,8 +13,7 @@ import { checkOptions, invalidOption } from "../model/option.ts";
 
 export interface EventsOptions<Kind extends EventName = EventName> {
   /**
-   * Where to begin: "now" (default), "start" for everything that is kept, or the cursor of an event, to go on behind
-   * it.
+   * Where to begin: "now" (default), "start" for everything that is kept, or the cursor of an event, to go on after it.
    */
   from?: string;
   queue?: string;
@@ -24,14 +23,14 @@ export interface EventsOptions<Kind extends EventName = EventName> {
   job?: string;
   /** The id of one flow: its own events, and those of its members. */
   flow?: string;
-  /** A tag of the jobs; each job is read once for it, and one that is gone does not pass. */
+  /** A tag of the jobs. The job of each event is read for it; events of deleted jobs do not pass. */
   tag?: string;
   kinds?: Kind | readonly Kind[];
   /** Ends the loop. */
   signal?: AbortSignal;
 }
 
-/** The events of a store, for `for await`: it ends when the loop is left, the signal fires or Millrace closes. */
+/** The events of a store, for `for await`. It ends if the loop is left, the signal fires or Millrace closes. */
 export type EventStream<Kind extends EventName = EventName> = AsyncIterableIterator<
   MillraceEvent<Kind>,
   undefined
@@ -70,7 +69,7 @@ function checkKind(value: unknown): EventName {
   );
 }
 
-/** @returns a function that ends the listening. */
+/** @returns a function that ends the subscription. */
 export function listen<Kind extends EventName>(
   { log, repeated }: Needs<"log" | "repeated">,
   events: Events,
@@ -86,24 +85,24 @@ export function listen<Kind extends EventName>(
     repeated.say("error", `a listener for the event "${kind}" threw; it goes on with the next one`, {
       error,
     });
-  const hear = async (): Promise<void> => {
+  const deliver = async (): Promise<void> => {
     for await (const event of subscription) {
       try {
-        // Not awaited: a listener that never answers must not hold up the next event.
+        // Not awaited: a listener that never returns must not hold up the next event.
         void Promise.resolve(listener(event as MillraceEvent<Kind>)).catch(threw);
       } catch (error) {
         threw(error);
       }
     }
   };
-  /** A feed that was emptied, lost writes or was pruned past a slow listener: it goes on with what comes. */
+  /** The feed was emptied, lost writes, or was pruned past a slow listener: the listener goes on with new events. */
   const goOn = (error: unknown): void => {
-    log.warn(`events were missed by a listener for "${kind}"; it goes on from now`, { error });
+    log.warn(`a listener for "${kind}" missed events; it goes on from now`, { error });
     if (isOff || events.isClosed) return;
     subscription = subscribe();
-    hear().catch(goOn);
+    deliver().catch(goOn);
   };
-  hear().catch(goOn);
+  deliver().catch(goOn);
   return () => {
     isOff = true;
     subscription.end();

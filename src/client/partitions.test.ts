@@ -54,14 +54,14 @@ describe("on a store of several partitions", () => {
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { ready: 12 } });
   });
 
-  test("a given id and a key in different places are refused by name, in the same braces they are not", async () => {
+  test("an id and a key in different partitions are refused by name; with the same part in braces they are not", async () => {
     const refused = v.mill.enqueue(plain, { n: 1 }, { id: "order-{17}", unique: "pay-{18}" });
     await expect(v.run(refused)).rejects.toMatchObject({ code: "placement-conflict" });
     await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "order-{17}", unique: "pay-{17}" }));
     expect((await v.run(v.mill.jobs.get("order-{17}")))?.state).toBe("ready");
   });
 
-  test("follow-ups and KV writes of a handler come with its end, in its own partition", async () => {
+  test("follow-ups and KV writes of a handler are written with its end, in its own partition", async () => {
     const parent = job<{ n: number }>("parent");
     const followed: string[] = [];
     await v.run(
@@ -82,7 +82,7 @@ describe("on a store of several partitions", () => {
     expect(await v.run(v.mill.kv.get("total-{17}"))).toBe(3);
   });
 
-  test("a KV write that cannot come with the job's end fails the attempt and says why", async () => {
+  test("a KV write that cannot be written with the job's end fails the attempt and says why", async () => {
     await v.run(v.mill.work([handler(plain, async ({ kv }) => kv.put("total-{18}", 3))]));
     expect(placement.ofName("17")).not.toBe(placement.ofName("18"));
     const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "order-{17}", retry: { attempts: 1 } }));
@@ -109,7 +109,7 @@ describe("on a store of several partitions", () => {
     expect(listed).toEqual(ids.toReversed());
   });
 
-  test("the caller's KV is one, and scans are in order", async () => {
+  test("the caller's KV is one over all partitions, and scans are in order", async () => {
     const keys = Array.from({ length: 30 }, (_, n) => `k${String(n).padStart(2, "0")}`);
     for (const key of keys) await v.run(v.mill.kv.put(key, key));
     const scanned: string[] = [];

@@ -1,4 +1,4 @@
-// Topics by virtual time, on a store of one partition and on one of four.
+// Topics on virtual time, on a store of one partition and on one of four.
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { aDoc } from "../../test/support/builders.ts";
@@ -49,7 +49,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     });
   });
 
-  test("a topic that nobody declared is an error, and one without subscriptions makes no job", async () => {
+  test("publishing to an undeclared topic is an error, and to one without subscriptions makes no job", async () => {
     await expect(v.run(v.mill.publish(created, { userId: "1" }))).rejects.toEqual(coded("unknown-topic"));
     await expect(v.run(v.mill.topics.unsubscribe("user.created", "x"))).rejects.toEqual(
       coded("unknown-topic"),
@@ -63,7 +63,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     await expect(v.run(v.mill.publish(created, { userId: "1" }))).rejects.toEqual(coded("unknown-topic"));
   });
 
-  test("subscriptions that another process adds, deletes, pauses and resumes count from the next publish on", async () => {
+  test("changes of subscriptions by another process hold from the next publish on", async () => {
     const other = millOn(v.store, {}, v.platform);
     await v.run(v.mill.topics.subscribe(created, index));
     expect(await names()).toEqual(["index-user"]);
@@ -86,7 +86,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     ]);
   });
 
-  test("a subscription said again changes nothing, so a pause stays; another definition takes its place", async () => {
+  test("defining a subscription again unchanged keeps a pause; another definition replaces it", async () => {
     const version = async (): Promise<number | undefined> =>
       (await v.run(v.store.readDocs({ kind: "topic", ids: ["user.created"] }))).docs[0]?.version;
     await v.run(v.mill.topics.subscribe(created, welcome));
@@ -100,7 +100,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     });
   });
 
-  test("a publish with an id makes no job twice, also for a second input, and also after a lost reply", async () => {
+  test("a publish repeated with its id makes no second job, also with another input or after a lost reply", async () => {
     await v.run(v.mill.topics.subscribe(created, welcome));
     await v.run(v.mill.topics.subscribe(created, index));
     const publish = (input: User, id: string) => v.run(v.mill.publish(created, input, { id }));
@@ -114,7 +114,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     expect(new Set([...first, ...other].map(({ handle }) => handle.id)).size).toBe(4);
   });
 
-  test("what is wrong is refused before any write", async () => {
+  test("wrong arguments are refused before any write", async () => {
     await v.run(v.mill.topics.subscribe(created, index));
     const wrong = { userId: 7 } as unknown as User;
     const refused: [string, () => Promise<unknown>][] = [
@@ -140,7 +140,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     expect((await v.run(v.mill.topics.list()))[0]?.subscriptions).toHaveLength(1);
   });
 
-  test("a queue that drains refuses the whole publish", async () => {
+  test("a draining queue refuses the whole publish", async () => {
     await v.run(v.mill.topics.subscribe(created, welcome));
     await v.run(v.mill.topics.subscribe(created, index));
     await v.run(v.mill.queues.drain("email"));
@@ -148,7 +148,7 @@ describe.each([1, 4])("topics on a store of %i partitions", (partitions) => {
     expect((await v.run(v.mill.jobs.list())).jobs).toEqual([]);
   });
 
-  test("a topic that this process cannot read is shown, and stops neither a worker nor other topics", async () => {
+  test("a topic that this process cannot read is shown as such, and stops neither a worker nor other topics", async () => {
     await v.run(v.store.putDocs([aDoc("user.created", "?", { kind: "topic" })]));
     await v.run(v.mill.work([handler(index, () => 1)], { subscriptions: [subscription(created, index)] }));
     await expect(v.run(v.mill.publish(created, { userId: "1" }))).rejects.toEqual(coded("topic-unreadable"));
@@ -204,7 +204,7 @@ describe("limits of a subscription's jobs", () => {
     expect(await one.run(one.mill.jobs.counts())).toEqual({ default: { completed: 2 } });
   });
 
-  test("are refused on several where the topic lies in another partition than limits do", async () => {
+  test("are refused on several partitions if the topic lies in another one than the limits", async () => {
     const subscribe = (name: string) =>
       four.run(four.mill.topics.subscribe(topic<User>(name), index, { limits: [slow] }));
     const ends = await Promise.allSettled(["a", "b", "l"].map(subscribe));

@@ -1,4 +1,4 @@
-/** Topics at run time, for all processes of the store: who gets what is published. */
+/** Topics at run time, for all processes of the store: which subscriptions get what is published. */
 import { allDocs } from "../engine/docs/all-docs.ts";
 import type { Needs } from "../engine/services.ts";
 import { readTemplate } from "../engine/submit/job-template.ts";
@@ -16,18 +16,18 @@ type TopicsNeeds = Needs<"store" | "ids" | "limits" | "planner">;
 
 export interface TopicView {
   readonly name: string;
-  /** By name; empty for a topic that this process cannot read. */
+  /** Sorted by name; empty for a topic that this process cannot read. */
   readonly subscriptions: readonly SubscriptionView[];
-  /** Why this process cannot read it; null where it can. */
+  /** Why this process cannot read it; null if it can. */
   readonly problem: string | null;
 }
 
 export interface SubscriptionView {
   readonly name: string;
-  /** The name of the jobs that it gets. */
+  /** The name of the jobs that a publish makes for it. */
   readonly job: string;
   readonly queue: string;
-  /** It gets nothing until `resume`, and then nothing of what was published meanwhile. */
+  /** True until `resume`: no jobs are made for it, and none later for what is published meanwhile. */
   readonly paused: boolean;
 }
 
@@ -38,7 +38,7 @@ export class Topics {
     this.#needs = needs;
   }
 
-  /** All, by name. */
+  /** All topics, by name. */
   async list(): Promise<readonly TopicView[]> {
     const views: TopicView[] = [];
     for await (const doc of allDocs(this.#needs.store, { kind: topicKind }))
@@ -46,20 +46,20 @@ export class Topics {
     return views.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** Null for none. */
+  /** Null if there is no such topic. */
   async get(topic: TopicDefinition<never> | string): Promise<TopicView | null> {
     const found = await findTopic(this.#needs, nameOf(topic, "topics.get"));
     return found === null ? null : viewTopic(found);
   }
 
-  /**
-   * Makes the topic known to the store before anybody has subscribed: what is published to it until then makes no job.
-   */
+  /** Makes the topic known to the store before it has a subscription. A publish then makes no job, and is no error. */
   async declare(topic: TopicDefinition<never> | string): Promise<TopicView> {
     return viewTopic(await changeTopic(this.#needs, nameOf(topic, "topics.declare"), () => null));
   }
 
-  /** From the next publish on, the subscription gets a job of each. Said again in the same words it changes nothing. */
+  /**
+   * From the next publish on, each publish makes a job for the subscription. Subscribing again unchanged does nothing.
+   */
   async subscribe<In>(
     topic: TopicDefinition<In>,
     job: JobTaking<NoInfer<In>>,
@@ -69,8 +69,7 @@ export class Topics {
   }
 
   /**
-   * Once this has answered, no publish makes a job for it; jobs that were made stay. @returns false where there was
-   * none.
+   * After this returns, no publish makes a job for it; its jobs stay. @returns false if there was no such subscription.
    */
   async unsubscribe(topic: TopicDefinition<never> | string, name: string): Promise<boolean> {
     checkName(name, "topics.unsubscribe: name");
@@ -92,7 +91,7 @@ export class Topics {
     return this.#pause("resume", topic, name, false);
   }
 
-  /** Takes the topic and its subscriptions out of the store; jobs stay. @returns false where there was none. */
+  /** Deletes the topic and its subscriptions; jobs stay. @returns false if there was no such topic. */
   async delete(topic: TopicDefinition<never> | string): Promise<boolean> {
     const name = nameOf(topic, "topics.delete");
     const found = await findTopic(this.#needs, name);

@@ -1,5 +1,4 @@
-// Whatever is given to a call, its refusal is a MillraceError with a code, and always a rejection where a promise is
-// due.
+// Wrong arguments of any call are refused by a MillraceError with a code. A call that returns a promise rejects.
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../test/support/virtual/use-virtual-mill.ts";
 import { flow, handler, isMillraceError, job, Millrace, routeByPrefix, topic } from "../index.ts";
@@ -74,7 +73,7 @@ const calls: Record<string, (given: never) => unknown> = {
 };
 
 describe("wrong arguments", () => {
-  test.each(Object.keys(calls))("of %s are refused as a MillraceError or taken as none", async (name) => {
+  test.each(Object.keys(calls))("of %s are refused as a MillraceError or taken as left out", async (name) => {
     for (const given of wrong) {
       const answer = calls[name]?.(given as never);
       expect(answer).toBeInstanceOf(Promise);
@@ -126,7 +125,7 @@ describe("wrong arguments", () => {
   });
 
   test.each(["jobs.get(id)", "jobs.cancel(id)", "jobs.delete(id)", "explain(id)", "runDuty(name)"])(
-    "%s refuses what is no text",
+    "%s refuses a value that is not a text",
     async (name) => {
       for (const given of [undefined, null, 1, ""])
         await expect(v.run(calls[name]?.(given as never) as Promise<unknown>)).rejects.toMatchObject({

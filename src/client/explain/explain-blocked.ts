@@ -1,4 +1,7 @@
-/** What a blocked job waits for: a member of a flow for those that it comes after, a flow for its nodes. */
+/**
+ * Explains what a blocked job waits for. A member of a flow waits for the nodes before it; a flow waits for its
+ * members.
+ */
 import type { Needs } from "../../engine/services.ts";
 import { flowMetaOf, membersPage } from "../../engine/flows/members.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
@@ -16,7 +19,7 @@ import { isFlow } from "../flows/flow-jobs.ts";
 
 type ExplainBlockedNeeds = Needs<"store" | "reads">;
 
-/** So many are looked at, and so many of them are named. */
+/** How many parents are read, and how many of them are named. */
 const readMax = 500;
 const namedMax = 5;
 
@@ -26,7 +29,7 @@ const wanted: Readonly<Record<Condition, string>> = {
   always: "the end of",
 };
 
-/** Of a job that is blocked. */
+/** @param record a blocked job. */
 export function explainBlocked(needs: ExplainBlockedNeeds, record: JobRecord): Promise<string> {
   return isFlow(record) ? explainFlow(needs, record) : explainMember(needs, record);
 }
@@ -44,12 +47,12 @@ async function explainMember(needs: ExplainBlockedNeeds, record: JobRecord): Pro
     const on = conditionOf(parents[at] as string);
     return [`${wanted[on]} ${nameOf(parent)}`];
   });
-  const behindCap = awaited.length === 0 ? await explainCap(needs, record) : null;
-  if (behindCap !== null) return behindCap;
+  const capText = awaited.length === 0 ? await explainCap(needs, record) : null;
+  if (capText !== null) return capText;
   const added =
     wants?.slack === 0 && need > awaited.length && need <= nodesMax ? await readAdded(needs, record) : [];
   if (awaited.length + added.length === 0 || wants === undefined)
-    return "It is about to be freed, or to run again by a replay of its flow.";
+    return "It is about to be freed, or a replay of its flow is about to run it again.";
   const more = parents.length > readMax ? parents.length - readMax : 0;
   const [all, wanting] = [parents.length + added.length, wants.need + added.length];
   const came = wanting - need;
@@ -60,7 +63,7 @@ async function explainMember(needs: ExplainBlockedNeeds, record: JobRecord): Pro
   return `It waits for ${listed([...awaited, ...added], more)}${joins}.`;
 }
 
-/** Nodes that handlers have added before this one, and that have not ended: it says nothing of them itself. */
+/** Nodes that handlers added before this one and that have not ended. The record of this node does not list them. */
 async function readAdded(needs: Needs<"store">, { id, flow, meta }: JobRecord): Promise<readonly string[]> {
   const within = flow ?? id;
   const { parents = [] } = flowMetaOf({ meta });
@@ -72,12 +75,12 @@ async function readAdded(needs: Needs<"store">, { id, flow, meta }: JobRecord): 
     .map((job) => `${wanted.success} ${nameOf(job)}`);
 }
 
-/** Of an item of a map with a cap; null of any other. */
+/** @returns null for any job but an item of a map with a cap. */
 async function explainCap(needs: Needs<"reads">, { id, flow }: JobRecord): Promise<string | null> {
   const map = flow === null || !isItem(id) ? null : await needs.reads.add(flow);
   const cap = map === null ? null : capOf(flowMetaOf(map).part);
   if (map === null || cap === null) return null;
-  return `It waits behind the cap of its map: ${JSON.stringify(pathOfId(map.id))} lets ${cap} of its items run at once, in the order of the list.`;
+  return `It waits for the cap of its map: ${JSON.stringify(pathOfId(map.id))} lets ${cap} of its items run at once, in the order of the list.`;
 }
 
 async function explainFlow(needs: Needs<"store">, record: JobRecord): Promise<string> {
@@ -87,9 +90,9 @@ async function explainFlow(needs: Needs<"store">, record: JobRecord): Promise<st
   const asked = record.cancelAsked
     ? `Its cancel was asked for${cancelReason === undefined ? "" : ` (${cancelReason})`}. `
     : "";
-  if (live === 0) return `${asked}All of its nodes have ended; how it ended itself is about to be decided.`;
+  if (live === 0) return `${asked}All of its nodes have ended; its own end is about to be decided.`;
   const { jobs } = await membersPage(needs, record.id, { states: liveStates, cursor: null });
-  // What is blocked waits for the others.
+  // Blocked members are left out, because they wait for the others.
   const moving = jobs.filter((job) => job.state !== "blocked").toSorted(byState);
   const total = waits.members?.total ?? live;
   const nodes = `${live} of its ${total} ${total === 1 ? "node" : "nodes"}`;
@@ -108,7 +111,7 @@ function nameOf(record: JobRecord): string {
   return `${JSON.stringify(pathOfId(record.id))} (${state})`;
 }
 
-/** @param more how many were not even looked at. */
+/** @param more how many were not read at all. */
 function listed(texts: readonly string[], more: number): string {
   const named = texts.slice(0, namedMax);
   const left = texts.length - named.length + more;

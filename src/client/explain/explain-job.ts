@@ -33,9 +33,9 @@ export interface Explanation {
   readonly why: string;
   /** What holds a ready job back: a limit, its group, the pause of its queue, a missing capability; else null. */
   readonly held: Held | null;
-  /** When the job is expected to go on, where that is known. */
+  /** When the job is expected to go on; null if that is not known. */
   readonly expectedAt: Date | null;
-  /** Ready jobs of the same queue and name that require the same, this one included. */
+  /** Ready jobs of the same queue and name with the same requirements, this one included. */
   readonly readyLikeThis: number;
 }
 
@@ -82,13 +82,13 @@ export async function explainJob(
         ? "It has completed."
         : `It ended as ${state}: ${reasonText(record)}.${heldGroup(record)}`,
     );
-  const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
-  const nth = `${behind <= 0 ? "" : ` Attempt ${behind} is behind it.`}${handedBack(record)}${throttled(record)}`;
+  const ended = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
+  const nth = `${ended <= 0 ? "" : ` Attempt ${ended} has ended.`}${handedBack(record)}${throttled(record)}`;
   switch (state) {
     case "scheduled": {
       const isOverdue = record.dueAt <= now;
       const why = isOverdue
-        ? "It is due, but nobody promoted it: no process runs the promote duty on this store."
+        ? "It is due, but was not promoted: no process runs the promote duty on this store."
         : `It is not due for ${durationText(record.dueAt - now)}.${nth}${heldPlace(record)}`;
       return explain(why, record.dueAt);
     }
@@ -111,7 +111,7 @@ export async function explainJob(
     case "running":
       return explain(
         record.cancelAsked
-          ? `It runs on ${record.owner}; its cancel was asked for${cancelReason(record)} and its handler was told.`
+          ? `It runs on ${record.owner}; its cancel was asked for${cancelReason(record)} and its handler was signalled.`
           : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${durationText(Math.max(0, (record.leaseEndsAt ?? now) - now))} unless renewed.`,
       );
     case "blocked":
@@ -134,14 +134,16 @@ function heldSlots(workers: readonly LiveWorker[]): string {
   const count = held.reduce((sum, { abandoned }) => sum + abandoned, 0);
   const where = held.map(({ worker }) => worker).join(", ");
   return count === 1
-    ? ` One slot is held by a handler that was told to stop and goes on, on ${where}.`
-    : ` ${count} slots are held by handlers that were told to stop and go on, on ${where}.`;
+    ? ` One slot is held by a handler that ignores its abort, on ${where}.`
+    : ` ${count} slots are held by handlers that ignore their abort, on ${where}.`;
 }
 
-/** A first job that something else holds is not looked for: it would take a read of the whole group. */
+/** Does not say whether something else holds the first job of the group: that would take a read of the whole group. */
 function inLine({ laneKey }: JobRecord): string {
   const group = groupOfLane(laneKey);
-  return group === null ? "" : ` Jobs of its group ${JSON.stringify(group)} that stand before it go first.`;
+  return group === null
+    ? ""
+    : ` Jobs of its group ${JSON.stringify(group)} that are before it in line go first.`;
 }
 
 function heldPlace({ laneKey, keepsLane }: JobRecord): string {

@@ -1,7 +1,7 @@
 /**
- * Which job holds a group that is full. A failed one is found by its own index, so lists ask for those; a running one
- * and one that waits for its retry are looked for by explain alone, among the newest of the queue. Nobody waits for the
- * answer of a long search: who is not found among so many is not named.
+ * Finds the job that holds a full group. Failed holders have an index of their own, so lists ask for them too. Running
+ * holders, and holders that wait for a retry, are searched by explain alone, among the newest jobs of the queue. The
+ * search is bounded; if it finds no holder, none is named.
  */
 import { groupGateKey, keyedGate, readKeyUse } from "../../model/routing/lane.ts";
 import { withHolder } from "../../model/limits/held.ts";
@@ -17,7 +17,7 @@ const pagesMax = 10;
 const scanMax = 1000;
 const none: FindAnswer = { jobs: [], cursor: null, scanned: 0 };
 
-/** The same with the failed jobs that hold the groups by which some of them are held. */
+/** Adds to each entry the failed job that holds its group, if there is one. */
 export async function withFailedHolders(
   store: Store,
   held: readonly (HeldBack | null)[],
@@ -31,7 +31,7 @@ export async function withFailedHolders(
   });
 }
 
-/** The same with whoever holds the group. */
+/** Adds the job that holds the group, in whatever state it is. */
 export async function withAnyHolder(store: Store, held: HeldBack): Promise<HeldBack> {
   const gate = gateOf(held);
   if (gate === null || held.holder !== undefined) return held;
@@ -51,7 +51,7 @@ function gateOf(held: HeldBack | null): string | null {
   return keyedGate(groupGateKey(held.name), held.key);
 }
 
-/** By the gates of their groups, until each of the wanted ones has its holder. */
+/** Returns holders by the gate of their group. Stops when each wanted gate has one, or after `pagesMax` pages. */
 async function findHolders(
   store: Store,
   filter: JobFilter,

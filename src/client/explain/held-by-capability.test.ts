@@ -1,4 +1,4 @@
-// What holds a ready job back, as explain, lists and counts tell it; and when the no-handler duty ends it.
+// A capability that no worker offers: how explain, lists and counts show it, and when the no-handler duty ends the job.
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
@@ -18,7 +18,7 @@ function work(options: WorkerOptions = {}) {
 
 const explain = async (id: string) => (await v.run(v.mill.explain(id)))!;
 
-describe("a job whose capabilities nobody offers", () => {
+describe("a job whose capabilities no worker offers", () => {
   test("is ready and held, and explain says what is missing", async () => {
     const { id } = await v.run(v.mill.enqueue(render, 1));
     expect(await explain(id)).toMatchObject({
@@ -73,7 +73,7 @@ describe("a job whose capabilities nobody offers", () => {
     });
   });
 
-  test("is held no more once a worker is there, busy or not", async () => {
+  test("is no longer held once a worker offers them, busy or not", async () => {
     const gate = Promise.withResolvers<string>();
     await work();
     const able = { capabilities: ["gpu", "eu"], concurrency: 1 };
@@ -94,7 +94,7 @@ describe("a job whose capabilities nobody offers", () => {
 });
 
 describe("the no-handler duty", () => {
-  test("ends a job only when nobody offered what it requires for the whole grace", async () => {
+  test("ends a job only if no worker offered what it requires during the whole grace", async () => {
     await work();
     const lost = await v.run(v.mill.enqueue(render, 1));
     const plain = await v.run(v.mill.enqueue(render, 2, { requires: [], delay: "1d" }));
@@ -105,7 +105,7 @@ describe("the no-handler duty", () => {
     expect(await v.run(plain.peek())).toEqual({ status: "pending" });
   });
 
-  test("begins its grace anew when an able worker was there, however long the job has waited", async () => {
+  test("begins its grace again after an able worker was there, however long the job has waited", async () => {
     await work();
     const gate = Promise.withResolvers<string>();
     const busy = { capabilities: ["gpu", "eu"], concurrency: 1, shutdownGrace: 0, abortGrace: 0 };

@@ -1,6 +1,6 @@
 /**
- * Ready jobs that no live worker can take because none offers what they require, although workers with a handler for
- * them are there. Notices of workers are read only where a job may be held.
+ * Ready jobs that no live worker can take, because no worker with a handler for them offers the capabilities that they
+ * require. Registrations of workers are read only if a job may be held.
  */
 import { readWorkers, servingWorkers } from "../../engine/fleet/registration.ts";
 import type { WorkerRegistration } from "../../engine/fleet/registration.ts";
@@ -10,7 +10,10 @@ import type { Store } from "../../store/store.ts";
 
 export interface HeldByCapability {
   readonly by: "capability";
-  /** What no live worker with a handler for it offers; all that it requires where each is offered, but not together. */
+  /**
+   * The capabilities that no live worker with a handler offers. If each is offered, but not by one worker, all required
+   * ones.
+   */
   readonly missing: readonly string[];
 }
 
@@ -29,7 +32,7 @@ export function heldByCapability(kind: Kind, workers: readonly Offer[]): HeldByC
   return { by: "capability", missing: missing.length === 0 ? requires : missing };
 }
 
-/** @returns what holds each of these. */
+/** @returns what holds each kind; null for one that is not held. */
 export async function readHeldByCapability(
   store: Pick<Store, "readDocs">,
   kinds: readonly Kind[],

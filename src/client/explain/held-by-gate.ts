@@ -1,7 +1,7 @@
 /**
- * Ready jobs that a limit, their group or their queue holds back: read for the jobs that somebody looks at, one call
- * for all of them, and a second one where a group does (group-holders.ts). A job knows the limits on its route by its
- * policy, its group and its keys by its lane.
+ * Ready jobs that a limit, their group or their queue holds back. One call reads the gates of all given jobs; a second
+ * one finds the holders of full groups (group-holders.ts). The policy of a job names the limits of its route; its lane
+ * names its group and keys.
  */
 import type { Needs } from "../../engine/services.ts";
 import { gatesToPass, limitGateKey } from "../../model/limits/gate.ts";
@@ -15,11 +15,11 @@ import { withFailedHolders } from "./group-holders.ts";
 import { unlessMissing } from "../jobs/unless-missing.ts";
 
 export interface HeldByGate extends Omit<HeldBack, "until" | "why"> {
-  /** When it is expected to be held no more; null where a returned permit or a person decides that. */
+  /** When the job is expected to be free; null if a returned permit or an operator decides that. */
   readonly until: Date | null;
 }
 
-/** @returns what holds each of these back. */
+/** @returns what holds each job back; null for one that is not held. */
 export async function readHeldByGate(
   needs: Needs<"store" | "policies">,
   records: readonly JobRecord[],
@@ -34,12 +34,12 @@ export async function readHeldByGate(
   return withFailedHolders(needs.store, held);
 }
 
-/** What a job asks of the gates of its route. */
+/** The uses that a job asks of the gates of its route. */
 export function routeUses(route: Parameters<typeof gatesToPass>[0]): readonly KeyUse[] {
   return gatesToPass(route).map((use) => ({ ...use, cap: null }));
 }
 
-/** @returns for each list of uses the gate of it that would let nobody pass with them now. */
+/** @returns for each list of uses the gate that refuses it now; null if none does. */
 export async function readRefusing(
   store: Pick<Store, "readGates" | "missing">,
   uses: readonly (readonly KeyUse[])[],

@@ -1,6 +1,6 @@
 /**
- * What holds a ready job back beside a free slot. A held job is `ready` and stays so; lists, counts and explain say
- * what it waits for. A gate comes before a capability: while it is closed, no worker could help.
+ * What holds a ready job back although a slot may be free. A held job stays `ready`; lists, counts and explain say what
+ * it waits for. A closed gate is named before a missing capability, because no worker could help.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { JobRecord } from "../../store/records.ts";
@@ -11,7 +11,7 @@ import type { HeldByGate } from "./held-by-gate.ts";
 
 export type Held = HeldByGate | HeldByCapability;
 
-/** @returns what holds each of these. */
+/** @returns what holds each job; null for one that is not held. */
 export async function readHeld(
   needs: Needs<"store" | "policies">,
   records: readonly JobRecord[],

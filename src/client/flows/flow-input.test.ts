@@ -1,4 +1,4 @@
-// Flows that cannot work are refused with a stable code, before anything is written.
+// Flows that cannot work are refused with a stable code before anything is written.
 import { describe, expect, test } from "vitest";
 import { join, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -12,7 +12,7 @@ const v = useVirtualMill();
 const anything = job<unknown>("anything");
 const letters = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `t${at}`);
 const perKey = limit("per key", { perKey: { concurrency: 1 } });
-/** Jobs of which something is computed from their input. */
+/** Jobs with a property that is computed from their input. */
 const keyedByInput = [
   job<{ key: string }>("grouped", { group: ({ key }) => `of ${key}` }),
   job<{ key: string }>("unique", { unique: { fields: ["key"] } }),
@@ -34,9 +34,9 @@ const refusal = async (build: (given: Flow) => unknown): Promise<unknown> => {
 describe("a flow is refused", () => {
   test.each<[string, string, (given: Flow) => unknown]>([
     ["without a node", "invalid-flow", () => undefined],
-    ["with a circle of one", "invalid-flow", (f) => f.add("a", step, "", { after: "a" })],
+    ["with a cycle of one node", "invalid-flow", (f) => f.add("a", step, "", { after: "a" })],
     [
-      "with a circle of two",
+      "with a cycle of two nodes",
       "invalid-flow",
       (f) => (f.add("a", step, "", { after: "b" }), f.add("b", step, "", { after: "a" })),
     ],
@@ -50,26 +50,30 @@ describe("a flow is refused", () => {
       (f) => f.chain(Symbol("c") as never, [step.with("")]),
     ],
     ["with a flow inside whose name is a bigint", "invalid-name", (f) => f.sub(5n as never, flow("inner"))],
-    ["with a name twice", "invalid-flow", (f) => (f.add("a", step, ""), f.add("a", step, ""))],
-    ["with an edge to nobody", "invalid-flow", (f) => f.add("a", step, "", { after: "ghost" })],
+    ["with a duplicate name", "invalid-flow", (f) => (f.add("a", step, ""), f.add("a", step, ""))],
+    ["with an edge to an unknown node", "invalid-flow", (f) => f.add("a", step, "", { after: "ghost" })],
     [
-      "with a doubled edge",
+      "with a duplicate edge",
       "invalid-flow",
       (f) => f.add("b", step, "", { after: [f.add("a", step, ""), "a"] }),
     ],
     [
-      "with a join of more than there are",
+      "with a join that needs more nodes than there are",
       "invalid-flow",
       (f) => f.add("b", step, "", { after: f.add("a", step, ""), join: 2 }),
     ],
-    ["with a race of more than there are", "invalid-flow", (f) => f.race("r", [step.with("")], { first: 2 })],
+    [
+      "with a race that needs more winners than it has jobs",
+      "invalid-flow",
+      (f) => f.race("r", [step.with("")], { first: 2 }),
+    ],
     [
       "with the result of another flow",
       "invalid-flow",
       (f) => f.add("b", join, { parts: [flow("other").add("a", step, "").result] }),
     ],
     [
-      "with the result of a node that it comes after the failure of",
+      "with the result of a node whose failure it waits for",
       "invalid-flow",
       (f) => {
         const a = f.add("a", step, "");
@@ -77,7 +81,7 @@ describe("a flow is refused", () => {
       },
     ],
     [
-      "with the result of a node that its join may not wait for",
+      "with the result of a node that its join may go on without",
       "invalid-flow",
       (f) => {
         const [a, b] = [f.add("a", step, ""), f.add("b", step, "")];
@@ -111,14 +115,18 @@ describe("a flow is refused", () => {
       },
     ],
     [
-      "with an edge to a node of another flow that has the name of one of its own",
+      "with an edge to a node of another flow, although one of its own has the same name",
       "invalid-flow",
       (f) => {
         f.add("a", step, "");
         f.add("b", step, "", { after: flow("other").add("a", step, "") });
       },
     ],
-    ["with a map of no list", "invalid-option", (f) => f.map("a", step, "abc" as never)],
+    [
+      "with a map over something other than a list",
+      "invalid-option",
+      (f) => f.map("a", step, "abc" as never),
+    ],
     [
       "with a map of 100,000 items",
       "invalid-flow",
@@ -139,7 +147,11 @@ describe("a flow is refused", () => {
       "invalid-option",
       (f) => f.race("a", [step.with("x", { after: "b" } as never)]),
     ],
-    ["with a rest of nothing", "invalid-flow", (f) => f.add("a", step, "", { cancelRest: true })],
+    [
+      "with cancelRest but nothing to cancel",
+      "invalid-flow",
+      (f) => f.add("a", step, "", { cancelRest: true }),
+    ],
     [
       "with a result in a Map",
       "invalid-flow",
@@ -148,7 +160,7 @@ describe("a flow is refused", () => {
     [
       "with a text made of a result",
       "invalid-flow",
-      // oxlint-disable-next-line restrict-template-expressions -- that is what is refused
+      // oxlint-disable-next-line restrict-template-expressions -- this is the mistake that is refused
       (f) => f.add("b", step, `${f.add("a", step, "").result}`),
     ],
     [
@@ -157,7 +169,7 @@ describe("a flow is refused", () => {
       (f) => f.add("b", anything, { ...f.add("a", step, "").result }),
     ],
     [
-      "with a result of a flow inside that it does not end with",
+      "with a result that is not among those of the inner flow",
       "invalid-flow",
       (f) => {
         const inner = flow("inner");
@@ -184,7 +196,7 @@ describe("a flow is refused", () => {
     expect(await refusal(tooMany)).toBe("invalid-flow");
   });
 
-  test("with a name of 300 bytes of its own, or what is no flow", async () => {
+  test("with a name of its own of 300 bytes, or if it is not a flow", async () => {
     expect(() => flow("f".repeat(300))).toThrow(expect.objectContaining({ code: "invalid-name" }));
     await expect(v.run(v.mill.submit({} as never))).rejects.toMatchObject({ code: "invalid-option" });
   });

@@ -1,4 +1,4 @@
-// Flows and their members beside plain jobs: what is shown of them, and what the verbs of jobs do to them.
+// Flows and their members next to plain jobs: what is shown of them, and what the verbs of jobs do to them.
 import { describe, expect, test } from "vitest";
 import { Steps, statesOf, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -19,7 +19,7 @@ async function begin(given: Flow): Promise<[FlowRun, Steps]> {
   return [run, steps];
 }
 
-/** first, then second (fails), then third; and a race beside. */
+/** first, then second (fails), then third; and a race next to them. */
 function failing(): Flow {
   const given = flow("failing");
   const first = given.add("first", step, "1", { tags: ["own"] });
@@ -47,7 +47,7 @@ describe("what people see", () => {
     expect((await v.run(v.mill.metrics.prometheus())).includes("\u0007")).toBe(false);
   });
 
-  test("a node that a handler has added another before shows it, and waits for it", async () => {
+  test("a node waits for a node that a handler added before it, and shows it", async () => {
     const adds = job<string>("adds");
     const given = flow("grown");
     given.add("end", step, "end", { after: given.add("first", adds, "") });
@@ -67,7 +67,7 @@ describe("what people see", () => {
     expect(await v.run(v.mill.explain(`${run.id}.end`))).toMatchObject({ why });
   });
 
-  test("a join is shown as met by a node that a replay has let go", async () => {
+  test("a node that a replay has freed shows its join as met", async () => {
     const [run, steps] = await begin(failing());
     const joinOf = async (): Promise<unknown> =>
       (await v.run(run.nodes())).find(({ name }) => name === "second")?.join;
@@ -102,7 +102,7 @@ describe("what people see", () => {
     expect(await v.run(v.mill.flows.get(`${run.id}.race`))).toBeNull();
   });
 
-  test("events tell of the flow, of its members with their place, and not of its parts", async () => {
+  test("events name the flow and its members with their place, and not its parts", async () => {
     const events: MillraceEvent[] = [];
     const stream = v.mill.events();
     const listening = (async () => {
@@ -180,7 +180,7 @@ describe("what people see", () => {
 });
 
 describe("verbs of jobs", () => {
-  test("cancel of a flow is a cancel of all of it", async () => {
+  test("cancelling a flow cancels all of its members", async () => {
     const given = flow("held");
     given.add("next", step, "n", { after: given.add("first", step, "hold") });
     const [run] = await begin(given);
@@ -190,7 +190,7 @@ describe("verbs of jobs", () => {
     expect(await v.run(v.mill.jobs.cancel(run.id))).toBe("finished");
   });
 
-  test("cancel of a member skips what comes after it", async () => {
+  test("cancelling a member skips the nodes after it", async () => {
     const given = flow("held");
     given.add("next", step, "n", { after: given.add("first", step, "hold") });
     const [run] = await begin(given);
@@ -200,7 +200,7 @@ describe("verbs of jobs", () => {
     expect((await v.run(run.view())).state).toBe("completed");
   });
 
-  test("an edit of a member that waits holds, and its priority and time cannot be changed before it is freed", async () => {
+  test("a waiting member can be edited, but its priority and time cannot be changed before it is freed", async () => {
     const given = flow("edited");
     given.add("next", step, "n", { after: given.add("first", step, "hold") });
     const [run, steps] = await begin(given);
@@ -217,7 +217,7 @@ describe("verbs of jobs", () => {
     expect((await v.run(v.mill.jobs.get(next)))?.headers).toEqual({ by: "hand" });
   });
 
-  test("retry of a member opens its flow again, and so does one of the flow or by a filter", async () => {
+  test("a retry of a member, of a flow or by a filter opens the flow again", async () => {
     const [run, steps] = await begin(failing());
     steps.failing.clear();
     expect(await v.run(v.mill.jobs.retry(`${run.id}.second`))).toBe("replayed");
@@ -235,7 +235,7 @@ describe("verbs of jobs", () => {
     expect(await v.run(again.result())).toMatchObject({ third: "3" });
   });
 
-  test("retry of a member takes no other input or time", async () => {
+  test("a retry of a member takes neither an input nor a time", async () => {
     const [run] = await begin(failing());
     expect(await v.run(v.mill.jobs.retry(`${run.id}.second`, { input: "x" }))).toBe("flow-member");
     expect(await v.run(v.mill.jobs.retry({ state: "failed" }, { perSecond: 5 }))).toMatchObject({
@@ -243,7 +243,7 @@ describe("verbs of jobs", () => {
     });
   });
 
-  test("delete leaves members and live flows alone, and takes an ended flow with all of its members", async () => {
+  test("delete refuses members and live flows, and deletes an ended flow with all of its members", async () => {
     const [run, steps] = await begin(failing());
     expect(await v.run(v.mill.jobs.delete(`${run.id}.first`))).toBe("flow-member");
     expect(await v.run(v.mill.jobs.delete({ queue: "default" }))).toMatchObject({
@@ -262,7 +262,7 @@ describe("verbs of jobs", () => {
     steps.letGo();
   });
 
-  test("a flow is pruned as a whole, and its members not before it", async () => {
+  test("a flow is pruned as a whole, never its members alone", async () => {
     const given = flow("short");
     given.add("next", step, "2", { after: given.add("first", step, "1", { retention: { completed: 0 } }) });
     const steps = new Steps();
@@ -276,7 +276,7 @@ describe("verbs of jobs", () => {
     expect((await v.run(v.mill.jobs.list())).jobs).toEqual([]);
   });
 
-  test("a handle of a flow says how to wait for one, and a flow is no job to be edited", async () => {
+  test("a handle of a flow says how to wait for a flow, and a flow cannot be edited as a job", async () => {
     const [run, steps] = await begin(failing());
     await expect(v.run(v.mill.handle(run.id).result())).rejects.toMatchObject({
       code: "other-job",
@@ -291,7 +291,7 @@ describe("verbs of jobs", () => {
     steps.letGo();
   });
 
-  test("a part of a flow is no flow, whatever is asked of it as one", async () => {
+  test("every call for a flow refuses a part of one", async () => {
     const given = flow("parted");
     given.group("pair", [step.with("a"), step.with("b")]);
     const [run, steps] = await begin(given);

@@ -1,6 +1,6 @@
 /**
- * Verbs of jobs on a flow or a member of one. A member is part of a whole: what brings it back has to open its flow
- * again, and it is kept as long as its flow is.
+ * The verbs of jobs on a flow or on a member of one. A replay of a member has to open its flow again, and a member is
+ * kept as long as its flow.
  */
 import type { Needs } from "../../engine/services.ts";
 import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
@@ -21,7 +21,7 @@ export const isFlow = ({ queue }: Standing): boolean => queue === flowQueue;
 
 export const isOfFlow = (record: Standing): boolean => isFlow(record) || record.flow !== null;
 
-/** Of a flow or a part. */
+/** @param record a flow or a part of one. */
 export async function cancelFlowJob(
   needs: MemberReplaysNeeds,
   record: JobRecord,
@@ -33,13 +33,16 @@ export async function cancelFlowJob(
   return after?.state === "cancelled" ? "cancelled" : "signalled";
 }
 
-/** A flow goes with its members once it has ended; a member does not go alone. */
+/** A flow is deleted with its members once it has ended; a member is never deleted alone. */
 export function deleteChangeOf(record: Standing): OperatorChange | null {
   if (record.flow !== null) return null;
   return isFlow(record) ? { ...deleteChange, states: terminalStates } : deleteChange;
 }
 
-/** How a member is placed once it is freed was written with its flow; a rank that it had before would be lost then. */
+/**
+ * The placement of a member was written with its flow and is used when it is freed, so a rank written earlier would be
+ * lost.
+ */
 export function keepsPriority(id: string): MillraceError {
   return new MillraceError(
     "job-changed",
@@ -47,7 +50,7 @@ export function keepsPriority(id: string): MillraceError {
   );
 }
 
-/** Replays of members that were asked for in one flush: one for each flow. */
+/** The replays of members that were asked for in one flush, joined into one replay per flow. */
 export class MemberReplays {
   readonly #needs: MemberReplaysNeeds;
   readonly #asked = new Map<string, { readonly paths: string[]; readonly answer: Promise<RetryAnswer> }>();
@@ -56,7 +59,7 @@ export class MemberReplays {
     this.#needs = needs;
   }
 
-  /** Of a flow: what has failed in it. Of a member: its node. */
+  /** For a flow, replays what failed in it. For a member, replays its node. */
   retry(record: JobRecord): Promise<RetryAnswer> {
     if (record.flow === null) return this.#replay(record, undefined);
     if (!isTerminal(record.state)) return Promise.resolve("unfinished");

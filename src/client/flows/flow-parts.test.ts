@@ -1,4 +1,4 @@
-// Parts of flows from end to end: maps with their caps and tolerances, races, chords, chains and flows inside of flows.
+// Parts of flows from end to end: maps with caps and tolerances, races, chords, chains and flows inside flows.
 import { describe, expect, test } from "vitest";
 import { flowsOn, join, statesOf, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -11,7 +11,7 @@ const v = useVirtualMill();
 const { begin, ended, toEnd } = flowsOn(v);
 
 describe("parts", () => {
-  test("a map makes a job of each item, so many at once, and tolerates so many failures", async () => {
+  test("a map makes a job of each item, runs up to its cap at once, and tolerates some failures", async () => {
     const given = flow("map");
     const items = Array.from({ length: 30 }, (_, at) => (at % 15 === 7 ? "fail" : `i${at}`));
     const pages = given.map("pages", step, items, { concurrency: 4, tolerate: 2 });
@@ -23,7 +23,7 @@ describe("parts", () => {
     expect(await v.run(run.counts())).toMatchObject({ total: 2, completed: 2 });
   });
 
-  test("one slow item of a map holds up nobody else, and the others go on in the order of the list", async () => {
+  test("one slow item of a map holds up no other, and the others go on in the order of the list", async () => {
     const given = flow("map");
     const items = ["hold", ...Array.from({ length: 20 }, (_, at) => `i${at}`)];
     given.map("pages", step, items, { concurrency: 3 });
@@ -36,14 +36,14 @@ describe("parts", () => {
     expect(await ended(run)).toBe("completed");
   });
 
-  test("what waits behind the cap of a map says so, and its cancel makes room for nobody", async () => {
+  test("an item that waits for the cap of its map says so, and cancelling it frees no slot", async () => {
     const given = flow("map");
     given.map("pages", step, Array<string>(6).fill("hold"), { concurrency: 2, tolerate: 6 });
     const [run, steps] = await begin(given);
     await v.advance(1000);
     const third = `${run.id}.pages.2`;
     expect((await v.run(v.mill.explain(third)))?.why).toMatch(
-      /waits behind the cap of its map: "pages" lets 2 .* at once/,
+      /waits for the cap of its map: "pages" lets 2 .* at once/,
     );
     await v.run(v.mill.jobs.cancel(third));
     await v.advance(1000);
@@ -58,7 +58,7 @@ describe("parts", () => {
     expect(await ended(run)).toBe("cancelled");
   });
 
-  test("what an item adds to its map does not count by its cap, and may come after an item that waits behind it", async () => {
+  test("a node that an item adds to its map does not count toward the cap, and may come after an item that waits for it", async () => {
     const given = flow("map");
     const grow = job<number>("grow", { retry: { attempts: 1 } });
     given.map("pages", grow, [0, 1, 2, 3], { concurrency: 1 });
@@ -74,7 +74,7 @@ describe("parts", () => {
     expect(ran).toEqual(["0", "1", "2", "3", "behind"]);
   });
 
-  test("a map above its tolerance has failed, and its rest is cancelled", async () => {
+  test("a map above its tolerance fails, and its other items are cancelled", async () => {
     const given = flow("map");
     const items = ["fail", "fail", ...Array.from({ length: 20 }, () => "hold")];
     given.map("pages", step, items, { tolerate: 1 });
@@ -83,7 +83,7 @@ describe("parts", () => {
     expect(nodes).toMatchObject({ pages: "failed", "pages.0": "failed", "pages.21": "cancelled" });
   });
 
-  test("a map over nothing completes, and one over what is no list fails", async () => {
+  test("a map over an empty list completes, and one over something else fails", async () => {
     const given = flow("map");
     const none = given.map("none", step, []);
     given.add("after none", join, { parts: none.results });
@@ -103,14 +103,14 @@ describe("parts", () => {
     expect(await v.run(statesOf(run))).toMatchObject({ "quotes.0": "cancelled", "quotes.2": "cancelled" });
   });
 
-  test("a race that nobody can win any more has failed", async () => {
+  test("a race that can no longer be won fails", async () => {
     const given = flow("race");
     given.race("quotes", [step.with("fail"), step.with("fail"), step.with("a")], { first: 2 });
     const { state, nodes } = await toEnd(given);
     expect([state, nodes["quotes"]]).toEqual(["failed", "failed"]);
   });
 
-  test("the result of a flow inside the flow has those of its last nodes by name, at any depth", async () => {
+  test("the result of an inner flow has the results of its last nodes by name, at any depth", async () => {
     const deep = flow("deep");
     deep.add("z", step, "z");
     const inner = flow("inner");
@@ -129,7 +129,7 @@ describe("parts", () => {
     expect(await v.run((await v.run(v.mill.submit(bare))).result())).toEqual(result);
   });
 
-  test("a map of jobs whose group, limit or unique key is computed of each item", async () => {
+  test("a map whose jobs compute a group, a limit or a unique key from their item", async () => {
     const keyed = limit("keyed", { perKey: { concurrency: 1 } });
     const tenants = job<{ tenant: string }, string>("tenants", {
       ...{ group: ({ tenant }) => tenant, limits: [keyed.use({ key: ({ tenant }) => tenant })] },

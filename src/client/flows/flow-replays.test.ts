@@ -1,4 +1,4 @@
-// Replays of what has failed in a flow, without naming a node: what comes back with it, and what does not.
+// Replays of what failed in a flow, without naming a node: what comes back with it, and what does not.
 import { expect, test } from "vitest";
 import { flowsOn, statesOf, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -7,7 +7,7 @@ import { flow } from "../../engine/flows/flow.ts";
 const v = useVirtualMill();
 const { begin, ended } = flowsOn(v);
 
-test("in a flow that failed fast what was cancelled comes back with what failed", async () => {
+test("in a flow that failed fast, cancelled nodes come back with the failed ones", async () => {
   const given = flow("fast", { onFailure: "fail-fast" });
   const second = given.add("second", step, "2", { after: given.add("first", step, "fail") });
   given.add("third", step, "3", { after: second });
@@ -20,7 +20,7 @@ test("in a flow that failed fast what was cancelled comes back with what failed"
   expect(await v.run(run.result())).toEqual({ third: "3", late: "late" });
 });
 
-test("in a map that was lost the items that were cancelled come back, under its cap", async () => {
+test("in a map that failed, the cancelled items come back, under its cap", async () => {
   const given = flow("lost");
   given.map("map", step, ["fail", "a", "b", "c"], { concurrency: 2 });
   const [run, steps] = await begin(given);
@@ -31,7 +31,7 @@ test("in a map that was lost the items that were cancelled come back, under its 
   expect(steps.most).toBeLessThanOrEqual(2);
 });
 
-test("a flow inside the flow that failed fast comes back as a whole", async () => {
+test("an inner flow that failed fast comes back as a whole", async () => {
   const inner = flow("inner", { onFailure: "fail-fast" });
   inner.add("bad", step, "fail");
   inner.add("beside", step, "hold");
@@ -47,7 +47,7 @@ test("a flow inside the flow that failed fast comes back as a whole", async () =
   expect(await v.run(run.result())).toEqual({ last: "last" });
 });
 
-test("what has lost a race, what a join has cancelled and what somebody has cancelled alone stay as they are", async () => {
+test("losers of a race, nodes that a join cancelled and nodes that were cancelled by hand stay as they are", async () => {
   const given = flow("mixed", { onFailure: "fail-fast" });
   given.race("race", [step.with("x"), step.with("hold")]);
   const slow = given.add("slow", step, "hold");
@@ -71,7 +71,7 @@ test("what has lost a race, what a join has cancelled and what somebody has canc
   expect(await v.run(second.replay())).toEqual({ runs: 1, waits: 0 });
 });
 
-test("a node that was cancelled or expired before it was freed is freed or skipped by what it comes after", async () => {
+test("a node that was cancelled or expired before it was freed is freed or skipped by the nodes before it", async () => {
   const given = flow("cancelled");
   const first = given.add("first", step, "hold");
   given.add("good", step, "good", { after: first });

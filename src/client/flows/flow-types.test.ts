@@ -1,4 +1,4 @@
-// What the types of a flow's builder know: results of parents by name, and whose input may hold which of them.
+// The types of a flow's builder: results of parents by name, and which input may hold which of them.
 import { expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import { job } from "../../engine/submit/job-definition.ts";
@@ -17,7 +17,7 @@ const fetchRows = job("fetch", {
 const render = job<{ number: number; title?: string }, string>("render");
 const merge = job<{ pages: readonly string[]; total: number }, { bytes: Uint8Array; at: Date }>("merge");
 const either = job<{ of: string }, { kind: "sent"; id: string } | { kind: "held" }>("either");
-const tell = job<{ text: string; to?: string }, void>("tell");
+const post = job<{ text: string; to?: string }, void>("post");
 const count = job<number, number>("count");
 
 // Never called: only its types are checked.
@@ -31,15 +31,15 @@ function typed(): void {
       by: [string, number];
     }>
   >();
-  // @ts-expect-error -- the input of the node itself
+  // @ts-expect-error -- the input of the node itself is wrong
   given.add("wrong", fetchRows, { month: 10 });
   // @ts-expect-error -- no such part of the result
   given.add("wrong", count, rows.result.sum);
-  // @ts-expect-error -- a text where a number is asked for
+  // @ts-expect-error -- a text instead of a number
   given.add("wrong", count, rows.result.by[0]);
 
   given.add("whole", count, rows.result.total);
-  given.add("second", tell, { text: "no part of it", to: rows.result.by[0] });
+  given.add("second", post, { text: "no part of it", to: rows.result.by[0] });
   const pages = given.map("render", render, rows.result.pages, { concurrency: 2 });
   expectTypeOf(pages).toEqualTypeOf<FlowPart<string>>();
   // @ts-expect-error -- a list of other items
@@ -47,14 +47,14 @@ function typed(): void {
   given.map("known", count, [1, rows.result.total]);
   const merged = given.add("merge", merge, { pages: pages.results, total: rows.result.total });
   given.add("some", merge, { pages: [pages.results[0]!, "cover"], total: 1 });
-  // @ts-expect-error -- numbers where texts are asked for
+  // @ts-expect-error -- numbers instead of texts
   given.add("wrong", merge, { pages: given.map("m", count, [1]).results, total: 1 });
   expectTypeOf(merged).toEqualTypeOf<FlowNode<{ bytes: Uint8Array; at: Date }>>();
   const takesDate = job<{ at: Date; bytes: Uint8Array }>("takes");
   given.add("date", takesDate, { at: merged.result.at, bytes: merged.result.bytes });
   given.add("date too", takesDate, merged.result);
 
-  const race = given.race("race", [count.with(1), tell.with({ text: "" }), render.with({ number: 1 })]);
+  const race = given.race("race", [count.with(1), post.with({ text: "" }), render.with({ number: 1 })]);
   expectTypeOf(race).toEqualTypeOf<FlowPart<number | void | string>>();
   const group = given.group("group", [count.with(1), count.with(2)]);
   const takesNumbers = job<readonly number[]>("numbers");
@@ -62,9 +62,9 @@ function typed(): void {
   const chord = given.chord("chord", [count.with(1)], merge, (counts) => ({ pages: [], total: counts[0]! }));
   expectTypeOf(chord).toEqualTypeOf<FlowNode<{ bytes: Uint8Array; at: Date }>>();
   const chain = given.chain("chain", [count.with(1), either.with({ of: "x" })]);
-  given.add("kind", tell, { text: chain.result.kind });
-  // @ts-expect-error -- what only one of two kinds of result has
-  given.add("wrong", tell, { text: chain.result.id });
+  given.add("kind", post, { text: chain.result.kind });
+  // @ts-expect-error -- a field that only one of two kinds of result has
+  given.add("wrong", post, { text: chain.result.id });
 
   const sub = given.sub<{ total: number }>("sub", flow("inner"));
   given.add("behind", count, sub.result.total, { after: [chain, race, "fetch"] });

@@ -12,7 +12,7 @@ const v = useVirtualMill();
 const { begin, ended, toEnd } = flowsOn(v);
 
 describe("edges and joins", () => {
-  test("a node runs behind all that it comes after, and the flow's result is that of its last nodes", async () => {
+  test("a node runs after all nodes before it, and the flow's result is that of its last nodes", async () => {
     const given = flow("diamond");
     const first = given.add("first", step, "1");
     const [left, right] = [
@@ -29,7 +29,7 @@ describe("edges and joins", () => {
     });
   });
 
-  test("a join of any fires once, and cancels the rest where that is asked for", async () => {
+  test("a join of any fires once, and cancels the others if asked to", async () => {
     const given = flow("any");
     const parents = ["hold", "a", "fail"].map((input) => given.add(`p ${input}`, step, input));
     given.add("once", step, "once", { after: parents, join: "any", cancelRest: true });
@@ -39,7 +39,7 @@ describe("edges and joins", () => {
     expect(state).toBe("failed");
   });
 
-  test("a quorum is met by so many, and is impossible as soon as too many have failed", async () => {
+  test("a quorum is met by its number, and is impossible as soon as too many have failed", async () => {
     const given = flow("quorum");
     const inputs = ["a", "b", "fail", "hold"];
     const parents = inputs.map((input) => given.add(`p ${input}`, step, input));
@@ -47,7 +47,7 @@ describe("edges and joins", () => {
     given.add("four", step, "four", { after: parents, join: 4 });
     const [run, steps] = await begin(given);
     await v.advance(1000);
-    // One parent still runs, and yet both joins are decided.
+    // One parent still runs, but both joins are decided.
     expect(await v.run(statesOf(run))).toMatchObject({
       "p hold": "running",
       two: "completed",
@@ -82,7 +82,7 @@ describe("failure policies", () => {
     return given;
   }
 
-  test("isolate skips what depends on it, at any depth, and the flow has failed", async () => {
+  test("isolate skips the nodes that depend on a failure, at any depth, and the flow fails", async () => {
     const [run, steps] = await begin(withFailure());
     await v.advance(1000);
     expect(await v.run(statesOf(run))).toEqual({
@@ -95,12 +95,12 @@ describe("failure policies", () => {
     });
   });
 
-  test("fail-fast cancels the rest", async () => {
+  test("fail-fast cancels the other nodes", async () => {
     const { state, nodes } = await toEnd(withFailure(), { onFailure: "fail-fast" });
     expect([state, nodes["beside"]]).toEqual(["failed", "cancelled"]);
   });
 
-  test("collect completes, whatever its counts are", async () => {
+  test("collect completes the flow, however many nodes failed", async () => {
     const [run, steps] = await begin(withFailure(), { onFailure: "collect" });
     await v.advance(100);
     steps.letGo();
@@ -110,7 +110,7 @@ describe("failure policies", () => {
 });
 
 describe("growth", () => {
-  test("a handler adds nodes with its completion, also one that comes first, and others wait for them", async () => {
+  test("a handler adds nodes as it completes, and other nodes wait for them", async () => {
     const crawl = job<number, number>("crawl", { retry: { attempts: 2, backoff: 0 } });
     const given = flow("site");
     given.add("end", step, "end", { after: given.add("0", crawl, 0) });
@@ -131,7 +131,7 @@ describe("growth", () => {
   });
 });
 
-test("of two handlers that add a node of one name at once one fails, and nobody waits for its node", async () => {
+test("if two handlers add a node of the same name, one fails, and no node waits for the one it added", async () => {
   const adds = job<string>("adds", { retry: { attempts: 2, backoff: 0 } });
   const given = flow("both");
   for (const name of ["a", "b"]) given.add(name, adds, name);
@@ -151,7 +151,7 @@ test("of two handlers that add a node of one name at once one fails, and nobody 
   expect(failed).toMatchObject({ reason: "retries-exhausted", error: { name: "MillraceError" } });
 });
 
-test("a node that goes before one which waits for nothing any more fails the job that adds it", async () => {
+test("adding a node before one that no longer waits fails the job that adds it", async () => {
   const adds = job<string>("adds", { retry: { attempts: 1 } });
   const given = flow("late");
   given.add("g", adds, "", { after: given.add("done", step, "done") });
@@ -164,7 +164,7 @@ test("a node that goes before one which waits for nothing any more fails the job
   expect((await v.run(run.nodes())).find(({ name }) => name === "g")?.error?.message).toMatch(/completed/);
 });
 
-test("on four partitions all of a flow lies in one, and works as on one", async () => {
+test("on four partitions a flow lies in one of them, and works as on a single one", async () => {
   await v.reopen({}, 4);
   const given = flow("spread");
   const bad = given.add("bad", step, "fail");
@@ -199,7 +199,7 @@ describe("cancel", () => {
     expect(new Set(Object.values(await v.run(statesOf(run))))).toEqual(new Set(["cancelled"]));
   });
 
-  test("of what is pending only leaves what runs to its end", async () => {
+  test("of pending nodes only, lets running nodes end", async () => {
     const [run, steps] = await begin(running());
     await v.advance(100);
     expect(await v.run(run.cancel({ pendingOnly: true }))).toMatchObject({
@@ -227,7 +227,7 @@ describe("replay", () => {
     return given;
   }
 
-  test("of what failed brings back what it skipped, and leaves alone what has run", async () => {
+  test("of failed nodes brings back the nodes they skipped, and no node that completed", async () => {
     const [run, steps] = await begin(chained());
     expect(await ended(run)).toBe("failed");
     steps.failing.clear();
@@ -238,7 +238,7 @@ describe("replay", () => {
     expect(await v.run(run.counts())).toMatchObject({ total: 4, completed: 4, failed: 0, skipped: 0 });
   });
 
-  test("from a node runs what comes after it only when asked", async () => {
+  test("from a node runs the nodes after it only if asked to", async () => {
     const [run, steps] = await begin(chained());
     steps.failing.clear();
     expect(await ended(run)).toBe("completed");
@@ -279,7 +279,7 @@ describe("replay", () => {
     expect(steps.most).toBeLessThanOrEqual(4);
   });
 
-  test("of a cancelled flow runs what was cancelled", async () => {
+  test("of a cancelled flow runs the cancelled nodes", async () => {
     const given = flow("cancelled");
     given.add("second", step, "2", { after: given.add("first", step, "hold") });
     const [run, steps] = await begin(given);
@@ -292,7 +292,7 @@ describe("replay", () => {
     expect(await v.run(run.result())).toEqual({ second: "2" });
   });
 
-  test("is refused for a node that has not ended, and for one that is not there", async () => {
+  test("is refused for a node that has not ended, and for one that does not exist", async () => {
     const [run] = await begin(flowOf("hold"));
     await v.advance(100);
     await expect(v.run(run.replay({ nodes: "n" }))).rejects.toMatchObject({ code: "job-changed" });

@@ -1,4 +1,4 @@
-/** Flows as an application sees them: submitting one, waiting for it, looking at it and operating on it as a whole. */
+/** Flows as an application sees them: submit one, wait for it, read it, and operate on it as a whole. */
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 import { idOfNode, targetOf, withTarget } from "../../model/flow/edge.ts";
@@ -34,14 +34,14 @@ type FlowsNeeds = Needs<
 >;
 
 export interface SubmitFlowOptions {
-  /** What the failure of a node means; that of the flow, else "isolate". */
+  /** What the failure of a node means. Default: the value of the flow, else "isolate". */
   onFailure?: OnFailure;
   tags?: readonly string[];
-  /** How long the whole flow is kept once it has ended. */
+  /** How long the flow and its members are kept after it has ended. */
   retention?: RetentionOptions;
 }
 
-/** How a flow stands. It is "running" from its submit until the last of its nodes has ended. */
+/** The state of a flow. It is "running" from its submit until the last of its nodes has ended. */
 export type FlowState = "running" | Exclude<TerminalState, "skipped">;
 
 export interface FlowView {
@@ -51,7 +51,7 @@ export interface FlowView {
   readonly reason: string | null;
   readonly onFailure: OnFailure;
   readonly counts: FlowCounts;
-  /** Somebody has asked for its cancel, or it fails fast: nothing can be added any more. */
+  /** Its cancel was asked for, or it fails fast: no node can be added any more. */
   readonly isClosing: boolean;
   readonly tags: readonly string[];
   readonly createdAt: Date;
@@ -59,7 +59,7 @@ export interface FlowView {
 }
 
 export interface FlowNodeView {
-  /** Its path: the names of the parts that it stands in and its own, with dots between. */
+  /** Its path: the names of the parts around it and its own, with dots between. */
   readonly name: string;
   readonly id: string;
   readonly job: string | null;
@@ -68,30 +68,28 @@ export interface FlowNodeView {
   readonly state: JobState;
   readonly reason: string | null;
   readonly attempt: number;
-  /** The nodes that it comes after, with what has to become of each. */
+  /** The nodes before it, each with the end that it waits for. */
   readonly after: readonly { readonly name: string; readonly on: Condition }[];
-  /**
-   * How its join stands: how many of these it needs, and how many have come. Null for a node that comes after nothing.
-   */
+  /** How many ends its join needs, and how many have come. Null for a node with none before it. */
   readonly join: { readonly needs: number; readonly came: number } | null;
   /** What its last attempt threw, unless it completed. */
   readonly error: { readonly name: string; readonly message: string } | null;
   readonly startedAt: Date | null;
-  /** How long the handler of its last attempt ran, in microseconds; null where nobody measured it. */
+  /** How long the handler of its last attempt ran, in microseconds; null if that was not measured. */
   readonly ranUs: number | null;
   readonly endedAt: Date | null;
 }
 
 export interface CancelFlowOptions {
   reason?: string;
-  /** Leaves what runs to its end, and cancels what waits. */
+  /** Cancels the waiting nodes and lets the running ones end. */
   pendingOnly?: boolean;
 }
 
 export interface ReplayFlowOptions {
-  /** The nodes that run again; all that failed, expired or were cancelled by default. "all" for every node. */
+  /** The nodes that run again; "all" for every node. Default: all that failed, expired or were cancelled. */
   nodes?: readonly string[] | string | "all";
-  /** Whether what comes after them runs again although it has run before; false by default. */
+  /** Whether the nodes after them run again although they have run before; false by default. */
   withRest?: boolean;
 }
 
@@ -110,7 +108,7 @@ export interface ListFlowsOptions {
 
 const flowStates: readonly FlowState[] = ["running", "completed", "failed", "cancelled", "expired"];
 
-/** The state of a flow as that of its job. */
+/** The state of the flow's job for a state of the flow. */
 function readFlowState(state: FlowState): JobState {
   if (!flowStates.includes(state))
     throw invalidOption(`flows.list: state must be one of ${flowStates.join(", ")}.`);
@@ -147,7 +145,7 @@ export class Flows {
     return this.run(planned.id);
   }
 
-  /** A flow known by its id. */
+  /** A handle for a flow known by its id. */
   run(id: string): FlowRun {
     return new FlowRun(this, checkName(id, "flow id"));
   }
@@ -157,7 +155,7 @@ export class Flows {
     return record === null || record.queue !== flowQueue || record.flow !== null ? null : viewFlow(record);
   }
 
-  /** Flows, the newest first. */
+  /** One page of flows, newest first. */
   async list(options: ListFlowsOptions = {}): Promise<FlowsPage> {
     const what = "flows.list";
     const known = ["name", "state", "tag", "max", "cursor"];
@@ -181,11 +179,11 @@ export class Flows {
       ...(states.length === 0 ? {} : { states }),
     };
     const page = await this.#needs.store.findJobs({ filter, max, scanMax: 100_000, cursor });
-    // Parts of flows are jobs of the same kind.
+    // Parts of flows are jobs in the same queue.
     return { flows: page.jobs.filter(({ flow }) => flow === null).map(viewFlow), cursor: page.cursor };
   }
 
-  /** All nodes of a flow, those of its parts too, in the order in which they were added. */
+  /** All nodes of a flow, those of its parts included, in the order in which they were added. */
   async nodes(id: string): Promise<readonly FlowNodeView[]> {
     await this.#mustRead(id);
     const records: JobRecord[] = [];
@@ -196,7 +194,7 @@ export class Flows {
       .map((record) => viewNode(record, added.get(record.id) ?? []));
   }
 
-  /** Cancels a flow: nothing is added to it any more, and whatever has not ended is cancelled. */
+  /** Cancels a flow: every node that has not ended is cancelled, and no node can be added any more. */
   async cancel(id: string, options: CancelFlowOptions = {}): Promise<FlowView> {
     const given = checkOptions(options, "flows.cancel", ["reason", "pendingOnly"]) as CancelFlowOptions;
     const { reason = "asked", pendingOnly = false } = given;
@@ -208,7 +206,7 @@ export class Flows {
   }
 
   /**
-   * Runs nodes again, and lets what waits for them wait again. @returns how many nodes run again, and how many wait.
+   * Runs nodes again; the nodes that depend on them wait again. @returns how many nodes run again, and how many wait.
    */
   async replay(
     id: string,
@@ -232,7 +230,7 @@ export class Flows {
     return paths;
   }
 
-  /** @internal The results of the nodes that nothing comes after, by their names. */
+  /** @internal The results of the last nodes, by name. */
   async result(id: string, options: WaitForOptions): Promise<Readonly<Record<string, unknown>>> {
     checkOptions(options, "result", ["timeout", "signal"]);
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
@@ -265,7 +263,7 @@ export class Flows {
   }
 }
 
-/** A submitted flow. */
+/** A handle of a submitted flow. */
 export class FlowRun {
   readonly id: string;
   readonly #flows: Flows;
@@ -275,7 +273,7 @@ export class FlowRun {
     this.id = id;
   }
 
-  /** Waits for the end of the flow. @returns the results of the nodes that nothing comes after, by their names. */
+  /** Waits for the end of the flow. @returns the results of its last nodes (with no node after them), by name. */
   result(options: WaitForOptions = {}): Promise<Readonly<Record<string, unknown>>> {
     return this.#flows.result(this.id, options);
   }
@@ -317,7 +315,10 @@ export function viewFlow(record: JobRecord): FlowView {
   };
 }
 
-/** By nodes that handlers have made to wait for more: the edges from these, with their paths in place of targets. */
+/**
+ * Edges that handlers added later, by the id of the node they lead to. Each edge carries its parent's path as its
+ * target.
+ */
 function addedParents(records: readonly JobRecord[]): ReadonlyMap<string, readonly string[]> {
   const known = new Map(records.map((record) => [record.id, new Set(flowMetaOf(record).parents)]));
   const added = new Map<string, string[]>();
@@ -330,7 +331,7 @@ function addedParents(records: readonly JobRecord[]): ReadonlyMap<string, readon
   return added;
 }
 
-/** @param added edges from nodes that handlers have added before it. */
+/** @param added edges from nodes that handlers added before this one. */
 function viewNode(record: JobRecord, added: readonly string[]): FlowNodeView {
   const { id, name, state, reason, attempt, endedAt } = record;
   const startedAt = record.startedAt ?? record.claimedAt;
@@ -348,7 +349,7 @@ function viewNode(record: JobRecord, added: readonly string[]): FlowNodeView {
   };
 }
 
-/** A node that a replay has let go has a need that nothing meets. */
+/** A replay may free a node. Its need is then larger than any number of ends could meet, and its join counts as met. */
 function joinOf(needs: number, left: number): NonNullable<FlowNodeView["join"]> {
   return { needs, came: left > needs ? needs : needs - Math.max(0, left) };
 }

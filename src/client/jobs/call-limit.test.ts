@@ -19,7 +19,7 @@ async function refusalOf(promise: Promise<unknown>): Promise<MillraceError> {
   return error as MillraceError;
 }
 
-/** Every submit happens, and every reply is lost. */
+/** From now on every submit happens and its reply is lost. @returns a function that ends this. */
 function loseReplies(): () => void {
   const submit = v.store.submit.bind(v.store);
   v.store.submit = async (units) => {
@@ -30,17 +30,17 @@ function loseReplies(): () => void {
 }
 
 describe("an enqueue whose outcome is unknown", () => {
-  test("tells the ids it was to make; repeated with them it makes no second job", async () => {
-    const mend = loseReplies();
+  test("names the ids of its jobs; a repeat with them makes no second job", async () => {
+    const keepReplies = loseReplies();
     const error = await refusalOf(v.mill.enqueue(plain, { n: 1 }));
     expect(error).toMatchObject({ code: "outcome-unknown", outcome: "unknown", ids: [expect.any(String)] });
-    mend();
+    keepReplies();
     const again = await v.run(v.mill.enqueue(plain, { n: 1 }, { repeatOf: error.ids![0]! }));
     expect([again.id, again.how]).toEqual([error.ids![0], "existing"]);
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { ready: 1 } });
   });
 
-  test("of many tells all ids in order, also where nothing had happened", async () => {
+  test("of many jobs names all ids in order, even if no job was made", async () => {
     const submit = v.store.submit.bind(v.store);
     v.store.submit = () => Promise.reject(new MillraceError("outcome-unknown", "nobody knows"));
     const { ids } = await refusalOf(v.mill.enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 })]));
@@ -51,7 +51,7 @@ describe("an enqueue whose outcome is unknown", () => {
     expect((await v.run(v.mill.jobs.get(plain, ids![1]!)))?.input).toEqual({ n: 2 });
   });
 
-  test("is not repeated by a name of one's own, or together with an id", async () => {
+  test("cannot be repeated with an id that it did not name, or together with an id", async () => {
     for (const options of [
       { repeatOf: "mine" },
       { repeatOf: 5 as never },
@@ -76,7 +76,7 @@ describe("the limit of a call", () => {
     await expect(v.run(v.mill.jobs.revoke("a", { timeout: 5 }))).rejects.toThrow(coded("outcome-unknown"));
   });
 
-  test("is also the caller's signal, before and during the call", async () => {
+  test("may be a signal of the caller, before and during the call", async () => {
     const early = await refusalOf(v.mill.enqueue(plain, { n: 1 }, {}, { signal: AbortSignal.abort("no") }));
     expect(early).toMatchObject({ code: "aborted", outcome: "did-not-happen", cause: "no" });
     expect(await v.run(v.mill.jobs.counts())).toEqual({});
@@ -114,7 +114,7 @@ describe("the limit of a call", () => {
   });
 });
 
-test("an action on many jobs that fails is heard by its caller alone, also while the next page is read", async () => {
+test("a failed action on many jobs rejects for its caller only, also while the next page is read", async () => {
   await v.run(v.mill.enqueueMany(Array.from({ length: 600 }, (_, n) => plain.with({ n }))));
   v.store.changeIf = () => Promise.reject(new MillraceError("store-denied", "no"));
   await expect(v.run(v.mill.jobs.cancel({ queue: "default" }))).rejects.toThrow(coded("store-denied"));

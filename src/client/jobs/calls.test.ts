@@ -25,7 +25,7 @@ async function refusalOf(promise: Promise<unknown>): Promise<MillraceError> {
   return error as MillraceError;
 }
 
-/** Counts the ids of each read of jobs. */
+/** Records how many ids each read of jobs has. */
 function countReads(): number[] {
   const reads: number[] = [];
   const readJobs = v.store.readJobs.bind(v.store);
@@ -60,7 +60,7 @@ describe("a call", () => {
     expect(reads.length).toBeLessThan(20);
   });
 
-  test("begins no watch of its own while that of the last call is there, which ends by itself", async () => {
+  test("shares the watch of the last call, which ends by itself", async () => {
     await serve();
     let [begun, ended] = [0, 0];
     const watch = v.store.watch.bind(v.store);
@@ -77,7 +77,7 @@ describe("a call", () => {
     expect(begun).toBe(2);
   });
 
-  test("is answered although every hint is lost", async () => {
+  test("is answered even if every hint is lost", async () => {
     v.store.watch = () => () => {};
     await serve();
     const from = v.platform.time.now;
@@ -85,7 +85,7 @@ describe("a call", () => {
     expect(v.platform.time.now - from).toBeLessThan(5000);
   });
 
-  test("of a slow submit does not take the job for missing meanwhile", async () => {
+  test("does not report the job as missing during a slow submit", async () => {
     const submit = v.store.submit.bind(v.store);
     const gate = deferred();
     v.store.submit = async (units) => (await gate.promise, submit(units));
@@ -96,7 +96,7 @@ describe("a call", () => {
     expect(await v.run(answer)).toBe("hello Ann");
   });
 
-  test("with the unique key of another job waits for that one, also after its end", async () => {
+  test("with the unique key of another job waits for that job, even if it has ended", async () => {
     const unique = { key: "k", window: "1h" };
     const handle = await v.run(v.mill.enqueue(greet, { name: "first" }, { unique }));
     const answer = v.mill.call(greet, { name: "second" }, { unique });
@@ -128,7 +128,7 @@ describe("a call", () => {
 });
 
 describe("a call whose job does not complete", () => {
-  test("ends with the code of that end, and its cause", async () => {
+  test("rejects with the code of that end, and its cause", async () => {
     await v.mill.work([
       handler(greet, async ({ input }) => {
         if (input.name === "cancel") throw new Cancel("not today");
@@ -151,14 +151,14 @@ describe("a call whose job does not complete", () => {
     );
   });
 
-  test("passes the error of its submit on", async () => {
+  test("rejects with the error of its submit", async () => {
     await v.run(v.mill.queues.drain("default"));
     await expect(v.run(v.mill.call(greet, { name: "x" }))).rejects.toThrow(coded("draining"));
   });
 });
 
 describe("a caller who gives up", () => {
-  test("leaves nothing behind of a job that has not started", async () => {
+  test("cancels a job that has not started", async () => {
     const from = v.platform.time.now;
     const error = await refusalOf(v.mill.call(greet, { name: "x" }, { timeout: "2s" }));
     expect(error).toMatchObject({ code: "wait-timeout", outcome: "unknown", ids: [expect.any(String)] });
@@ -168,7 +168,7 @@ describe("a caller who gives up", () => {
     expect(view).toMatchObject({ state: "cancelled", reason: "caller-gave-up" });
   });
 
-  test("lets a running job go on unless told to cancel that too", async () => {
+  test("lets a running job go on unless the call asks to cancel it too", async () => {
     const signals: AbortSignal[] = [];
     const end = deferred();
     await v.mill.work([
@@ -194,14 +194,14 @@ describe("a caller who gives up", () => {
     expect(await v.run(v.mill.jobs.get(ids![0]!))).toMatchObject({ state: "ready" });
   });
 
-  test("does not touch a job that another has made", async () => {
+  test("does not touch a job that another call made", async () => {
     const handle = await v.run(v.mill.enqueue(greet, { name: "x" }, { unique: "k" }));
     await refusalOf(v.mill.call(greet, { name: "y" }, { unique: "k", timeout: "1s", cancel: true }));
     await v.advance(1000);
     expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "ready" });
   });
 
-  test("during the submit has the job cancelled once it is there", async () => {
+  test("during the submit has the job cancelled once it is made", async () => {
     const submit = v.store.submit.bind(v.store);
     const gate = deferred();
     v.store.submit = async (units) => (await gate.promise, submit(units));
@@ -211,13 +211,13 @@ describe("a caller who gives up", () => {
     expect(await v.run(v.mill.jobs.get(ids![0]!))).toMatchObject({ state: "cancelled" });
   });
 
-  test("before the call has made no job", async () => {
+  test("before the call makes no job", async () => {
     const signal = AbortSignal.abort("no");
     await expect(v.run(v.mill.call(greet, { name: "x" }, { signal }))).rejects.toThrow(coded("aborted"));
     expect(await v.run(v.mill.jobs.counts())).toEqual({});
   });
 
-  test("and closes finds the cancel made", async () => {
+  test("and closes at once still has the job cancelled", async () => {
     const other = millOn(v.store, {}, v.platform);
     const { ids } = await refusalOf(v.mill.call(greet, { name: "x" }, { timeout: "1s" }));
     const close = v.store.close.bind(v.store);
@@ -240,16 +240,16 @@ describe("a call that cannot be answered", () => {
     ["a result that is kept shorter than the wait", { keepResult: "1s" }, "invalid-option"],
     ["an end that is kept shorter than the wait", { retention: { failed: "1s" } }, "invalid-option"],
     ["a delay as long as the wait", { delay: "30s" }, "invalid-option"],
-    ["a wait of nothing", { timeout: 0 }, "invalid-duration"],
-    ["a cancel that is neither", { cancel: "running" as never }, "invalid-option"],
-    ["a signal that is none", { signal: {} as never }, "invalid-option"],
-    ["an unknown option", { patience: 1 } as never, "invalid-option"],
-    ["options that are none", null as never, "invalid-option"],
+    ["a wait of 0", { timeout: 0 }, "invalid-duration"],
+    ["an unknown value for cancel", { cancel: "running" as never }, "invalid-option"],
+    ["a signal that is not an AbortSignal", { signal: {} as never }, "invalid-option"],
+    ["an unknown option", { unknown: 1 } as never, "invalid-option"],
+    ["options that are not an object", null as never, "invalid-option"],
   ])("is refused before any write: %s", async (_title, options, code) => {
     await expectRefused(v.mill.call(greet, { name: "x" }, options), code);
   });
 
-  test("is refused before any write: a store that keeps nothing for so long", async () => {
+  test("is refused before any write: a store that keeps nothing for that long", async () => {
     await v.run(v.mill.retention.set({ completed: "10s" }));
     await expectRefused(v.mill.call(greet, { name: "x" }), "invalid-option");
   });
@@ -259,7 +259,7 @@ describe("a call that cannot be answered", () => {
     await expectRefused(v.mill.call(late, null), "invalid-option");
   });
 
-  test("is refused before any write: something that is no job", async () => {
+  test("is refused before any write: a value that is not a job", async () => {
     await expectRefused(v.mill.call({} as never, {}), "invalid-option");
   });
 });

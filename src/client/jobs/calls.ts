@@ -1,11 +1,10 @@
 /**
- * Request and reply: a job is enqueued and its result awaited as one call. The wait begins before the submit, so that a
- * call costs the store one submit and, after the hint of the end, one read, which it shares with all other calls of its
- * process.
+ * Request and reply: a job is enqueued and its result awaited in one call. The wait begins before the submit. A call
+ * costs the store one submit, and one read after the end, which it shares with other calls of its process.
  *
- * A caller who gives up leaves a job that nobody awaits. As a rule it is cancelled where it is not running: a request
- * that has not begun should not begin for nobody, while half-done work should end. Only a job that this call made is
- * touched, because one that was there already has a caller of its own. See decision 0030.
+ * If a caller gives up, no process awaits the job any more. By default it is then cancelled unless it is running: a
+ * request that has not begun should not begin without a caller, while half-done work should end. Only a job that this
+ * call made is cancelled, because an existing job has a caller of its own. See decision 0030.
  */
 import type { Submission } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -44,18 +43,18 @@ type CallsNeeds = Needs<
 >;
 
 /** @typeParam In the input of the job. */
-// oxlint-disable-next-line no-explicit-any -- options of some job, whichever its input is
+// oxlint-disable-next-line no-explicit-any -- options of a job with any input
 export interface CallJobOptions<In = any> extends Omit<EnqueueOptions<In>, "timeout"> {
   /** How long the caller waits, from the call to the result; 30 s by default. */
   timeout?: Duration;
-  /** Gives the call up when it fires, with `aborted`. */
+  /** If it fires, the call rejects with `aborted`. */
   signal?: AbortSignal;
   /**
-   * What becomes of the job when the caller gives up: it is cancelled unless it is running ("waiting", the default),
-   * cancelled in any case (true), or goes on (false). A job that was there before the call always goes on.
+   * What happens to the job if the caller gives up: it is cancelled unless it is running ("waiting", the default),
+   * cancelled in any case (true), or goes on (false). A job that existed before the call always goes on.
    */
   cancel?: boolean | "waiting";
-  /** How long one attempt may take, from the start of its handler: `timeout` of an enqueue. */
+  /** How long one attempt may take, from the start of its handler. It is the `timeout` of an enqueue. */
   attemptTimeout?: Duration;
 }
 
@@ -63,11 +62,11 @@ interface ReadCallOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | null;
   readonly cancel: boolean | "waiting";
-  /** Undefined where nothing is left of them: a job without options is planned once. */
+  /** Undefined if no option is left: a job without options is planned only once. */
   readonly enqueue: EnqueueOptions | undefined;
 }
 
-/** `timeout` is among those of an enqueue, with another meaning. */
+/** `timeout` is among the keys of an enqueue, but means the wait here. */
 const callOptionKeys = [...enqueueKeys, "signal", "cancel", "attemptTimeout"];
 const defaultTimeoutMs = 30_000;
 const gaveUp: EndReason<"cancelled"> = "caller-gave-up";
@@ -127,7 +126,9 @@ export class Calls {
         else await this.#jobs.cancel(id, gaveUp);
       })
       .catch((error: unknown) =>
-        this.#needs.repeated.say("warn", "the job of a call that was given up is not cancelled", { error }),
+        this.#needs.repeated.say("warn", "the job of a call whose caller gave up could not be cancelled", {
+          error,
+        }),
       )
       .finally(() => this.#cancels.delete(cancelling));
     this.#cancels.add(cancelling);
@@ -152,7 +153,8 @@ function readCallOptions(options: CallJobOptions, what: string): ReadCallOptions
 }
 
 /**
- * A job that is not due before the wait is over, or whose end may be gone before its caller has read it, is not called.
+ * Refuses a call that could not be answered: the job is due only after the wait, or its end is pruned before it is
+ * read.
  */
 function checkAnswerable(
   needs: Needs<"retention" | "policies">,
@@ -167,14 +169,14 @@ function checkAnswerable(
   if (kept.ms >= timeoutMs) return;
   const how =
     kept.ms === 0
-      ? "is not kept, so that nobody can wait for it"
+      ? "is not kept, so no caller can wait for it"
       : `is kept for ${durationText(kept.ms)} only, which is shorter than the wait of ${waitText}`;
   throw invalidOption(
     `${what}: ${kept.what} of this job ${how}. Keep it longer (keepResult, retention), or enqueue the job instead.`,
   );
 }
 
-/** A job that was there before the call may have been told to keep no result. */
+/** @returns the result of a completed job; a job that existed before the call may keep none, which is an error. */
 function answerOf(needs: Needs<"platform" | "coder" | "policies">, record: JobRecord, name: string): unknown {
   const result = resultOf(needs, record, name);
   if (result !== undefined) return result;

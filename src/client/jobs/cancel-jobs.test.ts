@@ -1,4 +1,4 @@
-// Cancels by filter and across processes that hear no hints, on virtual time.
+// Cancels by filter and across processes that receive no hints, on virtual time.
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -11,12 +11,14 @@ import type { Answers, CancelAnswer } from "./cancel-jobs.ts";
 const v = useVirtualMill();
 const task = job<number>("task");
 
-test("a cancel of many tells its progress page by page", async () => {
+test("a cancel of many jobs reports its progress page by page", async () => {
   await v.run(v.mill.enqueueMany(Array.from({ length: 1200 }, (_, at) => task.with(at, { tags: ["t"] }))));
-  const told: Answers<CancelAnswer>[] = [];
-  const answers = await v.run(v.mill.jobs.cancel({ tag: "t" }, { onProgress: (soFar) => told.push(soFar) }));
+  const reported: Answers<CancelAnswer>[] = [];
+  const answers = await v.run(
+    v.mill.jobs.cancel({ tag: "t" }, { onProgress: (soFar) => reported.push(soFar) }),
+  );
   expect(answers).toEqual({ cancelled: 1200, signalled: 0, finished: 0, "not-found": 0 });
-  expect(told.map(({ cancelled }) => cancelled)).toEqual([500, 1000, 1200]);
+  expect(reported.map(({ cancelled }) => cancelled)).toEqual([500, 1000, 1200]);
 });
 
 test.each([
@@ -41,35 +43,35 @@ test.each([
   },
 );
 
-test("a progress that cannot be told is refused before anything is cancelled", async () => {
+test("an onProgress that is not a function is refused before anything is cancelled", async () => {
   const { id } = await v.run(v.mill.enqueue(task, 1));
   const wrong = { onProgress: "loudly" as never };
   await expect(v.run(v.mill.jobs.cancel(id, wrong))).rejects.toMatchObject({ code: "invalid-option" });
   expect(await v.run(v.mill.jobs.get(id))).toMatchObject({ state: "ready" });
 });
 
-test("cancels that follow each other faster than a worker's beat all arrive without a hint", async () => {
-  const deaf = millOn({ ...v.store, watch: () => () => undefined }, {}, v.platform);
-  const told: number[] = [];
+test("cancels between two process heartbeats all arrive without a hint", async () => {
+  const notListening = millOn({ ...v.store, watch: () => () => undefined }, {}, v.platform);
+  const aborted: number[] = [];
   const endless = handler(task, async ({ input, signal }) => {
     await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
-    told.push(input);
+    aborted.push(input);
     signal.throwIfAborted();
   });
-  await v.run(deaf.work([endless], { concurrency: 5 }));
+  await v.run(notListening.work([endless], { concurrency: 5 }));
   const handles = [];
   for (let at = 0; at < 5; at++) handles.push(await v.run(v.mill.enqueue(task, at)));
   await v.advance(2500);
   for (const { id } of handles.slice(0, 4)) expect(await v.run(v.mill.jobs.cancel(id))).toBe("signalled");
   await v.advance(1200);
-  expect(told.toSorted((one, other) => one - other)).toEqual([0, 1, 2, 3]);
+  expect(aborted.toSorted((one, other) => one - other)).toEqual([0, 1, 2, 3]);
   await v.run(v.mill.jobs.cancel({ name: "task" }));
   await v.advance(1200);
-  expect(told).toHaveLength(5);
-  await v.run(deaf.close());
+  expect(aborted).toHaveLength(5);
+  await v.run(notListening.close());
 });
 
-test("a completion that wins over a cancel stays completed", async () => {
+test("a job that completes before its cancel stays completed", async () => {
   const gate = deferred();
   await v.run(v.mill.work([handler(task, () => gate.promise)]));
   const handle = await v.run(v.mill.enqueue(task, 1));
@@ -81,7 +83,7 @@ test("a completion that wins over a cancel stays completed", async () => {
   expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "completed" });
 });
 
-test("a job that runs again behind its cancel is not cancelled by the bell that was rung for its last attempt", async () => {
+test("a job that runs again after its cancel is not cancelled by the change number of its last attempt", async () => {
   const once = job("once", { retry: { attempts: 1 } });
   let gate = deferred();
   const held = handler(once, async ({ signal }) => {

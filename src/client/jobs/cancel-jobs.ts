@@ -1,7 +1,8 @@
 /**
- * Cancelling, one job by id or all that match a filter: waiting jobs end at once, the workers of running ones are told.
- * They are told by the hint of the change. Because a hint may be lost, the change numbers of their cancels are raised
- * too (engine/fleet/change-numbers.ts), once per page of jobs. A job that has completed meanwhile stays completed.
+ * Cancels one job by id or all that match a filter. Waiting jobs end at once; the workers of running jobs abort their
+ * handlers. The change emits a hint for these workers. A hint may be lost, so the change number of each worker is
+ * raised too, once per page of jobs (engine/fleet/change-numbers.ts). A job that has completed meanwhile stays
+ * completed.
  */
 import { callKeys } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
@@ -17,15 +18,15 @@ import type { JobChanges } from "./job-changes.ts";
 import { overStates } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 
-/** `signalled`: it runs, and its handler was told. */
+/** `signalled`: the job runs, and its worker is asked to abort the handler. */
 export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
-/** How often each answer came. */
+/** How often each answer occurred. */
 export type Answers<Answer extends string> = Readonly<Record<Answer, number>>;
 
 export interface CancelOptions extends CallOptions {
   /** Kept as the reason of the job's end; "asked" by default. */
   reason?: string;
-  /** Of a cancel by filter: told after each page of jobs how often each answer came so far. */
+  /** For a cancel by filter: called after each page of jobs with the counts so far. */
   onProgress?: (soFar: Answers<CancelAnswer>) => void;
 }
 

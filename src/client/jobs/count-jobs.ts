@@ -1,4 +1,4 @@
-/** Counts of jobs, per queue and state: exact, from the state counts of the store. */
+/** Exact counts of jobs per queue and state, from the state counts of the store. */
 import { allGates } from "../../engine/limits/change-gate.ts";
 import { gateName, queueGateKey } from "../../model/limits/gate.ts";
 import type { JobState } from "../../model/job/job-state.ts";
@@ -11,9 +11,9 @@ import { unlessMissing } from "./unless-missing.ts";
 
 export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>> {
   /**
-   * How many of the ready ones something holds back: the pause, the rate or the concurrency of their queue, a limit
-   * that has no permit left for one of them, a missing capability; left out for none. Those that a single key holds
-   * back (a group, or one key of a limit) are not counted apart: nobody counts the jobs of each key.
+   * How many of the ready jobs are held back by a pause, the rate or the concurrency of their queue, a limit without a
+   * permit for one of them, or a missing capability; left out if none is. Jobs that a single key holds back (a group,
+   * or one key of a limit) are not included, because jobs are not counted per key.
    */
   readonly held?: number;
 }

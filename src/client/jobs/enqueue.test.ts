@@ -57,7 +57,7 @@ describe("enqueue", () => {
     expect(order).toEqual([4, 1, 3, 2]);
   });
 
-  test("low priority is late but does not starve: one level is worth half a minute of waiting", async () => {
+  test("low priority does not starve: one level is worth half a minute of waiting", async () => {
     await v.run(v.mill.enqueue(plain, { n: 1 }, { priority: 1 }));
     await v.advance(31_000);
     await v.run(v.mill.enqueue(plain, { n: 2 }, { priority: 0 }));
@@ -101,7 +101,7 @@ describe("enqueue", () => {
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { ready: 1 } });
   });
 
-  test("a store that stays away is reported after a while, as unknown when a try may have happened", async () => {
+  test("a store that stays away is reported after a while, with the outcome unknown if a try may have happened", async () => {
     v.store.submit = () => Promise.reject(new MillraceError("store-unavailable", "away"));
     await expect(v.run(v.mill.enqueue(plain, { n: 1 }))).rejects.toMatchObject({
       code: "store-unavailable",
@@ -120,11 +120,11 @@ describe("bad input is refused before any write", () => {
     ["a negative delay", "invalid-duration", () => v.mill.enqueue(plain, { n: 1 }, { delay: -1 })],
     ["an absurd delay", "invalid-duration", () => v.mill.enqueue(plain, { n: 1 }, { delay: 1e15 })],
     [
-      "a delay that is no duration",
+      "a delay that is not a duration",
       "invalid-duration",
       () => v.mill.enqueue(plain, { n: 1 }, { delay: "soon" }),
     ],
-    ["a timeout of nothing", "invalid-duration", () => v.mill.enqueue(plain, { n: 1 }, { timeout: 0 })],
+    ["a timeout of 0", "invalid-duration", () => v.mill.enqueue(plain, { n: 1 }, { timeout: 0 })],
     [
       "delay and runAt together",
       "invalid-option",
@@ -153,7 +153,7 @@ describe("bad input is refused before any write", () => {
       "payload-not-encodable",
       () => v.mill.enqueue(plain, { n: () => 1 } as never),
     ],
-    ["a group key that is no name", "invalid-name", () => v.mill.enqueue(plain, { n: 1 }, { group: "" })],
+    ["a group key that is not a name", "invalid-name", () => v.mill.enqueue(plain, { n: 1 }, { group: "" })],
     [
       "a group key function that throws",
       "invalid-option",
@@ -162,7 +162,7 @@ describe("bad input is refused before any write", () => {
     ["an unknown order", "invalid-option", () => v.mill.enqueue(plain, { n: 1 }, { order: "up" as never })],
     ["budgets", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { budgets: [] } as never)],
     [
-      "a worker's capabilities in place of a job's requires",
+      "a worker's capabilities instead of a job's requires",
       "invalid-option",
       () => v.mill.enqueue(plain, { n: 1 }, { capabilities: ["gpu"] } as never),
     ],
@@ -187,7 +187,7 @@ describe("bad input is refused before any write", () => {
     expect(() => job("a", { group: { key: "g", concurrency: 0 } })).toThrow(coded("invalid-option"));
   });
 
-  test("names inside the rules work like any other, hostile ones too", async () => {
+  test("any allowed name works, hostile ones included", async () => {
     for (const name of [
       "__proto__",
       "constructor",
@@ -257,7 +257,7 @@ describe("settings of open", () => {
     expect(JSON.stringify(view)).not.toContain("4111");
   });
 
-  test("defaults of the code hold where neither enqueue nor definition speaks", async () => {
+  test("defaults of the code hold if neither enqueue nor definition says otherwise", async () => {
     const w = await openVirtualMill({ defaults: { retry: { attempts: 1 }, priority: "low" } });
     const once = job("once");
     const twice = job("twice", { retry: { attempts: 2, backoff: 0 } });
@@ -313,7 +313,7 @@ describe("waiting for a result", () => {
     expect(await v.run(handle.peek())).toEqual({ status: "pending" });
   });
 
-  test("is answered by a slow read when every hint is lost", async () => {
+  test("is answered by a slow read if every hint is lost", async () => {
     const w = await openVirtualMill();
     const watch = w.store.watch.bind(w.store);
     w.store.watch = (listener) => watch((hint) => void (hint.kind === "finished" || listener(hint)));
@@ -323,7 +323,7 @@ describe("waiting for a result", () => {
     await w.close();
   });
 
-  test("a job that is not there is result-expired", async () => {
+  test("a job that does not exist is result-expired", async () => {
     await expect(v.run(v.mill.handle("nobody").result())).rejects.toThrow(coded("result-expired"));
     expect(await v.run(v.mill.handle("nobody").peek())).toEqual({ status: "expired" });
   });

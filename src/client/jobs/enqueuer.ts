@@ -1,6 +1,6 @@
 /**
- * Making jobs: what `mill` and `mill.in(connection)` both can, and the second of them. All that is refused is refused
- * before the store is asked.
+ * Making jobs: the part that `mill` and `mill.in(connection)` share, and the enqueuer of `mill.in`. Wrong arguments are
+ * refused before the store is called.
  */
 import { anySubmission } from "../../engine/submit/job-definition.ts";
 import type { AnySubmission, JobDefinition, Submission } from "../../engine/submit/job-definition.ts";
@@ -23,7 +23,7 @@ export type HandlesOf<Many extends readonly AnySubmission[]> = {
     : never;
 };
 
-/** A job that a publish made. */
+/** One job that a publish made. */
 export interface PublishedJob {
   readonly subscription: string;
   readonly handle: JobHandle;
@@ -31,15 +31,17 @@ export interface PublishedJob {
 
 /** Enqueueing, which also works inside the caller's own transaction. */
 export interface Enqueuer {
-  /** The types come from the definition alone, so that literals, enums and tuples of the input need no help. */
+  /** The types come from the definition alone, so literals, enums and tuples of the input need no annotation. */
   enqueue<In, Out, Result, Returned>(
     job: JobDefinition<In, Out, Result, Returned>,
     input: NoInfer<In>,
     options?: EnqueueOptions<NoInfer<In>>,
   ): Promise<JobHandle<Result>>;
-  /** Makes all of the jobs or none, in one atomic step; jobs and options may be mixed. */
+  /** Makes all of the jobs or none, in one atomic step. Different jobs and options may be mixed. */
   enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
-  /** Makes one job for each subscription of the topic, all of them or none; none where it has no subscription. */
+  /**
+   * Makes one job for each subscription of the topic, all of them or none; an empty list if there is no subscription.
+   */
   publish<In>(
     topic: TopicDefinition<In>,
     input: NoInfer<In>,
@@ -49,14 +51,14 @@ export interface Enqueuer {
   submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun>;
 }
 
-/** The handles of a unit that the store took; its refusal is an error. */
+/** Makes the handles of an accepted unit; throws if the unit was refused. */
 export type ToHandles = (
   unit: SubmitUnit,
   answer: SubmitAnswer,
   isInTransaction: boolean,
 ) => readonly JobHandle[];
 
-/** Where jobs go: to the store, or into the caller's transaction. */
+/** Where jobs are submitted to: the store, or the caller's transaction. */
 export interface Submitting {
   readonly needs: Needs<"publishing">;
   readonly toHandles: ToHandles;
@@ -77,7 +79,7 @@ export async function publishBy(
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
-/** For callers without types: what `enqueueMany` takes. */
+/** Checks the arguments of `enqueueMany` for callers without types. */
 export function checkSubmissions(submissions: readonly AnySubmission[]): void {
   if (!Array.isArray(submissions) || !submissions.every(isObject))
     throw new MillraceError("invalid-option", "enqueueMany: give a list of job.with(input, options).");
@@ -89,7 +91,7 @@ export function checkSubmissions(submissions: readonly AnySubmission[]): void {
   }
 }
 
-/** Enqueueing on the caller's own connection. */
+/** Enqueues on the caller's own connection. */
 export function enqueuerIn(
   needs: Needs<"store" | "publishing" | "planner" | "submitter">,
   toHandles: ToHandles,

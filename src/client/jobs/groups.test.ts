@@ -1,4 +1,4 @@
-// Groups at the user's end, on one partition and on four.
+// Groups from the user's side, on one partition and on four.
 import { describe, expect, test } from "vitest";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
 import { deferred } from "../../../test/support/virtual/virtual-mill.ts";
@@ -19,7 +19,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
   const oneByOne = { key: (input: Order) => input.customer, concurrency: 1 };
   const pay = job<Order>("pay", { group: oneByOne });
   const ship = job<Order>("ship", { group: oneByOne });
-  /** Enqueued one after the other: over partitions one step cannot write to two. */
+  /** Enqueues one job after the other: one step cannot write to two partitions. */
   const enqueueAll = async (jobs: readonly ReturnType<typeof pay.with>[]): Promise<string[]> => {
     const ids: string[] = [];
     for (const { job: definition, input, options } of jobs) {
@@ -29,7 +29,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     return ids;
   };
 
-  test("one of a customer runs at a time, in order, over names and workers", async () => {
+  test("one job per customer runs at a time, in order, over names and workers", async () => {
     const running = new Set<string>();
     const ran: string[] = [];
     const run = async ({ input, name }: { input: Order; name: string }): Promise<void> => {
@@ -91,17 +91,17 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { completed: 3, failed: 1 } });
   });
 
-  test("a job that is to hold its group when it has failed does so until it is replayed or deleted", async () => {
+  test("with holdsOnFailure a failed job holds its group until it is replayed or deleted", async () => {
     const strict = job<Order>("strict", {
       group: { ...oneByOne, holdsOnFailure: true },
       retry: { attempts: 1 },
       retention: { failed: "10s" },
     });
     const ran: number[] = [];
-    let isMended = false;
+    let isFixed = false;
     const run = ({ input }: { input: Order }): void => {
       ran.push(input.n);
-      if (input.n < 3 && !isMended) throw new Error("broken");
+      if (input.n < 3 && !isFixed) throw new Error("broken");
     };
     await v.run(v.mill.work([handler(strict, run)], { concurrency: 4 }));
     const [first, second, third] = await enqueueAll([1, 2, 3].map((n) => strict.with({ customer: "a", n })));
@@ -117,11 +117,11 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect((await v.run(v.mill.explain(first!)))?.why).toContain('It holds its group "a" until');
     const { jobs } = await v.run(v.mill.jobs.list({ holdsGroup: true }));
     expect(jobs.map(({ id }) => id)).toEqual([first]);
-    isMended = true;
+    isFixed = true;
     expect(await v.run(v.mill.jobs.retry(first!))).toBe("replayed");
     await v.advance(10_000);
     expect(ran).toEqual([1, 9, 1, 2, 3]);
-    isMended = false;
+    isFixed = false;
     const [broken] = await enqueueAll([1, 4].map((n) => strict.with({ customer: "a", n })));
     await v.advance(10_000);
     expect(ran.slice(5)).toEqual([1]);
@@ -142,7 +142,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     resolve();
   });
 
-  test("where a retry is to hold nothing, the next of the customer passes it", async () => {
+  test("if a retry does not hold its group, the customer's next job passes it", async () => {
     const loose = job<Order>("loose", { group: { ...oneByOne, holdsOnRetry: false } });
     const ran: number[] = [];
     const run = ({ input, attempt }: { input: Order; attempt: number }): void => {
@@ -155,7 +155,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(ran).toEqual([1, 2, 1]);
   });
 
-  test("so many of a group run at once as it says, and what is running is freed by a cancel and a delete", async () => {
+  test("up to the concurrency of a group run at once, and a cancel or a delete frees a slot", async () => {
     const wide = job<Order>("wide", { group: { key: ({ customer }) => customer, concurrency: 2 } });
     const started: number[] = [];
     const run = ({ input, signal }: { input: Order; signal: AbortSignal }): Promise<void> => {
@@ -197,7 +197,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(ran.indexOf("small")).toBeLessThan(12);
   });
 
-  test("groups, plain jobs and keyed limits of one worker share its slots, and none waits for ever", async () => {
+  test("groups, plain jobs and keyed limits share the slots of a worker, and none waits for ever", async () => {
     const api = limit("api", { perKey: { concurrency: 1 } });
     const kinds = [
       job<Order>("plain"),
@@ -221,7 +221,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       expect(ran.slice(0, 60).filter((each) => each === name).length).toBeGreaterThan(5);
   });
 
-  test("a pause holds groups too, and an enqueue may name another group or none", async () => {
+  test("a pause holds back groups too, and an enqueue may name another group or none", async () => {
     const ran: number[] = [];
     await v.run(v.mill.work([handler(pay, ({ input }) => void ran.push(input.n))]));
     await v.run(v.mill.queues.pause("default"));
@@ -248,7 +248,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
 describe("an order", () => {
   const v = useVirtualMill();
 
-  test("of last in, first out runs the newest first, inside a priority, and a retry goes by its own time", async () => {
+  test("with last in, first out, the newest job of a priority runs first, and a retry is ordered by its own time", async () => {
     const news = job<number>("news", { order: "lifo" });
     for (const n of [1, 2, 3]) {
       await v.run(v.mill.enqueue(news, n));
@@ -267,7 +267,7 @@ describe("an order", () => {
 describe("on four partitions", () => {
   const v = useVirtualMill({}, 4);
 
-  test("a group with a cap and a limit over all of it are refused together, and a fair group is not", async () => {
+  test("a group with a cap cannot be combined with a limit on all jobs; a fair group can", async () => {
     const all = limit("all", { concurrency: 3 });
     const apart = { limits: [all], group: { key: "k3", concurrency: 1 } } as const;
     await expect(v.run(v.mill.enqueue(job<number>("a", apart), 1))).rejects.toMatchObject({

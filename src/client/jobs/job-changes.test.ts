@@ -1,4 +1,4 @@
-/** Operator changes whose reply was lost, on the reference model, which remembers the token of a job's last change. */
+/** Operator changes whose reply was lost, on the reference model, which keeps the token of a job's last change. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
@@ -39,7 +39,7 @@ const work = (): Promise<unknown> =>
     ]),
   );
 
-/** The next change is made, and its reply is lost. */
+/** From now on the next change is made and its reply is lost. */
 function loseNextReply(): void {
   const changeIf = store.changeIf.bind(store);
   store.changeIf = async (changes) => {
@@ -67,7 +67,7 @@ test("a retry whose reply was lost replays the job once and is answered as repla
   expect(runs).toBe(2);
 });
 
-test("the same call made again by the user is another change", async () => {
+test("the same call made by the user a second time is another change", async () => {
   const { id } = await run(mill.enqueue(frail, null));
   await work();
   await platform.time.advance(1_000_000);
@@ -83,7 +83,7 @@ test.each<[string, () => Promise<unknown>, string | undefined]>([
   ["cancel", () => mill.jobs.cancel("mine", "enough"), "cancelled"],
   ["runNow", () => mill.jobs.runNow("mine"), undefined],
   ["edit", () => mill.jobs.edit("mine", { priority: "high" }), undefined],
-])("a lost reply of %s is not told as a job that changed", async (_name, act, answer) => {
+])("a lost reply of %s is not reported as a refused change", async (_name, act, answer) => {
   await run(mill.enqueue(frail, null, { id: "mine", delay: "1h" }));
   loseNextReply();
   const before = (await store.readJobs(["mine"]))[0]?.rev ?? 0;

@@ -1,7 +1,7 @@
 /**
- * Changing jobs from outside, one or many: the change that the model names is written under a guard, so that a job that
- * moved on meanwhile is not overwritten. Many are read page by page; a page is changed in one batch before the next one
- * is read, and nothing is begun once nobody waits for the answer.
+ * Changes one or many jobs from outside. Each change is written under a guard, so a job that has moved on is not
+ * overwritten. Many jobs are read page by page: each page is changed in one batch before the next one is read, and no
+ * page is begun after the caller has given up.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { Store } from "../../store/store.ts";
@@ -34,7 +34,9 @@ export class JobChanges {
     return record;
   }
 
-  /** Where the store keeps nothing of some outcome, the queue of a job that is ended here may say otherwise. */
+  /**
+   * If the store keeps nothing of some outcome, the policy of the job's queue may still keep it, so it is read first.
+   */
   async #knowQueues(records: readonly JobRecord[]): Promise<void> {
     const { retention, queuePolicies } = this.#needs;
     if (!Object.values(retention.known ?? {}).includes(0)) return;
@@ -45,7 +47,7 @@ export class JobChanges {
     const record = await this.read(id);
     if (record === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
     if (isFlow(record))
-      throw new MillraceError("job-not-found", `${JSON.stringify(id)} is a flow and no job.`);
+      throw new MillraceError("job-not-found", `${JSON.stringify(id)} is a flow, not a job.`);
     return record;
   }
 
@@ -57,8 +59,9 @@ export class JobChanges {
   }
 
   /**
-   * Makes a change that repeats parts of what was read, guarded by the rev of that reading; a job that moved on
-   * meanwhile is read again. All tries carry one token, so that a change whose reply was lost is not made twice.
+   * Makes a change that repeats parts of the record, guarded by the rev at which the record was read. If the job has
+   * moved on, it is read again and the change is computed again. All tries carry one token, so a change whose reply was
+   * lost is not made twice.
    */
   async changeAsRead(
     first: JobRecord,
@@ -101,14 +104,14 @@ export class JobChanges {
     if (missing !== undefined)
       throw new MillraceError(
         "store-unavailable",
-        `Partition ${missing.join(", ")} of the store fails: the jobs there were passed over, those of the others were not.`,
+        `Partition ${missing.join(", ")} of the store fails: its jobs were left out, those of the other partitions were not.`,
         { outcome: "unknown" },
       );
   }
 
   /**
-   * Acts on all jobs that match, and tells after each page how often each answer came so far. @returns how often each
-   * came; the first error is thrown behind its page, and says so where jobs were acted on.
+   * Acts on all jobs that match. Calls `pageEnded` after each page with the counts so far. @returns how often each
+   * answer occurred. The first error is thrown after its page has ended, and says so if jobs were changed.
    */
   async each<Answer extends string>(
     query: JobQuery,
@@ -132,27 +135,27 @@ export class JobChanges {
         await pageEnded?.({ ...counts });
       }
     } catch (error) {
-      throw acted > 0 ? behindOthers(error, acted) : error;
+      throw acted > 0 ? afterOthers(error, acted) : error;
     }
     return counts;
   }
 }
 
-/** The error of a call over many jobs that has acted on some: of the call it cannot be said that it did not happen. */
-function behindOthers(error: unknown, acted: number): unknown {
+/** An error after some jobs were changed must not claim that the call did not happen. */
+function afterOthers(error: unknown, acted: number): unknown {
   if (!isMillraceError(error) || error.outcome === "unknown") return error;
   const text = `The call had acted on ${acted} jobs, and then failed: ${error.message}`;
   return new MillraceError(error.code, text, { cause: error, outcome: "unknown" });
 }
 
-/** Whether the change was made: by this call, or by an earlier try of it whose reply was lost. */
+/** Whether the change was made, by this try or by an earlier one whose reply was lost. */
 export function isMade(
   answer: ChangeAnswer,
 ): answer is Extract<ChangeAnswer, { readonly kind: "ok" | "already" }> {
   return answer.kind === "ok" || answer.kind === "already";
 }
 
-/** An answer other than ok as the caller's error. */
+/** Throws the error for an answer other than ok. */
 export function refuse(answer: ChangeAnswer, id: string): void {
   switch (answer.kind) {
     case "ok":

@@ -1,4 +1,4 @@
-/** Filters of jobs: what people write, and what a store is asked for. */
+/** Filters of jobs: what callers write, checked and turned into what a store takes. */
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob } from "../../engine/submit/job-definition.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
@@ -12,21 +12,24 @@ import type { JobFilter } from "../../store/operations.ts";
 export interface JobQuery {
   state?: JobState | readonly JobState[];
   queue?: string;
-  /** The name of the jobs, or their definition. */
+  /** The name of the jobs. */
   name?: string;
   job?: AnyJob;
   tag?: string;
-  /** Why the job ended, such as "retries-exhausted", or the words of the person who cancelled it. */
+  /** Why the job ended, such as "retries-exhausted", or the reason that a cancel gave. */
   reason?: EndReason | (string & {});
   createdAfter?: Date | number;
   createdBefore?: Date | number;
-  /** True: only jobs that hold their group although they do not run, such as one that failed with `holdsOnFailure`. */
+  /**
+   * True for only those jobs that hold their group although they do not run, such as one that failed with
+   * `holdsOnFailure`.
+   */
   holdsGroup?: true;
 }
 
 /**
- * The query of an action on many jobs, over `states` unless it names its own. A query without any condition is refused,
- * and so is a condition that is there but undefined: both would act on every job.
+ * The query of an action on many jobs, over `states` unless it names its own. A query without a condition is refused,
+ * and so is a condition whose value is undefined: both would act on every job.
  */
 export function overStates(query: JobQuery, states: readonly JobState[]): JobQuery {
   const conditions = typeof query === "object" && query !== null ? Object.entries(query) : [];
@@ -45,7 +48,7 @@ export function overStates(query: JobQuery, states: readonly JobState[]): JobQue
   return query.state === undefined ? { ...query, state: states } : query;
 }
 
-/** The cursor of an earlier page, as stores write it. @param partitions how many the store has. */
+/** @param cursor that of an earlier page. @param partitions how many partitions the store has. */
 export function readCursor(cursor: unknown, partitions: number, what: string): string | null {
   const form = partitions === 1 ? /^\d{1,16}$/ : /^[\d.-]{1,20000}$/;
   if (cursor === null || (typeof cursor === "string" && form.test(cursor))) return cursor;

@@ -1,4 +1,4 @@
-/** What an enqueue gives back: the job's id, and a way to wait for its end from any process. */
+/** What an enqueue returns: the job's id, and a way to wait for its end from any process. */
 import type { Needs } from "../../engine/services.ts";
 import type { Results } from "../../engine/calls/results.ts";
 import { durationMs } from "../../model/duration.ts";
@@ -15,7 +15,7 @@ import type { CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import type { Jobs } from "./jobs.ts";
 
 export interface WaitForOptions {
-  /** After this long the wait ends with `wait-timeout`; the job goes on. Default: no limit. */
+  /** After this time the wait ends with `wait-timeout`; the job goes on. Default: no limit. */
   timeout?: Duration;
   signal?: AbortSignal;
 }
@@ -33,12 +33,15 @@ export type Peek<Result> =
       readonly reason: string | null;
     };
 
-/** What all handles of one enqueue share. A bulk makes thousands of them, so each has few fields of its own. */
+/**
+ * The fields that all handles of one enqueue share. A bulk makes thousands of handles, so each has few fields of its
+ * own.
+ */
 export interface HandleSurroundings {
   readonly needs: Needs<"coder" | "reads">;
   readonly jobs: Jobs;
   readonly results: Results;
-  /** Whether the enqueue becomes true only with the caller's own commit. */
+  /** Whether the job is made only with the caller's commit. */
   readonly isInTransaction: boolean;
 }
 
@@ -46,7 +49,7 @@ export class JobHandle<Result = unknown> {
   readonly id: string;
   /** What the enqueue did; null for a handle made from an id. */
   readonly how: SubmitHow | null;
-  /** The name of the job that the result's type belongs to; null where any job will do. */
+  /** The name of the job that the result's type belongs to; null if any job will do. */
   readonly #name: string | null;
   readonly #around: HandleSurroundings;
 
@@ -57,12 +60,14 @@ export class JobHandle<Result = unknown> {
     this.#name = name;
   }
 
-  /** True when this enqueue made the job, false when one with the same key or id was there. */
+  /** True if this enqueue made the job, false if a job with the same key or id existed. */
   get created(): boolean {
     return this.how === "created";
   }
 
-  /** Waits for the job's end. A job that did not complete rejects with a MillraceError whose code says how it ended. */
+  /**
+   * Waits for the job's end. If the job did not complete, rejects with a MillraceError whose code says how it ended.
+   */
   async result(options: WaitForOptions = {}): Promise<Result> {
     checkOptions(options, "result", ["timeout", "signal"]);
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
@@ -79,12 +84,12 @@ export class JobHandle<Result = unknown> {
     return resultOf(this.#around.needs, record, this.#name) as Result;
   }
 
-  /** Cancels the job and says what became of it. */
+  /** Cancels the job. @returns what became of it. */
   cancel(options?: string | CancelOptions): Promise<CancelAnswer> {
     return this.#around.jobs.cancel(this.id, options);
   }
 
-  /** How the job stands now, without waiting for its end. */
+  /** The job's present state and result, without waiting for its end. */
   async peek(): Promise<Peek<Result>> {
     const record = await this.#around.needs.reads.add(this.id);
     if (record === null) return { status: "expired" };
@@ -97,7 +102,8 @@ export class JobHandle<Result = unknown> {
 }
 
 /**
- * What an ended job gives its waiter; undefined where it has no result. @param name what the result's type belongs to.
+ * @returns the result of an ended job; undefined if it has none. @param name that of the definition of the result's
+ * type.
  */
 export function resultOf(needs: Needs<"coder">, record: JobRecord, name: string | null): unknown {
   checkIsJob(record, name);

@@ -1,4 +1,4 @@
-/** A job as people see it: decoded, with the fields its definition redacts left out. */
+/** A job as people see it: decoded, without the fields that its definition redacts. */
 import { redact } from "../../codec/redact.ts";
 import type { Needs } from "../../engine/services.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
@@ -33,34 +33,35 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly group: string | null;
   /** What holds a ready job back: a limit, its group, the pause of its queue, a missing capability; else null. */
   readonly held: Held | null;
-  /** Why the job ended, for one that did not complete. */
+  /** Why the job ended; null if it completed or has not ended. */
   readonly reason: string | null;
   readonly attempt: number;
   readonly attemptsMax: number;
   readonly input: Input;
-  /** Undefined while there is none. */
+  /** Undefined if there is none yet. */
   readonly result: Result | undefined;
   readonly progress: unknown;
   readonly tags: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
-  /** The trace context that rides with it, such as `traceparent`. */
+  /** The trace context that is stored with it, such as `traceparent`. */
   readonly trace: Readonly<Record<string, string>>;
-  /** The schedule that made it, and the tick that it stands for; null for a job that none made. */
+  /** The schedule that made it, and the tick; null for a job that no schedule made. */
   readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
-  /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
+  /** The topic and the subscription that it was made for; null for a job of no topic. */
   readonly topic: PublishedTo | null;
   /**
-   * The flow that it is a member of, with which it is kept and pruned, and the path of its node there; null for none.
+   * The flow that it is a member of, and the path of its node; null for none. A member is kept and pruned with its
+   * flow.
    */
   readonly flow: FlowPlace | null;
   /**
-   * The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are
+   * The attempts so far, oldest first, with how long each waited and ran. Of a long list, those in the middle are
    * dropped.
    */
   readonly attempts: readonly AttemptView[];
-  /** Those of them that did not complete. */
+  /** The attempts that did not complete. */
   readonly failures: readonly AttemptView[];
-  /** How often a limit was throttled under it in this round; such attempts were given back. */
+  /** How many attempts of this round ended because a limit was throttled. Such attempts are given back. */
   readonly throttles: number;
   readonly cancelAsked: boolean;
   /** Why the cancel of the running job was asked for. */
@@ -76,7 +77,7 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly leaseEndsAt: Date | null;
 }
 
-/** The jobs, and what holds them. */
+/** The views of jobs, with what holds each of them back. */
 export async function viewJobs(
   needs: Needs<"store" | "coder" | "queuePolicies" | "policies">,
   records: readonly JobRecord[],
@@ -89,7 +90,7 @@ export async function viewJobs(
   return records.map((record, at) => ({ ...viewRecord(needs, record), held: held[at] ?? null }));
 }
 
-/** What the record alone tells. */
+/** The part of a view that the record alone gives. */
 export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord): Omit<JobView, "held"> {
   const policy = needs.policies.read(record.policy, record.queue);
   const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
@@ -132,12 +133,12 @@ export function viewRecord(needs: Needs<"coder" | "policies">, record: JobRecord
   };
 }
 
-/** Those that an application gave it; one of a member is its flow's own. */
+/** The tags that the application gave. On a member, the tag of its flow is left out. */
 export function viewTags({ tags, flow }: Pick<JobRecord, "tags" | "flow">): readonly string[] {
   return flow === null ? (tags ?? []) : (tags ?? []).filter((tag) => !isMemberTag(tag));
 }
 
-/** A completed attempt leaves out what the job's own record says. */
+/** The record of a completed attempt leaves out what the job's own record has. */
 function viewAttempt(entry: AttemptRecord, { endedAt, owner }: JobRecord): AttemptView {
   const at = new Date(entry.at ?? endedAt ?? 0);
   return { ...entry, at, ...(entry.worker === undefined && owner !== null ? { worker: owner } : {}) };
@@ -146,8 +147,8 @@ function viewAttempt(entry: AttemptRecord, { endedAt, owner }: JobRecord): Attem
 const unreadable = "[unreadable]";
 
 /**
- * A list must not fail because one payload in it cannot be read (another key ring, another codec). Nor does it show one
- * whose policy cannot be read: the policy says what is to be hidden.
+ * If one payload cannot be read (another key ring, another codec), its list is still shown. If the policy of a job
+ * cannot be read, its payload is not shown, because the policy says which fields are hidden.
  */
 function shown(
   needs: Needs<"coder">,

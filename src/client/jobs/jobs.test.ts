@@ -68,7 +68,7 @@ describe("looking", () => {
 });
 
 describe("operating", () => {
-  test("cancel answers what became of the job, by id or for all that match", async () => {
+  test("cancel returns what became of the job, by id or for all that match", async () => {
     const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, { tags: ["t"] }));
     await v.run(
       v.mill.enqueueMany([plain.with({ n: 2 }, { tags: ["t"], delay: "1h" }), plain.with({ n: 3 })]),
@@ -133,7 +133,7 @@ describe("operating", () => {
     });
   });
 
-  test("a revoked job is told as such, and a handle can cancel its job", async () => {
+  test("a revoked job is shown as such, and a handle can cancel its job", async () => {
     const started = deferred();
     await v.run(v.mill.work([handler(plain, () => (started.resolve(), deferred<number>().promise))]));
     const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
@@ -149,7 +149,7 @@ describe("operating", () => {
     });
   });
 
-  test("a revoke forgets no cancel: a job whose cancel was asked for is cancelled by it", async () => {
+  test("a revoke keeps an earlier cancel: a job whose cancel was asked for ends as cancelled", async () => {
     const started = deferred();
     let runs = 0;
     await v.run(v.mill.work([handler(plain, () => (runs++, started.resolve(), deferred<number>().promise))]));
@@ -206,7 +206,7 @@ describe("operating", () => {
     expect(order).toEqual([2, 1]);
   });
 
-  test("delete takes one or all of a queue, and a running job stays", async () => {
+  test("delete deletes one job or all of a queue, and a running job stays", async () => {
     const started = deferred();
     const release = deferred<number>();
     const [first] = await v.run(v.mill.enqueueMany([1, 2, 3, 4].map((n) => plain.with({ n }))));
@@ -229,7 +229,7 @@ describe("operating", () => {
     expect(await v.run(v.mill.jobs.get(first!.id))).toBeNull();
   });
 
-  test("finished jobs leave after their retention, those that keep nothing at once", async () => {
+  test("finished jobs are pruned after their retention, or at once if they keep nothing", async () => {
     const w = await openVirtualMill({ retention: { completed: "1h" } });
     const short = job("short", { retention: { completed: "10m" } });
     const none = job("none", { retention: { completed: 0 } });
@@ -250,7 +250,7 @@ describe("operating", () => {
     await w.close();
   });
 
-  test("an outcome that open keeps for no time writes no history, unless the job says otherwise", async () => {
+  test("an outcome with a retention of 0 at open writes no history, unless the job says otherwise", async () => {
     const w = await openVirtualMill({ retention: { completed: 0 } });
     const kept = job("kept", { retention: { completed: "10m" } });
     const half = job("half", { retention: { failed: "10m" } });
@@ -272,7 +272,7 @@ describe("operating", () => {
     await w.close();
   });
 
-  test("a job that no worker of its queue has a handler for ends as no-handler after its grace, and only then", async () => {
+  test("a job without a handler in any worker of its queue ends as no-handler after its grace, and only then", async () => {
     const w = await openVirtualMill({ noHandlerGrace: "1h" });
     const orphan = await w.run(w.mill.enqueue(job("renamed"), {}));
     const elsewhere = await w.run(w.mill.enqueue(job("other", { queue: "unserved" }), {}));
@@ -285,7 +285,7 @@ describe("operating", () => {
     await w.close();
   });
 
-  test("a duty run by hand reports what it did", async () => {
+  test("a duty run by hand returns what it did", async () => {
     await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1s" }));
     await v.advance(1000);
     expect(await v.run(v.mill.runDuty("promote"))).toMatchObject({
@@ -301,8 +301,8 @@ describe("operating", () => {
 
 describe("mistakes are refused", () => {
   const wrong: readonly (readonly [string, () => Promise<unknown>])[] = [
-    ["a cursor that is none", () => v.mill.jobs.list({ cursor: "zzz" })],
-    ["a limit that is no number", () => v.mill.jobs.list({ limit: Number.NaN })],
+    ["a malformed cursor", () => v.mill.jobs.list({ cursor: "zzz" })],
+    ["a limit that is not a number", () => v.mill.jobs.list({ limit: Number.NaN })],
     ["a filter by a number", () => v.mill.jobs.list({ queue: 5 as never })],
     ["a delete without a condition", () => v.mill.jobs.delete({})],
     ["a delete of an undefined queue", () => v.mill.jobs.delete({ queue: undefined as never })],
@@ -311,10 +311,10 @@ describe("mistakes are refused", () => {
     ["a retry at two times", () => v.mill.jobs.retry({ state: "failed" }, { delay: 1, runAt: 1 })],
     ["a reschedule without a time", async () => v.mill.jobs.reschedule("a", {})],
     ["an unknown option of runNow", async () => v.mill.jobs.runNow("a", { inptu: 1 } as never)],
-    ["something that is no job", () => v.mill.enqueue("plain" as never, {})],
-    ["a list of something else", () => v.mill.enqueueMany([plain] as never)],
+    ["a value that is not a job", () => v.mill.enqueue("plain" as never, {})],
+    ["a list of other values", () => v.mill.enqueueMany([plain] as never)],
     ["a worker of definitions", () => v.mill.work([plain] as never)],
-    ["a router that is no function", () => openVirtualMill({ router: "x" as never })],
+    ["a router that is not a function", () => openVirtualMill({ router: "x" as never })],
     ["a logger without functions", () => openVirtualMill({ log: {} as never })],
   ];
   test.each(wrong)("%s", async (_what, act) => {

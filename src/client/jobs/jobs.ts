@@ -1,7 +1,7 @@
 /**
- * Looking at jobs and operating on them, one by id or many by filter. Every action reads the job, lets the model say
- * what the change is, and writes it under a guard. Cancel, retry and delete answer alike: of one job what became of it,
- * of many how often each of these came.
+ * Reads jobs and operates on them, one by id or many by filter. Every action reads the job, lets the model compute the
+ * change, and writes it under a guard. Cancel, retry and delete answer alike: for one job what became of it, for many
+ * how often each answer occurred.
  */
 import { callKeys, checkCallOptions, withinLimit } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
@@ -57,11 +57,11 @@ type JobsNeeds = Needs<
 
 /**
  * `unfinished`: it has not ended, or is a flow in which nothing failed, so there is nothing to replay. `key-held`:
- * another job has its unique key. `flow-member`: its replay is one of its flow, which takes no other input, time or
- * attempts.
+ * another job has its unique key. `flow-member`: a member is replayed with its flow, which takes no other input, time
+ * or attempts.
  */
 export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "flow-member" | "not-found";
-/** `running`: it runs, or is a flow that has not ended. `flow-member`: it goes with its flow. */
+/** `running`: it runs, or is a flow that has not ended. `flow-member`: it is deleted with its flow. */
 export type DeleteAnswer = "deleted" | "running" | "flow-member" | "not-found";
 export interface WhenOptions {
   delay?: Duration;
@@ -69,18 +69,18 @@ export interface WhenOptions {
 }
 
 export interface RetryJobOptions extends WhenOptions, CallOptions {
-  /** Whether the replay opens a new round of attempts (default) or allows one more attempt only. */
+  /** Whether the replay opens a new round of attempts (default) or allows only one more attempt. */
   resetAttempts?: boolean;
   /** Replaces the input. */
   input?: unknown;
-  /** For a filter: how many jobs come back per second, spread by their due times. */
+  /** For a filter: how many jobs come back per second; their due times are spread accordingly. */
   perSecond?: number;
 }
 
 export interface EditJobOptions {
   input?: unknown;
   priority?: Priority;
-  /** Replace the headers it was enqueued with; its trace context stays. */
+  /** Replaces the headers that it was enqueued with; its trace context stays. */
   headers?: Readonly<Record<string, string>>;
 }
 
@@ -89,12 +89,12 @@ export type ViewOf<Job extends AnyJob> = JobView<InputOf<Job>, ResultOf<Job>>;
 export interface JobPage<View extends JobView = JobView> {
   readonly jobs: readonly View[];
   readonly cursor: string | null;
-  /** The partitions of the store whose jobs are not on this page, because they fail; left out for none. */
+  /** The partitions of the store that failed, so that their jobs are not on this page; left out if there are none. */
   readonly missing?: readonly number[];
 }
 
 export interface PageOptions {
-  /** At most so many jobs; 50 by default. */
+  /** The size of a page; 50 by default. */
   limit?: number;
   cursor?: string | null;
 }
@@ -122,7 +122,7 @@ export class Jobs {
     this.#changes = new JobChanges(needs);
   }
 
-  /** One job; with its definition, input and result have their types. */
+  /** Reads one job. With its definition, input and result have their types. */
   get(id: string, limit?: CallOptions): Promise<JobView | null>;
   get<Job extends AnyJob>(job: Job, id: string, limit?: CallOptions): Promise<ViewOf<Job> | null>;
   async get(...given: [string, CallOptions?] | [AnyJob, string, CallOptions?]): Promise<JobView | null> {
@@ -130,7 +130,7 @@ export class Jobs {
     if (job !== null) checkDefinition(job, "get");
     checkName(id, "id");
     checkCallOptions(limit, "get");
-    return this.#look("get", limit, async () => {
+    return this.#read("get", limit, async () => {
       const record = await this.#changes.read(id);
       if (record === null || isFlow(record)) return null;
       checkIsJob(record, job?.name ?? null);
@@ -138,7 +138,7 @@ export class Jobs {
     });
   }
 
-  /** One page, newest first. An empty page with a cursor says that nothing was found yet: go on with the cursor. */
+  /** One page, newest first. If a page is empty but has a cursor, nothing was found yet: go on with the cursor. */
   list<Job extends AnyJob>(
     query: JobQuery & { job: Job } & PageOptions,
     limit?: CallOptions,
@@ -152,7 +152,7 @@ export class Jobs {
     const cursor = readCursor(from, this.#needs.store.partitions ?? 1, "list");
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     checkCallOptions(call, "list");
-    return this.#look("list", call, async () => {
+    return this.#read("list", call, async () => {
       const { jobs: found, cursor: next, missing } = await this.#needs.store.findJobs(request);
       const jobs = await viewJobs(this.#needs, withoutHidden(found));
       return { jobs, cursor: next, ...(missing === undefined ? {} : { missing }) };
@@ -160,8 +160,8 @@ export class Jobs {
   }
 
   /**
-   * All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the
-   * rest.
+   * All jobs that match, read page by page. If a partition of the store fails, this throws after the jobs of the
+   * others.
    */
   find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
   find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
@@ -170,21 +170,21 @@ export class Jobs {
   }
 
   /**
-   * Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it.
-   * `held` counts those of the ready that a pause, a limit, their queue or a missing capability holds back.
+   * Exact counts per queue and state. If a partition of the store fails, its jobs are left out and `describe` warns of
+   * it. `held` counts the ready jobs that a pause, a limit, their queue or a missing capability holds back.
    */
   async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
     checkCallOptions(limit, "counts");
-    return this.#look("counts", limit, () => countJobs(this.#needs.store));
+    return this.#read("counts", limit, () => countJobs(this.#needs.store));
   }
 
-  /** A job's log lines, oldest first; with `after` those behind the line of that number. */
+  /** A job's log lines, oldest first; with `after`, only those after the line of that number. */
   async logs(id: string, options: { after?: number } & CallOptions = {}): Promise<readonly LogLine[]> {
     checkName(id, "id");
     checkOptions(options, "logs", ["after", ...callKeys]);
     const after = checkWhole(options.after ?? 0, "logs: after", 0, Number.MAX_SAFE_INTEGER);
     const request = { id, after, max: storeLimits.logLinesPerJobMax };
-    const { lines } = await this.#look("logs", options, () => this.#needs.store.readJournal(request));
+    const { lines } = await this.#read("logs", options, () => this.#needs.store.readJournal(request));
     return lines.map(({ number, at, body }) => ({ number, at: new Date(at), ...this.#readLine(body) }));
   }
 
@@ -202,8 +202,8 @@ export class Jobs {
   }
 
   /**
-   * Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). The replay of
-   * a member of a flow opens its flow again (`mill.flows.replay`); that of a flow runs what has failed in it.
+   * Replays finished jobs: one by id, or all that match (by default the failed ones). The replay of a member opens its
+   * flow again (`mill.flows.replay`); the replay of a flow runs the nodes that failed in it.
    */
   retry(id: string, options?: RetryJobOptions): Promise<RetryAnswer>;
   retry(query: JobQuery, options?: RetryJobOptions): Promise<Answers<RetryAnswer>>;
@@ -222,7 +222,7 @@ export class Jobs {
       const edit = this.#editOf(options);
       const { strideMs } = this.#needs;
       const members = new MemberReplays(this.#needs);
-      // Whose flow takes it back as it was.
+      // A flow brings back its member as it was, so the call may change nothing.
       const isPlain = Object.entries(options).every(
         ([key, value]) => value === undefined || (callKeys as readonly string[]).includes(key),
       );
@@ -245,9 +245,9 @@ export class Jobs {
   }
 
   /**
-   * Takes one job by id, or all that match, out of the store with their history, unless they run: empties a queue, or
-   * clears what is finished. The event `deleted` is its only trace. A flow that has ended goes with all of its members,
-   * by its id; a member does not go alone.
+   * Deletes one job by id, or all that match, with their history, unless they run. Empties a queue, or clears finished
+   * jobs. Only the event `deleted` remains. A flow that has ended is deleted by its id with all of its members; a
+   * member is never deleted alone.
    */
   delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
   delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
@@ -255,9 +255,9 @@ export class Jobs {
     return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
       checkCallOptions(limit, "delete");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
-        const remove = deleteChangeOf(record);
-        if (remove === null) return "flow-member";
-        const answer = await this.#changes.change(record.id, [remove]);
+        const change = deleteChangeOf(record);
+        if (change === null) return "flow-member";
+        const answer = await this.#changes.change(record.id, [change]);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
       if (typeof target === "string") return this.#deleteOne(target, deleteOne);
@@ -265,7 +265,7 @@ export class Jobs {
     });
   }
 
-  /** A waiting job starts as soon as a worker is free, if you like with another input. */
+  /** Makes a waiting job ready at once, optionally with another input. */
   runNow(id: string, options: { input?: unknown } & CallOptions = {}): Promise<void> {
     return this.#actOn("runNow", id, options, () => {
       checkOptions(options, "runNow", ["input", ...callKeys]);
@@ -317,8 +317,8 @@ export class Jobs {
   }
 
   /**
-   * Takes a running job away from its worker; it is claimable again at once. One whose cancel was asked for ends as
-   * cancelled.
+   * Takes a running job from its worker, so that it can be claimed again at once. If its cancel was asked for, it ends
+   * as cancelled.
    */
   revoke(id: string, limit: CallOptions = {}): Promise<void> {
     return this.#actOn("revoke", id, limit, async () => {
@@ -340,7 +340,7 @@ export class Jobs {
     refuse(answer, id);
   }
 
-  /** If no job has the id, an unreadable record of that id is deleted: it is all that is left of the job. */
+  /** If no job has the id, unreadable records of that id are deleted: they are all that is left of the job. */
   async #deleteOne(
     id: string,
     deleteOne: (record: JobRecord) => Promise<DeleteAnswer>,
@@ -358,7 +358,7 @@ export class Jobs {
     return record === null ? "not-found" : act(record);
   }
 
-  #look<Answer>(what: string, limit: CallOptions | undefined, run: () => Promise<Answer>): Promise<Answer> {
+  #read<Answer>(what: string, limit: CallOptions | undefined, run: () => Promise<Answer>): Promise<Answer> {
     return withinLimit(limit, { platform: this.#needs.platform, what, isWrite: false, run });
   }
 
@@ -369,7 +369,7 @@ export class Jobs {
     });
   }
 
-  /** Async, so that a refusal is a rejection and never a throw. */
+  /** Async, so that a refusal is always a rejection. */
   async #act<Answer>(
     what: string,
     target: string | JobQuery,
@@ -385,7 +385,7 @@ export class Jobs {
     return "input" in options ? { input: this.#needs.coder.encode(options.input, "input") } : undefined;
   }
 
-  /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
+  /** If lines were dropped, the store adds a line of its own, which is a sentence and not JSON. */
   #readLine(body: string): Omit<LogLine, "number" | "at"> {
     try {
       return this.#needs.coder.decode(body) as { level: string; message: string };

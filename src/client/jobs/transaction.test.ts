@@ -67,7 +67,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     db.exec("ROLLBACK");
   });
 
-  test("a job that requires a capability waits for it behind the commit", async () => {
+  test("a job that requires a capability waits for it after the commit", async () => {
     const serve = (who: string, capabilities: readonly string[]) =>
       mill.work([handler(plain, async () => who)], { capabilities });
     await serve("none", []);
@@ -82,7 +82,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await mill.jobs.get(able.id)).toMatchObject({ requires: ["gpu"] });
   });
 
-  test("a result that is asked for before the commit says so, and comes after it", async () => {
+  test("a wait for a result before the commit is refused with that reason, and works after it", async () => {
     db.exec("BEGIN");
     const handle = await mill.in(db).enqueue(plain, { n: 1 });
     await expect(handle.result()).rejects.toMatchObject({ code: "not-committed", retryable: true });
@@ -91,7 +91,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await handle.result({ timeout: hangMs })).toBe("ok");
   });
 
-  test("many are all or nothing there too, and other calls wait without a deadlock", async () => {
+  test("enqueueMany is all or nothing there too, and other calls wait without a deadlock", async () => {
     db.exec("BEGIN IMMEDIATE");
     const outside = mill.enqueue(plain, { n: 9 });
     await mill.in(db).enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 })]);
@@ -100,7 +100,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await mill.jobs.counts()).toEqual({ default: { ready: 3 } });
   });
 
-  test("a limit must be known to the store before, because it cannot be made meanwhile", async () => {
+  test("a limit must be known to the store before the transaction, because it cannot be made inside", async () => {
     const slack = limit("slack", { concurrency: 1 });
     const limited = job<{ n: number }>("limited", { limits: [slack] });
     db.exec("BEGIN IMMEDIATE");
@@ -134,7 +134,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect([runs, users()]).toEqual([2, 1]);
   });
 
-  test("a result that its schema refuses is an error for the handler there, and the job is not completed", async () => {
+  test("a result that its schema refuses is an error in the handler, and the job is not completed", async () => {
     const typed = job("typed", { result: z.number() });
     const refusal = Promise.withResolvers<unknown>();
     await mill.work([

@@ -14,9 +14,7 @@ import type { JobContext } from "../../worker/run/job-context.ts";
 import type { JobHandle } from "./job-handle.ts";
 import type { Millrace } from "../millrace.ts";
 
-/**
- * The same job in every way there is to write it: an enum, a literal, a tuple, an optional part, a result of two kinds.
- */
+/** The same job in every way to write it: an enum, a literal, a tuple, an optional part, a result of two kinds. */
 type Input = {
   kind: "small" | "large";
   version: 1;
@@ -69,7 +67,8 @@ const written = {
   generics: job<Input, Result>("generics", { unique: { fields: ["card.number"] } }),
 };
 
-// The functions below are compiled and never called: what must not compile is marked, and an unused mark is an error.
+// The functions below are compiled and never called. Each line that must not compile has a `@ts-expect-error`, and one
+// that is not needed is an error.
 declare const mill: Millrace;
 declare const tested: TestMillrace;
 declare const connection: unknown;
@@ -77,7 +76,7 @@ declare const connection: unknown;
 const card = { number: "1" };
 
 describe("inputs and results have the types of the definition", () => {
-  test("whichever library wrote it", () => {
+  test("whichever library made the schema", () => {
     expectTypeOf<InputOf<typeof written.zod>>().toEqualTypeOf<Input>();
     expectTypeOf<InputOf<typeof written.valibot>>().toEqualTypeOf<Input>();
     expectTypeOf<InputOf<typeof written.arktype>>().toEqualTypeOf<Input>();
@@ -88,7 +87,7 @@ describe("inputs and results have the types of the definition", () => {
     expectTypeOf<ResultOf<typeof written.generics>>().toEqualTypeOf<Result>();
   });
 
-  test("an input of literals needs no help, wherever it is enqueued", () => {
+  test("an input of literals needs no annotation, wherever it is enqueued", () => {
     expectTypeOf(async () => {
       for (const each of [written.zod, written.valibot, written.arktype, written.generics] as const) {
         await mill.enqueue(each, { kind: "small", version: 1, box: [1, 2], card });
@@ -138,8 +137,8 @@ describe("inputs and results have the types of the definition", () => {
   });
 });
 
-describe("a handler gives back what the definition says", () => {
-  test("from all that it may return", () => {
+describe("a handler returns what the definition says", () => {
+  test("in each form that it may return", () => {
     expectTypeOf(() => {
       for (const each of [written.zod, written.valibot, written.arktype, written.generics] as const) {
         handler(each, async ({ input }) => {
@@ -179,7 +178,7 @@ describe("a handler gives back what the definition says", () => {
     }).toBeFunction();
   });
 
-  test("a schema that transforms has a type on either side", () => {
+  test("a schema that transforms has a type for input and one for output", () => {
     const typed = job("typed", {
       input: z.object({ when: z.string().transform((text) => text.length) }),
       result: z.object({ ok: z.boolean().default(true) }),
@@ -304,7 +303,7 @@ describe("limits", () => {
 });
 
 describe("topics", () => {
-  test("a subscription's job takes what the topic carries, and may ask for less", () => {
+  test("a subscription's job takes the topic's input, and may require less of it", () => {
     const placed = topic("placed", { input: z.object({ id: z.string(), sum: z.number() }) });
     const mill = {} as Millrace;
     expectTypeOf(() => subscription(placed, job<{ id: string }>("ship"))).toBeFunction();

@@ -8,7 +8,7 @@ const plain = job<{ n: number }, number>("plain");
 const v = useVirtualMill();
 
 describe("unique keys", () => {
-  test("skip answers the first job until it ends", async () => {
+  test("skip returns the first job until it ends", async () => {
     const first = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
     const second = await v.run(v.mill.enqueue(plain, { n: 2 }, { unique: "k" }));
     expect([second.id, second.how]).toEqual([first.id, "existing"]);
@@ -49,7 +49,7 @@ describe("unique keys", () => {
     await expect(v.run(refused)).rejects.toThrow(coded("invalid-option"));
   });
 
-  test("one key of two jobs is two jobs, unless the scope says otherwise", async () => {
+  test("one key for two definitions makes two jobs, unless the scope says otherwise", async () => {
     const [charge, ship] = [job<{ n: number }, string>("charge"), job<{ n: number }, string>("ship")];
     const first = await v.run(v.mill.enqueue(charge, { n: 1 }, { unique: "order-7" }));
     const second = await v.run(v.mill.enqueue(ship, { n: 1 }, { unique: "order-7", queue: "other" }));
@@ -78,7 +78,7 @@ describe("unique keys", () => {
     expect((await v.run(v.mill.jobs.get(charge, holder.id)))?.result).toBe("charged");
   });
 
-  test("a wait for another job's result is refused at once, not at that job's end", async () => {
+  test("waiting for the result of a job of another name is refused at once, not at that job's end", async () => {
     const [charge, ship] = [job<{ n: number }, string>("charge"), job<{ n: number }, number>("ship")];
     const unique = { key: "k", scope: "global" } as const;
     const { id } = await v.run(v.mill.enqueue(charge, { n: 1 }, { unique, delay: "1h" }));
@@ -92,7 +92,7 @@ describe("unique keys", () => {
     expect((await v.run(v.mill.jobs.get(charge, id)))?.state).toBe("scheduled");
   });
 
-  test("a field that the input does not have is refused, at the definition where it can be seen there", async () => {
+  test("a field that the input does not have is refused, already at the definition if its schema shows that", async () => {
     const email = job<{ to: string; cc?: string }>("email", { unique: { fields: ["cc"] } });
     await expect(v.run(v.mill.enqueue(email, { to: "a" }))).rejects.toThrow(/has no field "cc"/);
     expect((await v.run(v.mill.enqueue(email, { to: "a", cc: "b" }))).created).toBe(true);
@@ -101,7 +101,7 @@ describe("unique keys", () => {
     expect(() => job("email", { unique: { fields: ["items[*]"] } })).toThrow(coded("invalid-option"));
   });
 
-  test("a key can be computed from fields of the input, and scopes are apart", async () => {
+  test("a key can be computed from fields of the input, and scopes do not share keys", async () => {
     const email = job<{ to: string; body: string }>("email", { unique: { fields: ["to"] } });
     const elsewhere = job<{ to: string; body: string }>("email", {
       queue: "other",

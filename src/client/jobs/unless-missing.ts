@@ -1,6 +1,7 @@
 /**
- * What is only shown beside jobs (whether they are held) must not make a look at them fail: where a partition of the
- * store is missing, the rest is answered without it. On a store whose partitions all answer an error stays an error.
+ * Reads something that is only shown with jobs, such as whether they are held. If a partition of the store is missing,
+ * the answer goes without it, so that the read of the jobs does not fail. If all partitions answer, an error stays an
+ * error.
  */
 import type { Store } from "../../store/store.ts";
 

@@ -1,11 +1,11 @@
-/** How many attempts ended in a time, by the metrics of all processes. */
+/** How many attempts ended in a period, by the metrics of all processes. */
 import { absorbAll, minuteMs, readMinutes } from "../../engine/metrics/metric-docs.ts";
 import { MetricTable } from "../../model/metrics/metric-table.ts";
 import type { Store } from "../../store/store.ts";
 
 /**
- * Counts only whole minutes of the time, because metrics are kept by the minute. `ms` is how long these are together: 0
- * if the time has no whole minute.
+ * Counts only the full minutes of the period, because metrics are kept by the minute. `ms` is the length of these
+ * minutes, 0 if there are none.
  */
 export async function countAttempts(
   store: Pick<Store, "readDocs">,

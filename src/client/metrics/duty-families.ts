@@ -1,7 +1,7 @@
 /**
- * What Prometheus is told of duties. Counters are those of a process, because a sum over live processes would fall with
- * each that ends. On a store of several partitions a count is split: what can be told of single partitions has their
- * label, the rest has none, so that sums are right.
+ * The metrics of duties for Prometheus. Each counter belongs to one process, because a sum over live processes would
+ * fall whenever one ends. On a store of several partitions, counts that are known per partition have its label; the
+ * remainder has none, so that sums are right.
  */
 import type { DutyFigures } from "../../engine/duties/duty-figures.ts";
 import type { Family, Labels, Sample } from "../../model/metrics/prometheus-text.ts";
@@ -44,11 +44,11 @@ export function dutyFamilies(processes: readonly ProcessDuties[]): readonly Fami
 }
 
 function splitCount(labels: Labels, figures: DutyFigures, field: Counted): readonly Sample[] {
-  const told = Object.entries(figures.partitions ?? {}).flatMap(([partition, own]) =>
+  const split = Object.entries(figures.partitions ?? {}).flatMap(([partition, own]) =>
     own[field] === undefined ? [] : [{ labels: { ...labels, partition }, value: own[field] }],
   );
-  const rest = figures[field] - told.reduce((sum, { value }) => sum + value, 0);
-  return [{ labels, value: Math.max(0, rest) }, ...told];
+  const remainder = figures[field] - split.reduce((sum, { value }) => sum + value, 0);
+  return [{ labels, value: Math.max(0, remainder) }, ...split];
 }
 
 function lagsOf(labels: Labels, { lastPassMs, partitions = {} }: DutyFigures): readonly Sample[] {

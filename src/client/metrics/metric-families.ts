@@ -1,6 +1,6 @@
 /**
- * The metrics that Prometheus is given: their names, labels and what they mean. The page docs/guides/metrics.md lists
- * them and the dashboard beside it uses them; tests hold both against this file.
+ * The metrics for Prometheus: their names, labels and meanings. docs/guides/metrics.md lists them and the Grafana
+ * dashboard next to it shows them; tests compare both with this file.
  */
 import type { MetricTotals, TotalSeries } from "../../model/metrics/metric-totals.ts";
 import type { Family, Labels, Sample } from "../../model/metrics/prometheus-text.ts";
@@ -14,7 +14,7 @@ export interface Measured {
   readonly queues: readonly QueueGauges[];
   readonly servers: readonly StoreMeasure[];
   readonly processes: readonly ProcessDuties[];
-  /** Of this process alone; null where the store is no bucket. */
+  /** Those of this process alone; null if the store is not a bucket. */
   readonly requests: StoreRequests | null;
 }
 
@@ -76,7 +76,7 @@ export function metricFamilies({
     },
     {
       name: "millrace_queue_oldest_ready_age_seconds",
-      help: "For how long the job that is next in line has been due; 0 where none is ready.",
+      help: "How long the next job in line has been due; 0 if none is ready.",
       type: "gauge",
       samples: byQueue(({ oldestReadyMs }) => (oldestReadyMs ?? 0) / 1000),
     },
@@ -124,7 +124,7 @@ export function metricFamilies({
     },
     {
       name: "millrace_store_connections",
-      help: "Connections to the server, of whoever has one.",
+      help: "Connections to the server, of all its clients.",
       type: "gauge",
       samples: servers.flatMap(({ server, connections }) =>
         connections === null ? [] : [{ labels: { server }, value: connections }],

@@ -1,6 +1,6 @@
 /**
- * What stands now, per queue and of the store: read when somebody asks, from what the store keeps anyway. Nothing is
- * counted for it, so that it costs nothing while nobody asks.
+ * The present state per queue and of the store. It is read on request from what the store keeps anyway, so it costs
+ * nothing otherwise.
  */
 import type { Needs } from "../../engine/services.ts";
 import { allGates } from "../../engine/limits/change-gate.ts";
@@ -16,24 +16,24 @@ import { unlessMissing } from "../jobs/unless-missing.ts";
 
 export interface QueueGauges {
   readonly queue: string;
-  /** Jobs by state, finished ones that are kept included; a state without jobs is left out. */
+  /** Jobs by state, finished ones included as long as they are kept; a state without jobs is left out. */
   readonly jobs: Readonly<Partial<Record<JobState, number>>>;
   /**
-   * For how long the job that is next in line has been due, in milliseconds: with one priority the oldest ready one.
-   * Null where none is ready.
+   * How long the next job in line has been due, in milliseconds; with one priority that is the oldest ready job. Null
+   * if none is ready.
    */
   readonly oldestReadyMs: number | null;
-  /** Ready jobs that something holds back, as counts tell it (count-jobs.ts). */
+  /** Ready jobs that something holds back, counted as in count-jobs.ts. */
   readonly held: number;
   /** Live workers that serve the queue. */
   readonly workers: number;
-  /** Their slots for it. */
+  /** Slots of these workers for the queue. */
   readonly slots: number;
   /** Slots that have a job; jobs that wait in a worker for a slot are not among them. */
   readonly busy: number;
   readonly paused: boolean;
   readonly draining: boolean;
-  /** Limits that jobs of the queue use and that were throttled: nothing of them starts at the moment. */
+  /** Limits used by jobs of the queue that cool down after a throttle: none of their jobs starts meanwhile. */
   readonly cooling: number;
 }
 
@@ -72,7 +72,7 @@ function slotsOf({ slots }: LiveWorker, queue: string): number {
   return Object.hasOwn(slots, queue) ? (slots[queue] as number) : 0;
 }
 
-/** Nothing where the store cannot tell. */
+/** Empty if the store cannot measure itself. */
 export async function readStoreGauges({ store }: Needs<"store">): Promise<readonly StoreMeasure[]> {
   return unlessMissing(store, async () => (await store.measure?.()) ?? [], []);
 }
@@ -89,7 +89,7 @@ async function queueGates({ store }: Needs<"store">): Promise<Map<string, QueueG
   return found;
 }
 
-/** By queue, how many of its limits are closed. */
+/** How many of its limits are closed, by queue. */
 async function coolingLimits({ store }: Needs<"store">): Promise<Map<string, number>> {
   const closed = new Set<string>();
   for await (const { gate, now } of allGates(store, limitGateKey("")))

@@ -1,4 +1,4 @@
-// Metrics as people read them, and as Prometheus does: its text is read by a strict parser.
+// Metrics as people read them, and as Prometheus does: a strict parser reads its text.
 import { describe, expect, test } from "vitest";
 import { parsePrometheus } from "../../../test/support/parse-prometheus.ts";
 import type { ParsedFamily } from "../../../test/support/parse-prometheus.ts";
@@ -15,7 +15,7 @@ const minuteMs = 60_000;
 
 const send = job<number>("send", { queue: "mail" });
 
-/** Works on `send`: an input of n runs for n milliseconds. */
+/** Works on `send`: with an input of n the handler runs for n milliseconds. */
 async function work(): Promise<void> {
   const wait = (ms: number): Promise<void> =>
     new Promise<void>((resolve) => void v.platform.setTimer(ms, resolve));
@@ -28,9 +28,9 @@ async function runMany(inputs: readonly number[]): Promise<void> {
 }
 
 describe("read", () => {
-  test("percentiles of a long time are those of all its attempts, and not means of its minutes'", async () => {
+  test("percentiles of a long period are those of all its attempts, not averages of its minutes", async () => {
     await work();
-    // A minute of many quick jobs, then one of few slow ones.
+    // First a minute of many quick jobs, then one of few slow jobs.
     await runMany(Array.from({ length: 90 }, () => 20));
     await v.advance(2 * minuteMs);
     await runMany(Array.from({ length: 10 }, () => 1000));
@@ -43,7 +43,7 @@ describe("read", () => {
     expect(all.run!.meanMs).toBeCloseTo(118, 0);
   });
 
-  test("points begin at whole steps, and a queue or a name is told alone", async () => {
+  test("points begin at multiples of the step, and a queue or a name can be read alone", async () => {
     await work();
     const other = job<null>("other", { queue: "reports" });
     await v.run(v.mill.work([handler(other, () => undefined)]));
@@ -63,7 +63,7 @@ describe("read", () => {
     expect(ofName.all.enqueued).toBe(1);
   });
 
-  test("what is told stays the same while minutes are rolled up, and is the same from another process", async () => {
+  test("answers stay the same while minutes are rolled up, and are the same from another process", async () => {
     await work();
     await runMany([5, 10, 15]);
     await v.advance(90_000);
@@ -76,9 +76,9 @@ describe("read", () => {
     expect(after.all).toMatchObject({ enqueued: 3, attempts: 3 });
   });
 
-  test("the calls to the store are told with their times", async () => {
+  test("the calls to the store are counted with their times", async () => {
     await work();
-    // Counting begins with the first job, once it is made and claimed.
+    // Counting begins with the first job, after it was made and claimed.
     await runMany([5]);
     await runMany([5]);
     const { calls } = await v.run(v.mill.metrics.read());
@@ -94,17 +94,17 @@ describe("read", () => {
     ["an end before its beginning", { from: 2_000_000, to: 1_000_000 }, "invalid-option"],
     ["a step below a minute", { step: "10s" }, "invalid-option"],
     ["a step of a minute and a half", { step: "90s" }, "invalid-option"],
-    ["a step that is no duration", { step: "soon" }, "invalid-duration"],
+    ["a step that is not a duration", { step: "soon" }, "invalid-duration"],
     ["too many steps", { from: 0, to: 4_000_000_000_000 }, "invalid-option"],
-    ["a queue that is no name", { queue: "" }, "invalid-name"],
-    ["a name that is no text", { name: 7 }, "invalid-name"],
+    ["a queue that is not a name", { queue: "" }, "invalid-name"],
+    ["a name that is not a text", { name: 7 }, "invalid-name"],
   ])("%s is refused", async (_, options, code) => {
     await expect(v.run(v.mill.metrics.read(options as object))).rejects.toMatchObject({ code });
   });
 });
 
 describe("queues", () => {
-  test("depth, workers, slots, busy slots, pause and cooling limits are told as they stand", async () => {
+  test("gauges show depth, workers, slots, busy slots, pauses and cooling limits as they are", async () => {
     const slack = limit("slack", { concurrency: 5 });
     const post = job<null>("post", { queue: "chat", limits: [slack] });
     const ends: (() => void)[] = [];
@@ -162,7 +162,7 @@ describe("prometheus", () => {
     ]);
   });
 
-  test("queues and jobs may be called whatever they are: their names come back as they were", async () => {
+  test("any name of a queue or job comes back unchanged", async () => {
     const hostile = [
       "é🙂",
       "a b",

@@ -1,6 +1,6 @@
 /**
- * Metrics as people read them: what all processes of the store have counted, minute by minute, and what stands now.
- * Percentiles are told from merged sketches, with an error of at most 1 %; they are never averaged.
+ * Metrics as people read them: the counts of all processes of the store, minute by minute, and the present gauges.
+ * Percentiles come from merged sketches, with an error of at most 1 %; they are never averaged.
  */
 import type { Needs } from "../../engine/services.ts";
 import { readAllTotals } from "../../engine/metrics/add-up-totals.ts";
@@ -28,7 +28,7 @@ export interface ReadMetricsOptions {
   from?: Date | number;
   /** Default: now. */
   to?: Date | number;
-  /** The length of a point: whole minutes. Default: a minute. */
+  /** The length of a point, a multiple of a minute. Default: a minute. */
   step?: Duration;
   /** Only this queue. */
   queue?: string;
@@ -36,7 +36,7 @@ export interface ReadMetricsOptions {
   name?: string;
 }
 
-/** How long something took; milliseconds, within 1 %. */
+/** How long something took, in milliseconds, within 1 %. */
 export interface Times {
   readonly count: number;
   readonly meanMs: number;
@@ -51,7 +51,7 @@ export interface MetricCounts {
   readonly enqueued: number;
   /** Attempts that have ended. */
   readonly attempts: number;
-  /** How the attempts ended; what did not occur is left out. */
+  /** How the attempts ended; outcomes that did not occur are left out. */
   readonly outcomes: Readonly<Partial<Record<CountedOutcome, number>>>;
   /** From the time at which a job was due until its handler was called. */
   readonly wait: Times | null;
@@ -69,9 +69,9 @@ export interface MetricPoint extends MetricCounts {
 export interface MetricSeries {
   readonly queue: string;
   readonly name: string;
-  /** Over the whole time. */
+  /** Over the whole period. */
   readonly all: MetricCounts;
-  /** Those in which something was counted, in order. */
+  /** The points in which something was counted, in order. */
   readonly points: readonly MetricPoint[];
 }
 
@@ -89,7 +89,7 @@ export interface MetricsAnswer {
   readonly all: MetricCounts;
   /** By queue and name. */
   readonly series: readonly MetricSeries[];
-  /** The calls of all processes to the store, over the whole time. */
+  /** The calls of all processes to the store, over the whole period. */
   readonly calls: readonly StoreCalls[];
 }
 
@@ -102,7 +102,7 @@ export class Metrics {
     this.#needs = needs;
   }
 
-  /** What was counted in a time: the last hour where nothing is said. */
+  /** What was counted in a period; by default the last hour. */
   async read(options: ReadMetricsOptions = {}): Promise<MetricsAnswer> {
     const { metrics, store } = this.#needs;
     const { from, to, steps, wants } = readOptions(options, (await store.describe()).now);
@@ -149,25 +149,25 @@ export class Metrics {
     };
   }
 
-  /** How large the store is and how many are connected to it, by server or file. */
+  /** How large the store is and how many clients are connected to it, by server or file. */
   store(): Promise<readonly StoreMeasure[]> {
     return readStoreGauges(this.#needs);
   }
 
-  /** What this process has asked of a bucket since it opened it, and what that costs; null on any other store. */
+  /** The requests of this process to a bucket since it opened it, and their cost; null on any other store. */
   async requests(): Promise<StoreRequests | null> {
     return (await this.#needs.store.describe()).requests ?? null;
   }
 
-  /** What stands now, by queue. */
+  /** The present state, by queue. */
   queues(): Promise<readonly QueueGauges[]> {
     return readQueueGauges(this.#needs);
   }
 
   /**
-   * Everything in the text format of Prometheus: what all processes of the store have counted since it was made, and
-   * what stands now. The answer is the same from every process, so one of them is to be scraped; of a bucket the one
-   * that writes, whose requests it has too.
+   * Everything in the text format of Prometheus: the counts of all processes since the store was made, and the present
+   * gauges. Every process gives the same answer, so scrape one. On a bucket scrape the writer, which has its requests
+   * too.
    */
   async prometheus(): Promise<string> {
     const { metrics, store } = this.#needs;
@@ -195,14 +195,14 @@ function sumOf(all: readonly Series[]): Series {
 }
 
 function countsOf({ enqueued, outcomes, wait, run, total }: Series): MetricCounts {
-  const told = attemptOutcomes.flatMap((outcome, place) => {
+  const occurred = attemptOutcomes.flatMap((outcome, place) => {
     const count = outcomes[place] as number;
     return count === 0 ? [] : [[outcome, count] as const];
   });
   return {
     enqueued,
     attempts: wait.count,
-    outcomes: Object.fromEntries(told),
+    outcomes: Object.fromEntries(occurred),
     wait: timesOf(wait),
     run: timesOf(run),
     total: timesOf(total),
@@ -245,13 +245,13 @@ function readOptions(options: ReadMetricsOptions, now: number): Asked {
   if ((to - from) / stepMs > pointsMax)
     throw new MillraceError(
       "invalid-option",
-      `${what}: that are more than ${pointsMax} steps; make them longer.`,
+      `${what}: this period has more than ${pointsMax} steps; make the step longer.`,
     );
   const queue = given.queue === undefined ? null : checkName(given.queue, `${what}: queue`);
   const name = given.name === undefined ? null : checkName(given.name, `${what}: name`);
   const steps = stepMs / minuteMs;
   return {
-    // Points begin at multiples of the step, so that answers to different questions fit to each other.
+    // Points begin at multiples of the step, so that answers to different questions line up.
     from: Math.floor(from / stepMs) * steps,
     to: Math.ceil(to / minuteMs) - 1,
     steps,

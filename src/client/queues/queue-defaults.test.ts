@@ -27,7 +27,7 @@ describe("the slots of a queue, set by an operator", () => {
     }
   };
 
-  test("beat those of each worker from its first claim on, and change while it runs without ending a job", async () => {
+  test("override those of each worker from its first claim on, and change while it runs without ending a job", async () => {
     await v.run(v.mill.queues.set("email", { localConcurrency: 2 }));
     await v.run(v.mill.enqueueMany(Array.from({ length: 30 }, (_, n) => mail.with(n))));
     await v.run(v.mill.work([handler(mail, run)], { concurrency: 5 }));
@@ -55,7 +55,7 @@ describe("attempts and backoff of a queue", () => {
   };
   const own = job<number>("own", { queue: "email", retry: { attempts: 2, backoff: "1s" } });
 
-  test("hold for jobs that say nothing themselves, and come before the code's defaults", async () => {
+  test("hold for jobs that say nothing themselves, and override the code's defaults", async () => {
     await v.reopen({ defaults: { retry: { attempts: 9, backoff: "1s" } } });
     await v.run(v.mill.queues.set("email", { attempts: 3, backoff: "1m" }));
     await v.run(v.mill.work([handler(mail, failing), handler(own, failing)]));
@@ -71,7 +71,7 @@ describe("attempts and backoff of a queue", () => {
     expect(await v.run(v.mill.jobs.get(one.id))).toMatchObject({ state: "failed", attempt: 3 });
   });
 
-  test("are those of the moment in which the failure is decided", async () => {
+  test("are read when the failure is decided", async () => {
     const gate = deferred();
     const slow = handler(mail, async () => {
       await gate.promise;
@@ -101,7 +101,7 @@ describe("attempts and backoff of a queue", () => {
 describe("the retention of a queue", () => {
   const quick = job<number>("quick", { queue: "audio" });
 
-  test("comes before the store's, shorter or longer, and what a job says itself before both", async () => {
+  test("overrides the store's, shorter or longer, and a job's own overrides both", async () => {
     await v.run(v.mill.retention.set({ completed: "50m" }));
     await v.run(v.mill.queues.set("email", { retention: { completed: "10m" } }));
     await v.run(v.mill.queues.set("audio", { retention: { completed: "200m" } }));
@@ -130,7 +130,7 @@ describe("the retention of a queue", () => {
     expect(await kept()).toEqual([3]);
   });
 
-  test("of an outcome keeps what the store as a whole does not, and none of it where it is 0", async () => {
+  test("of an outcome keeps jobs that the store would not, and none if it is 0", async () => {
     await v.run(v.mill.retention.set({ completed: 0, other: 0 }));
     await v.run(v.mill.queues.set("email", { retention: { completed: "10m", other: "10m" } }));
     const delayed = await v.run(
@@ -181,7 +181,7 @@ describe("the count of a queue", () => {
     expect(await kept()).toHaveLength(7);
   });
 
-  test("comes before the store's count for each queue, and null bounds it by age alone", async () => {
+  test("overrides the store's count, and null bounds the queue by age alone", async () => {
     await v.run(v.mill.retention.set({ completed: { count: 3 } }));
     await complete(5);
     expect(
@@ -197,7 +197,7 @@ describe("the count of a queue", () => {
     expect(await kept()).toEqual([2, 3, 4]);
   });
 
-  test("is reached by the duty itself within its sleep", async () => {
+  test("is enforced by the duty within its sleep", async () => {
     await v.run(v.mill.queues.set("email", { retention: { completed: { count: 1 } } }));
     await complete(4);
     v.mill.startDuties();
@@ -206,7 +206,7 @@ describe("the count of a queue", () => {
   });
 });
 
-test("all settings of a queue are shown, and null takes one away", async () => {
+test("all settings of a queue are shown, and null removes one", async () => {
   const { queues } = v.mill;
   const shown = await v.run(
     queues.set("email", {
@@ -233,8 +233,8 @@ test.each([
   ["half a slot", { localConcurrency: 1.5 }],
   ["no attempts", { attempts: 0 }],
   ["a backoff of an unknown kind", { backoff: { kind: "wild" } }],
-  ["a retention of nothing", { retention: {} }],
-  ["a retention by a count of none", { retention: { completed: { count: 0 } } }],
+  ["an empty retention", { retention: {} }],
+  ["a retention by a count of 0", { retention: { completed: { count: 0 } } }],
   ["a retention by neither age nor count", { retention: { completed: {} } }],
   ["a retention of an unknown outcome", { retention: { lost: "1d" } }],
   ["an unknown setting beside a good one", { attempts: 2, tries: 2 }],

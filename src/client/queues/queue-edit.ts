@@ -1,4 +1,4 @@
-/** What people set of a queue at run time, and what is left once it is checked, before anything is written. */
+/** The settings of a queue at run time: what operators write, checked before anything is written. */
 import type { Duration } from "../../model/duration.ts";
 import { readEdit } from "../../model/limits/limit.ts";
 import type { LimitSettings, RateOptions } from "../../model/limits/limit.ts";
@@ -9,21 +9,21 @@ import type { BackoffOptions } from "../../model/job/retry-policy.ts";
 import { readKept } from "../../engine/policies/kept-options.ts";
 import type { KeptOptions } from "../../engine/policies/kept-options.ts";
 
-/** What is left out stays; null takes the setting away. */
+/** A setting that is left out stays; null removes it. */
 export interface QueueEdit {
   /** How many jobs of the queue run at once, over all processes. */
   concurrency?: number | null;
-  /** How many jobs of the queue start in a time, over all processes. */
+  /** How many jobs of the queue start per period, over all processes. */
   rate?: RateOptions | null;
-  /** Slots over all live workers that serve the queue, shared out evenly, whatever their code says. */
+  /** Slots over all live workers that serve the queue, shared out evenly, instead of what their code says. */
   total?: number | null;
-  /** Slots of each worker for this queue, whatever the worker was told. */
+  /** Slots of each worker for this queue, instead of its own option. */
   localConcurrency?: number | null;
-  /** Of jobs for which neither enqueue nor definition says it. */
+  /** For jobs whose enqueue and definition say nothing. */
   attempts?: number | null;
-  /** Of jobs for which neither enqueue nor definition says it. */
+  /** For jobs whose enqueue and definition say nothing. */
   backoff?: BackoffOptions | Duration | null;
-  /** Of jobs for which neither enqueue nor definition says it; an outcome that is left out is as the store's. */
+  /** For jobs whose enqueue and definition say nothing. An outcome that is left out is kept as the store keeps it. */
   retention?: KeptOptions | null;
 }
 

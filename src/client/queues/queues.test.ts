@@ -64,7 +64,7 @@ describe("a paused queue", () => {
     expect(await v.run(v.mill.queues.settings("email"))).toEqual(open);
   });
 
-  test("takes back what a worker had claimed and not started, without burning an attempt", async () => {
+  test("takes back jobs that a worker claimed but did not start, without using up an attempt", async () => {
     const batches: number[] = [];
     const gather = batchHandler(
       mail,
@@ -92,7 +92,7 @@ describe("a paused queue", () => {
 });
 
 describe("a draining queue", () => {
-  test("refuses new jobs by a code of its own, and works off what is there", async () => {
+  test("refuses new jobs by a code of its own, and runs those that are there", async () => {
     const handle = await v.run(v.mill.enqueue(mail, 1));
     expect(await v.run(v.mill.queues.drain("email"))).toEqual({ ...open, draining: true });
     const refused = v.mill.enqueue(mail, 2);
@@ -108,7 +108,7 @@ describe("a draining queue", () => {
 });
 
 describe("the settings of a queue", () => {
-  test("hold for all its jobs, survive a pause, and null takes a bound away", async () => {
+  test("hold for all its jobs, survive a pause, and null removes a bound", async () => {
     const rate = { max: 60, per: "1m", burst: 1 } as const;
     await v.run(v.mill.queues.set("email", { concurrency: 5, rate }));
     await v.run(v.mill.queues.pause("email"));
@@ -134,10 +134,10 @@ describe("the settings of a queue", () => {
   });
 
   test.each([
-    ["a pause of no length", () => v.mill.queues.pause("email", { for: 0 }), "invalid-option"],
+    ["a pause of 0", () => v.mill.queues.pause("email", { for: 0 }), "invalid-option"],
     ["a pause of a negative length", () => v.mill.queues.pause("email", { for: -1 }), "invalid-duration"],
     ["an unknown option", () => v.mill.queues.pause("email", { during: 1 } as never), "invalid-option"],
-    ["a name that is none", () => v.mill.queues.drain(""), "invalid-name"],
+    ["an empty name", () => v.mill.queues.drain(""), "invalid-name"],
     ["nothing to set", () => v.mill.queues.set("email", {}), "invalid-option"],
     ["a rate of 0", () => v.mill.queues.set("email", { rate: { max: 0, per: 1 } }), "invalid-option"],
   ])("refuse %s", async (_what, act, code) => {
@@ -146,7 +146,7 @@ describe("the settings of a queue", () => {
   });
 });
 
-test("a change is told in its own step, so that a process which dies behind it has told it", async () => {
+test("a change emits its event in the same step, so a process that dies right after it has emitted it", async () => {
   const never = (): Promise<never> => new Promise(() => undefined);
   let isDead = false;
   const dying = {
@@ -163,7 +163,7 @@ test("a change is told in its own step, so that a process which dies behind it h
   void millOn(dying, { duties: false }, v.platform).queues.pause("email", { for: "1m" });
   await v.advance(1000);
   const { records } = await v.store.readFeed({ after: 0, max: 10 });
-  const told = records.flatMap(({ events }) => events).filter(({ kind }) => kind === "queue-changed");
-  expect(told).toMatchObject([{ id: "email" }]);
-  expect(JSON.parse(String(told[0]?.extra))).toMatchObject({ queue: "email", paused: true });
+  const emitted = records.flatMap(({ events }) => events).filter(({ kind }) => kind === "queue-changed");
+  expect(emitted).toMatchObject([{ id: "email" }]);
+  expect(JSON.parse(String(emitted[0]?.extra))).toMatchObject({ queue: "email", paused: true });
 });

@@ -2,9 +2,9 @@
  * Queues at run time, for all processes of the store: pause and resume, drain and undrain, how much of a queue runs,
  * and the defaults of its jobs.
  *
- *   paused     no claim passes from the answer on; running jobs finish; jobs that a worker claimed ahead go back, as
- *              soon as it hears of the pause (at most its slow poll later, where the hint was lost)
- *   draining   new jobs are refused as `draining`; what is there, its retries and its follow-ups run on
+ *   paused     after the call no claim passes; running jobs finish; jobs that a worker claimed ahead are handed back as
+ *              soon as it hears of the pause (at its next slow poll at the latest, if the hint was lost)
+ *   draining   new jobs are refused as `draining`; jobs that are there, their retries and their follow-ups run on
  */
 import type { Needs } from "../../engine/services.ts";
 import { allGates, changeGate, readGate } from "../../engine/limits/change-gate.ts";
@@ -32,21 +32,21 @@ type QueuesNeeds = Needs<"store" | "log" | "queuePolicies">;
 export interface QueueSettings {
   readonly queue: string;
   readonly paused: boolean;
-  /** When the pause ends by itself; null for never, and for a queue that is not paused. */
+  /** When the pause ends by itself; null if it does not, or if the queue is not paused. */
   readonly pausedUntil: Date | null;
   readonly draining: boolean;
   /** How many jobs of the queue run at once, over all processes; null for any number. */
   readonly concurrency: number | null;
-  /** How many jobs of the queue start in a time; null for any number. */
+  /** How many jobs of the queue start per period; null for any number. */
   readonly rate: Rate | null;
-  /** Slots over all live workers, as an operator has set it; null leaves it to the workers. */
+  /** Slots over all live workers, set by an operator; null leaves it to the workers. */
   readonly total: number | null;
   /** Slots of each worker for this queue; null leaves it to the workers. */
   readonly localConcurrency: number | null;
   /** For jobs whose enqueue and definition say nothing; null leaves it to the code's defaults. */
   readonly attempts: number | null;
   readonly backoff: Backoff | null;
-  /** How long and how many finished jobs are kept, by outcome; null leaves all of it to the store's retention. */
+  /** How long and how many finished jobs are kept, by outcome; null leaves it to the store's retention. */
   readonly retention: KeptHistory | null;
 }
 
@@ -75,7 +75,7 @@ export class Queues {
     return [...found.values()].toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
   }
 
-  /** No job of the queue starts until `resume`, or for so long. */
+  /** No job of the queue starts until `resume`, or until the time is over. */
   async pause(queue: string, options: { for?: Duration } = {}): Promise<QueueSettings> {
     const { for: length } = checkOptions(options, "queues.pause", ["for"]);
     let closed: Due = { at: foreverMs };
@@ -90,7 +90,7 @@ export class Queues {
     return this.#change("queues.resume", queue, () => ({ closed: null }));
   }
 
-  /** The queue takes no new jobs until `undrain`; what is there runs to its end. */
+  /** The queue takes no new jobs until `undrain`; the jobs that are there run to their end. */
   async drain(queue: string): Promise<QueueSettings> {
     return this.#change("queues.drain", queue, () => ({ isDraining: true }));
   }
@@ -112,7 +112,9 @@ export class Queues {
     }));
   }
 
-  /** Each partition has its share of what bounds a queue; one without a share would run nothing. */
+  /**
+   * Each partition gets a share of a queue's bounds. A partition without a share would run nothing, so that is refused.
+   */
   #checkShares(settings: LimitSettings): void {
     const { partitions = 1 } = this.#needs.store;
     const most = sharesMax(boundsOf(settings));

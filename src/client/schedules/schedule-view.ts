@@ -13,19 +13,19 @@ type ScheduleViewNeeds = Needs<"coder" | "policies">;
 export interface ScheduleView {
   readonly name: string;
   /**
-   * "ended": it has no tick or no firing left. "unreadable": this process cannot read what the store has, and `problem`
-   * says why; it does not fire here, and harms no other schedule.
+   * "ended": it has no tick or no firing left. "unreadable": this process cannot read its document, and `problem` says
+   * why. It then does not fire here; other schedules do.
    */
   readonly status: "active" | "paused" | "ended" | "unreadable";
   readonly problem: string | null;
-  /** The name, the queue and the input of the jobs that it makes; null for an unreadable one. */
+  /** The name, the queue and the input of its jobs; null for an unreadable one. */
   readonly job: { readonly name: string; readonly queue: string; readonly input: unknown } | null;
   readonly rule: ScheduleRule | null;
   readonly missed: Missed | null;
   readonly overlap: Overlap | null;
-  /** Which settings an operator has changed since the code defined them. */
+  /** The settings that an operator has changed since the code defined them. */
   readonly edited: readonly string[];
-  /** When it fires next, with its jitter; null for never. */
+  /** When it fires next, jitter included; null for never. */
   readonly next: Date | null;
   readonly lastTick: Date | null;
   readonly lastJob: string | null;

@@ -1,4 +1,4 @@
-// Schedules by virtual time, on a store of one partition and on one of four.
+// Schedules on virtual time, on a store of one partition and on one of four.
 import { describe, expect, test } from "vitest";
 import { aDoc } from "../../../test/support/builders.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
@@ -15,7 +15,7 @@ const hour = 3_600_000;
 describe.each([1, 4])("on a store of %i partitions", (partitions) => {
   const v = useVirtualMill({}, partitions);
 
-  /** Ticks that ran, in order, relative to the first look at the clock. */
+  /** The ticks that ran, in order, relative to the first reading of the clock. */
   function record(): { ticks: number[]; handlers: ReturnType<typeof handler>[] } {
     const ticks: number[] = [];
     return {
@@ -44,7 +44,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(jobs[0]).toMatchObject({ schedule: { name: "minutely" }, state: "completed" });
   });
 
-  test("a definition said again changes nothing, and one that says something else ends an operator's edit", async () => {
+  test("defining it again unchanged does nothing, and another definition ends an operator's edit", async () => {
     const define = (mill = v.mill, cron = "0 * * * *"): Promise<unknown> =>
       v.run(mill.schedule("s", report, { day: "x" }, { cron }));
     await define();
@@ -68,7 +68,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     });
   });
 
-  test("a pause holds until a resume, which makes up for nothing", async () => {
+  test("a pause holds until a resume, and missed ticks are not made up for", async () => {
     const { ticks, handlers } = record();
     await v.run(v.mill.work(handlers));
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "10s" }));
@@ -93,7 +93,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(ticks).toHaveLength(2);
   });
 
-  test("a deleted schedule fires no more and may be defined anew", async () => {
+  test("a deleted schedule fires no more and can be defined again", async () => {
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1h" }));
     expect(await v.run(v.mill.schedules.delete("s"))).toBe(true);
     expect(await v.run(v.mill.schedules.delete("s"))).toBe(false);
@@ -102,7 +102,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(await v.run(v.mill.schedules.list())).toMatchObject([{ name: "s", rule: { every: 2 * hour } }]);
   });
 
-  test("next tells the ticks to come, up to the limit", async () => {
+  test("next returns the ticks to come, up to the limit", async () => {
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1h", limit: 2 }));
     const ticks = await v.run(v.mill.schedules.next("s", 5));
     expect(ticks).toHaveLength(2);
@@ -122,7 +122,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
   });
 
   test.each(["skip", "queue-one", "cancel-previous", "allow"] as const)(
-    "overlap %s says what a tick does while the job before it runs",
+    "overlap %s decides what a tick does while the job before it runs",
     async (overlap) => {
       const ends: (() => void)[] = [];
       const aborted: number[] = [];
@@ -166,7 +166,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(await v.run(other.schedules.runNow("s3"))).toEqual(expect.any(String));
   });
 
-  test("a backfill fires the ticks of its range once, so many at once, and tells how far it is", async () => {
+  test("a backfill fires each tick of its range once, up to N at a time, and reports its progress", async () => {
     const ticks: number[] = [];
     let [running, most] = [0, 0];
     const run = async ({ schedule: by }: { schedule: { tick: Date | null } | null }): Promise<void> => {
@@ -202,7 +202,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     });
   });
 
-  test("one that cannot be read is shown as that, and the others fire", async () => {
+  test("an unreadable schedule is shown as such, and the others fire", async () => {
     const { ticks, handlers } = record();
     await v.run(v.mill.work(handlers));
     const bad = { kind: "schedule", due: { inMs: 0 } };
@@ -224,7 +224,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(await v.run(v.mill.schedules.delete("bad"))).toBe(true);
   });
 
-  test("a draining queue lets its ticks pass, and the schedule goes on behind it", async () => {
+  test("a draining queue skips ticks, and the schedule goes on after it", async () => {
     const { ticks, handlers } = record();
     await v.run(v.mill.work(handlers));
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1m" }));
@@ -240,7 +240,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     ["once", 1],
     ["skip", 0],
     [{ all: 3 }, 3],
-  ] as const)("ticks that came while no process was there: %j", async (missed, count) => {
+  ] as const)("ticks that were due while no process ran: %j", async (missed, count) => {
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1m", missed }));
     await v.advance(10 * 60_000 + 30_000);
     const { ticks, handlers } = record();
@@ -276,7 +276,7 @@ describe("a schedule whose input is encrypted", () => {
   const encryption = { current: "k", keys: { k: new Uint8Array(32).fill(7) } };
   const v = useVirtualMill({ encryption });
 
-  test("is the same definition in every process, although its text is another one each time", async () => {
+  test("is the same definition in every process, although its encrypted text differs each time", async () => {
     const define = (mill = v.mill, day = "x"): Promise<unknown> =>
       v.run(mill.schedule("s", report, { day }, { every: "1h" }));
     await define();

@@ -1,5 +1,5 @@
 /**
- * Schedules at run time, for all processes of the store. What the code defines is the default; an edit holds until the
+ * Schedules at run time, for all processes of the store. The code's definition is the default; an edit holds until the
  * code's own definition changes.
  */
 import { allDocs } from "../../engine/docs/all-docs.ts";
@@ -42,13 +42,13 @@ type SchedulesNeeds = Needs<"store" | "coder" | "ids" | "schedules" | "reads" | 
 
 export type { BackfillProgress } from "../../engine/schedules/backfills.ts";
 
-/** What is left out stays; null takes an option away. */
+/** An option that is left out stays; null removes it. */
 export type ScheduleEdits = ScheduleOptions;
 
 export interface BackfillOptions {
   /** The first instant of the range. */
   from: Date | number;
-  /** The instant at which the range ends; a tick on it is not part of it. */
+  /** The instant at which the range ends; a tick at that instant is not part of it. */
   to: Date | number;
   /** How many jobs of the backfill may be alive at once; 10 by default. */
   atOnce?: number;
@@ -64,7 +64,7 @@ export class Schedules {
     this.#needs = needs;
   }
 
-  /** All, by name; also those that this process cannot read. */
+  /** All schedules, by name, including those that this process cannot read. */
   async list(): Promise<readonly ScheduleView[]> {
     const views: ScheduleView[] = [];
     for await (const doc of allDocs(this.#needs.store, { kind: scheduleKind }))
@@ -72,14 +72,14 @@ export class Schedules {
     return views.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** Null for none. */
+  /** Null if there is no such schedule. */
   async get(name: string): Promise<ScheduleView | null> {
     checkName(name, "schedules.get: name");
     const found = await findSchedule(this.#needs, name);
     return found === null ? null : viewSchedule(this.#needs, found);
   }
 
-  /** No tick fires until `resume`, and none that passes meanwhile is made up for. */
+  /** No tick fires until `resume`, and ticks that pass meanwhile are not made up for. */
   pause(name: string): Promise<ScheduleView> {
     return this.#change("pause", name, ({ state }) => afterPause(state));
   }
@@ -96,12 +96,12 @@ export class Schedules {
     );
   }
 
-  /** Takes all edits back: the schedule is as the code defines it. */
+  /** Drops all edits: the schedule is as the code defines it. */
   reset(name: string): Promise<ScheduleView> {
     return this.#change("reset", name, ({ state }, now) => afterReset(state, now));
   }
 
-  /** Makes one job at once, also of a schedule that is paused or has ended. @returns the job's id. */
+  /** Makes one job at once, even if the schedule is paused or has ended. @returns the job's id. */
   async runNow(name: string): Promise<string> {
     checkName(name, "schedules.runNow: name");
     const needs = this.#needs;
@@ -116,13 +116,13 @@ export class Schedules {
       });
       if (answer.kind === "ok") return id;
       if (answer.reason !== "doc-changed") throw refusalError(answer, jobs);
-      // A repeat after a lost reply is refused by the version that its first try has raised.
+      // If the reply of the first try was lost, its repeat is refused by the version that the first try raised.
       if ((await needs.reads.add(id)) !== null) return id;
     }
     throw contended(name);
   }
 
-  /** Takes the schedule out of the store, with a backfill of it; its jobs stay. @returns false where there was none. */
+  /** Deletes the schedule and its backfill; its jobs stay. @returns false if there was no such schedule. */
   async delete(name: string): Promise<boolean> {
     checkName(name, "schedules.delete: name");
     const needs = this.#needs;
@@ -153,19 +153,21 @@ export class Schedules {
     return ticks;
   }
 
-  /** Fires the ticks of a range in the past, so many at once; a tick that has fired before makes no second job. */
+  /**
+   * Fires the ticks of a range in the past, up to `atOnce` at a time. A tick that has fired before makes no second job.
+   */
   async backfill(name: string, options: BackfillOptions): Promise<BackfillProgress> {
     checkName(name, "schedules.backfill: name");
     return beginBackfill(this.#needs, name, options);
   }
 
-  /** How far the last backfill is; null for none, or one that was done a week ago. */
+  /** The progress of the last backfill; null if there was none, or if it ended a week ago. */
   async backfillProgress(name: string): Promise<BackfillProgress | null> {
     checkName(name, "schedules.backfillProgress: name");
     return readProgress(this.#needs, name);
   }
 
-  /** Fires no more ticks of it; jobs that were made run on. @returns false where there was none. */
+  /** Fires no more ticks of the backfill; its jobs run on. @returns false if there was none. */
   async stopBackfill(name: string): Promise<boolean> {
     checkName(name, "schedules.stopBackfill: name");
     return stopBackfill(this.#needs, name);

@@ -1,6 +1,6 @@
 /**
- * The handler of deliveries: brings one event to one hook, signed, by a guarded POST. Anything but an answer of 2xx is
- * a failed attempt. A hook that is gone ends its deliveries, one that is paused lets them wait.
+ * The handler of deliveries: sends one event to one webhook, signed, by a guarded POST. Any status but 2xx fails the
+ * attempt. If the webhook was deleted, its deliveries are cancelled; if it is paused, they wait.
  */
 import type { Needs } from "../../engine/services.ts";
 import { deliverWebhook } from "../../engine/webhooks/delivery.ts";

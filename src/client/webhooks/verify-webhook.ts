@@ -1,4 +1,4 @@
-/** For receivers of webhooks: whether a delivery is signed with a secret that they know, and is not an old one. */
+/** For receivers of webhooks: checks that a delivery is signed with a secret that they know and is not too old. */
 import { isSignedBy } from "../../engine/webhooks/signature.ts";
 import type { VerifyOptions } from "../../engine/webhooks/signature.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";

@@ -1,6 +1,5 @@
 /**
- * The worker of deliveries in this process: it runs while the process is the leader and there are webhooks
- * (engine/duties/webhooks-duty.ts).
+ * The worker of deliveries. It runs in the leader process while there are webhooks (engine/duties/webhooks-duty.ts).
  */
 import type { Needs } from "../../engine/services.ts";
 import { webhookQueue } from "../../model/events/webhook.ts";
@@ -39,9 +38,13 @@ export class WebhookWorker {
     this.#worker = this.#work(handlers, { queues: { [webhookQueue]: slots }, shutdownGrace: "5s" });
     this.#worker.catch((error: unknown) => {
       this.#worker = null;
-      this.#needs.repeated.say("warn", "the worker of webhooks could not start; it is tried again", {
-        error,
-      });
+      this.#needs.repeated.say(
+        "warn",
+        "the worker that delivers webhooks could not start; it will be tried again",
+        {
+          error,
+        },
+      );
     });
   }
 }

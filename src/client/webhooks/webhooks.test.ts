@@ -12,7 +12,7 @@ const plain = job<number>("plain");
 describe("webhooks", () => {
   const v = useVirtualMill();
 
-  test("what is wrong is refused before any write", async () => {
+  test("wrong arguments are refused before any write", async () => {
     const wrong: Partial<Record<keyof WebhookOptions, unknown>>[] = [
       { url: "ftp://x.example" },
       { url: "receiver.example" },
@@ -51,11 +51,11 @@ describe("webhooks", () => {
     expect(view).toMatchObject({ name: "hook", url, secrets: 1, kinds: ["failed"], timeoutMs: 10_000 });
   });
 
-  test("a hook that was away for longer than the feed is kept goes on with what is left, and says so", async () => {
+  test("a webhook that was paused for longer than the feed is kept goes on with what is left, and counts the gap", async () => {
     await v.run(v.mill.webhooks.add("hook", { url, secret, kinds: "submitted" }));
     for (const number of [1, 2, 3]) await v.run(v.mill.enqueue(plain, number));
     await v.advance(1000);
-    // The ring of the hook, and two of the submits.
+    // Prunes the change number of the webhooks and two of the submits.
     await v.run(v.store.prune({ what: "feed", olderThanMs: 0, max: 3 }));
     await v.run(v.mill.runDuty("webhooks"));
     expect(await v.run(v.mill.webhooks.get("hook"))).toMatchObject({ gaps: 1 });
@@ -70,7 +70,7 @@ describe("the signature", () => {
   const holds = (given: object = {}, at = now): boolean =>
     isSignedBy({ signature, body: "body", secret: "two", ...given }, at);
 
-  test("has the time, and one part for each secret over the time and the body", () => {
+  test("has the time, and for each secret a part computed from time and body", () => {
     expect(signature).toMatch(/^t=1700000000,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/);
     expect([holds(), holds({ secret: "one" }), holds({ body: Buffer.from("body") })]).toEqual([
       true,
@@ -79,7 +79,7 @@ describe("the signature", () => {
     ]);
   });
 
-  test("holds for neither another body, secret or time, nor for what is no signature", () => {
+  test("is refused for another body, secret or time, and if it is malformed", () => {
     const wrong: [object, number?][] = [
       [{ body: "Body" }],
       [{ secret: "three" }],

@@ -1,4 +1,4 @@
-/** Webhooks at run time, for all processes of the store: who is told of which events by HTTP. */
+/** Webhooks at run time, for all processes of the store: which events are sent to which URL. */
 import type { Needs } from "../../engine/services.ts";
 import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { readEnd } from "../../engine/events/feed-pages.ts";
@@ -23,7 +23,7 @@ export interface WebhookView {
   readonly url: string;
   /** How many secrets sign its deliveries; they are never shown. */
   readonly secrets: number;
-  /** Null for all. */
+  /** Null for all kinds. */
   readonly kinds: readonly EventName[] | null;
   readonly queue: string | null;
   readonly jobName: string | null;
@@ -32,9 +32,9 @@ export interface WebhookView {
   readonly timeoutMs: number;
   readonly retry: NonNullable<WebhookOptions["retry"]>;
   readonly paused: boolean;
-  /** Behind the last event that deliveries were made of. */
+  /** The cursor of the last event for which deliveries were made. */
   readonly cursor: string | null;
-  /** How often events were gone before deliveries could be made of them, because the feed keeps them no longer. */
+  /** How often events were pruned from the feed before deliveries could be made of them. */
   readonly gaps: number;
 }
 
@@ -57,15 +57,15 @@ export class Webhooks {
   }
 
   /**
-   * Tells a URL of events from now on. Where there is one of this name, its settings are replaced; where it stands in
-   * the feed, and whether it is paused, stays.
+   * Sends events to a URL from now on. If a webhook of this name exists, its settings are replaced; its position in the
+   * feed stays, and a pause too.
    */
   async add(name: string, options: WebhookOptions): Promise<WebhookView> {
     const needs = this.#needs;
     const { hook, secrets } = readWebhook(name, options);
     const added: Webhook = { ...hook, secrets: needs.coder.encode(secrets, "secret") };
     deliveriesTo(needs, added);
-    // The position comes first: a hook without one would be told of everything that is kept.
+    // The position is written first: a webhook without one would get every event that the feed keeps.
     await needs.store.putDocs([positionPut(name, await this.#positionNow(), "absent")]);
     await needs.webhookDocs.change((hooks) => {
       const known = hooks.find((each) => each.name === name);
@@ -77,7 +77,10 @@ export class Webhooks {
     return this.#mustGet(name);
   }
 
-  /** Nothing more is delivered; deliveries that wait end as cancelled. @returns false where there was none. */
+  /**
+   * Deletes a webhook: no more deliveries are made, and waiting ones end as cancelled. @returns false if there was
+   * none.
+   */
   async delete(name: string): Promise<boolean> {
     checkName(name, "webhooks.delete: name");
     let isFound = false;
@@ -95,13 +98,13 @@ export class Webhooks {
     return hooks.map((hook) => this.#view(hook, positions.get(hook.name)));
   }
 
-  /** Null for none. */
+  /** Null if there is no such webhook. */
   async get(name: string): Promise<WebhookView | null> {
     checkName(name, "webhooks.get: name");
     return (await this.list()).find((view) => view.name === name) ?? null;
   }
 
-  /** Nothing is delivered until `resume`; what happens meanwhile is delivered then, as far as the feed keeps it. */
+  /** Nothing is delivered until `resume`; then the events of the meantime are, as far as the feed keeps them. */
   pause(name: string): Promise<WebhookView> {
     return this.#pause("pause", name, true);
   }
@@ -133,7 +136,7 @@ export class Webhooks {
       yield viewDead(view);
   }
 
-  /** Tries dead deliveries again, with all their attempts: one by its id, or all of a hook. They keep their ids. */
+  /** Tries dead deliveries again, with all their attempts: one by its id, or all of a webhook. They keep their ids. */
   redeliver(target: { id: string }): Promise<RetryAnswer>;
   redeliver(target: { webhook: string }): Promise<Answers<RetryAnswer>>;
   redeliver(target: { id?: string; webhook?: string }): Promise<RetryAnswer | Answers<RetryAnswer>> {
@@ -182,7 +185,7 @@ export class Webhooks {
     };
   }
 
-  /** 0 where this process has not the key to read them. */
+  /** 0 if this process lacks the key to read them. */
   #countSecrets({ secrets }: Webhook): number {
     try {
       return (this.#needs.coder.decode(secrets) as readonly string[]).length;

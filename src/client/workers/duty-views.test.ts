@@ -15,7 +15,7 @@ const partitions = 4;
 const quick = job<null>("quick");
 let platform: VirtualPlatform;
 let mill: Millrace;
-/** The partition that fails. */
+/** The partition that fails; null for none. */
 let failing: number | null;
 
 const run = <Value>(promise: Promise<Value>): Promise<Value> => runUntil(platform, promise);
@@ -39,7 +39,7 @@ beforeEach(async () => {
 });
 afterEach(() => run(mill.close()));
 
-test("what a duty has done is told by partition, and what it could not reach with how long ago it could", async () => {
+test("a duty's work is shown by partition, and for an unreachable one how long ago it was reached", async () => {
   const enqueueMany = async (count: number): Promise<void> => {
     for (let at = 0; at < count; at++) await run(mill.enqueue(quick, null, { delay: 500 }));
     await advance(10_000);

@@ -1,4 +1,4 @@
-/** What the duties of all processes have done, from their registrations. */
+/** The figures of all duties, summed over the registrations of all processes. */
 import type { DutyFigures, PartitionFigures } from "../../engine/duties/duty-figures.ts";
 import { readProcesses } from "../../engine/fleet/registration.ts";
 import type { Store } from "../../store/store.ts";
@@ -8,7 +8,7 @@ interface DutyCounts {
   readonly errors: number;
   /** Items in quarantine for now; `quarantined()` lists them. */
   readonly quarantined: number;
-  /** How long ago it was last done by anybody, as of that process's registration; null for never. */
+  /** How long ago any process last did it, when that process wrote its registration; null for never. */
   readonly lagMs: number | null;
 }
 
@@ -16,11 +16,11 @@ export interface DutyView extends DutyCounts {
   readonly duty: string;
   /** Processes in which it runs. */
   readonly processes: number;
-  /** Of all of them, since each has started. */
+  /** The sum over these processes, each since its start. */
   readonly passes: number;
-  /** The partitions of the store that somebody had to pass over. */
+  /** The partitions of the store that a process had to pass over. */
   readonly missing: readonly number[];
-  /** What of it was done in which partition, as far as that can be told; empty on a store of one. */
+  /** The figures per partition, as far as they are known; empty on a store of one. */
   readonly partitions: readonly PartitionDutyView[];
 }
 
@@ -40,7 +40,7 @@ export async function readProcessDuties(store: Pick<Store, "readDocs">): Promise
   return processes.map(({ host, processId, duties }) => ({ process: `${host}:${processId}`, duties }));
 }
 
-/** @param names the duties that there are: those that nobody runs are told, too. */
+/** @param names all duties, including those that run in no process. */
 export async function readDutyViews(
   store: Pick<Store, "readDocs" | "partitions">,
   names: readonly string[],
@@ -55,8 +55,8 @@ export async function readDutyViews(
       ...countsOf(figures),
       missing: [...new Set(figures.flatMap(({ missing = [] }) => missing))].toSorted((a, b) => a - b),
       partitions: Array.from({ length: partitions === 1 ? 0 : partitions }, (_, partition) => {
-        const own = figures.map(({ lastPassMs, partitions: told = {} }): PartitionFigures => {
-          return { lastPassMs, ...told[partition] };
+        const own = figures.map(({ lastPassMs, partitions: known = {} }): PartitionFigures => {
+          return { lastPassMs, ...known[partition] };
         });
         return { partition, ...countsOf(own) };
       }),

@@ -1,4 +1,4 @@
-/** The processes and workers that are alive now, on any machine, as their registrations say; for `doctor`. */
+/** The live processes and workers on all machines, from their registrations; for `doctor`. */
 import { readProcesses, servingWorkers as whoServes, workersOf } from "../../engine/fleet/registration.ts";
 import type { LiveProcess, LiveWorker } from "../../engine/fleet/registration.ts";
 import type { Store } from "../../store/store.ts";

@@ -1,6 +1,6 @@
 /**
- * What needs an operator, for `duties`, `doctor` and explain: items that the
- * duties of any process failed on again and again, and records that the store could not read.
+ * Everything that needs an operator, for `duties`, `doctor` and explain: items on which a duty of any process failed
+ * repeatedly, and records that the store could not read.
  */
 import { allUnreadable } from "../../engine/docs/all-unreadable.ts";
 import { readQuarantined as readNotices } from "../../engine/duties/quarantine-notice.ts";
@@ -9,14 +9,14 @@ import type { Store } from "../../store/store.ts";
 
 /** An item that a duty quarantines for a while. */
 export interface QuarantinedDutyItem extends Omit<QuarantinedItem, "until"> {
-  /** When it is tried again. */
+  /** When the duty tries it again. */
   readonly until: Date;
 }
 
 /** A record that could not be read; it is in no list and no count, and does not run. */
 export interface UnreadableItem {
   readonly duty: null;
-  /** The job's id where it can still be told. */
+  /** The job's id, if it could be read. */
   readonly item: string | null;
   /** The store's own name for the record, for `mill.deleteUnreadable`. */
   readonly ref: string;
@@ -51,7 +51,7 @@ export async function readQuarantined(
   return [...items, ...records];
 }
 
-/** @returns whether there were unreadable records under this id of a job. */
+/** @returns whether there were unreadable records of a job with this id. */
 export async function deleteUnreadableJob(
   store: Pick<Store, "readUnreadable" | "deleteUnreadable">,
   id: string,

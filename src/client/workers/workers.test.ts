@@ -1,4 +1,4 @@
-// The registry of workers on virtual time: what it lists, orders from outside, shares of totals as workers come and go.
+// The registry of workers on virtual time: its list, desired states, and shares of totals as workers come and go.
 import { describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -39,7 +39,7 @@ describe("the registry", () => {
     gate.resolve();
   });
 
-  test("forgets a worker that has stopped at once, and one that is gone within five seconds", async () => {
+  test("drops a stopped worker at once, and a dead one within five seconds", async () => {
     await work({ label: "stays" });
     const stops = await work({ label: "stops" });
     const platform = createVirtualPlatform({ time: v.platform.time, random: createSeededRandom("dies") });
@@ -81,7 +81,7 @@ test("a registration that is still on its way when its worker stops does not out
   expect(await list()).toEqual([]);
 });
 
-test("the duties of all processes are told with what they have done", async () => {
+test("the figures of duties in all processes are summed", async () => {
   await work();
   await v.run(v.mill.enqueue(mail, 1, { delay: 500 }));
   await v.advance(21_000);
@@ -93,16 +93,16 @@ test("the duties of all processes are told with what they have done", async () =
   expect(views.map(({ duty }) => duty)).toEqual(v.mill.dutyNames);
 });
 
-describe("an order from outside", () => {
-  test("quiet: the worker finishes what runs and claims nothing until it is to go on", async () => {
+describe("a desired state", () => {
+  test("quiet: the worker finishes its running jobs and claims nothing until a resume", async () => {
     const gate = deferred();
     const ran: number[] = [];
     const slow = handler(mail, async ({ input }) => (await gate.promise, void ran.push(input)));
     const worker = await v.run(v.mill.work([slow], { queues: { email: 1 } }));
     await v.run(v.mill.enqueue(mail, 1));
     await v.advance(10);
-    const told = await v.run(v.mill.workers.quiet(worker.id));
-    expect(told.map(({ id }) => id)).toEqual([worker.id]);
+    const asked = await v.run(v.mill.workers.quiet(worker.id));
+    expect(asked.map(({ id }) => id)).toEqual([worker.id]);
     await v.advance(2500);
     expect((await list())[0]).toMatchObject({ mode: "quiet", running: 1 });
     gate.resolve();
@@ -115,7 +115,7 @@ describe("an order from outside", () => {
     expect((await list())[0]?.mode).toBe("working");
   });
 
-  test("stop: the worker stops with its grace, and whoever waits for its stop is told", async () => {
+  test("stopped: the worker stops with its grace, and a wait for its stop ends", async () => {
     const worker = await work({ label: "w" });
     const other = await work({ label: "other" });
     await v.run(v.mill.workers.stop("w", { grace: "1s" }));
@@ -123,7 +123,7 @@ describe("an order from outside", () => {
     expect((await list()).map(({ id }) => id)).toEqual([other.id]);
   });
 
-  test("to a worker that is not there is refused", async () => {
+  test("of an unknown worker is refused", async () => {
     await expect(v.run(v.mill.workers.quiet("nobody"))).rejects.toMatchObject({ code: "worker-not-found" });
     await expect(v.run(v.mill.workers.stop("x", { grace: "soon" }))).rejects.toMatchObject({
       code: "invalid-duration",
@@ -136,7 +136,7 @@ describe("a total of a queue", () => {
     (await list()).map(({ slots }) => slots["email"] ?? 0).toSorted((one, other) => other - one);
   const options = { queues: { email: { total: 10 } } };
 
-  test("is shared by those who declare it as they come and go, and running work goes on", async () => {
+  test("is shared by the workers that declare it as they come and go, and running jobs go on", async () => {
     const gate = deferred();
     let running = 0;
     const slow = handler(mail, async () => {
@@ -162,7 +162,7 @@ describe("a total of a queue", () => {
     gate.resolve();
   });
 
-  test("is changed by the operator at run time, also for workers that declared slots of their own", async () => {
+  test("can be changed by an operator at run time, also for workers that declared slots of their own", async () => {
     await work(options);
     await work({ queues: { email: 20 } });
     await v.advance(3000);
@@ -229,7 +229,7 @@ describe("the environment", () => {
     expect(views.map(({ queues }) => queues)).toEqual([["email", "bulk"], ["email", "bulk"], ["email"]]);
   });
 
-  test("that names no queue at all keeps a worker from starting", async () => {
+  test("without any queue keeps a worker from starting", async () => {
     await expect(started({ MILLRACE_QUEUES: "," })).rejects.toMatchObject({ code: "no-handlers" });
     await expect(work({ queues: {} })).rejects.toMatchObject({ code: "no-handlers" });
   });

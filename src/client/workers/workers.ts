@@ -1,12 +1,12 @@
 /**
- * The workers of all processes of the store, as the registry has them, and what an operator wants of them:
+ * The workers of all processes of the store, from the registry, and the calls that set their desired state:
  *
- *   quiet    it claims nothing more and finishes what runs; its shares of totals go to others
+ *   quiet    the worker claims nothing more and finishes its running jobs; its shares of totals go to others
  *   resume   it claims again
- *   stop     as its own stop(): no new jobs, running ones get their grace, what is left goes back
+ *   stop     as its own stop(): no new jobs, running ones get their grace, the remaining ones are handed back
  *
  * The desired state is written to the registry. The worker reads it with the next heartbeat of its process, within 1.2
- * s; `list` shows the mode that each worker says it is in.
+ * s; `list` shows the mode that each worker reports.
  */
 import type { Needs } from "../../engine/services.ts";
 import { desiredPut } from "../../engine/fleet/change-numbers.ts";
@@ -28,14 +28,14 @@ export interface WorkerJob {
   readonly since: Date;
 }
 
-/** What a worker's registration says, with times by the store's clock. */
+/** A worker's registration, with times by the store's clock. */
 export interface WorkerView extends Pick<LiveWorker, (typeof shownFields)[number]> {
-  /** As jobs and attempts name it. */
+  /** The name by which jobs and attempts refer to it. */
   readonly id: string;
-  /** The first twenty of those that run. */
+  /** The first twenty of its running jobs. */
   readonly jobs: readonly WorkerJob[];
   readonly startedAt: Date;
-  /** When it was heard of last. */
+  /** When its registration was last written. */
   readonly seenAt: Date;
 }
 
@@ -51,28 +51,28 @@ export class Workers {
     this.#needs = needs;
   }
 
-  /** Those that are alive now, by label. */
+  /** All live workers, by label. */
   async list(): Promise<readonly WorkerView[]> {
     const workers = await readWorkers(this.#needs.store, true);
     return workers.map(viewOf).toSorted((one, other) => (orderOf(one) < orderOf(other) ? -1 : 1));
   }
 
-  /** @param worker the id of one, or the label of some. @returns those that were told, as they were before. */
+  /** @param worker the id of one, or a label. @returns the workers whose desired state was set, as they were before. */
   quiet(worker: string): Promise<readonly WorkerView[]> {
-    return this.#tell("quiet", worker, { state: "quiet" });
+    return this.#setDesired("quiet", worker, { state: "quiet" });
   }
 
   resume(worker: string): Promise<readonly WorkerView[]> {
-    return this.#tell("resume", worker, { state: "running" });
+    return this.#setDesired("resume", worker, { state: "running" });
   }
 
   async stop(worker: string, options: { grace?: Duration } = {}): Promise<readonly WorkerView[]> {
     const { grace } = checkOptions(options, "workers.stop", ["grace"]);
     const graceMs = grace === undefined ? null : durationMs(grace, "workers.stop: grace");
-    return this.#tell("stop", worker, { state: "stopped", graceMs });
+    return this.#setDesired("stop", worker, { state: "stopped", graceMs });
   }
 
-  async #tell(what: string, worker: string, desired: DesiredState): Promise<readonly WorkerView[]> {
+  async #setDesired(what: string, worker: string, desired: DesiredState): Promise<readonly WorkerView[]> {
     checkName(worker, `workers.${what}: worker`);
     const meant = (await this.list()).filter(({ id, label }) => id === worker || label === worker);
     if (meant.length === 0)
@@ -86,7 +86,7 @@ function orderOf({ label, id }: WorkerView): string {
   return `${label}\0${id}`;
 }
 
-/** Instants that the worker gave by its own clock are moved to the store's. */
+/** Times that the worker measured by its own clock are moved to the store's clock. */
 function viewOf(live: LiveWorker): WorkerView {
   const { worker, jobs, startedAt, writtenAt, clockAheadMs } = live;
   const seenMs = writtenAt - clockAheadMs;

@@ -95,7 +95,7 @@ async function readThere(
       if (wants !== undefined && wants.slack > 0) throw invalidFlow(joinsSome(path, later));
       if (capOf(own) !== null)
         throw invalidFlow(
-          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits behind the cap of its map.`,
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for the cap of its map.`,
         );
     }
   return new Set(byPath.keys());

@@ -43,7 +43,7 @@ describe("a worker that lacks the key of an input", () => {
     expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "scheduled", attempts: [] });
     const told = await v.run(v.mill.explain(handle.id));
     expect(told?.why).toMatch(/handed back \d+ times, last by .*: key-missing\. .*"new"/);
-    expect(told?.why).not.toContain("is behind it");
+    expect(told?.why).not.toContain("has ended");
     // Ten minutes: pauses that grow to a minute, and one line about them.
     expect(Number(/back (\d+) times/.exec(told?.why ?? "")?.[1])).toBeLessThan(30);
     expect(warnings.filter((line) => line.includes("key-missing"))).toHaveLength(1);
