@@ -49,7 +49,7 @@ async function settled(store: Store, settles: readonly Settle[]): Promise<readon
   const answers = [...(await store.settleIfLeased(settles))];
   for (const [at, settle] of settles.entries())
     while (isLocked(answers[at]!)) answers[at] = (await store.settleIfLeased([settle]))[0]!;
-  return answers;
+  return answers as readonly SettleAnswer[];
 }
 
 const fill = (count: number) =>
