@@ -2,6 +2,7 @@
 import { Millrace } from "../client/millrace.ts";
 import { readMillraceOptions } from "../client/millrace-options.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
+import type { DutyName } from "../engine/duties/duty-tuning.ts";
 import { createServices } from "../engine/services.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -76,8 +77,9 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
       // A test's worker lives only while it drains, so a job without a handler says nothing about the application.
       "no-handler": false,
       retention: { sleep: upkeepSleep },
+      metrics: true,
       "index-audit": false,
-    },
+    } satisfies Record<DutyName, unknown>,
   });
   const { store, memory } = rememberJobs(await openStore(platform, "sqlite::memory:"));
   const services = createServices(store, platform, read.settings, read.log);

@@ -20,6 +20,7 @@ import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { storeOptions } from "../../src/cli/command.ts";
 import { work } from "../../src/cli/fleet/work.ts";
+import { dutyNames, oncePerStore } from "../../src/engine/duties/duty-tuning.ts";
 
 const page = readFileSync(new URL("../../docs/reference/options.md", import.meta.url), "utf8");
 const asked = { "no-such-option": true } as object;
@@ -168,6 +169,12 @@ describe("the page of all options", () => {
     const others = heading === callHeading ? ofEnqueue : isNode ? ofNode : [];
     expect([...new Set([...own, ...others])].toSorted()).toEqual(known.toSorted());
   });
+});
+
+test("the page says which duties the leader does", () => {
+  const rows = [...page.matchAll(/^\| `([a-z-]+)` \| .* \| (leader|each process) \| .* \|$/gm)];
+  expect(rows.map(([, name]) => name)).toEqual(dutyNames);
+  expect(rows.flatMap(([, name, by]) => (by === "leader" ? [name] : []))).toEqual(oncePerStore);
 });
 
 test("the deploying guide names exactly the options that millrace work takes, beside the store", () => {

@@ -1,8 +1,9 @@
-/** The duties of a process, in the order of a job's life. A new duty is a file beside this one and a line here. */
+/** The duties of a process that are on. A new duty is a file beside this one, a line here and one in duty-tuning.ts. */
 import type { Needs } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
 import type { Duty } from "./duty.ts";
+import { dutyNames } from "./duty-tuning.ts";
 import type { DutyName, DutyTuning } from "./duty-tuning.ts";
 import { deadlineDuty, timeToLiveDuty } from "./expiry-duties.ts";
 import { indexAuditDuty } from "./index-audit-duty.ts";
@@ -46,18 +47,18 @@ export function allDuties(
   { leases, deliverWebhooks }: DutySurroundings,
   tuning: DutyTuning,
 ): readonly Duty[] {
-  const duties = [
-    promoteDuty(needs, tuning.promote),
-    reclaimDuty(needs, leases, tuning.reclaim),
-    attemptTimeoutDuty(needs, tuning["attempt-timeout"]),
-    deadlineDuty(needs, tuning.deadline),
-    timeToLiveDuty(needs, tuning["time-to-live"]),
-    dueDocumentsDuty(needs, tuning["due-documents"]),
-    webhooksDuty(needs, tuning.webhooks, deliverWebhooks),
-    noHandlerDuty(needs, tuning["no-handler"]),
-    retentionDuty(needs, tuning.retention),
-    metricsDuty(needs, tuning.metrics),
-    indexAuditDuty(needs, tuning["index-audit"]),
-  ];
-  return duties.filter((duty) => tuning[duty.name as DutyName].isOn);
+  const duties: Readonly<Record<DutyName, Duty>> = {
+    promote: promoteDuty(needs, tuning.promote),
+    reclaim: reclaimDuty(needs, leases, tuning.reclaim),
+    "attempt-timeout": attemptTimeoutDuty(needs, tuning["attempt-timeout"]),
+    deadline: deadlineDuty(needs, tuning.deadline),
+    "time-to-live": timeToLiveDuty(needs, tuning["time-to-live"]),
+    "due-documents": dueDocumentsDuty(needs, tuning["due-documents"]),
+    webhooks: webhooksDuty(needs, tuning.webhooks, deliverWebhooks),
+    "no-handler": noHandlerDuty(needs, tuning["no-handler"]),
+    retention: retentionDuty(needs, tuning.retention),
+    metrics: metricsDuty(needs, tuning.metrics),
+    "index-audit": indexAuditDuty(needs, tuning["index-audit"]),
+  };
+  return dutyNames.filter((name) => tuning[name].isOn).map((name) => duties[name]);
 }

@@ -4,33 +4,6 @@ import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import { checkOptions, checkWhole } from "../../model/option.ts";
 
-export const dutyNames = [
-  "promote",
-  "reclaim",
-  "attempt-timeout",
-  "deadline",
-  "time-to-live",
-  "due-documents",
-  "webhooks",
-  "no-handler",
-  "retention",
-  "metrics",
-  "index-audit",
-] as const;
-export type DutyName = (typeof dutyNames)[number];
-
-/**
- * The duties that the leader does (engine/fleet/leadership.ts). The others run in every process, because each of their
- * steps is guarded; promote is one of them only if the leader does not answer.
- */
-export const oncePerStore = [
-  "promote",
-  "webhooks",
-  "retention",
-  "metrics",
-  "index-audit",
-] as const satisfies readonly DutyName[];
-
 interface OneDutyOptions {
   batch?: number;
   sleep?: Duration;
@@ -44,7 +17,10 @@ export interface Tuning {
   readonly sleepMaxMs: number;
 }
 
-export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
+interface KnownDuty extends Tuning {
+  /** Done by the leader only (engine/fleet/leadership.ts). */
+  readonly isOncePerStore: boolean;
+}
 
 /**
  * The alarm wakes these (supervisor.ts): their own looks stand behind it, and five each minute were a call in twelve
@@ -52,23 +28,33 @@ export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
  */
 const alarmSleepMs = 300_000;
 
-const defaults: DutyTuning = {
-  // Heartbeats tell the clocks earlier. This bounds how late a lease of a process that died is noticed without them: it
-  // is reclaimed within 2 s of its end.
+/**
+ * Every duty, in the order of a job's life, with its tuning unless the user gives another. Those that are not done once
+ * per store run in every process, because each of their steps is guarded.
+ */
+const defaults = {
+  // The leader does it; the others only if it does not answer. Heartbeats tell the clocks earlier: the sleep bounds how
+  // late a lease of a process that died is noticed without them. It is reclaimed within 2 s of its end.
   // The batch bounds for how long a flood of one queue keeps the store from others: docs/decisions/0006.
-  promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500 },
-  reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
-  "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
-  deadline: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
-  "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs },
-  "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: alarmSleepMs },
+  promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500, isOncePerStore: true },
+  reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
+  "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
+  deadline: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
+  "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
+  "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   // Woken by the change number of webhooks.
-  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000 },
-  "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
-  metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
-  "index-audit": { isOn: true, batchMax: 500, sleepMaxMs: 600_000 },
-};
+  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000, isOncePerStore: true },
+  "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000, isOncePerStore: false },
+  retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000, isOncePerStore: true },
+  metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000, isOncePerStore: true },
+  "index-audit": { isOn: true, batchMax: 500, sleepMaxMs: 600_000, isOncePerStore: true },
+} as const satisfies Readonly<Record<string, KnownDuty>>;
+
+export type DutyName = keyof typeof defaults;
+export const dutyNames = Object.keys(defaults) as readonly DutyName[];
+export const oncePerStore = dutyNames.filter((name) => defaults[name].isOncePerStore);
+
+export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 
 export function readDutyOptions(options: DutyOptions | undefined): DutyTuning {
   if (options === undefined || options === true) return defaults;
