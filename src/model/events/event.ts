@@ -240,8 +240,15 @@ export function firstEventOf({ kind, note }: RecordedEvent): EventName | null {
 export function secondEventOf({ kind, extra }: Pick<RecordedEvent, "kind" | "extra">): EventName | null {
   if (kind === "claimed") return extra === null ? null : "started";
   if (kind === "promoted") return "ready";
-  return isEventName(kind) ? kind : null;
+  return isEventName(kind) ? kind : internal[kind];
 }
+
+/** The kinds of the feed that no user gets; the compiler names a kind that is neither here nor in the catalogue. */
+const internal: Readonly<Record<Exclude<EventKind, EventName | "promoted">, null>> = {
+  suspended: null,
+  resumed: null,
+  "passed-on": null,
+};
 
 const flowEvents: Readonly<Partial<Record<EventKind, EventName>>> = {
   submitted: "flow-submitted",
