@@ -22,6 +22,8 @@ export type ParsedSource = {
   clockReadLines: number[];
   /** Lines that read the real clock or the time that was used, by whatever name the platform has here. */
   realTimeLines: number[];
+  /** The strings of the code that are not keys of objects, and the names that follow a dot. */
+  words: ReadonlySet<string>;
 };
 
 /** What tells the time, by what it is asked of. */
@@ -37,6 +39,8 @@ export function parseSource(path: string, source: string): ParsedSource {
   const modules: NamedModule[] = [];
   const clockReadLines: number[] = [];
   const realTimeLines: number[] = [];
+  const words = new Set<string>();
+  const keys = new Set<number>();
   let platformName = "nodePlatform";
   const name = (at: number, specifier: string | null, names: string[] = []): void =>
     void modules.push({ specifier, names, line: lineOf(source, at) });
@@ -62,7 +66,12 @@ export function parseSource(path: string, source: string): ParsedSource {
       if (isNamed(node.callee, "URL") && file?.type === "Literal" && isOwnUrl(base))
         name(node.start, literalText(file));
     },
+    Property: ({ key }) => void keys.add(key.start),
+    Literal: ({ value, start }) => {
+      if (typeof value === "string" && !keys.has(start)) words.add(value);
+    },
     MemberExpression: ({ object, property, start }) => {
+      if (property.type === "Identifier") words.add(property.name);
       if (object.type !== "Identifier" || property.type !== "Identifier") return;
       const owner = object.name === platformName ? "nodePlatform" : object.name;
       if (Object.hasOwn(clocksOf, owner) && clocksOf[owner]?.includes(property.name))
@@ -81,6 +90,7 @@ export function parseSource(path: string, source: string): ParsedSource {
     modules,
     clockReadLines,
     realTimeLines,
+    words,
   };
 }
 
