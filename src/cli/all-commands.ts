@@ -1,4 +1,6 @@
-/** The commands, in the order of the help page. A new command is a file in commands/ and a line here. */
+/**
+ * The commands, in the order of the help page. A new command is a file in the folder of its subject and a line here.
+ */
 import type { Command } from "./command.ts";
 import { cancel } from "./jobs/cancel.ts";
 import { counts } from "./jobs/counts.ts";

@@ -185,6 +185,18 @@ describe("help and version", () => {
     expect(one.code).toBe(0);
   });
 
+  test("the operating guide names every command", async () => {
+    const { commands } = (await millraceJson(["help"])) as { commands: { name: string }[] };
+    const guide = readFileSync(new URL("../../docs/guides/operating.md", import.meta.url), "utf8");
+    const [, table = ""] = guide.split("| command | does |");
+    const cells = [...table.matchAll(/^\| (`.*?`) \| /gm)].flatMap(([, cell = ""]) =>
+      cell.match(/`[a-z-]+/g),
+    );
+    const named = new Set(cells.map((cell) => cell?.slice(1)));
+    const missing = commands.map(({ name }) => name).filter((name) => !named.has(name));
+    expect(missing).toEqual(["demo", "version", "help"]);
+  });
+
   test("no command at all shows the help", async () => {
     const { code, out } = await say([]);
     expect(out).toMatch(/^millrace: durable jobs/);
