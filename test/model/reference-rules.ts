@@ -10,7 +10,7 @@ import type {
   Edit,
   Finish,
   HandBack,
-  Mark,
+  Update,
   Schedule,
 } from "../../src/model/job/change.ts";
 import { storeLimits } from "../../src/store/limits.ts";
@@ -487,7 +487,7 @@ export class ReferenceRules {
   }
 
   change(job: Job, next: ChangeNext): void {
-    if (next.to === "same") this.mark(job, next);
+    if (next.to === "same") this.update(job, next);
     else if (next.to === "blocked") this.block(job, next);
     else if (next.to === "deleted") this.remove(job);
     else if (next.to === "scheduled") this.schedule(job, next);
@@ -554,7 +554,7 @@ export class ReferenceRules {
     this.move(job, "ready", event);
   }
 
-  mark(job: Job, { cancelAsked, rankBase, rankSlope, edit: edited, event, passesOn }: Mark): void {
+  update(job: Job, { cancelAsked, rankBase, rankSlope, edit: edited, event, passesOn }: Update): void {
     job.cancelAsked = cancelAsked ?? job.cancelAsked;
     if (rankBase !== undefined || rankSlope !== undefined)
       job.rank = (rankBase ?? 0) + (rankSlope ?? 1) * job.dueAt;

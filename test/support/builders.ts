@@ -1,7 +1,7 @@
 /**
  * Builders for what crosses the store contract: every field has a plain default, a test names only what it is about.
  */
-import type { Finish, HandBack, Mark, Delete, Schedule } from "../../src/model/job/change.ts";
+import type { Finish, HandBack, Update, Delete, Schedule } from "../../src/model/job/change.ts";
 import type { TerminalState } from "../../src/model/job/job-state.ts";
 import type { GateUse } from "../../src/model/limits/gate.ts";
 import { laneOrderOf } from "../../src/model/routing/lane.ts";
@@ -80,7 +80,7 @@ export function schedule(inMs: number, given: Partial<Schedule> = {}): Schedule 
 
 export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
 export const remove: Delete = { to: "deleted", event: "deleted" };
-export const askCancel: Mark = { to: "same", event: "cancel-asked", cancelAsked: true };
+export const askCancel: Update = { to: "same", event: "cancel-asked", cancelAsked: true };
 
 export function replay(inMs = 0, given: Partial<Schedule> = {}): Schedule {
   return schedule(inMs, { event: "replayed", attempt: 0, clearsPassedDeadline: true, ...given });

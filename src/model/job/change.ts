@@ -60,7 +60,7 @@ export interface HandBack {
 }
 
 /** The job stays in its state: an edit of its payload or priority, or a requested cancel. */
-export interface Mark {
+export interface Update {
   readonly to: "same";
   readonly event: EventKind;
   readonly cancelAsked?: boolean;
@@ -103,4 +103,4 @@ export interface Edit {
 /** What a running attempt may write with its fence. */
 export type SettleNext = Finish | Schedule | HandBack;
 /** What an operator or a duty may write with its guard. */
-export type ChangeNext = Finish | Schedule | HandBack | Mark | Block | Delete;
+export type ChangeNext = Finish | Schedule | HandBack | Update | Block | Delete;

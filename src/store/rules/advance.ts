@@ -8,7 +8,7 @@
  *  finish   R3   the end                                         meet     R8   a submit finds its unique key held
  *  arrive   R4   the end of a member comes to another            block    R4   a member waits for others again
  *  promote  R5   due, so ready                                   emit     R10  events, and changes of state counts
- *  mark, edit, delete, replay                                    what operators do; `change` applies them
+ *  update, edit, delete, replay                                  what operators do; `change` applies them
  *
  * No rule reads or writes a store. Guards are checked before a rule is called.
  */

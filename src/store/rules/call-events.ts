@@ -3,7 +3,7 @@
  * bundles of those that differ only in their job; changes of state counts; the earliest clock that was set; changes of
  * lanes. State counts and lanes are collected over all calls of one commit, everything else per call.
  *
- * A unit that is refused half-way takes its events back: `mark` before it, `takeBack` after.
+ * A unit that is refused half-way takes its events back: `savepoint` before it, `rollBack` after.
  */
 import { eventCodes } from "../../model/events/event-kind.ts";
 import { jobStates, stateCodes } from "../../model/job/job-state.ts";
@@ -136,7 +136,7 @@ export function count({ counts }: CallEvents, route: number, state: number, chan
 }
 
 /** How much was emitted at a moment. */
-export interface Mark {
+export interface Savepoint {
   readonly events: number;
   /** Of the last bundle, which may grow on. */
   readonly lastIds: number;
@@ -145,7 +145,7 @@ export interface Mark {
   readonly dueAt: number | null;
 }
 
-export function mark({ counts, lanes, events, dueAt }: CallEvents): Mark {
+export function savepoint({ counts, lanes, events, dueAt }: CallEvents): Savepoint {
   const byRoute = new Map([...counts.byRoute].map(([route, states]) => [route, [...states]]));
   return {
     events: events.length,
@@ -156,7 +156,7 @@ export function mark({ counts, lanes, events, dueAt }: CallEvents): Mark {
   };
 }
 
-export function takeBack(callEvents: CallEvents, to: Mark): void {
+export function rollBack(callEvents: CallEvents, to: Savepoint): void {
   const { counts, events } = callEvents;
   events.length = to.events;
   events.at(-1)?.ids.splice(to.lastIds);

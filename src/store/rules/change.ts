@@ -9,7 +9,7 @@ import { block } from "./flow/block.ts";
 import type { JobById } from "./flow/block.ts";
 import { finish } from "./finish.ts";
 import { isHeld } from "./guard.ts";
-import { mark } from "./update.ts";
+import { update } from "./update.ts";
 import { hasPassedOn } from "./flow/member.ts";
 import { place } from "./place.ts";
 import { deleteJob } from "./delete.ts";
@@ -44,7 +44,7 @@ export function change(
       assert(!isFinished(row), "a finished job comes back only by a schedule");
       return place(noted, next, now);
     case "same":
-      return mark(noted, next);
+      return update(noted, next);
     case "blocked":
       assert(jobById !== undefined, "a settle does not block a job");
       return block(noted, next, jobById, now);

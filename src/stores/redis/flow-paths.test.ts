@@ -15,7 +15,7 @@ import { newWaits } from "../../model/flow/flow-waits.ts";
 import { writeKeyUse } from "../../model/routing/lane.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
 import type { JobState } from "../../model/job/job-state.ts";
-import type { ChangeNext, Mark } from "../../model/job/change.ts";
+import type { ChangeNext, Update } from "../../model/job/change.ts";
 import type { Settle } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import { storeLimits } from "../../store/limits.ts";
@@ -23,7 +23,7 @@ import { storeLimits } from "../../store/limits.ts";
 const { openBoth } = useBothRoads();
 const cases = 25;
 const names = ["a", "b", "c", "d", "e", "p", "p.x", "p.y"];
-const passOn: Mark = { to: "same", event: "passed-on", passesOn: storeLimits.edgesPerStepMax };
+const passOn: Update = { to: "same", event: "passed-on", passesOn: storeLimits.edgesPerStepMax };
 const groupGate = writeKeyUse({ key: "g:mail\tone", weight: 1, cap: 1 });
 
 const masks = fc.record({ meets: fc.nat(everyEnd), misses: fc.nat(everyEnd) });

@@ -125,7 +125,7 @@ local function lease(c, job, owner, endsAt, isStarted)
   advance(job, RUNNING)
 end
 
-local function mark(_, job, next)
+local function update(_, job, next)
   if next.cancelAsked ~= "" then job.cancelAsked = next.cancelAsked end
   if next.rankBase ~= "" or next.rankSlope ~= "" then
     local base, slope = next.rankBase == "" and 0 or next.rankBase, next.rankSlope == "" and 1 or next.rankSlope
@@ -155,7 +155,7 @@ local function replay(c, job, next)
 end
 
 -- By the kind of a next; block (arrive.lua.ts) joins them.
-local RULES = { schedule = place, handBack = place, mark = mark, delete = delete, finish = finish }
+local RULES = { schedule = place, handBack = place, update = update, delete = delete, finish = finish }
 
 -- Applies what the model computed (model/job/change.ts), and emits it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)

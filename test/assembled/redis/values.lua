@@ -130,10 +130,10 @@ function READERS.handBack(f, text)
   f.kind, f.event, f.countsAttempt = match(text, HANDBACK)
 end
 
-local MARK = fields(9)
-function READERS.mark(f, text)
+local UPDATE = fields(9)
+function READERS.update(f, text)
   f.kind, f.event, f.cancelAsked, f.rankBase, f.rankSlope, f.passesOn,
-    f.input, f.policy, f.meta = match(text, MARK)
+    f.input, f.policy, f.meta = match(text, UPDATE)
 end
 
 local BLOCK = fields(6)

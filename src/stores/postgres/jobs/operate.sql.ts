@@ -1,5 +1,5 @@
 /**
- * What operators do to a job, each under its name in store/rules: mark, edit, replay; and apply, which does to a
+ * What operators do to a job, each under its name in store/rules: update, edit, replay; and apply, which does to a
  * job what the model computed (change there), or removes it, and writes it.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";

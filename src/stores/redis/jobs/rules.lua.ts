@@ -1,6 +1,6 @@
 /**
  * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
- * (R5), lease (R6), and what operators do: mark, edit, delete, replay. A rule changes the job's own fields and its key;
+ * (R5), lease (R6), and what operators do: update, edit, delete, replay. A rule changes the job's own fields and its key;
  * the caller emits the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
@@ -131,7 +131,7 @@ local function lease(c, job, owner, endsAt, isStarted)
   advance(job, RUNNING)
 end
 
-local function mark(_, job, next)
+local function update(_, job, next)
   if next.cancelAsked ~= "" then job.cancelAsked = next.cancelAsked end
   if next.rankBase ~= "" or next.rankSlope ~= "" then
     local base, slope = next.rankBase == "" and 0 or next.rankBase, next.rankSlope == "" and 1 or next.rankSlope
@@ -161,7 +161,7 @@ local function replay(c, job, next)
 end
 
 -- By the kind of a next; block (arrive.lua.ts) joins them.
-local RULES = { schedule = place, handBack = place, mark = mark, delete = delete, finish = finish }
+local RULES = { schedule = place, handBack = place, update = update, delete = delete, finish = finish }
 
 -- Applies what the model computed (model/job/change.ts), and emits it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)

@@ -38,7 +38,7 @@ export const argumentFields = {
     ...(["clearsPassedDeadline", "keepsLane", ...editFields] as const),
   ],
   handBack: ["kind", "event", "countsAttempt"],
-  mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", "passesOn", ...editFields],
+  update: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", "passesOn", ...editFields],
   /** need and slack: none where the counts stay. parents: edges, as a list. */
   block: ["kind", "event", "attempt", "need", "slack", "parents"],
   delete: ["kind", "event"],

@@ -24,8 +24,8 @@ export function nextText(next: ChangeNext): string {
       return argumentText("handBack", { event, countsAttempt: next.countsAttempt });
     case "same": {
       const { cancelAsked, rankBase, rankSlope, passesOn } = next;
-      const marked = { event, cancelAsked, rankBase, rankSlope, passesOn };
-      return argumentText("mark", { ...marked, ...editTexts(next.edit) });
+      const updated = { event, cancelAsked, rankBase, rankSlope, passesOn };
+      return argumentText("update", { ...updated, ...editTexts(next.edit) });
     }
     case "blocked": {
       const { attempt, waits, parents } = next;

@@ -12,7 +12,7 @@ import { isGrowth, mayBeRefusedLate } from "../../../store/path-predicates.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../../store/operations.ts";
 import type { NewJob } from "../../../store/records.ts";
 import { placePlain } from "../../../store/rules/place.ts";
-import { mark, takeBack, emitSubmitted } from "../../../store/rules/call-events.ts";
+import { savepoint, rollBack, emitSubmitted } from "../../../store/rules/call-events.ts";
 import { isDocAt, putDoc } from "../documents/documents.ts";
 import { growFlow } from "../flows/edges.ts";
 import { readDrainingGates } from "../limits/gates.ts";
@@ -38,14 +38,14 @@ export function allOrNothing<A extends { readonly kind: string }>(step: Step, ru
   const { statements, commit } = step;
   commit.insert.flush();
   flushTargets(step);
-  const before = mark(step);
+  const before = savepoint(step);
   statements("SAVEPOINT millrace_unit").run();
   const answer = run();
   commit.insert.flush();
   if (answer.kind === "ok") flushTargets(step);
   if (answer.kind !== "ok") {
     statements("ROLLBACK TO millrace_unit").run();
-    takeBack(step, before);
+    rollBack(step, before);
     step.ended.length = 0;
     step.targets.clear();
     commit.lastSeq = null;
