@@ -411,7 +411,15 @@ export class BucketWorld {
           : { ...(request as object) };
     const call: Committed = { writer, entry, position: null };
     if (own !== undefined && own !== null) this.#byRequest.set(own, call);
-    if (entry !== null) this.#calls.set(entry, call);
+    if (entry !== null) {
+      const before = this.#calls.get(entry);
+      // What an earlier try committed at a writer that has ended, and never landed, did not happen.
+      if (before !== undefined && (before.position ?? 0) > before.writer.landed) {
+        entry.answer = null;
+        entry.order = null;
+      }
+      this.#calls.set(entry, call);
+    }
     try {
       const answer = await new Promise<unknown>((resolve, reject) => {
         writer.calls.add(reject);

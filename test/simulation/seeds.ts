@@ -73,4 +73,8 @@ export const pastBucketSeeds: typeof pastSeeds = [
     1524,
     "a submit of a process that had died waited at a paused writer, and the world ended the drain before the submit happened at the next writer",
   ],
+  [
+    672,
+    "a renewal was committed by a writer that had been replaced, never landed, was tried again at the next one, and was kept by the world with its first answer",
+  ],
 ];
