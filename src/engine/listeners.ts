@@ -1,6 +1,6 @@
 /**
- * Functions of this process that are called when something has happened in it. Whoever makes it happen owns the
- * listeners and emits; a listener returns at once and never throws.
+ * Callbacks for one kind of event in this process. The service in which the event happens owns the list and emits. A
+ * listener returns at once and never throws.
  */
 export class Listeners<Event = void> {
   readonly #listeners = new Set<(event: Event) => void>();
@@ -9,7 +9,7 @@ export class Listeners<Event = void> {
     return this.#listeners.size === 0;
   }
 
-  /** @returns a function that ends it. */
+  /** @returns a function that ends this. */
   add(listener: (event: Event) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

@@ -1,4 +1,4 @@
-/** What one process is told of the work of its store when it opens it (client/millrace-options.ts reads it). */
+/** The settings of one process over its store. They are read from the options of open (client/millrace-options.ts). */
 import type { PayloadCoder } from "../codec/payload.ts";
 import type { JobPolicy } from "../model/job/job-policy.ts";
 import type { CustomBackoff } from "../model/job/retry-policy.ts";
@@ -11,18 +11,18 @@ import type { Router } from "./submit/router.ts";
 export interface ProcessSettings {
   readonly coder: PayloadCoder;
   readonly codeDefaults: JobPolicy;
-  /** What this process was told to keep; the rest is the store's (policies/store-retention.ts). */
+  /** The retention that this process was opened with; the store's own decides (policies/store-retention.ts). */
   readonly retention: KeptTimes;
-  /** How long a ready job may wait for a handler of its name; null for ever. */
+  /** How long a ready job may wait if no worker has a handler for its name; null for ever. */
   readonly noHandlerGraceMs: number | null;
-  /** How much waiting one priority level is worth. */
+  /** How much waiting time one level of priority is worth. */
   readonly strideMs: number;
   readonly router: Router;
   readonly backoffs: Readonly<Record<string, CustomBackoff>>;
   readonly enqueueMiddleware: readonly EnqueueMiddleware[];
   /** For how long a call is repeated while the store is away. */
   readonly giveUpMs: number;
-  /** Networks that are not public and may get webhooks. */
+  /** Non-public networks to which webhooks may be delivered. */
   readonly allowPrivate: boolean | readonly string[];
   /** The user's own sink for attempts; null for none. */
   readonly onAttempt: OnAttempt | null;

@@ -1,7 +1,7 @@
 /**
- * The services of a process over one store, and the one place that puts them together. A class or a function takes the
- * services that it names (`Needs<"store" | "log">`) and no others, so that its signature says what it depends on. Each
- * service is made of those above it.
+ * The services of a process over one store, and the one place that puts them together. A class or function takes the
+ * services that it names (`Needs<"store" | "log">`) and no others, so its signature says what it depends on. Each
+ * service uses only those above it.
  */
 import type { Logger } from "./log/logger.ts";
 import { RepeatedLines } from "./log/repeated-line.ts";
@@ -31,24 +31,24 @@ import { Submitter } from "./submit/submitter.ts";
 import { Publishing } from "./topics/publishing.ts";
 import { WebhookDocs } from "./webhooks/webhook-docs.ts";
 
-/** What the process was told and other parts ask for. */
+/** The settings of the process that other parts read. */
 type SharedSettings = Omit<ProcessSettings, "codeDefaults" | "retention" | "onAttempt" | "hasMetrics">;
 
 export interface Services extends SharedSettings, StoreBatchers {
   readonly platform: Platform;
   readonly log: Logger;
-  /** For lines that one outage would write for every job. */
+  /** For log lines that one outage would otherwise write for every job. */
   readonly repeated: RepeatedLines;
-  /** What this process counts; null where it counts nothing. */
+  /** Counts what this process does; null if metrics are off. */
   readonly metrics: MetricRecorder | null;
-  /** The calls to it are counted. */
+  /** The store, wrapped so that its calls are counted. */
   readonly store: Store;
   readonly flush: Flush;
   readonly ids: JobIds;
 
-  /** What operators have set of queues. */
+  /** The policies that operators have set for queues. */
   readonly queuePolicies: QueuePolicies;
-  /** What a job's policy means here. */
+  /** Decides the policy of a job, with the defaults of this process. */
   readonly policies: Policies;
   readonly retention: StoreRetention;
   readonly limits: LimitsInUse;
@@ -60,7 +60,7 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly publishing: Publishing;
   readonly webhookDocs: WebhookDocs;
 
-  /** Get every attempt of this process that has ended (attempts/attempt-observer.ts). */
+  /** Called for every attempt of this process that has ended (attempts/attempt-observer.ts). */
   readonly attemptObservers: readonly AttemptObserver[];
 
   readonly clocks: JobClocks;
@@ -72,7 +72,7 @@ export interface Services extends SharedSettings, StoreBatchers {
 
 export type Needs<Name extends keyof Services> = Pick<Services, Name>;
 
-/** @param given the store, whose calls are counted from now on. */
+/** @param given the store. It is wrapped, so that its calls are counted. */
 export function createServices(
   given: Store,
   platform: Platform,

@@ -1,4 +1,4 @@
-// onAttempt: every attempt that ran is told once, when it is over, and nothing that the sink does touches a job.
+// onAttempt: every attempt that ran is reported once, after its end, and nothing that the sink does affects a job.
 import { expect, test } from "vitest";
 import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { Snooze } from "../../worker/control.ts";
@@ -21,9 +21,9 @@ async function openWith(
   return { v, lines };
 }
 
-test("onAttempt tells of retries, snoozes and ends, with names and times", async () => {
-  const emitted: AttemptReport[] = [];
-  const { v } = await openWith((report) => void emitted.push(report));
+test("onAttempt reports retries, snoozes and ends, with names and times", async () => {
+  const reported: AttemptReport[] = [];
+  const { v } = await openWith((report) => void reported.push(report));
   let calls = 0;
   const worker = await v.run(
     v.mill.work([
@@ -57,7 +57,7 @@ test("onAttempt tells of retries, snoozes and ends, with names and times", async
   });
 });
 
-test("a sink that throws or rejects is logged, and every job completes all the same", async () => {
+test("a sink that throws or rejects is logged, and every job still completes", async () => {
   const sinks: OnAttempt[] = [
     () => {
       throw new Error("meter away");
@@ -70,14 +70,14 @@ test("a sink that throws or rejects is logged, and every job completes all the s
     for (let each = 0; each < 3; each++)
       expect(await v.run((await v.run(v.mill.enqueue(work, null))).result())).toBe(1);
     await v.run(v.mill.close());
-    expect(lines).toEqual(["onAttempt failed; the job is settled all the same"]);
+    expect(lines).toEqual(["onAttempt failed; the job is not affected"]);
   }
 });
 
-test("a sink whose promises never settle is told of so many attempts and no more", async () => {
-  let emitted = 0;
+test("a sink whose promises never settle gets a bounded number of attempts", async () => {
+  let reported = 0;
   const { v, lines } = await openWith(() => {
-    emitted += 1;
+    reported += 1;
     return new Promise(() => undefined);
   });
   await v.run(v.mill.work([handler(work, () => 1)], { concurrency: 100 }));
@@ -85,13 +85,13 @@ test("a sink whose promises never settle is told of so many attempts and no more
   const handles = await v.run(v.mill.enqueueMany(many));
   await v.run(Promise.all(handles.map((handle) => handle.result())));
   await v.run(v.mill.close());
-  expect(emitted).toBe(sinkPendingMax);
-  expect(lines).toEqual(["onAttempt does not keep up; attempts are not told to it"]);
+  expect(reported).toBe(sinkPendingMax);
+  expect(lines).toEqual(["onAttempt does not keep up; it misses attempts until it does"]);
 });
 
-test("an attempt that loses its lease is told once, as lost", async () => {
-  const emitted: AttemptReport[] = [];
-  const { v } = await openWith((report) => void emitted.push(report));
+test("an attempt that loses its lease is reported once, as lost", async () => {
+  const reported: AttemptReport[] = [];
+  const { v } = await openWith((report) => void reported.push(report));
   let runs = 0;
   const slow = job<null>("slow", { timeout: "1h" });
   await v.run(
@@ -112,6 +112,6 @@ test("an attempt that loses its lease is told once, as lost", async () => {
   ]);
 });
 
-test("a sink that is no function is refused when the store is opened", async () => {
+test("a sink that is not a function is refused when the store is opened", async () => {
   await expect(openVirtualMill({ onAttempt: 1 as never })).rejects.toMatchObject({ code: "invalid-option" });
 });

@@ -1,27 +1,27 @@
 /**
- * The user's own sink for attempts (`onAttempt` of open), for StatsD and the like. It can never hurt a job: it is
- * called when the store has the attempt's end, what it throws or rejects with is caught, counted and logged, and one
- * that does not keep up with what it began is left out until it does.
+ * The user's own sink for attempts (`onAttempt` of open), for StatsD and the like. It can never affect a job: it is
+ * called after the store has the attempt's end, and its errors are caught, counted and logged. A sink that does not
+ * keep up with its own promises is skipped until it does.
  */
 import type { SettleNext } from "../../model/job/change.ts";
 import { endedAs } from "./attempt-observer.ts";
 import type { AttemptObserver, EndedAs, ObservedAttempt } from "./attempt-observer.ts";
 import type { Needs } from "../services.ts";
 
-/** An attempt that has ended, as the sink is told of it. */
+/** An attempt that has ended, as the sink gets it. */
 export interface AttemptReport {
   /** The job's id. */
   readonly id: string;
   readonly name: string;
   readonly queue: string;
-  /** From 1 on. */
+  /** Counted from 1. */
   readonly attempt: number;
   readonly worker: string;
   /** In the words of the feed: completed, failed, retry-scheduled, snoozed and so on; or lost. */
   readonly outcome: EndedAs;
-  /** The state in which the job is now; null where the attempt was lost. */
+  /** The state of the job now; null if the attempt was lost. */
   readonly state: SettleNext["to"] | null;
-  /** Why the job ended, for one that ended without completing. */
+  /** Why the job ended; null if it completed or has not ended. */
   readonly reason: string | null;
   /** From the time at which the job was due until its handler was called, in microseconds. */
   readonly waitedUs: number;
@@ -31,9 +31,9 @@ export interface AttemptReport {
 
 export type OnAttempt = (report: AttemptReport) => unknown;
 
-/** Promises of a sink that are not settled yet; beyond that attempts are not told to it. */
+/** How many promises of a sink may be pending; with more, it is skipped. */
 export const sinkPendingMax = 1000;
-/** A sink that holds the event loop up for longer is complained about. */
+/** A sink that blocks the event loop for longer is logged. */
 const slowUs = 50_000;
 
 /** @returns an observer that never throws. */
@@ -41,10 +41,12 @@ export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAt
   const { platform, repeated } = needs;
   let pending = 0;
   const failed = (error: unknown): void =>
-    repeated.say("error", "onAttempt failed; the job is settled all the same", { error });
+    repeated.say("error", "onAttempt failed; the job is not affected", { error });
   return (attempt) => {
     if (pending >= sinkPendingMax)
-      return repeated.say("warn", "onAttempt does not keep up; attempts are not told to it", { pending });
+      return repeated.say("warn", "onAttempt does not keep up; it misses attempts until it does", {
+        pending,
+      });
     const beganUs = platform.monotonicUs();
     try {
       const returned = sink(reportOf(attempt));
@@ -57,7 +59,7 @@ export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAt
     }
     const tookMs = Math.round((platform.monotonicUs() - beganUs) / 1000);
     if (tookMs * 1000 >= slowUs)
-      repeated.say("warn", "onAttempt holds up the event loop of this process", { tookMs });
+      repeated.say("warn", "onAttempt blocks the event loop of this process", { tookMs });
   };
 }
 

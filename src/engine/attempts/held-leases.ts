@@ -1,10 +1,10 @@
-/** Which leases the workers of this process have right now. The reclaim duty asks before it takes one away. */
+/** The leases that workers of this process hold now. The reclaim duty asks before it takes one away. */
 import type { LeaseRef } from "../../store/records.ts";
 
 export class HeldLeases {
   readonly #workers = new Set<(lease: LeaseRef) => boolean>();
 
-  /** @returns a function that takes the worker out again. */
+  /** @returns a function that ends this. */
   addHolder(isHeld: (lease: LeaseRef) => boolean): () => void {
     this.#workers.add(isHeld);
     return () => this.#workers.delete(isHeld);

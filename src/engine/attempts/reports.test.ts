@@ -21,7 +21,7 @@ beforeEach(() => {
 
 const plain = job("plain");
 
-test("a thousand reports of one flush are one write: the last progress counts, and every line is kept in order", async () => {
+test("a thousand reports of one flush are one write, with the last progress and every line in order", async () => {
   const run = handler(plain, async ({ progress, log }) => {
     for (let step = 1; step <= 1000; step++) {
       progress(step / 1000);
@@ -39,7 +39,7 @@ test("a thousand reports of one flush are one write: the last progress counts, a
   );
 });
 
-test("what comes while a write is in flight joins the next one, never the one that has left", async () => {
+test("a report during a write joins the next write, never the one in flight", async () => {
   const release = deferred();
   const record = v.store.recordIfLeased.bind(v.store);
   v.store.recordIfLeased = async (given) => {

@@ -1,7 +1,7 @@
 /**
  * Reports of running attempts: progress and log lines. While a write of an attempt waits for its call, later reports of
- * the same attempt join that write: the last progress counts, and all lines are kept, in order. So a handler that
- * reports a thousand times in one flush costs the store one write.
+ * the attempt join it: the last progress counts, and all lines are kept, in order. So a handler that reports a thousand
+ * times in one flush costs the store one write.
  */
 import { overflowLine } from "../../model/job/log-line.ts";
 import { storeLimits } from "../../store/limits.ts";
@@ -13,7 +13,7 @@ type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & { logs
 
 export class Reports {
   readonly #batcher: Batching<Draft, RecordAnswer>;
-  /** Writes that no call has taken yet, by lease. */
+  /** Writes that wait for a call, by lease. */
   readonly #waiting = new Map<string, Draft>();
 
   constructor(
@@ -35,7 +35,7 @@ export class Reports {
   }
 
   /**
-   * @returns false when the report joined a waiting write: the ticket of that write answers for both, and this one is
+   * @returns false if the report joined a waiting write. The ticket of that write then stands for both, and this one is
    * never called.
    */
   write(write: LeasedWrite, ticket: Ticket<RecordAnswer>): boolean {

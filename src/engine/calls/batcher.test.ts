@@ -23,7 +23,7 @@ function open(
 }
 
 describe("natural batching", () => {
-  test("what is asked in one flush goes in one call, and what arrives during a call joins the next", async () => {
+  test("items of one flush go in one call, and items that arrive during a call join the next", async () => {
     const calls: number[][] = [];
     const { batcher, run } = open(async (items) => {
       calls.push([...items]);
@@ -40,7 +40,7 @@ describe("natural batching", () => {
     await run(batcher.whenIdle());
   });
 
-  test("a second call goes out beside the first where it carries many, a third never", async () => {
+  test("a second call is sent during the first if it carries many items, a third never", async () => {
     const answers: (() => void)[] = [];
     const calls: number[][] = [];
     const { batcher, run, platform } = open(
@@ -73,7 +73,7 @@ describe("natural batching", () => {
     await run(batcher.whenIdle());
   });
 
-  test("a call carries at most its weight, and a heavier item travels alone", async () => {
+  test("a call carries at most its maximum weight, and a heavier item has a call of its own", async () => {
     const calls: number[][] = [];
     const { batcher, run } = open(async (items) => (calls.push([...items]), [...items]), {
       weigh: (item) => item,
@@ -82,7 +82,7 @@ describe("natural batching", () => {
     expect(calls).toEqual([[4, 4], [4], [99], [1]]);
   });
 
-  test("one guilty item is found by halves and fails alone", async () => {
+  test("a bad item is found by splitting in halves and fails alone", async () => {
     const { batcher, run } = open(async (items) => {
       if (items.includes(3)) throw new MillraceError("not-yet-supported", "three");
       return [...items];
@@ -97,7 +97,7 @@ describe("natural batching", () => {
     ]);
   });
 
-  test("a store that comes back in time costs nobody anything; repeated items are marked", async () => {
+  test("if a store comes back in time, no item fails, and repeated items are marked", async () => {
     let tries = 0;
     const seen: number[][] = [];
     const { batcher, run } = open(
@@ -114,7 +114,7 @@ describe("natural batching", () => {
     expect(seen).toEqual([[1], [1], [101]]);
   });
 
-  test("a store that stays away is given up after its time", async () => {
+  test("a store that stays away is given up after giveUpMs", async () => {
     const { batcher, run, platform } = open(() =>
       Promise.reject(new MillraceError("store-unavailable", "away")),
     );
@@ -122,7 +122,7 @@ describe("natural batching", () => {
     expect(platform.time.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
   });
 
-  test("an item that is held up waits in a line of its own, and the others neither wait nor share its call", async () => {
+  test("a locked item waits in a line of its own, and the others neither wait for it nor share its call", async () => {
     const calls: number[][] = [];
     let isHeld = true;
     const { batcher, run, platform } = open(async (items) => {
@@ -142,7 +142,7 @@ describe("natural batching", () => {
     expect(calls.length).toBeLessThan(10);
   });
 
-  test("an item that is held up for longer than its time fails, and nothing of it has happened", async () => {
+  test("an item that stays locked for longer than giveUpMs fails, and has not happened", async () => {
     const { batcher, run, platform } = open(async (items) => items.map(() => ({ kind: "locked" })));
     await expect(run(batcher.add(1))).rejects.toMatchObject({
       code: "store-busy",
@@ -152,7 +152,7 @@ describe("natural batching", () => {
     await run(batcher.whenIdle());
   });
 
-  test("an error that is not ours is reported at once, as it is", async () => {
+  test("an error that is not a MillraceError is passed on at once", async () => {
     const { batcher, run } = open(() => Promise.reject(new TypeError("a bug")));
     await expect(run(batcher.add(1))).rejects.toThrow("a bug");
   });

@@ -1,13 +1,13 @@
 /**
- * Natural batching: while one store call is in flight, items that arrive wait for the next one and go together. At low
- * load nothing waits, at high load one call carries hundreds.
+ * Natural batching: while one store call is in flight, arriving items wait for the next one and go together. At low
+ * load no item waits; at high load one call carries hundreds.
  *
- * Items of strangers share a call, but not its failure: when a call fails for a reason that lies in one of its items,
- * the batch is split in halves until the guilty item is alone. When the store is away, the same batch is tried again
- * until `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
+ * Unrelated items share a call, but not its failure: if a call fails because of one of its items, the batch is split in
+ * halves until the bad item is alone. If the store is away, the same batch is tried again until `giveUpMs`; an item
+ * whose call may have happened is marked by `again` before it is repeated.
  *
- * Nor do strangers share a wait: an item that somebody's open transaction holds up (`Locked`) leaves the line and is
- * asked for again in a line of its own, until it is done or `giveUpMs` are over:
+ * Nor do they share a wait: an item that an open transaction holds up (`Locked`) leaves the line. It is repeated in a
+ * line of its own, until it is done or `giveUpMs` are over:
  *
  *   pending ──► in flight ──► answered
  *                   └─locked─► resting, for longer each time ──► pending in the other line ──► ...
@@ -20,7 +20,7 @@ import type { OrLocked } from "../../store/operations.ts";
 import { answersWithin } from "./settles-within.ts";
 import type { Flush } from "./flush.ts";
 
-/** Who waits for an item's answer. An object with two methods, because a promise per item costs the hot path. */
+/** Gets the answer of an item. An object with two methods, because a promise per item is too slow for the hot path. */
 export interface Ticket<Answer> {
   answered(answer: Answer): void;
   failed(error: unknown): void;
@@ -30,29 +30,29 @@ export interface BatcherOptions<Item, Answer> {
   readonly platform: Platform;
   readonly flush: Flush;
   readonly call: (items: readonly Item[]) => Promise<readonly OrLocked<Answer>[]>;
-  /** How much of a call an item takes; a larger item than the maximum travels alone. */
+  /** The weight of an item; one that is heavier than the maximum has a call of its own. */
   readonly weigh?: (item: Item) => number;
   readonly weightMax: number;
-  /** A second call goes out beside the one in flight where it carries so many items; left out: never. */
+  /** A second call is sent during the first if it would carry this many items; left out: never. */
   readonly secondFrom?: number;
-  /** Called with an item when a call takes it: from now on nobody may change the item. */
+  /** Called with an item when a call takes it. From then on the item must not change. */
   readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
   readonly again?: (item: Item) => Item;
-  /** The error as whoever waits for the item is told it. */
+  /** Turns an error into the one that the item's ticket gets. */
   readonly failure?: (error: unknown, item: Item) => unknown;
   /** For how long a call is repeated while the store is away. */
   readonly giveUpMs: number;
 }
 
 /**
- * An item on its way. It and a `Waiter` are classes, because V8 gives literals of which a thousand wait at once to its
- * old generation (engine/submit/job-planner.ts, `BuiltJob`).
+ * An item in the batcher. It and `Waiter` are classes, because V8 moves literals of which a thousand are live at once
+ * to its old generation (engine/submit/job-planner.ts, `BuiltJob`).
  */
 class Entry<Item, Answer> {
   item: Item;
   readonly ticket: Ticket<Answer>;
-  /** Since when it has been held up, or -1, and how often it was asked for again. */
+  /** Since when it has been locked, or -1, and how often it was repeated. */
   lockedUs = -1;
   rests = 0;
 
@@ -62,7 +62,7 @@ class Entry<Item, Answer> {
   }
 }
 
-/** A promise's two ends. */
+/** The resolve and reject functions of a promise. */
 class Waiter<Answer> implements Ticket<Answer> {
   readonly answered: (answer: Answer) => void;
   readonly failed: (error: unknown) => void;
@@ -75,7 +75,7 @@ class Waiter<Answer> implements Ticket<Answer> {
 
 const retryLengths = { firstMs: 20, maxMs: 1000 };
 const restMs = { first: 20, max: 500 };
-/** A call that has no answer after this long counts as lost: it may or may not have happened. */
+/** A call without an answer after this time counts as lost: it may or may not have happened. */
 const callMaxMs = 90_000;
 
 export class Batcher<Item, Answer> {
@@ -84,8 +84,8 @@ export class Batcher<Item, Answer> {
   #inFlight = 0;
   #isScheduled = false;
   #resting = 0;
-  /** The line of those that were held up, which is its own. */
-  #heldUp: Batcher<Item, Answer> | null = null;
+  /** The line of locked items. It is its own line for them. */
+  #lockedLine: Batcher<Item, Answer> | null = null;
   #idle: (() => void)[] = [];
 
   constructor(options: BatcherOptions<Item, Answer>) {
@@ -105,11 +105,11 @@ export class Batcher<Item, Answer> {
     return new Promise((answered, failed) => this.push(item, new Waiter(answered, failed)));
   }
 
-  /** Resolves once nothing is pending, in flight or held up. */
+  /** Resolves once no item is pending, in flight or locked. */
   async whenIdle(): Promise<void> {
     while (this.#inFlight > 0 || this.#pending.length > 0 || this.#resting > 0)
       await new Promise<void>((resolve) => this.#idle.push(resolve));
-    if (this.#heldUp !== this) await this.#heldUp?.whenIdle();
+    if (this.#lockedLine !== this) await this.#lockedLine?.whenIdle();
   }
 
   #schedule(): void {
@@ -168,7 +168,7 @@ export class Batcher<Item, Answer> {
     return pending.slice(0, count);
   }
 
-  /** Never rejects: when it resolves, every ticket has been given its answer or its error. */
+  /** Never rejects: when it resolves, every ticket has its answer or its error. */
   async #deliver(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {
     const { platform, again, giveUpMs } = this.#options;
     let backoff: Backoff | null = null;
@@ -216,22 +216,23 @@ export class Batcher<Item, Answer> {
     if (entry.lockedUs < 0) entry.lockedUs = nowUs;
     const rests = entry.rests++;
     if (nowUs - entry.lockedUs >= giveUpMs * 1000) {
-      const sentence = "Somebody's open transaction holds what this call needs; nothing of it happened.";
+      const sentence =
+        "An open transaction locks what this call needs, so nothing of it happened; try again.";
       return this.#fail(entry, new MillraceError("store-busy", sentence));
     }
     this.#resting += 1;
     platform.setTimer(Math.min(restMs.max, restMs.first * 2 ** rests), () => {
       this.#resting -= 1;
-      this.#lineOfHeldUp().#enter(entry);
+      this.#lineOfLocked().#enter(entry);
       if (this.#inFlight === 0 && this.#pending.length === 0) this.#reportIdle();
     });
   }
 
-  #lineOfHeldUp(): Batcher<Item, Answer> {
-    if (this.#heldUp !== null) return this.#heldUp;
+  #lineOfLocked(): Batcher<Item, Answer> {
+    if (this.#lockedLine !== null) return this.#lockedLine;
     const line = new Batcher(this.#options);
-    line.#heldUp = line;
-    return (this.#heldUp = line);
+    line.#lockedLine = line;
+    return (this.#lockedLine = line);
   }
 
   async #deliverHalves(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {

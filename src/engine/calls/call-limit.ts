@@ -1,7 +1,7 @@
 /**
- * How long a caller waits for one call: `timeout` and `signal`. The call itself is not taken back, because what was
- * sent may be applied already; so a write that is given up on has an unknown outcome, and says which ids it may have
- * made.
+ * The limits of a caller's wait for one call: `timeout` and `signal`. The call itself goes on, because the store may
+ * have applied it already. So a write that its caller gave up has an unknown outcome, and its error names the ids that
+ * it may have made.
  */
 import { durationMs, durationText } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
@@ -10,15 +10,15 @@ import { checkOptions } from "../../model/option.ts";
 import type { Platform } from "../../platform/platform.ts";
 
 export interface CallOptions {
-  /** After this long the call is given up on. A read ends with `wait-timeout`, a write with `outcome-unknown`. */
+  /** After this time the caller gives up: a read ends with `wait-timeout`, a write with `outcome-unknown`. */
   timeout?: Duration;
-  /** Gives the call up when it fires, with `aborted`. */
+  /** If it fires, the call ends with `aborted`. */
   signal?: AbortSignal;
 }
 
 export const callKeys = ["timeout", "signal"] as const;
 
-/** For a call that takes nothing but these two; one with more options checks them itself, together with `callKeys`. */
+/** For a call without other options. A call with more checks them together with `callKeys`. */
 export function checkCallOptions(options: CallOptions | undefined, what: string): void {
   if (options !== undefined) checkOptions(options, what, callKeys);
 }
@@ -28,9 +28,9 @@ export interface LimitedCall<Answer> {
   /** The name of the call, for people. */
   readonly what: string;
   readonly isWrite: boolean;
-  /** The ids that the call mints, where it mints any. */
+  /** The ids that the call mints, if it mints any. */
   readonly ids?: readonly string[];
-  /** `isOver` turns true when nobody waits any more: a call of several steps then makes no further one. */
+  /** `isOver` returns true once the caller has given up, so that a call of several steps stops. */
   readonly run: (isOver: () => boolean) => Promise<Answer>;
 }
 

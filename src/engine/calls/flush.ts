@@ -1,6 +1,6 @@
 /**
- * One flush per turn of the event loop. Batchers that want to call the store register here and are called together at
- * the end of the flush, so that a store can put the calls of one flush into one commit.
+ * One flush per turn of the event loop. Batchers that want to call the store register here. All are called at the end
+ * of the flush, so that a store can put the calls of one flush into one commit.
  */
 import type { Platform } from "../../platform/platform.ts";
 
@@ -12,12 +12,12 @@ export class Flush {
     this.#platform = platform;
   }
 
-  /** Runs `flush` once at the end of this flush. The caller registers at most once per flush. */
+  /** Runs `flush` once at the end of the current flush. A caller registers at most once per flush. */
   atEnd(flush: () => void): void {
     if (this.#flushes.push(flush) === 1) this.#platform.defer(this.#run);
   }
 
-  /** Runs now what waits for the end of this flush. */
+  /** Ends the current flush now. */
   endNow(): void {
     this.#run();
   }

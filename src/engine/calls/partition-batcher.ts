@@ -1,6 +1,6 @@
 /**
- * Batching on a store of several partitions: one batcher for each, so that a call goes to one partition, and a
- * partition that is away delays no items of the others.
+ * Batching on a store of several partitions: each partition has a batcher of its own. A call goes to one partition, and
+ * a partition that is away delays no items of the others.
  */
 import { Batcher } from "./batcher.ts";
 import type { BatcherOptions, Ticket } from "./batcher.ts";

@@ -1,11 +1,10 @@
 /**
- * Waiting for jobs to end, from any process, by push: the store hints at finished ids, and those that somebody here
- * waits for are read in one batch. Hints may be lost, so all awaited ids are also read again at slow intervals, in one
- * call and not one per waiter.
+ * Waits for the ends of jobs, from any process. The store sends hints of finished ids, and the awaited ones are read in
+ * one batch. Hints may be lost, so all awaited ids are also read at slow intervals, in one call for all waiters.
  *
- * A wait that begins before its job's submit needs no first read: the end of a job that this submit made cannot have
- * come before the watch. The watch outlives its last waiter for a while, because beginning one reads the feed, and a
- * process that makes one call after the other would do so for each.
+ * If a wait begins before its job's submit, it needs no first read: a job that this submit makes cannot have ended
+ * before the watch. The watch outlives its last waiter for a while. Beginning one reads the feed, and a process that
+ * makes one call after the other would do so for each.
  */
 import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -19,7 +18,7 @@ import type { Needs } from "../services.ts";
 type ResultsNeeds = Needs<"store" | "platform" | "log" | "reads">;
 
 interface Waiter {
-  /** False until the submit of its job is answered: that there is no such job then means nothing. */
+  /** False until the submit of its job is answered. Until then a missing job means nothing. */
   isSubmitted: boolean;
   readonly isForFlow: boolean;
   readonly check: ((record: JobRecord) => void) | undefined;
@@ -33,24 +32,22 @@ const pollMaxMs = 5000;
 /** How long the watch stays without a waiter. */
 const lingerMs = 5000;
 
-/** What a submit said about the job to wait for. */
+/** The result of the submit of an awaited job. */
 export interface Submitted {
-  /** Another one than was submitted where a unique key was held. */
+  /** The id of another job if that one holds the unique key. */
   readonly id: string;
-  /** The submit made the job, so that it cannot have ended before. */
+  /** Whether the submit made the job, which then cannot have ended before. */
   readonly isNew: boolean;
 }
 
 interface WaitOptions {
   readonly timeoutMs: number | null;
   readonly signal: AbortSignal | null;
-  /** Of a wait that begins before the submit of its job. When the submit fails, so does the wait. */
+  /** For a wait that begins before the submit of its job. If the submit fails, so does the wait. */
   readonly submitted?: Promise<Submitted>;
-  /**
-   * Whether the end of a flow is awaited; left out for that of a job. One that waits for the other is told so at once.
-   */
+  /** True to wait for a flow, left out for a job. A wait with the wrong kind is refused at once. */
   readonly isForFlow?: true;
-  /** Throws where the job is another one than the caller may wait for, so that nobody waits for the end of it. */
+  /** Throws if the caller may not wait for this job, so that the wait ends at once. */
   readonly check?: (record: JobRecord) => void;
 }
 
@@ -58,7 +55,7 @@ export class Results {
   readonly #needs: ResultsNeeds;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #unwatch: Unwatch | null = null;
-  /** Polls while somebody waits, and then ends the watch. */
+  /** Polls while there are waiters, and then ends the watch. */
   #timer: Timer | null = null;
   #isLingering = false;
   #pollMs = pollFirstMs;
@@ -68,7 +65,7 @@ export class Results {
     this.#needs = needs;
   }
 
-  /** The job once it is terminal, or null when there is no such job (any more). */
+  /** @returns the job once it is terminal; null if it does not exist (any more). */
   wait(given: string, options: WaitOptions): Promise<JobRecord | null> {
     return new Promise((resolve, reject) => {
       const { signal, timeoutMs, submitted } = options;
@@ -79,7 +76,7 @@ export class Results {
         isDone = true;
         timer?.cancel();
         signal?.removeEventListener("abort", aborted);
-        this.#remove(id, waiter);
+        this.#delete(id, waiter);
       };
       const waiter: Waiter = {
         isSubmitted: submitted === undefined,
@@ -107,7 +104,7 @@ export class Results {
           if (isDone) return;
           waiter.isSubmitted = true;
           if (answer.isNew && answer.id === id) return;
-          this.#remove(id, waiter);
+          this.#delete(id, waiter);
           id = answer.id;
           this.#add(id, waiter);
           this.#read(id);
@@ -141,7 +138,7 @@ export class Results {
     this.#isLingering = false;
   }
 
-  #remove(id: string, waiter: Waiter): void {
+  #delete(id: string, waiter: Waiter): void {
     const waiters = this.#waiters.get(id);
     if (waiters === undefined || !waiters.delete(waiter) || waiters.size > 0) return;
     this.#waiters.delete(id);
@@ -177,7 +174,7 @@ export class Results {
         for (const waiter of [...(this.#waiters.get(id) ?? [])])
           if (record !== null || submitted.includes(waiter)) waiter.ended(record);
       },
-      // A store that is away is asked again by the poll; the waiter's own timeout bounds the wait.
+      // If the store is away, the poll reads again; the waiter's own timeout bounds the wait.
       failed: (error) => this.#needs.log.debug("reading an awaited job failed", { id, error }),
     });
   }
@@ -194,13 +191,13 @@ export class Results {
   }
 }
 
-/** A flow has no result of its own, and a job has no nodes. The results of a part are kept for the nodes behind it. */
+/** A flow has no result of its own, and a job has no nodes. The result of a part is kept for the nodes after it. */
 function checkKind({ id, queue, flow }: JobRecord, isForFlow: boolean): void {
   const isPart = queue === flowQueue && flow !== null;
   const isFlow = queue === flowQueue && flow === null;
   if (isForFlow ? isFlow : queue !== flowQueue) return;
   const title = `${JSON.stringify(id)} is ${isPart ? "a part of a flow" : isFlow ? "a flow" : "a job"}`;
-  if (isForFlow) throw new MillraceError("flow-not-found", `${title} and no flow.`);
+  if (isForFlow) throw new MillraceError("flow-not-found", `${title}, not a flow.`);
   const what = isPart ? "wait for the flow" : "wait for it";
   throw new MillraceError("other-job", `${title}: ${what} with mill.flows.run(id).result().`);
 }

@@ -1,9 +1,9 @@
-/** Waiting with a limit. No timer is left behind, because a forgotten one would keep the process alive. */
+/** Waits with a limit. The timer is always cancelled, because a pending one would keep the process alive. */
 import { durationText } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 
-/** @returns true when the promise settled first, false when the time was over first. Never rejects. */
+/** @returns true if the promise settled in time, false if not. Never rejects. */
 export function settlesWithin(
   platform: Platform,
   promise: Promise<unknown>,
@@ -20,8 +20,8 @@ export function settlesWithin(
 }
 
 /**
- * The promise's own answer, or `outcome-unknown` when it takes longer: a call that never ends must not block everything
- * behind it.
+ * @returns the promise's value. If it takes longer, rejects with `outcome-unknown`, so that a call that never ends
+ * blocks nothing else.
  */
 export function answersWithin<Value>(
   platform: Platform,

@@ -1,6 +1,6 @@
 /**
- * The batchers before the store: single submits, settles, reports, changes and reads of this process become calls of
- * many. Callers of one flush share its calls, and on a store of several partitions each partition has calls of its own.
+ * The batchers of a process: single submits, settles, reports, changes and reads become store calls of many. Callers of
+ * one flush share these calls. On a store of several partitions each partition has calls of its own.
  */
 import { withMintedIds } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -40,11 +40,11 @@ export interface BatcherNeeds {
 }
 
 /**
- * How long settles are repeated while the store is away. Long, because results are dear and repeating is safe: the
+ * How long settles are repeated while the store is away. Long, because results are valuable and a repeat is safe: the
  * lease is renewed meanwhile, and a settle that comes too late is refused by its fence.
  */
 const settleGiveUpMs = 600_000;
-/** On a server that does calls in order, this many settles do not wait for the call in flight. */
+/** On a server that does calls in order, this many settles are sent during the call in flight. */
 const secondSettlesFrom = 100;
 
 export function createStoreBatchers({ store, platform, flush, ids, giveUpMs }: BatcherNeeds): StoreBatchers {
@@ -61,7 +61,7 @@ export function createStoreBatchers({ store, platform, flush, ids, giveUpMs }: B
     ...shared,
     call: (units) => store.submit(units),
     weigh: (unit) => unit.jobs.length,
-    // The ids are minted here, so a repeat of a submit that may have happened makes no second job.
+    // The ids are minted here, so repeating a submit that may have happened makes no second job.
     again: (unit) => ({ ...unit, isRepeat: true }),
     failure: (error, { jobs }) =>
       withMintedIds(

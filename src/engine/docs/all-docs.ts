@@ -2,13 +2,12 @@
 import type { Doc } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 
-/** As many as one read brings. */
+/** The size of a page. */
 export const docsPageMax = 500;
 
 /**
- * @param kind.prefix only those whose id starts with it; all of the kind when left out.
- * @param kind.behind only those behind this id.
- * @param kind.passesOver leaves out those in partitions that fail, instead of failing.
+ * @param kind.prefix only documents whose id starts with it. @param kind.behind only those after this id. @param
+ * kind.passesOver skips partitions that fail, instead of failing.
  */
 export async function* allDocs(
   store: Pick<Store, "readDocs">,

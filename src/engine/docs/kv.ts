@@ -1,7 +1,4 @@
-/**
- * The caller's KV: small documents beside the jobs, with versions. They are the store's documents under a kind of their
- * own.
- */
+/** The caller's KV: small versioned documents. In the store they are documents of a kind of their own. */
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -24,9 +21,9 @@ export interface KvEntry<Value = unknown> {
 }
 
 export interface KvPutOptions extends CallOptions {
-  /** Compare and set: only if the entry has this version; 0 means that it must be absent. */
+  /** Compare and set: the entry must have this version; 0 means that it must be absent. */
   version?: number;
-  /** The entry vanishes after this long. */
+  /** The entry disappears after this time. */
   ttl?: Duration;
 }
 
@@ -45,7 +42,7 @@ export function kvPut(
   };
 }
 
-/** What a put and a delete take; a call of its own takes `callKeys` too, an effect of a handler does not. */
+/** The options of a put and a delete. A direct call takes `callKeys` too; an effect of a handler does not. */
 export const kvPutKeys = ["version", "ttl"] as const;
 export const kvDeleteKeys = ["version"] as const;
 

@@ -1,4 +1,4 @@
-/** The duties of a process that are on. A new duty is a file beside this one, a line here and one in duty-tuning.ts. */
+/** The duties of a process that are on. A new duty is a file in this folder, a line here and one in duty-tuning.ts. */
 import type { Needs } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
@@ -15,10 +15,10 @@ import { retentionDuty } from "./retention-duty.ts";
 import { dueDocumentsDuty } from "./due-documents-duty.ts";
 import { webhooksDuty } from "./webhooks-duty.ts";
 
-/** What duties need of the rest of their process. */
+/** The parts of the process that duties need. */
 export interface DutySurroundings {
   readonly leases: HeldLeases;
-  /** Told whether this process is the one that delivers webhooks. */
+  /** Called with whether this process delivers webhooks. */
   readonly deliverWebhooks: (isOurs: boolean) => void;
 }
 

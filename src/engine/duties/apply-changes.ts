@@ -1,6 +1,6 @@
 /**
- * How a duty writes what it decided. Each job's change stands for itself: one that fails is counted against that job
- * alone, which is quarantined in the end (quarantine.ts).
+ * Writes the decisions of a duty. The changes of different jobs are independent: a change that fails counts against its
+ * job alone, which is quarantined after repeated failures (quarantine.ts).
  */
 import type { JobState } from "../../model/job/job-state.ts";
 import type { ByPartition } from "../../store/partitioned/by-partition.ts";
@@ -32,7 +32,7 @@ export async function applyChanges(
   const appliedIn: Record<number, number> = {};
   let applied = 0;
   let errors = 0;
-  // The batcher finds a bad change by halves, so the changes beside it are applied.
+  // The batcher finds a bad change by splitting the batch in halves, so the other changes are applied.
   const answers = await Promise.allSettled(changes.map((change) => needs.changes.add(change)));
   for (const [index, answer] of answers.entries()) {
     const { id } = changes[index] as Change;
@@ -43,7 +43,7 @@ export async function applyChanges(
       continue;
     }
     duty.quarantine.succeeded(id);
-    // A refused guard is no failure: the worker has settled, or another process made the same change first.
+    // A refused guard is not a failure: the worker has settled, or another process made the same change first.
     const outcome = answer.value.kind === "ok" ? (answer.value.state ?? "deleted") : answer.value.kind;
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     if (answer.value.kind !== "ok") continue;

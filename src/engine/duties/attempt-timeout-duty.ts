@@ -1,6 +1,6 @@
 /**
- * Attempt timeout: the backstop behind the worker's own timer, for an attempt that outlives its timeout and the abort
- * grace while its worker goes on renewing the lease.
+ * Attempt timeout: ends an attempt that outlives its timeout and the abort grace although its worker still renews the
+ * lease. It is the backstop for the worker's own timer.
  */
 import { afterTimeout } from "../../model/job/after-run.ts";
 import type { Needs } from "../services.ts";

@@ -1,8 +1,8 @@
 /**
- * Due documents: what has to be done by the store's clock and is kept as a document until it is done. Schedules fire
- * and backfills take their steps (engine/schedules/); deferred work of flows is paid, and orders about them are carried
- * out (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm
- * keeps the others from trying at once. What is not due is never looked at. One document that fails is quarantined
+ * Due documents: work that is due by the store's clock and kept as a document until it is done. Schedules fire and
+ * backfills take their steps (engine/schedules/); deferred work and requested changes of flows are done
+ * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
+ * the others from trying at once. Documents that are not due are never read. A document that fails is quarantined
  * alone.
  */
 import type { Doc } from "../../store/records.ts";
@@ -20,14 +20,14 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
-/** What became of each; `dueAt` where the document stays and is due again. */
+/** What became of each document; `dueAt` if it stays and is due again. */
 type DueDocumentsNeeds = Needs<
   "store" | "log" | "ids" | "changes" | "reads" | "policies" | "submitter" | "strideMs"
 >;
 
 type Ends = readonly PromiseSettledResult<Partial<Pick<Look, "dueAt">> & { readonly outcome: string }>[];
 
-/** What is done with due documents, by their kind; another kind belongs to a newer version. */
+/** The steps for due documents, by kind. An unknown kind belongs to a newer version and is left alone. */
 const steps: readonly (readonly [
   kind: string,
   step: (needs: DueDocumentsNeeds, docs: readonly Doc[], now: number) => Promise<Ends>,
@@ -73,7 +73,7 @@ export function dueDocumentsDuty(needs: DueDocumentsNeeds & Needs<"platform">, t
         if (end.status === "rejected") {
           errors += 1;
           quarantine.failed(item, end.reason);
-          needs.log.error("duty due-documents: one could not be served", {
+          needs.log.error("duty due-documents: a document could not be served", {
             item,
             error: end.reason as unknown,
           });

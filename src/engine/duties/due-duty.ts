@@ -1,7 +1,7 @@
 /**
- * How all duties that answer a clock work: they read a batch of jobs whose clock has rung, let the model decide about
- * each, and write the decisions under the guard that the clock still has rung. After a full batch the next pass goes on
- * behind its cursor, so jobs that cannot be served keep none behind them waiting.
+ * The common form of all duties that serve a clock. They read a batch of jobs whose clock is due, let the model decide
+ * about each, and write the decisions under the guard that the clock is still due. After a full batch the next pass
+ * continues after its cursor, so jobs that cannot be served do not block later ones.
  */
 import type { DecidedPolicy } from "../../model/job/job-policy.ts";
 import type { JobState } from "../../model/job/job-state.ts";
@@ -20,7 +20,7 @@ interface DueDutyOptions {
   readonly clock: Clock;
   /** Called for each job whose change was applied, with its new state. */
   readonly applied?: (job: DueJob, state: JobState) => void;
-  /** The change for one job, or null to leave it for now. */
+  /** @returns the change for one job, or null to leave the job for now. */
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;
 }
 
@@ -39,7 +39,7 @@ export function dueDuty(
     async pass(): Promise<DutyPass> {
       const due = await needs.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
-      // What follows depends on what operators have set of the jobs' queues.
+      // The decision depends on the policies that operators have set for the queues of these jobs.
       if (due.jobs.length > 0) await needs.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
       const changes: Change[] = [];
       let undecided = 0;
@@ -73,7 +73,7 @@ export function dueDuty(
   };
 }
 
-/** The policy of a due job, with what is known of its queue. */
+/** The policy of a due job, with that of its queue. */
 export function policyOfDue(
   needs: Needs<"queuePolicies" | "policies">,
   { policy, route }: DueJob,

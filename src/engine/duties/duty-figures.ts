@@ -1,6 +1,6 @@
 /**
- * What one duty of one process has done since the process started. It travels in the registration of the
- * process (engine/fleet/registration.ts), so that operators see the duties of the whole fleet.
+ * The figures of one duty in one process since its start. They are part of the registration of the process
+ * (engine/fleet/registration.ts), so operators see the duties of the whole fleet.
  */
 import type { Platform } from "../../platform/platform.ts";
 import { addByPartition } from "../../store/partitioned/by-partition.ts";
@@ -8,20 +8,18 @@ import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 import type { DutyPass } from "./duty.ts";
 
 export interface DutyFigures {
-  /** Passes that came to their end. */
+  /** Passes that were completed. */
   readonly passes: number;
   readonly processed: number;
-  /** Items and partitions that failed, and passes that did. */
+  /** Items, partitions and passes that failed. */
   readonly errors: number;
-  /** Items that it quarantines for now. */
+  /** Items in quarantine for now. */
   readonly quarantined: number;
-  /** How long ago the last pass came to its end, when the figures were read; null before the first. */
+  /** How long ago the last pass was completed, when the figures were read; null before the first. */
   readonly lastPassMs: number | null;
-  /** The partitions that the last pass passed over; left out for none. */
+  /** The partitions that the last pass skipped; left out if there are none. */
   readonly missing?: readonly number[];
-  /**
-   * What can be told of single partitions; left out for nothing, as is a partition of which there is nothing to tell.
-   */
+  /** The figures that are known per partition; left out if there are none, as is a partition without figures. */
   readonly partitions?: Readonly<Record<number, PartitionFigures>>;
 }
 
@@ -30,7 +28,7 @@ export interface PartitionFigures {
   readonly processed?: number;
   readonly errors?: number;
   readonly quarantined?: number;
-  /** Of one that the last pass passed over: how long ago one did not; null for never. */
+  /** For a partition that the last pass skipped: how long ago a pass reached it; null for never. */
   readonly lastPassMs?: number | null;
 }
 
@@ -43,14 +41,14 @@ export class DutyCount {
   #missing: readonly number[] = [];
   #processedIn: ByPartition = {};
   #missedIn: ByPartition = {};
-  /** When the partitions that are missing were last reached; null for never. */
+  /** When each partition that is missing now was last reached; null for never. */
   #reachedUs = new Map<number, number | null>();
 
   constructor(platform: Platform) {
     this.#platform = platform;
   }
 
-  /** @param pass null for one that failed. */
+  /** @param pass null if it failed. */
   ended(pass: DutyPass | null): void {
     this.#errors += pass?.errors ?? 1;
     if (pass === null) return;
@@ -67,12 +65,12 @@ export class DutyCount {
     this.#missing = missing;
   }
 
-  /** Somebody else has seen what a pass would have looked for. */
+  /** Another process has seen what a pass would have found. */
   seen(): void {
     this.#lastUs = this.#platform.monotonicUs();
   }
 
-  /** @param cases what the duty quarantines. @param failuresIn how often its items failed, by partition. */
+  /** @param cases the quarantined items. @param failuresIn how often items failed, by partition. */
   read(cases: readonly { readonly partition?: number }[], failuresIn: ByPartition): DutyFigures {
     const partitions = this.#readPartitions(cases, failuresIn);
     return {

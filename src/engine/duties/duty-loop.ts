@@ -1,6 +1,6 @@
 /**
- * The loop of one duty: a pass, a sleep, the next pass. After a full batch the next pass follows at once; else the duty
- * sleeps until it is woken, or at most its `sleepMaxMs`, with jitter. A pass that failed is made again with backoff.
+ * The loop of one duty: a pass, a sleep, the next pass. After a full batch the next pass follows at once. Otherwise the
+ * duty sleeps until it is woken, or for its `sleepMaxMs` at most, with jitter. A failed pass is repeated with backoff.
  */
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
@@ -15,18 +15,16 @@ import { RepeatedLine } from "../log/repeated-line.ts";
 
 type DutyLoopNeeds = Needs<"platform" | "log">;
 
-/** The waits between passes that fail. */
+/** The waits between failed passes. */
 const failedMs = { firstMs: 200, maxMs: 30_000 };
-/** A pass that takes longer is given up: it counts as failed, and the loop goes on. */
+/** A pass that takes longer counts as failed, and the loop goes on. */
 const passMaxMs = 60_000;
 
 interface Trouble {
   readonly failures: number;
   readonly error: string;
   readonly until: number;
-  /**
-   * Such trouble is not shown: it is not the duty's fault, and a notice could not be written while the store is away.
-   */
+  /** If the store is away, the failure is not shown: it is not the duty's fault, and a notice could not be written. */
   readonly isStoreAway: boolean;
 }
 
@@ -43,10 +41,10 @@ export class DutyLoop {
   #wake: (() => void) | null = null;
   #timer: Timer | null = null;
   #wakeAtUs = Number.POSITIVE_INFINITY;
-  /** Somebody has set the time of the next pass. */
+  /** The time of the next pass was set from outside. */
   #isWoken = false;
 
-  /** @param ended called after every pass, with null for one that failed. */
+  /** @param ended called after every pass, with null for a failed one. */
   constructor(needs: DutyLoopNeeds, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
     this.#needs = needs;
     this.duty = duty;
@@ -66,20 +64,20 @@ export class DutyLoop {
     return this.#whenStopped;
   }
 
-  /** Lets the duty wake after `inMs`, if it would sleep longer. */
+  /** Wakes the duty after `inMs`, if it would sleep longer. */
   wakeIn(inMs: number): void {
     const atUs = this.#needs.platform.monotonicUs() + Math.max(0, inMs) * 1000;
     if (atUs >= this.#wakeAtUs) return;
     this.#isWoken = true;
     this.#wakeAtUs = atUs;
     if (this.#wake === null) return;
-    // Not by a timer, which would cost a millisecond: the job whose clock rings should start at once.
+    // Not by a timer, which would cost a millisecond: a job whose clock is due should start at once.
     if (inMs <= 0) this.#wake();
     else this.#setTimer();
   }
 
   /**
-   * Somebody else has just seen what a pass would look for: the sleep begins anew, unless the duty is to wake before.
+   * Another process has just seen what a pass would find, so the sleep starts again, unless an earlier time was set.
    */
   sleepOn(): void {
     if (this.#wake === null || this.#isWoken || this.#trouble !== null) return;
@@ -88,7 +86,7 @@ export class DutyLoop {
     this.#setTimer();
   }
 
-  /** A pass is under way, or begins in this flush. */
+  /** A pass is running, or begins in this flush. */
   get isAtWork(): boolean {
     return this.#wake === null;
   }
@@ -97,7 +95,7 @@ export class DutyLoop {
     return this.#count.read(this.cases, this.duty.quarantine?.failuresIn ?? {});
   }
 
-  /** The items that the duty quarantines, and its own trouble as a case without an item. */
+  /** The quarantined items, and the duty's own failure as a case without an item. */
   get cases(): readonly (Omit<QuarantineCase, "item"> & { readonly item: string | null })[] {
     const items = this.duty.quarantine?.list() ?? [];
     if (this.#trouble === null) return items;

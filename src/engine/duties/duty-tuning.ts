@@ -1,4 +1,4 @@
-/** Settings of the duties: which are on, how large a batch is, and how long one may sleep at most. */
+/** Settings of the duties: whether each is on, its batch size, and its longest sleep. */
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -18,24 +18,24 @@ export interface Tuning {
 }
 
 interface KnownDuty extends Tuning {
-  /** Done by the leader only (engine/fleet/leadership.ts). */
+  /** Whether only the leader does it (engine/fleet/leadership.ts). */
   readonly isOncePerStore: boolean;
 }
 
 /**
- * The alarm wakes these (supervisor.ts): their own looks stand behind it, and five each minute were a call in twelve
- * seconds.
+ * The alarm wakes these duties (supervisor.ts), so their own sleep is only a last resort. At a sleep of one minute,
+ * five such duties would call the store every twelve seconds.
  */
 const alarmSleepMs = 300_000;
 
 /**
- * Every duty, in the order of a job's life, with its tuning unless the user gives another. Those that are not done once
- * per store run in every process, because each of their steps is guarded.
+ * Every duty, in the order of a job's life, with its default tuning. Duties that are not once per store run in every
+ * process, because each of their steps is guarded.
  */
 const defaults = {
-  // The leader does it; the others only if it does not answer. Heartbeats tell the clocks earlier: the sleep bounds how
-  // late a lease of a process that died is noticed without them. It is reclaimed within 2 s of its end.
-  // The batch bounds for how long a flood of one queue keeps the store from others: docs/decisions/0006.
+  // The leader promotes; other processes do it only if the leader does not answer. Heartbeats report due clocks earlier.
+  // This sleep bounds how late the lease of a dead process is noticed without them: within 2 s of its end.
+  // The batch bounds how long a flood of one queue occupies the store: docs/decisions/0006.
   promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500, isOncePerStore: true },
   reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },

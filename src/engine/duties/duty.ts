@@ -1,6 +1,6 @@
 /**
- * A duty is one piece of background upkeep: named, separate, able to start and stop, and safe in several processes at
- * once because every change it makes is guarded. One pass is one bounded batch; it says whether more is left.
+ * A duty is one piece of background upkeep: it has a name, starts and stops, and is safe in several processes at once,
+ * because every change it makes is guarded. One pass is one bounded batch, and says whether more is left.
  */
 import type { Quarantine } from "./quarantine.ts";
 import { addByPartition } from "../../store/partitioned/by-partition.ts";
@@ -8,10 +8,10 @@ import type { ByPartition } from "../../store/partitioned/by-partition.ts";
 
 export interface DutyPass {
   readonly processed: number;
-  /** How many of them lie in which partition, as far as that can be told; left out on a store of one. */
+  /** How many of them lie in which partition, as far as that is known; left out on a store of one. */
   readonly processedIn?: ByPartition;
   readonly errors: number;
-  /** The partitions of the store that the pass left out because they fail; left out for none. */
+  /** The partitions of the store that the pass skipped because they fail; left out if there are none. */
   readonly missing?: readonly number[];
   /** How many items ended in which way. */
   readonly outcomes: Readonly<Record<string, number>>;
@@ -19,39 +19,42 @@ export interface DutyPass {
   readonly hasMore: boolean;
   readonly pauseMs?: number;
   /**
-   * When the next clock rings, as far as this pass could see; null for no clock, undefined for a duty that does not
-   * look.
+   * The time until the next clock that this pass saw; null if there is none, undefined for a duty that does not read
+   * clocks.
    */
   readonly nextInMs?: number | null;
-  /** Where that clock has rung already: the next one behind it, if the store knows. */
+  /** If that clock is due already: the time until the next one after it, if the store knows it. */
   readonly hiddenInMs?: number;
 }
 
 export interface Duty {
   readonly name: string;
   /**
-   * What starts the next pass. "clock": this duty reads when the next clock rings and sets the alarm by it; "alarm": a
-   * clock has rung that the clock duty does not serve; "sleep": only the end of its own sleep.
+   * What starts the next pass. "clock": this duty reads when the next clock is due and sets the alarm. "alarm": a clock
+   * is due that promoting does not serve. "sleep": only the end of its own sleep.
    */
   readonly wakes: "clock" | "alarm" | "sleep";
   readonly sleepMaxMs: number;
-  /** It answers the due times of documents. */
+  /** It serves the due times of documents. */
   readonly servesDocs?: true;
   /**
-   * Items that the duty quarantines for a while. A duty without a quarantine makes one call to the store: it has no
-   * items, and the supervisor tells of its failures.
+   * Items that the duty quarantines for a while. A duty without a quarantine makes one call to the store and has no
+   * items; the supervisor reports its failures.
    */
   readonly quarantine?: Quarantine;
   /**
-   * @param isAsked whether an operator asks for this pass: then the duty neither rests nor leaves the work to another
-   * process.
+   * @param isAsked whether an operator asks for this pass. The duty then does all of its work, also in a process that
+   * does not lead.
    */
   pass(isAsked?: boolean): Promise<DutyPass>;
 }
 
 export const idlePass: DutyPass = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
 
-/** The sum of two passes; whether more is left is what the later one says. A missing partition is one error of both. */
+/**
+ * The sum of two passes. Whether more is left comes from the later one. A missing partition counts as one error of
+ * both.
+ */
 export function addPasses(left: DutyPass, right: DutyPass): DutyPass {
   const outcomes: Record<string, number> = { ...left.outcomes };
   for (const [outcome, count] of Object.entries(right.outcomes))

@@ -1,6 +1,6 @@
 /**
- * Expiry: a deadline ends a job from any live state, a time-to-live only before its first start. Two duties of one
- * shape, so that a flood of one never delays the other.
+ * Expiry: a deadline ends a job from any live state, a time-to-live only before its first start. They are two duties of
+ * one form, so a flood of one never delays the other.
  */
 import { afterExpiry } from "../../model/job/after-run.ts";
 import { liveStates } from "../../model/job/job-state.ts";

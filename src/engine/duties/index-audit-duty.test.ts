@@ -5,7 +5,7 @@ import type { Store } from "../../store/store.ts";
 import { job } from "../submit/job-definition.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
 
-test("one process of a store audits for all, another takes over when it is gone, and an operator is never sent away", async () => {
+test("one process of a store audits, another takes over when it is gone, and an operator's request is always served", async () => {
   const v = await openVirtualMill({ duties: false });
   await v.run(v.mill.enqueueMany(Array.from({ length: 1200 }, () => job("a").with({}))));
   const walks: Record<string, number> = {};

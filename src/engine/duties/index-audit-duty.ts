@@ -1,9 +1,9 @@
 /**
- * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a state count, a key
- * without its job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A
- * page that cannot be read ends the walk, and the next walk begins at the head. Only the leader walks, because on a
- * large store a walk is real work. After a walk unreadable records are named in the log, each once,
- * and members of flows among them come to an end.
+ * Index audit: walks the store slowly and repairs entries that disagree with the records (a timer, a state count, a key
+ * without its job). In a healthy store it finds nothing. A finding is a bug of Millrace, so it is logged as an error.
+ * If a page cannot be read, the walk ends, and the next one starts at the beginning. Only the leader walks, because a
+ * walk of a large store is real work. After a walk, unreadable records are named in the log, once each, and members of
+ * flows among them are ended.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { allUnreadable } from "../docs/all-unreadable.ts";
@@ -17,12 +17,12 @@ import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
 /**
- * A pause between two pages of a walk keeps the audit from competing with jobs. Behind a page that had little to check
- * it is longer: in a small store most are such pages, five of each partition, and an idle process asks little.
+ * A pause between two pages keeps the audit from competing with jobs. After a page with little to check it is longer: a
+ * small store has mostly such pages, five per partition, and an idle process should make few calls.
  */
 const pauseMs = { fullPage: 2000, smallPage: 20_000 };
 
-/** Of unreadable records: how many one walk names in the log, and how many are known to be named. */
+/** How many unreadable records one walk names in the log, and how many names are remembered. */
 const namedPerWalkMax = 20;
 const namedMax = 10_000;
 
@@ -60,7 +60,9 @@ export function indexAuditDuty(
       if (ended > 0) needs.log.error("members of flows whose records are unreadable have failed", { ended });
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
-        needs.log.error("index audit repaired entries that should not have been wrong", { repaired });
+        needs.log.error("index audit repaired wrong index entries; please report this as a bug", {
+          repaired,
+        });
       return {
         processed: checked,
         ...(checkedIn === undefined ? {} : { processedIn: checkedIn }),

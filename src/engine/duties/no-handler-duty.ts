@@ -1,9 +1,8 @@
 /**
- * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
- * whose queue is served, but by no worker that has a handler for its name and offers what it requires, ends in failed
- * once it has waited longer than the grace and nobody was there for all of it. A queue that nobody serves at all only
- * waits: its workers may be down. While a partition of the store fails nothing is decided, because the
- * registration of a worker that has the handler may lie there.
+ * No handler: a name without a handler is not an error at once, because a new version may be on its way. A ready job
+ * fails if live workers serve its queue, but for the whole grace none of them had a handler for its name and offered
+ * what it requires. A queue without any worker only waits: its workers may be down. If a partition of the store fails,
+ * nothing is decided, because the registration of an able worker may lie there.
  */
 import { afterNoHandler } from "../../model/job/after-run.ts";
 import { routeNumber } from "../../model/routing/route.ts";
@@ -25,7 +24,7 @@ import { noteUnserved } from "./unserved-routes.ts";
 const scanMax = 10_000;
 const name = "no-handler";
 
-/** What nobody serves; as a filter it means exactly the jobs of this route. */
+/** A route that no worker serves. As a filter it matches exactly the jobs of this route. */
 type Orphans = Required<Pick<StateCount, "queue" | "name" | "requires">>;
 
 export function noHandlerDuty(
@@ -34,8 +33,8 @@ export function noHandlerDuty(
 ): Duty {
   const { noHandlerGraceMs } = needs;
   const quarantine = new Quarantine(needs.platform);
-  const rest = new SkippedPasses(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
-  // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
+  const skipping = new SkippedPasses(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
+  // Where the last pass stopped, per route, so that jobs that cannot be changed do not block later ones.
   const cursors = new Map<string, string>();
 
   async function failOrphans(route: Orphans, item: string, before: number): Promise<DutyPass> {
@@ -71,7 +70,7 @@ export function noHandlerDuty(
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(isAsked = false) {
-      if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idlePass;
+      if (noHandlerGraceMs === null || (skipping.isOn() && !isAsked)) return idlePass;
       const over = passedOver(needs);
       if (over.errors > 0) return { ...idlePass, ...over };
       let total = idlePass;
@@ -87,17 +86,17 @@ export function noHandlerDuty(
           total = { ...addPasses(total, pass), hasMore: total.hasMore || pass.hasMore };
         } catch (error) {
           quarantine.failed(item, error);
-          needs.log.error(`duty ${name}: a queue could not be looked at`, { ...route, error });
+          needs.log.error(`duty ${name}: a queue could not be checked`, { ...route, error });
           total = { ...total, errors: total.errors + 1 };
         }
       }
-      if (!total.hasMore && total.errors === 0) rest.begin();
+      if (!total.hasMore && total.errors === 0) skipping.begin();
       return total;
     },
   };
 }
 
-/** Those that nobody has served for the whole grace, and when that began. */
+/** The routes that no worker served during the whole grace, and when the grace began. */
 async function longOrphans(
   needs: Needs<"store">,
   graceMs: number,
@@ -111,7 +110,7 @@ async function longOrphans(
   return { routes: orphans.filter((_, at) => (since.get(numbers[at] as number) ?? now) <= before), before };
 }
 
-/** Routes with ready jobs whose queue has live workers, none of which would run them; null where no job is ready. */
+/** Routes with ready jobs whose queue has live workers, of which none would run them; null if no job is ready. */
 async function orphanRoutes(needs: Needs<"store">): Promise<readonly Orphans[] | null> {
   const counts = withoutGates(await needs.store.countJobs());
   const waiting = counts.filter(({ state, count }) => state === "ready" && count > 0);

@@ -1,6 +1,5 @@
 /**
- * What a pass over all partitions says of those that fail: each was passed over, its work is not done, and it counts as
- * an error of the pass.
+ * The result of a pass for partitions that fail: each was skipped, its work is not done, and it counts as one error.
  */
 import type { Needs } from "../services.ts";
 import type { DutyPass } from "./duty.ts";

@@ -1,6 +1,6 @@
 /**
- * Promote: scheduled jobs that are due become ready (R5). It also sets the alarm: the store's answer says when the next
- * clock of any job rings, whichever clock that is.
+ * Promote: makes scheduled jobs that are due ready (R5). It also sets the alarm, because the store's answer has the
+ * time of the next clock of any job.
  */
 import type { Needs } from "../services.ts";
 import type { Duty } from "./duty.ts";

@@ -1,7 +1,6 @@
 /**
- * The notice that tells operators in every process what the duties of this one quarantine: one document per process,
- * written when the list changes. It expires by itself once nothing is quarantined any more, or once the process is
- * gone.
+ * The notice with which a process shows operators the items that its duties quarantine: one document per process,
+ * written when the list changes. It expires by itself once the list is empty or the process is gone.
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
@@ -13,15 +12,15 @@ const casesShownMax = 100;
 
 export interface QuarantinedItem {
   readonly duty: string;
-  /** A job's id, or what the duty was about ("completed" for retention); null for the duty as a whole. */
+  /** A job's id, or another item of the duty ("completed" for retention); null for the duty itself. */
   readonly item: string | null;
-  /** In which the item lies; left out where that cannot be told, and on a store of one. */
+  /** The item's partition; left out if it is unknown, and on a store of one. */
   readonly partition?: number;
   readonly failures: number;
   readonly error: string;
   /** When it is tried again, in epoch milliseconds by the clock of the process. */
   readonly until: number;
-  /** Which process quarantines it. */
+  /** The process that quarantines it. */
   readonly process: string;
 }
 
@@ -37,7 +36,7 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
   };
 }
 
-/** What the duties of all processes quarantine, ordered by duty. */
+/** The quarantined items of all processes, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
   for await (const { body } of allDocs(store, { kind: noticeKind, passesOver: true }))
@@ -45,7 +44,7 @@ export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<r
   return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
 }
 
-/** A notice that cannot be read hides only itself: it expires, and its process tells of the same items again. */
+/** A notice that cannot be read hides only itself. It expires, and its process writes the same items again. */
 function readItems(body: string): readonly QuarantinedItem[] {
   try {
     const items: unknown = JSON.parse(body);

@@ -7,7 +7,7 @@ import { job } from "../submit/job-definition.ts";
 import { Quarantine } from "./quarantine.ts";
 
 const broken = new MillraceError("store-corrupt", "its page is damaged");
-const away = new MillraceError("store-unavailable", "nobody is there");
+const away = new MillraceError("store-unavailable", "the store is away");
 const plain = job("plain");
 
 describe("a quarantine", () => {
@@ -43,14 +43,14 @@ describe("a quarantine", () => {
 describe("one bad item", () => {
   const v = useVirtualMill({ noHandlerGrace: "1m", retention: { completed: "1m", other: "1m" } });
 
-  /** A store whose changes of this job always fail. */
+  /** Makes all changes of this job fail. */
   function poison(id: string): void {
     const changeIf = v.store.changeIf.bind(v.store);
     v.store.changeIf = (changes) =>
       changes.some((change) => change.id === id) ? Promise.reject(broken) : changeIf(changes);
   }
 
-  test("of a clock does not stop the jobs behind it, is shown to operators, and is explained", async () => {
+  test("of a clock does not stop later jobs, is shown to operators, and is explained", async () => {
     const bad = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     const good = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     poison(bad.id);
@@ -67,7 +67,7 @@ describe("one bad item", () => {
     await v.run(v.mill.jobs.delete(good.id));
   });
 
-  test("of a clock delays what becomes due behind it by a quarter of a second at most", async () => {
+  test("of a clock delays later jobs by a quarter of a second at most", async () => {
     const bad = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
     poison(bad.id);
     v.mill.startDuties();
@@ -114,7 +114,7 @@ describe("one bad item", () => {
       { state: "completed" },
       null,
     ]);
-    // Once a minute without the quarantine.
+    // Without the quarantine it would be tried once a minute.
     expect(tries).toBeLessThan(15);
     expect(await v.run(v.mill.runDuty("retention"))).toMatchObject({ outcomes: { cancelled: 0, feed: 0 } });
     expect(await v.run(v.mill.quarantined())).toMatchObject([{ duty: "retention", item: "completed" }]);
@@ -138,7 +138,7 @@ describe("one bad item", () => {
     ]);
   });
 
-  test("page ends the walk of the audit, which begins again at the head", async () => {
+  test("page ends the walk of the audit, which starts again at the beginning", async () => {
     await v.run(v.mill.enqueueMany(Array.from({ length: 1200 }, () => plain.with({}))));
     const audit = v.store.auditIndexes.bind(v.store);
     const pages: (string | null)[] = [];
@@ -183,7 +183,7 @@ describe("one bad item", () => {
     expect(bodies.at(-1)).toBeNull();
   });
 
-  test("that is a whole duty is shown without an item", async () => {
+  test("that is the duty itself is shown without an item", async () => {
     v.store.promoteDue = () => Promise.reject(broken);
     v.mill.startDuties();
     await v.advance(60_000);

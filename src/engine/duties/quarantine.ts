@@ -1,8 +1,8 @@
 /**
- * Items that made a duty fail again and again are quarantined for growing periods, so that one bad item does not keep
- * the rest waiting. A success clears the item. Operators are told of what is quarantined (quarantine-notice.ts).
+ * Quarantines items that made a duty fail again and again, for growing periods, so that one bad item does not block the
+ * others. A success clears the item. Operators see the list (quarantine-notice.ts).
  *
- * A failure because the store is away says nothing about the item and is not counted.
+ * If the store is away, the failure says nothing about the item and is not counted.
  */
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { isMillraceError } from "../../model/error.ts";
@@ -19,10 +19,10 @@ interface Case {
 
 export interface QuarantineCase {
   readonly item: string;
-  /** In which it lies; left out where that cannot be told, and on a store of one. */
+  /** The item's partition; left out if it is unknown, and on a store of one. */
   readonly partition?: number;
   readonly failures: number;
-  /** What the last failure said. */
+  /** The message of the last failure. */
   readonly error: string;
   /** When the item is tried again, in epoch milliseconds by this process's clock. */
   readonly until: number;
@@ -31,12 +31,12 @@ export interface QuarantineCase {
 export const failuresBefore = 3;
 const firstMs = 10_000;
 const longestMs = 3_600_000;
-/** How long an item is still listed after its period: a duty that sleeps long comes late to its next try. */
+/** How long an item is still listed after its period, because a duty with a long sleep tries it again late. */
 export const shownAfterMs = 900_000;
-/** Beyond this the oldest case is forgotten: its item is then tried again as if it had never failed. */
+/** With more cases, the oldest one is dropped, and its item is tried again as if it had never failed. */
 const casesMax = 10_000;
 const errorCharsMax = 500;
-/** How long a duty may work on one item, so that an item that hangs does not use up the time of the whole pass. */
+/** How long a duty may work on one item, so that a hanging item does not use up the time of the whole pass. */
 export const itemMaxMs = 20_000;
 
 export class Quarantine {
@@ -46,18 +46,18 @@ export class Quarantine {
   readonly #failuresIn: Record<number, number> = {};
   readonly #partitionOf: (item: string) => number | null;
 
-  /** @param partitionOf in which partition an item lies; null where that cannot be told, and on a store of one. */
+  /** @param partitionOf the partition of an item; null if it is unknown, and on a store of one. */
   constructor(platform: Platform, partitionOf: (item: string) => number | null = () => null) {
     this.#platform = platform;
     this.#partitionOf = partitionOf;
   }
 
-  /** How often items failed, by their partitions. */
+  /** How often items failed, by partition. */
   get failuresIn(): ByPartition {
     return this.#failuresIn;
   }
 
-  /** Whether the item is quarantined for now. */
+  /** Whether the item is in quarantine now. */
   has(item: string): boolean {
     const found = this.#cases.get(item);
     return (
@@ -97,8 +97,8 @@ export class Quarantine {
 }
 
 /**
- * Whether the store was away: nothing happened, and the same call may succeed later. An unanswered call does not count
- * as that, because the cause may be the item, such as a write that always takes too long.
+ * Whether the store was away: nothing happened, and the same call may succeed later. An unanswered call is not counted
+ * so, because the cause may be the item, such as a write that always takes too long.
  */
 export function isStoreAway(error: unknown): boolean {
   return isMillraceError(error) && error.retryable && error.outcome === "did-not-happen";

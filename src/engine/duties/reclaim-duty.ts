@@ -1,8 +1,8 @@
 /**
- * Reclaim: a lease that has run out by the store's clock is taken from its worker, which is gone, paused or cut off.
- * The job comes back with backoff, or ends in failed when it has lost too many leases.
+ * Reclaim: takes a lease that has expired by the store's clock from its worker, which is gone, paused or cut off. The
+ * job is retried with backoff, or fails if it has lost too many leases.
  *
- * A lease of a live worker of this very process is left to that worker: it renews late rather than losing its work.
+ * A lease of a live worker of this process is left to that worker, which renews it late instead of losing its work.
  */
 import { afterCrash, lostLeases } from "../../model/job/after-run.ts";
 import type { Needs } from "../services.ts";
@@ -35,7 +35,7 @@ export function reclaimDuty(
     applied({ id, attempt, owner, lateMs, policy }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
       if (needs.policies.read(policy).isPermit)
-        needs.log.warn("lease expired, a permit that somebody held is free again", fields);
+        needs.log.warn("lease expired, its permit is free again", fields);
       else if (state === "failed") needs.log.error(`job failed for good: crash-loop, ${lostLeases}`, fields);
       else needs.log.warn("lease expired, job reclaimed", fields);
     },

@@ -6,7 +6,7 @@ import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";
 import { job } from "../submit/job-definition.ts";
 
-test("what is kept for days is looked at ten times more rarely than what leaves soon; an operator's run looks at all", async () => {
+test("jobs that are kept for days are checked ten times more rarely; an operator's run checks all", async () => {
   const v = await openVirtualMill({ duties: false });
   let looks: Record<string, number> = {};
   const store: Store = {
@@ -63,7 +63,7 @@ test("one process of a store prunes, and another goes on when it is gone", async
   await v.close();
 });
 
-test("a result that is kept for its own time goes within a minute of it, and its job stays", async () => {
+test("a result with a retention of its own is pruned within a minute of it, and its job stays", async () => {
   const v = await openVirtualMill({ defaults: { keepResult: "1h" } });
   const answer = job<null, number>("answer");
   await v.run(v.mill.work([handler(answer, async () => 42)]));

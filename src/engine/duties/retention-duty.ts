@@ -1,9 +1,8 @@
 /**
- * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
- * that is, and how many jobs of a queue, the store says (store-retention.ts; of a queue its operator,
- * model/fleet/queue-policy.ts), asked anew in every pass; while it cannot be told, what depends on it stays. Pruning
- * goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does
- * not keep the others. Only the leader prunes.
+ * Retention: prunes finished jobs, feed records, keys and documents past their retention. The times and counts are the
+ * store's (store-retention.ts) or the queue's own (model/fleet/queue-policy.ts), read again in every pass. If they
+ * cannot be read, nothing that depends on them is pruned. Pruning goes in small batches, and each kind by itself: one
+ * that cannot be pruned does not block the others. Only the leader prunes.
  */
 import { gateName, queueGateKey } from "../../model/limits/gate.ts";
 import type { KeptHistory } from "../../model/job/job-policy.ts";
@@ -32,7 +31,7 @@ type Prune = readonly [kind: string, request: PruneRequest];
 interface Kind {
   readonly kind: string;
   readonly request: PruneRequest;
-  readonly rest: SkippedPasses;
+  readonly skipping: SkippedPasses;
 }
 
 interface Pruned {
@@ -45,35 +44,35 @@ export function retentionDuty(
   needs: Needs<"store" | "platform" | "log" | "retention" | "leadership">,
   tuning: Tuning,
 ): Duty {
-  const withRest = ([kind, request]: Prune): Kind => {
+  const withSkipping = ([kind, request]: Prune): Kind => {
     return {
       kind,
       request,
-      rest: new SkippedPasses(promisedMs(request), tuning.sleepMaxMs, needs.store.partitions),
+      skipping: new SkippedPasses(promisedMs(request), tuning.sleepMaxMs, needs.store.partitions),
     };
   };
-  const untimed = untimedPrunes(tuning.batchMax).map(withRest);
+  const untimed = untimedPrunes(tuning.batchMax).map(withSkipping);
   let timed: readonly Kind[] = [];
-  let emitted = "";
+  let lastBounds = "";
   const quarantine = new Quarantine(needs.platform);
-  // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
+  // Where the last pass stopped, per kind, so that jobs that are kept longer are not read again in every pass.
   const cursors = new Map<string, string | null>();
   let counted: readonly Kind[] = [];
 
-  /** What is pruned by the times and counts of the store; a change of them begins their rests anew. */
+  /** The kinds that are pruned by the store's times and counts. If these change, no pass is skipped at first. */
   async function boundKinds(): Promise<readonly Kind[]> {
     const learning = Promise.all([needs.retention.learn(), queueBounds(needs)]);
     const [kept, queues] = await answersWithin(needs.platform, learning, itemMaxMs);
-    if (JSON.stringify([kept, queues]) !== emitted) {
-      emitted = JSON.stringify([kept, queues]);
-      timed = timedPrunes(kept, queues, tuning.batchMax).map(withRest);
+    if (JSON.stringify([kept, queues]) !== lastBounds) {
+      lastBounds = JSON.stringify([kept, queues]);
+      timed = timedPrunes(kept, queues, tuning.batchMax).map(withSkipping);
       counted = [];
       cursors.clear();
     }
     if (hasCounts(kept) || queues.some(([, own]) => hasCounts(own))) {
       const counts = await answersWithin(needs.platform, needs.store.countJobs(), itemMaxMs);
       counted = surplusPrunes(kept, queues, counts, tuning.batchMax).map(
-        (prune) => counted.find(({ kind }) => kind === prune[0]) ?? withRest(prune),
+        (prune) => counted.find(({ kind }) => kind === prune[0]) ?? withSkipping(prune),
       );
     }
     return [...timed, ...counted];
@@ -117,8 +116,8 @@ export function retentionDuty(
           error,
         });
       }
-      for (const { kind, request, rest } of kinds) {
-        if (quarantine.has(kind) || (rest.isOn() && !isAsked)) continue;
+      for (const { kind, request, skipping } of kinds) {
+        if (quarantine.has(kind) || (skipping.isOn() && !isAsked)) continue;
         visited += 1;
         try {
           const done = await answersWithin(needs.platform, prune(kind, request), itemMaxMs);
@@ -127,15 +126,15 @@ export function retentionDuty(
           processed += done.pruned;
           processedIn = addByPartition(processedIn, done.prunedIn);
           hasMore ||= done.hasMore;
-          // Too many that have times of their own: they will not be fewer in the next pass.
-          if (!done.hasMore && (request.what !== "surplus" || done.pruned === 0)) rest.begin();
+          // With too many jobs that have times of their own, the next pass would find as many again.
+          if (!done.hasMore && (request.what !== "surplus" || done.pruned === 0)) skipping.begin();
         } catch (error) {
           failures.push(error);
           quarantine.failed(kind, error);
           needs.log.error("duty retention: a kind could not be pruned", { kind, error });
         }
       }
-      // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
+      // If every kind failed, the store is away: the pass fails as a whole and is repeated with backoff, not after the
       // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
       const inPartitions = processedIn === undefined ? {} : { processedIn };
@@ -155,7 +154,7 @@ function promisedMs(request: PruneRequest): number {
     case "surplus":
       return Number.POSITIVE_INFINITY;
     case "expired":
-      // Readers treat expired keys and documents as absent, so pruning only wins back their room: rest as long as
+      // Readers treat expired keys and documents as absent, so pruning only frees space and may be skipped as often as
       // allowed.
       return Number.POSITIVE_INFINITY;
   }
@@ -163,7 +162,7 @@ function promisedMs(request: PruneRequest): number {
 
 type QueueBounds = readonly (readonly [queue: string, own: KeptHistory])[];
 
-/** What operators have set of queues. */
+/** The retention that operators have set for queues. */
 async function queueBounds({ store }: Needs<"store">): Promise<QueueBounds> {
   const all: [string, KeptHistory][] = [];
   for await (const { gate } of allGates(store, queueGateKey(""))) {
@@ -173,7 +172,7 @@ async function queueBounds({ store }: Needs<"store">): Promise<QueueBounds> {
   return all;
 }
 
-/** A queue's own times come before the store's, longer ones and shorter ones. */
+/** The times of a queue override the store's, longer ones and shorter ones. */
 function timedPrunes(times: DecidedTimes, queues: QueueBounds, max: number): readonly Prune[] {
   const history = terminalStates.flatMap((outcome): Prune[] => {
     const request = { what: "history", outcome, max, cursor: null } as const;
@@ -198,9 +197,7 @@ function hasCounts(kept: KeptHistory): boolean {
   return terminalStates.some((outcome) => typeof keptCountOf(kept, outcome) === "number");
 }
 
-/**
- * The queues that have more finished jobs of an outcome than they keep; a queue's own count comes before the store's.
- */
+/** The queues with more finished jobs of an outcome than they keep. A queue's own count overrides the store's. */
 function surplusPrunes(
   kept: KeptHistory,
   queues: QueueBounds,
@@ -224,7 +221,7 @@ function surplusPrunes(
   });
 }
 
-/** What says itself how long it is kept. */
+/** Kinds whose items carry their own retention. */
 function untimedPrunes(max: number): readonly Prune[] {
   return [
     ["kept", { what: "kept", max }],

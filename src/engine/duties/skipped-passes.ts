@@ -1,6 +1,6 @@
 /**
- * The rest of a duty: work that is promised only after hours or days may come late by a thousandth of that time, so the
- * duty skips it for some passes and an idle store is not asked in vain every time.
+ * Lets a duty skip work for some passes. Work that is promised only after hours or days may come late by a thousandth
+ * of that time, so an idle store is not asked in every pass.
  */
 const lateShare = 1000;
 const passesMax = 10;
@@ -11,9 +11,8 @@ export class SkippedPasses {
   #left = 0;
 
   /**
-   * @param sleepMs how long the duty sleeps between two passes.
-   * @param partitions of the store. A pass asks each of them: over many even what never rests comes less often, or idle
-   * stores are asked more.
+   * @param sleepMs how long the duty sleeps between two passes. @param partitions of the store. A pass asks each of
+   * them, so with many partitions even urgent work skips passes, to keep an idle store quiet.
    */
   constructor(promisedMs: number, sleepMs: number, partitions = 1) {
     const every = Math.ceil(partitions / partitionsPerPass);
@@ -21,14 +20,14 @@ export class SkippedPasses {
     this.#passes = Math.min(passesMax * every, Math.max(every, rested)) - 1;
   }
 
-  /** Whether this pass skips the work. To be asked exactly once in every pass, because each question counts one. */
+  /** Whether this pass skips the work. Call it exactly once in every pass, because each call counts one pass. */
   isOn(): boolean {
     if (this.#left === 0) return false;
     this.#left -= 1;
     return true;
   }
 
-  /** Begins the rest. To be called after a pass that left nothing to do. */
+  /** Starts skipping. Call it after a pass that left nothing to do. */
   begin(): void {
     this.#left = this.#passes;
   }

@@ -65,7 +65,7 @@ describe("the supervisor", () => {
     expect(runs).toHaveLength(5);
   });
 
-  test("starts a crashed duty again with backoff and one warning, while the others go on", async () => {
+  test("repeats a failed duty with backoff and one warning, while the others go on", async () => {
     const warnings: string[] = [];
     const { services, advance } = await open({ ...silentLogger, warn: (message) => warnings.push(message) });
     let crashes = 0;
@@ -85,7 +85,7 @@ describe("the supervisor", () => {
     await finish(supervisor, advance);
   });
 
-  test("a run that hangs is given up, and a stop does not wait for it longer than its grace", async () => {
+  test("a pass that hangs is given up, and a stop waits for it no longer than its grace", async () => {
     const { services, advance } = await open();
     let runs = 0;
     const supervisor = new Supervisor(services, [duty("hung", () => (runs++, new Promise<never>(() => {})))]);
@@ -95,7 +95,7 @@ describe("the supervisor", () => {
     expect(await finish(supervisor, advance, 2000)).toEqual(["hung"]);
   });
 
-  test("wakes the duties of other clocks only when one has rung that promoting did not serve", async () => {
+  test("wakes the duties of other clocks only if a clock is due that promoting did not serve", async () => {
     const { services, advance } = await open();
     let next: number | null = 60_000;
     let alarms = 0;
@@ -112,7 +112,7 @@ describe("the supervisor", () => {
     await finish(supervisor, advance);
   });
 
-  test("a ring that was answered does not hide the one behind it", async () => {
+  test("a clock that was served does not hide the next one", async () => {
     const v = await openVirtualMill();
     v.mill.startDuties();
     await v.run(v.mill.enqueue(job("doomed"), {}, { deadline: "10s" }));
@@ -122,14 +122,14 @@ describe("the supervisor", () => {
     await v.close();
   });
 
-  test("says of a duty that is switched off that it is, and of an unknown one what there is", async () => {
+  test("a duty that is switched off is refused as such, and an unknown one with the names there are", async () => {
     const v = await openVirtualMill({ duties: { retention: false } });
     await expect(v.run(v.mill.runDuty("retention"))).rejects.toThrow("is switched off in this process");
     await expect(v.run(v.mill.runDuty("nap"))).rejects.toThrow("known are promote, ");
     await v.close();
   });
 
-  test("what did not stop is told by the close", async () => {
+  test("close returns the duties that did not stop", async () => {
     const v = await openVirtualMill({ duties: { retention: { sleep: "1s" } } });
     expect(await v.close()).toEqual({ notStopped: { handlers: 0, duties: [], store: false } });
     const w = await openVirtualMill();

@@ -1,12 +1,12 @@
 /**
- * The supervisor of the duties of a process: each has a loop of its own (duty-loop.ts), so that a duty that hangs or
- * fails stops no other. It tells operators what the duties quarantine. Stopping is bounded and says which duties did
- * not stop.
+ * The supervisor of the duties of a process. Each duty has a loop of its own (duty-loop.ts), so one that hangs or fails
+ * stops no other. The supervisor writes the notice of quarantined items. A stop is bounded and returns the duties that
+ * did not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings, and clock-answers.ts says
- * which process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other
- * clocks (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then
- * sees the next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
+ * The alarm: the store's answer to the promote duty has the time of the next clock of any job, and clock-answers.ts
+ * decides which process answers it and when. If a clock is due that promoting did not serve, the duties of the other
+ * clocks (leases, timeouts, deadlines) are woken. A duty that served a job wakes the promote duty again, which then
+ * sees the next clock. So an idle store is asked once per interval and not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../../model/error.ts";
 import { addPasses, idlePass } from "./duty.ts";
@@ -27,8 +27,8 @@ type SupervisorNeeds = Needs<
 
 const passesPerCallMax = 10_000;
 /**
- * A clock that no duty could answer wakes them again only after this long; a lease that ends behind it is still noticed
- * within 2 s.
+ * If no duty could serve a clock, it wakes them again only after this time. A lease that ends meanwhile is still
+ * noticed within 2 s.
  */
 const alarmAgainMs = 1500;
 
@@ -41,11 +41,11 @@ export class Supervisor {
   /** Null in a process whose promote duty is switched off. */
   readonly #clockAnswers: ClockAnswers | null;
   #alarmAgainUs = 0;
-  /** What the quarantine notice in the store says; null when that is not known. */
+  /** The content of the quarantine notice in the store; null if that is not known. */
   #notice: string | null = "[]";
   #toLog: readonly QuarantinedItem[] = [];
   #logging: Promise<void> | null = null;
-  /** Takes back, at the stop, what the start has entered elsewhere. */
+  /** Functions that undo, at the stop, what the start has registered elsewhere. */
   readonly #leave: (() => void)[] = [];
 
   constructor(needs: SupervisorNeeds, duties: readonly Duty[]) {
@@ -81,12 +81,12 @@ export class Supervisor {
         if (oncePerStore.some((name) => name === loop.duty.name)) loop.wakeIn(0);
     };
     this.#leave.push(leadership.whenGained(led));
-    // Without duties only workers need it.
+    // A process without duties has a heartbeat only for its workers.
     if (this.#loops.length > 0)
       heartbeat.start(() => Object.fromEntries(this.#loops.map(({ duty, figures }) => [duty.name, figures])));
   }
 
-  /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
+  /** Runs passes of one duty until it has nothing more to do. @returns their sum. */
   async runToEnd(name: string): Promise<DutyPass> {
     const loop = this.#loops.find(({ duty }) => duty.name === name);
     if (loop === undefined) throw noSuchDuty(name);
@@ -111,7 +111,7 @@ export class Supervisor {
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
     await settlesWithin(this.#needs.platform, Promise.all(stops), graceMs);
     await settlesWithin(this.#needs.platform, this.#needs.heartbeat.stop(), graceMs);
-    // The notice of a stopped process goes: another process meets the same items and tells of them itself.
+    // The notice of a stopped process is deleted: another process meets the same items and writes a notice of its own.
     if (this.#notice !== "[]") this.#put([]);
     if (this.#logging !== null) await settlesWithin(this.#needs.platform, this.#logging, graceMs);
     return [...left];
@@ -130,10 +130,10 @@ export class Supervisor {
       if (nextInMs === null || nextInMs > 0) this.#alarmAgainUs = 0;
       else if (this.#clockAnswers?.mayAnswer === true) this.#alarm();
     } else if (duty.wakes === "alarm" && this.#clockAnswers === null) {
-      // Nobody here sets the alarm: the duty wakes by the clocks that it sees itself.
+      // This process sets no alarm, so the duty wakes by the clocks that it sees itself.
       if (nextInMs !== null && nextInMs > 0) loop.wakeIn(nextInMs);
     } else if (loop === this.#docsLoop && this.#alarmAgainUs === 0) {
-      // A hint of them brought it here, and no clock was hidden behind them (see #heardClock).
+      // A hint of documents woke this duty, and no clock was hidden by them (see #heardClock).
       if (nextInMs !== null) this.#clockAnswers?.heardClock(nextInMs);
     } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
@@ -142,8 +142,8 @@ export class Supervisor {
   }
 
   /**
-   * What is due the moment it is written is a document: a due job would be ready. The leader looks at documents at
-   * once, and at no other clock.
+   * If a clock is due the moment it is written, it belongs to a document, because a due job would be ready. The leader
+   * serves documents at once, without a look at other clocks.
    */
   #heardClock(inMs: number): void {
     const loop = this.#docsLoop;
@@ -153,10 +153,10 @@ export class Supervisor {
   }
 
   /**
-   * A heartbeat answers the next clock as a pass of the promote duty would, so that an idle process needs no such pass.
+   * A heartbeat reads the next clock just as a pass of the promote duty does, so an idle process needs no such pass.
    */
   readonly #clockRead = (nextDueInMs: number | null): void => {
-    // Documents that are being served have rung, most likely.
+    // A due clock is most likely that of the documents being served now.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
     if (nextDueInMs === 0) this.#clockAnswers?.metRung();
     else {
@@ -197,8 +197,7 @@ export class Supervisor {
   }
 
   /**
-   * Writes the notice where it changed, one write at a time. A write that fails is made again after the next pass of a
-   * duty.
+   * Writes the notice if it has changed, one write at a time. A failed write is repeated after the next pass of a duty.
    */
   async #logQuarantine(): Promise<void> {
     const { store, platform, log } = this.#needs;

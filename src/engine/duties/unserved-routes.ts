@@ -1,7 +1,7 @@
 /**
- * Since when no worker has served a route, kept in the store: a grace is to go on while processes come and go, and to
- * begin anew as soon as somebody was there, so that the restart of the only able worker costs none of the jobs that
- * had to wait long for it.
+ * Keeps in the store since when no worker has served a route. The grace must go on while processes come and go, and
+ * must start again as soon as an able worker was there. So restarting the only able worker costs no job that had waited
+ * long.
  */
 import { storeLimits } from "../../store/limits.ts";
 import type { DocPut } from "../../store/records.ts";
@@ -11,9 +11,9 @@ import { allDocs } from "../docs/all-docs.ts";
 const kind = "unserved";
 
 /**
- * Notes that exactly these routes are unserved now; of any other it is forgotten.
+ * Records that exactly these routes are unserved now; the notes of all others are deleted.
  *
- * @returns since when each has been, by the store's clock.
+ * @returns since when each has been unserved, by the store's clock.
  */
 export async function noteUnserved(
   store: Pick<Store, "readDocs" | "putDocs">,
@@ -33,7 +33,7 @@ export async function noteUnserved(
     since.set(route, now);
     puts.push({ kind, id: String(route), body: String(now), guard: "any" });
   }
-  // What is too much for one call is noted by a later pass: the grace only begins later.
+  // Routes beyond the limit of a call are recorded by a later pass; their grace only starts later.
   if (puts.length > 0) await store.putDocs(puts.slice(0, storeLimits.callItemsMax));
   return since;
 }

@@ -1,7 +1,7 @@
 /**
- * Webhooks: reads the feed for each hook and makes the deliveries (engine/webhooks/). The leader does it; every write
- * is guarded, so a second process does no harm. If there is no hook, a pass is one small read. A hint says that the
- * feed may have grown; a slow look finds what no hint told. One hook that fails is quarantined alone.
+ * Webhooks: reads the feed for each webhook and makes the deliveries (engine/webhooks/). Only the leader does it; every
+ * write is guarded, so a second process does no harm. Without webhooks a pass is one small read. Hints say that the
+ * feed may have grown; a slow poll finds what no hint announced. A webhook that fails is quarantined alone.
  */
 import type { Unwatch } from "../../store/store.ts";
 import type { Needs } from "../services.ts";
@@ -18,12 +18,12 @@ import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
 const pauseMs = 100;
-/** Behind lost hints. */
+/** The poll that finds what lost hints announced. */
 const slowLookMs = 2000;
-/** Deliveries are made under the version of the hooks, so what is known of them may be a little old. */
+/** Deliveries are made under a check of the webhooks' version, so a slightly old copy does no harm. */
 const hooksKnownMs = 1000;
 
-/** @param deliver told whether this process delivers: it leads and there are hooks. */
+/** @param deliver called with whether this process delivers: it leads and there are webhooks. */
 export function webhooksDuty(
   needs: Needs<
     | "store"
@@ -61,7 +61,7 @@ export function webhooksDuty(
     return idlePass;
   };
 
-  /** The reader of each hook that is not paused, as it is set now. */
+  /** The reader of each webhook that is not paused, with its present settings. */
   const current = ({ hooks }: FoundWebhooks): readonly HookReader[] => {
     const active = hooks.filter(({ isPaused }) => !isPaused);
     for (const name of readers.keys()) if (!active.some((hook) => hook.name === name)) readers.delete(name);
@@ -83,13 +83,13 @@ export function webhooksDuty(
       foundUs = platform.monotonicUs();
     }
     if (found.hooks.length === 0) return rest();
-    // A pass that an operator asks for makes deliveries, but the process of the command does not deliver them.
+    // If an operator asks for a pass, it makes deliveries, but the process of the command does not deliver them.
     if (!isAsked) deliver(true);
     if (!isAsked) unwatch ??= store.watch(() => (isStale = true));
     isStale = false;
     lookedUs = platform.monotonicUs();
     const { version } = found;
-    // What a leader that was stopped for longer than its lease still has in hand is refused.
+    // The check refuses the deliveries of a leader that was stopped for longer than its lease.
     const held = needs.leadership.check();
     const checks = [{ kind: webhookKind, id: webhooksId, version }, ...(held === null ? [] : [held])];
     let [made, errors, hasMore, isRaced] = [0, 0, false, false];
@@ -116,13 +116,13 @@ export function webhooksDuty(
     return { ...emitted, hasMore: true, ...(hasMore ? {} : { pauseMs }) };
   };
 
-  /** While the partition of the hooks is away, nothing is to be done here. */
+  /** While the partition of the webhooks is away, there is nothing to do here. */
   const unlessMissing = (error: unknown): DutyPass => {
     if ((store.missing?.().length ?? 0) === 0) throw error;
     return { ...rest(), ...passedOver(needs, 0) };
   };
 
-  // An operator's pass beside that of the loop would read with the same readers.
+  // One pass at a time: an operator's pass would otherwise use the same readers as the loop.
   let last: Promise<unknown> = Promise.resolve();
   return {
     name: "webhooks",
