@@ -38,12 +38,12 @@ test("onAttempt reports retries, snoozes and ends, with names and times", async 
   const handle = await v.run(v.mill.enqueue(work, null));
   await v.run(handle.result());
   await v.run(v.mill.close());
-  expect(emitted.map(({ outcome, state, attempt }) => [outcome, state, attempt])).toEqual([
+  expect(reported.map(({ outcome, state, attempt }) => [outcome, state, attempt])).toEqual([
     ["retry-scheduled", "scheduled", 1],
     ["snoozed", "scheduled", 2],
     ["completed", "completed", 2],
   ]);
-  expect(emitted[2]).toEqual({
+  expect(reported[2]).toEqual({
     id: handle.id,
     name: "work",
     queue: "q",
@@ -106,7 +106,7 @@ test("an attempt that loses its lease is reported once, as lost", async () => {
   );
   await v.run((await v.run(v.mill.enqueue(slow, null))).result());
   await v.run(v.mill.close());
-  expect(emitted.map(({ outcome, state }) => [outcome, state])).toEqual([
+  expect(reported.map(({ outcome, state }) => [outcome, state])).toEqual([
     ["lost", null],
     ["completed", "completed"],
   ]);
