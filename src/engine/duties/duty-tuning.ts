@@ -33,9 +33,9 @@ const alarmSleepMs = 300_000;
  * process, because each of their steps is guarded.
  */
 const defaults = {
-  // The leader promotes; other processes do it only if the leader does not answer. Heartbeats report due clocks earlier.
-  // This sleep bounds how late the lease of a dead process is noticed without them: within 2 s of its end. The batch
-  // bounds how long a flood of one queue occupies the store: docs/decisions/0006.
+  // The leader promotes; other processes do it only if the leader does not answer. Heartbeats report due clocks
+  // earlier. This sleep bounds how late the lease of a dead process is noticed without them: within 2 s of its end. The
+  // batch bounds how long a flood of one queue occupies the store: docs/decisions/0006.
   promote: { isOn: true, batchMax: 250, sleepMaxMs: 1500, isOncePerStore: true },
   reclaim: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
