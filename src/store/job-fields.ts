@@ -31,6 +31,7 @@ export const jobFields = {
   id: { type: "text", home: "spec" },
   createdAt: { type: "integer", home: "spec" },
   digest: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
+  /** As submitted, whether the job still holds it or not. */
   uniqueKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   /** How long the key is held: see rules/unique-holds.ts. */
   uniqueHold: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
@@ -49,6 +50,7 @@ export const jobFields = {
 
   route: { type: "integer", home: "state", isOwn: true },
   state: { type: "integer", home: "state" },
+  /** 1 after the submit, then one more with every event but `started` and `progress`, which change no state. */
   rev: { type: "integer", home: "state", initial: 1 },
   rank: { type: "integer", home: "state" },
   dueAt: { type: "integer", home: "state" },
@@ -80,6 +82,7 @@ export const jobFields = {
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
 
+  /** Of the present or last attempt; `leaseEndsAt` and `attemptEndsAt` are null unless it is running. */
   owner: { type: "text", home: "lease", isNullable: true, initial: null },
   claimedAt: { type: "integer", home: "lease", isNullable: true, initial: null },
   startedAt: { type: "integer", home: "lease", isNullable: true, initial: null, cleared: ["lease"] },

@@ -2,7 +2,14 @@
  * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store never
  * reads; everything that a rule reads is a number, a flag or a key.
  */
-import type { dueFields, JobRow, leasedFields, answeredOtherwise } from "./job-fields.ts";
+import type {
+  dueFields,
+  JobFieldName,
+  JobFields,
+  JobRow,
+  leasedFields,
+  answeredOtherwise,
+} from "./job-fields.ts";
 import type { Due } from "../model/job/change.ts";
 import type { EventKind } from "../model/events/event-kind.ts";
 import type { GateBounds, GateState, GateUse, TokenRate } from "../model/limits/gate.ts";
@@ -77,56 +84,20 @@ export interface DueJob extends Readonly<
   readonly lateMs: number;
 }
 
-/** Everything about a job, live or finished. */
-export interface JobRecord {
-  readonly id: string;
-  readonly seq: number;
+/** The fields that a read of a job shows: all but those for the store's own use. */
+type ShownField = {
+  [Name in JobFieldName]: JobFields[Name] extends { readonly isOwn: true } ? never : Name;
+}[JobFieldName];
+
+/** Everything about a job, live or finished. What a field means stands in job-fields.ts. */
+export interface JobRecord extends Readonly<Omit<Pick<JobRow, ShownField>, "state" | "cancelAsked">> {
   readonly queue: string;
   readonly name: string;
   /** What its route requires of a worker; absent for nothing. */
   readonly requires?: readonly string[];
   readonly state: JobState;
-  /** 1 after the submit, then one more with every event but `started` and `progress`, which change no state. */
-  readonly rev: number;
-  readonly fence: number;
-  readonly attempt: number;
-  readonly countsAttempt: 0 | 1;
-  readonly input: string;
-  readonly policy: string | null;
-  readonly meta: string | null;
-  readonly tags: readonly string[] | null;
-  /** Its lane, as submitted; null for none. */
-  readonly laneKey: string | null;
-  readonly laneStep: number | null;
-  readonly laneGates: readonly string[] | null;
-  /** It waits for its retry and still holds its group. */
-  readonly keepsLane: 0 | 1;
-  /** For a member of a flow, or a flow itself (model/flow/); null for other jobs. */
-  readonly flow: string | null;
-  readonly edges: readonly string[] | null;
-  readonly waits: string | null;
-  readonly attempts: string | null;
-  readonly progress: string | null;
-  readonly rank: number;
-  readonly createdAt: number;
-  readonly dueAt: number;
-  readonly deadlineAt: number | null;
-  readonly ttlAt: number | null;
-  /** As submitted, whether the job still holds it or not. */
-  readonly uniqueKey: string | null;
   /** Kept until the job ends, also over hand-backs; a replay clears it. */
   readonly cancelAsked: boolean;
-  /** Of the present or last attempt; the next two are null unless it is running. */
-  readonly owner: string | null;
-  readonly claimedAt: number | null;
-  readonly startedAt: number | null;
-  readonly leaseEndsAt: number | null;
-  readonly attemptEndsAt: number | null;
-  /** Finished jobs only. */
-  readonly endedAt: number | null;
-  readonly reason: string | null;
-  readonly result: string | null;
-  readonly keepUntil: number | null;
 }
 
 /** A versioned document: settings, registrations, the leader lease, the caller's KV. One mechanism for all. */
