@@ -164,7 +164,7 @@ export type { DutyView, PartitionDutyView } from "./client/workers/duty-views.ts
 export type { WorkerJob, Workers, WorkerView } from "./client/workers/workers.ts";
 export type { EventsOptions, EventStream } from "./client/open-events.ts";
 export type { Explanation } from "./client/explain/explain-job.ts";
-export type { Held } from "./client/explain/held.ts";
+export type { Held } from "./client/explain/held-view.ts";
 export type { QuarantinedDutyItem, Quarantined, UnreadableItem } from "./client/workers/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";

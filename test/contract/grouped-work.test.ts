@@ -7,7 +7,7 @@ import type { Millrace } from "../../src/client/millrace.ts";
 import type { AnySubmission } from "../../src/engine/submit/job-definition.ts";
 import { flow, handler, isMillraceError, job, limit, Snooze } from "../../src/index.ts";
 import type { Handler, JobContext } from "../../src/index.ts";
-import { storeLimits } from "../../src/store/limits.ts";
+import { storeLimits } from "../../src/store/contract-limits.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";

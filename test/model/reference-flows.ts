@@ -7,7 +7,7 @@ import { readEdge } from "../../src/model/flow/edge.ts";
 import { readFreed } from "../../src/model/flow/freed.ts";
 import { isTerminal, stateCodes, terminalStates } from "../../src/model/job/job-state.ts";
 import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
-import { storeLimits } from "../../src/store/limits.ts";
+import { storeLimits } from "../../src/store/contract-limits.ts";
 import type { Growth, NewJob } from "../../src/store/records.ts";
 import type { Job, ReferenceRules } from "./reference-rules.ts";
 

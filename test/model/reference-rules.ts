@@ -13,7 +13,7 @@ import type {
   Update,
   Schedule,
 } from "../../src/model/job/change.ts";
-import { storeLimits } from "../../src/store/limits.ts";
+import { storeLimits } from "../../src/store/contract-limits.ts";
 import type { EventKind } from "../../src/model/events/event-kind.ts";
 import { canMove, isTerminal } from "../../src/model/job/job-state.ts";
 import type { JobState, Origin } from "../../src/model/job/job-state.ts";

@@ -7,7 +7,7 @@
  */
 import { isKeyedGate } from "../../src/model/routing/lane.ts";
 import { isTerminal } from "../../src/model/job/job-state.ts";
-import { storeLimits } from "../../src/store/limits.ts";
+import { storeLimits } from "../../src/store/contract-limits.ts";
 import { talliedRoute } from "../../src/model/routing/route.ts";
 import type { Route } from "../../src/model/routing/route.ts";
 import type * as operations from "../../src/store/operations.ts";

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isMillraceError, MillraceError } from "../../src/model/error.ts";
 import { openBucketStore } from "../../src/stores/bucket/bucket-store.ts";
-import type { WhenHeld } from "../../src/stores/bucket/takeover/held.ts";
+import type { WhenHeld } from "../../src/stores/bucket/takeover/held-bucket.ts";
 import { logPrefix, numberOf } from "../../src/stores/bucket/layout.ts";
 import { MemoryBucket } from "../../src/stores/bucket/objects/memory.ts";
 import { Replica } from "../../src/stores/bucket/copy/replica.ts";

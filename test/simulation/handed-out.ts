@@ -16,7 +16,7 @@ import type { Route } from "../../src/model/routing/route.ts";
 import type { ClaimAnswer, ReadGatesAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, LeasedJob } from "../../src/store/records.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
-import { readNote } from "../../src/stores/bucket/takeover/held.ts";
+import { readNote } from "../../src/stores/bucket/takeover/held-bucket.ts";
 import { Replica } from "../../src/stores/bucket/copy/replica.ts";
 import { closeSession, commitCalls, openSession } from "../../src/stores/sqlite/connection/commit.ts";
 import type { Call } from "../../src/stores/sqlite/connection/commit.ts";

@@ -9,7 +9,7 @@ import { expect } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openBucketStore } from "../../src/stores/bucket/bucket-store.ts";
-import type { WhenHeld } from "../../src/stores/bucket/takeover/held.ts";
+import type { WhenHeld } from "../../src/stores/bucket/takeover/held-bucket.ts";
 import type { Objects } from "../../src/stores/bucket/objects/objects.ts";
 import { Replica } from "../../src/stores/bucket/copy/replica.ts";
 

@@ -9,7 +9,7 @@ import { command } from "../command.ts";
 import type { Call } from "../command.ts";
 import { Board, countTable, totalOf } from "./board.ts";
 import type { Counts } from "./board.ts";
-import { demoHandlers, slots } from "./jobs.ts";
+import { demoHandlers, slots } from "./demo-jobs.ts";
 import { startScript } from "./script.ts";
 import { escapeText } from "../output/escape.ts";
 import { withMillrace } from "../store/open-store.ts";

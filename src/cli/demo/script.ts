@@ -1,6 +1,6 @@
 /** What the demo enqueues, and when: a little of everything, as a busy shop would. */
 import type { Millrace } from "../../client/millrace.ts";
-import { chargeCard, exportAll, monthlyReport, reindex, reminder, welcomeEmail } from "./jobs.ts";
+import { chargeCard, exportAll, monthlyReport, reindex, reminder, welcomeEmail } from "./demo-jobs.ts";
 
 const tickMs = 150;
 const months = ["January", "February", "March", "April", "May", "June"];

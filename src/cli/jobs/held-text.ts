@@ -1,5 +1,5 @@
 /** What holds a ready job back, in a few words. */
-import type { Held } from "../../client/explain/held.ts";
+import type { Held } from "../../client/explain/held-view.ts";
 import { escapeText } from "../output/escape.ts";
 
 export function heldText(held: Held): string {

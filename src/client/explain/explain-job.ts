@@ -9,7 +9,7 @@ import type { LiveWorker } from "../../engine/fleet/registration.ts";
 import { explainBlocked } from "./explain-blocked.ts";
 import { isFlow } from "../flows/flow-jobs.ts";
 import { withAnyHolder } from "./group-holders.ts";
-import type { Held } from "./held.ts";
+import type { Held } from "./held-view.ts";
 import { heldByCapability } from "./held-by-capability.ts";
 import type { HeldByCapability } from "./held-by-capability.ts";
 import { readHeldByGate, viewHeldByGate } from "./held-by-gate.ts";

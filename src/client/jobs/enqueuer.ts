@@ -11,7 +11,7 @@ import { unitOf } from "../../engine/submit/submitter.ts";
 import type { PublishOptions } from "../../engine/topics/publishing.ts";
 import type { TopicDefinition } from "../../engine/topics/topic-definition.ts";
 import { MillraceError } from "../../model/error.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
 import type { FlowRun, Flows, SubmitFlowOptions } from "../flows/flows.ts";
 import type { JobHandle } from "./job-handle.ts";

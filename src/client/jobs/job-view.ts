@@ -13,8 +13,8 @@ import { keyOfScoped } from "../../model/job/unique-key.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import type { JobState } from "../../model/job/job-state.ts";
 import type { JobRecord } from "../../store/records.ts";
-import { readHeld } from "../explain/held.ts";
-import type { Held } from "../explain/held.ts";
+import { readHeld } from "../explain/held-view.ts";
+import type { Held } from "../explain/held-view.ts";
 
 export interface AttemptView extends Omit<AttemptRecord, "at"> {
   /** When the attempt ended. */

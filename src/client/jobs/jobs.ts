@@ -26,7 +26,7 @@ import { checkBoolean, checkOptions, checkWhole } from "../../model/option.ts";
 import { withoutHidden } from "../../model/routing/hidden-queue.ts";
 import { rankingOf } from "../../model/routing/rank.ts";
 import type { Priority } from "../../model/routing/rank.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { cancelJobs } from "./cancel-jobs.ts";
 import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";

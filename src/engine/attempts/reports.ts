@@ -4,7 +4,7 @@
  * times in one flush costs the store one write.
  */
 import { overflowLine } from "../../model/job/log-line.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { LeasedWrite, RecordAnswer } from "../../store/operations.ts";
 import type { BatcherOptions, Ticket } from "../calls/batcher.ts";
 import type { Batching } from "../calls/partition-batcher.ts";

@@ -4,7 +4,7 @@
  */
 import { withMintedIds } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type {
   Change,
   ChangeAnswer,

@@ -3,7 +3,7 @@
  * must start again as soon as an able worker was there. So restarting the only able worker costs no job that had waited
  * long.
  */
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { allDocs } from "../docs/all-docs.ts";

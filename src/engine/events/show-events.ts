@@ -16,7 +16,7 @@ import type { EventKind } from "../../model/events/event-kind.ts";
 import { placeOfId } from "../../model/flow/flow-meta.ts";
 import { permitQueue } from "../../model/limits/permit.ts";
 import type { Route } from "../../model/routing/route.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { BundleWalk } from "../../store/packing/packed-events.ts";
 import { escapeMark } from "../../store/packing/packed-text.ts";
 import type { FeedBundle } from "../../store/records.ts";

@@ -8,7 +8,7 @@
  *
  * The desired state of a worker is such a document with a content.
  */
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import type { Logger } from "../log/logger.ts";

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { flowsOn, step } from "../../../test/support/flow-steps.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import { flow } from "./flow.ts";
 

@@ -5,7 +5,7 @@ import type { Condition, GraphNode, OnFailure } from "../../model/flow/graph.ts"
 import { checkName } from "../../model/name.ts";
 import { checkWhole, invalidOption } from "../../model/option.ts";
 import { checkDefinition } from "../submit/job-definition.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { AnyJob, AnySubmission, Submission } from "../submit/job-definition.ts";
 import { enqueueKeys, readEnqueueOptions } from "../submit/job-options.ts";
 import type { EnqueueOptions } from "../submit/job-options.ts";

@@ -13,7 +13,7 @@ import { isTerminal, liveStates, terminalStates } from "../../model/job/job-stat
 import type { JobState } from "../../model/job/job-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
 import type { OperatorChange } from "../../model/job/operate.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { Change, ChangeAnswer } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Needs } from "../services.ts";

@@ -11,7 +11,7 @@ import { isBoundedInAll, readDefinition, weightMaxOf } from "../../model/limits/
 import type { LimitSettings, RateOptions } from "../../model/limits/limit.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { readKey } from "../submit/group.ts";
 import type { OfInput } from "../submit/group.ts";
 

@@ -5,7 +5,7 @@
  *   parts ──added to the minute's document, under its version──► parts and document ──parts deleted──► document
  */
 import { MetricTable } from "../../model/metrics/metric-table.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import {

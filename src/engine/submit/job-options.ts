@@ -19,7 +19,7 @@ import { readAttempts, readBackoff, readRetryIf } from "../../model/job/retry-po
 import type { BackoffOptions, RetryIf } from "../../model/job/retry-policy.ts";
 import { readUnique } from "../../model/job/unique-key.ts";
 import type { UniqueOptions, UniquePlan } from "../../model/job/unique-key.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { readGroup } from "./group.ts";
 import type { GroupOptions, ReadGroup } from "./group.ts";
 import { readLimits } from "../limits/limit-definition.ts";

@@ -14,7 +14,7 @@ import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 import { publishedId } from "../../model/events/topic.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { job } from "../submit/job-definition.ts";

@@ -5,7 +5,7 @@
 import type { EventKind } from "../../model/events/event-kind.ts";
 import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
-import { storeLimits } from "../limits.ts";
+import { storeLimits } from "../contract-limits.ts";
 import type { Outcome } from "./advance.ts";
 
 /** An event as stores pack it. */

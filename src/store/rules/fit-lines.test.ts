@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { storeLimits } from "../limits.ts";
+import { storeLimits } from "../contract-limits.ts";
 import { fitLines } from "./fit-lines.ts";
 
 const linesMax = storeLimits.logLinesPerJobMax;

@@ -1,5 +1,5 @@
 /** Which log lines of a job are kept: the first N; the last of them then says that there were more. */
-import { storeLimits } from "../limits.ts";
+import { storeLimits } from "../contract-limits.ts";
 
 export interface FittedLine {
   /** From 1 on. An existing number is overwritten. */

@@ -18,7 +18,7 @@ import type { JobState } from "../../model/job/job-state.ts";
 import type { ChangeNext, Update } from "../../model/job/change.ts";
 import type { Settle } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 
 const { openBoth } = useBothRoads();
 const cases = 25;

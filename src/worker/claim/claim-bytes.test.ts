@@ -4,7 +4,7 @@ import { millOn } from "../../../test/support/mill-on.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
 import { runUntil } from "../../../test/support/virtual/virtual-mill.ts";
 import { job } from "../../engine/submit/job-definition.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { handler } from "../handler.ts";
 

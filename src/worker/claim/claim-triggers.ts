@@ -35,7 +35,7 @@ import { MillraceError, isMillraceError } from "../../model/error.ts";
 import { laneOrderOf } from "../../model/routing/lane.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Hint } from "../../store/store.ts";
 import type { RenewalSeat } from "../lease/renewal.ts";

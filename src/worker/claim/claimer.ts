@@ -7,7 +7,7 @@
  *   hand out   the jobs become attempts, wait in their pool for a slot, and run
  */
 import type { Needs } from "../../engine/services.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { ClaimAnswer, ClaimOffer } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import type { RenewalSeat } from "../lease/renewal.ts";

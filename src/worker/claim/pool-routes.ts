@@ -8,7 +8,7 @@
  * each has a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
  */
 import type { LaneOrder } from "../../model/routing/lane.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 
 const learnedMax = storeLimits.learnedRoutesPerOfferMax;
 

@@ -12,7 +12,7 @@
  *   the store     ──settle, claim B──settle, claim A──settle, claim B──►
  */
 import type { LaneOrder } from "../../model/routing/lane.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { Attempt } from "../run/attempt.ts";
 import { PoolRoutes } from "./pool-routes.ts";
 

@@ -3,7 +3,7 @@ import { job } from "../../engine/submit/job-definition.ts";
 import { limit } from "../../engine/limits/limit-definition.ts";
 import { limitGateKey } from "../../model/limits/gate.ts";
 import { routeNumber, routeOf } from "../../model/routing/route.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { BatchPool } from "./batch-pool.ts";
 import { batchHandler, handler } from "../handler.ts";
 import { Pool } from "./pool.ts";

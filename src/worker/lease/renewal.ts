@@ -20,7 +20,7 @@ import type { Needs } from "../../engine/services.ts";
 import { RepeatedLine } from "../../engine/log/repeated-line.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Timer } from "../../platform/platform.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
 import { answerBy, extendLeases } from "./extend-leases.ts";

@@ -3,7 +3,7 @@
  * held. It also tells when a claim has come back, for who tries once and does not wait.
  */
 import { permitQueue } from "../../model/limits/permit.ts";
-import { storeLimits } from "../../store/limits.ts";
+import { storeLimits } from "../../store/contract-limits.ts";
 import { Pool } from "../claim/pool.ts";
 
 export class PermitPool extends Pool {

@@ -11,7 +11,7 @@ import { shellArgv } from "../../platform/child-process.ts";
 import { withControl } from "../control.ts";
 import type { HandlerFunction, HandlerReturn, SingleHandler } from "../handler.ts";
 import { JobContext } from "../run/job-context.ts";
-import { Command } from "./command.ts";
+import { Command } from "./command-program.ts";
 import { readCommandOptions, readCommandPlan } from "./command-options.ts";
 import type { CommandOptions, CommandPlan, CommandSettings } from "./command-options.ts";
 

@@ -1,6 +1,6 @@
 /** extendIfLeased and recordIfLeased: what a running attempt may do besides settling, always under its fence. */
 import { expect } from "vitest";
-import { storeLimits } from "../../../src/store/limits.ts";
+import { storeLimits } from "../../../src/store/contract-limits.ts";
 import type { ExtendRequest } from "../../../src/store/operations.ts";
 import type { LeaseRef } from "../../../src/store/records.ts";
 import { aChange, aJob, aSettle, askCancel, finish, remove, schedule } from "../../support/builders.ts";

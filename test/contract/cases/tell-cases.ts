@@ -2,7 +2,7 @@
  * What the feed tells beside changes of state (R10): starts, progress, the notes of settles, and what documents tell.
  */
 import { expect } from "vitest";
-import { storeLimits } from "../../../src/store/limits.ts";
+import { storeLimits } from "../../../src/store/contract-limits.ts";
 import { BundleWalk } from "../../../src/store/packing/packed-events.ts";
 import type { FeedBundle, FeedEvent, LeaseRef } from "../../../src/store/records.ts";
 import { aClaim, aDoc, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../support/builders.ts";

@@ -3,7 +3,7 @@
  * not.
  */
 import { expect } from "vitest";
-import { storeLimits } from "../../../src/store/limits.ts";
+import { storeLimits } from "../../../src/store/contract-limits.ts";
 import type { Change } from "../../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../../src/store/records.ts";
 import { aChange, aSettle, finish, schedule } from "../../support/builders.ts";

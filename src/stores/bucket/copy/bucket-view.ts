@@ -18,7 +18,7 @@ import { openWatch } from "../../sqlite/feed/watch.ts";
 import { bucketError } from "../bucket-errors.ts";
 import { cacheError, makeCacheFolder } from "./cache-folder.ts";
 import type { CacheFolder } from "./cache-folder.ts";
-import { Follower, isWriterRunning, writerName } from "../takeover/held.ts";
+import { Follower, isWriterRunning, writerName } from "../takeover/held-bucket.ts";
 import { readHead, storeMissing } from "../restore/history.ts";
 import { silentMs } from "../log/log-writer.ts";
 import { CountedObjects } from "../objects/counted.ts";

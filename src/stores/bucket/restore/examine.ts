@@ -9,7 +9,7 @@
 import { crc32 } from "node:zlib";
 import { isMillraceError } from "../../../model/error.ts";
 import type { Platform } from "../../../platform/platform.ts";
-import { readNote } from "../takeover/held.ts";
+import { readNote } from "../takeover/held-bucket.ts";
 import { eachName, eachRecord, findHole, listRecords, readHead, readMarks } from "./history.ts";
 import type { FoundMark } from "./history.ts";
 import { chunkName, chunkOf, chunkPrefix, headBytes, headName, keptPrefix, logName } from "../layout.ts";

@@ -6,7 +6,7 @@
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { notedMark } from "../../../store/packing/packed-events.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { unreportedStart } from "../../../store/rules/emit.ts";
 import { fieldEnd, itemEnd } from "../functions/packed-values.ts";
 import { sql } from "../../../store/sql.ts";

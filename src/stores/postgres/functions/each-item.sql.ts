@@ -4,7 +4,7 @@
  * lock. If that fails, nothing of the call has happened, and it is sent again with a savepoint for each item (isLate):
  * the items that are held up are answered as locked, the others are done (`patiently` in call.ts).
  */
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { sql } from "../../../store/sql.ts";
 import { byIndex } from "./call.sql.ts";
 

@@ -11,7 +11,7 @@
  *
  * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
  */
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { itemEnd, nullItem } from "../functions/packed-values.ts";
 import { admit, choosePlaces } from "./lane-admission.sql.ts";
 import { declareLooked, lanesOfRoutes, lookAtCandidates } from "./lane-candidates.sql.ts";

@@ -21,7 +21,7 @@ import { findAll, readWholeFeed } from "../../../../test/support/walk.ts";
 import { limitGateKey } from "../../../model/limits/gate.ts";
 import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../model/routing/lane.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import type { NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
 import { openPostgresStore } from "../postgres-store.ts";

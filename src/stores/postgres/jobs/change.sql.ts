@@ -4,7 +4,7 @@
  * that are alike go as a set (finish_set_v1), all others one by one (change_one_v1).
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../functions/columns.ts";
 import { fieldEnd } from "../functions/packed-values.ts";

@@ -11,7 +11,7 @@
  * A gate whose lock cannot be had within a moment, or that has got a cap while its lock was waited for, is shut from
  * the beginning: a claim never hangs behind another one, its answer says when to come again.
  */
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { timeNow } from "../functions/call.sql.ts";
 import { allGates, gateLock, opensAt, tatAfter, permitsLeft } from "./admit.sql.ts";
 import { sql } from "../../../store/sql.ts";

@@ -10,7 +10,7 @@ import { useTestDatabase } from "../../../../test/support/servers/use-postgres.t
 import { findAll, readWholeFeed } from "../../../../test/support/walk.ts";
 import { foreverMs, limitGateKey, queueGateKey } from "../../../model/limits/gate.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import type { LeasedJob, NewJob } from "../../../store/records.ts";
 import type { Store } from "../../../store/store.ts";
 import type { Calls } from "../functions/call.ts";

@@ -4,7 +4,7 @@
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { leasedFields } from "../../../store/job-fields.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { selectSql } from "../functions/columns.ts";
 import { itemEnd } from "../functions/packed-values.ts";

@@ -9,7 +9,7 @@
  * jobs. The index also gives one order of locks.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { keptForeverAt } from "../../../store/rules/finish.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { carriedBy, columnList, movedBy } from "../functions/columns.ts";

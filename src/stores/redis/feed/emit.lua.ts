@@ -4,7 +4,7 @@
  * (store/packing/packed-events.ts).
  */
 import { terminalStates } from "../../../model/job/job-state.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { notedMark, unreportedMark } from "../../../store/packing/packed-events.ts";
 import { unreportedStart } from "../../../store/rules/emit.ts";
 import { lua, luaConstant, luaModule, luaSet } from "../library/lua.ts";

@@ -11,7 +11,7 @@
  * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left
  * to the general path (arrive.lua.ts). Calls that have c.targets go this way: settle and change.
  */
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { hasPath, takes } from "../library/path-branches.ts";
 import { lua, luaModule } from "../library/lua.ts";
 

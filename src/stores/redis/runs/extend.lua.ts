@@ -8,7 +8,7 @@
  *  record   per write: handle, fence US id US, progress (or UNCHANGED), what takes the place of the last line that
  *           fits, lines, those
  */
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
 

@@ -5,7 +5,7 @@
  */
 import { readEdge } from "../../../model/flow/edge.ts";
 import type { JobRow } from "../../../store/job-fields.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import type { Growth } from "../../../store/records.ts";
 import type { Outcome } from "../../../store/rules/advance.ts";
 import { depart, grow, link, passOn } from "../../../store/rules/flow/arrive.ts";

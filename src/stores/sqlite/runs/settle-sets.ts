@@ -7,7 +7,7 @@ import { stateCodes } from "../../../model/job/job-state.ts";
 import type { Finish } from "../../../model/job/change.ts";
 import { areAlike } from "../../../store/path-predicates.ts";
 import { assertArrow } from "../../../store/rules/advance.ts";
-import { storeLimits } from "../../../store/limits.ts";
+import { storeLimits } from "../../../store/contract-limits.ts";
 import { passOn } from "../../../store/rules/flow/arrive.ts";
 import type { Passing } from "../../../store/rules/flow/arrive.ts";
 import { keepUntilOf, keptForeverAt } from "../../../store/rules/finish.ts";
