@@ -1,7 +1,7 @@
 /**
- * What a handler can throw or return to steer its job: it says what shall happen next, not that something broke. All
- * are Errors, so that nothing between the handler and the worker mistakes one for a value, and all are known by a brand
- * and not by their class, so that two copies of the package in one process understand each other.
+ * What a handler can throw or return to steer its job: it says what should happen next, not that something broke. All
+ * of these are Errors, so that no code between the handler and the worker takes one for a value. They are recognized by
+ * a brand, not by their class, so that two copies of the package in one process understand each other.
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -27,9 +27,7 @@ export type Control =
     }
   | { readonly kind: "cancel"; readonly reason: string };
 
-/**
- * What a thrown or returned value asks for; null for any other value, also for one that throws when it is looked at.
- */
+/** What a thrown or returned value asks for; null for any other value, and for a value that throws when it is read. */
 export function controlOf(value: unknown): Control | null {
   if (typeof value !== "object" || value === null) return null;
   try {
@@ -39,7 +37,7 @@ export function controlOf(value: unknown): Control | null {
   }
 }
 
-/** The same error as a control outcome: for one that was thrown in another thread or process. */
+/** Gives an error that was thrown in another thread or process its control outcome. */
 export function withControl(error: Error, control: Control): Error {
   return Object.assign(error, { [brand]: control });
 }
@@ -54,7 +52,7 @@ export class Unrecoverable extends Error {
   readonly [brand]: Control = { kind: "unrecoverable" };
 }
 
-/** Counts as a failed attempt; the next one comes at the time named here instead of by the backoff. */
+/** Counts as a failed attempt; the next attempt starts at the time given here, not by the backoff. */
 export class RetryAfter extends Error {
   override readonly name = "RetryAfter";
   readonly [brand]: Control;
@@ -66,21 +64,19 @@ export class RetryAfter extends Error {
 }
 
 export interface ThrottledOptions {
-  /**
-   * How long upstream said to wait, or until when; left out, the limit cools down longer from one throttle to the next.
-   */
+  /** How long upstream said to wait, or until when. If left out, the cooldown grows from one throttle to the next. */
   retryAfter?: Duration | Date;
   /**
-   * The key that cools down, while the others go on: that of the job itself by default, where it takes from a key of
-   * this limit. Null for the whole limit.
+   * The key that cools down while the others go on; null for the whole limit. Default: the key of this limit that the
+   * job itself takes from, if it has one.
    */
   key?: string | null;
   cause?: unknown;
 }
 
 /**
- * Somebody upstream said "too many" (a 429): the limit, or one key of it, cools down for all processes, and the attempt
- * is given back. The limit may be named by its name alone.
+ * An upstream service said "too many" (a 429). The limit, or one key of it, cools down for all processes, and the
+ * attempt is given back. A limit may also be given by its name.
  */
 export class Throttled extends Error {
   override readonly name = "Throttled";
@@ -96,7 +92,7 @@ export class Throttled extends Error {
   }
 }
 
-/** Not now: the job comes again later and the attempt is given back. `new Snooze(0)` releases the job at once. */
+/** Not now: the job runs again later and the attempt is given back. `new Snooze(0)` releases the job at once. */
 export class Snooze extends Error {
   override readonly name = "Snooze";
   readonly [brand]: Control;

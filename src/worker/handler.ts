@@ -11,7 +11,7 @@ import { sandboxHandler } from "./sandbox/sandbox-handler.ts";
 import type { FileHandlerOptions, ProgramHandlerOptions } from "./sandbox/sandbox-options.ts";
 import type { JobContext } from "./run/job-context.ts";
 
-/** A value that is only read: a result may be made of readonly parts, as a literal is. */
+/** A value that is only read, so a result may have readonly parts, as literals have. */
 type Readable<Value> = unknown extends Value
   ? Value
   : Value extends Leaf
@@ -21,7 +21,7 @@ type Leaf =
   | (string | number | boolean | bigint | symbol | null | undefined)
   | (Date | Uint8Array | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown>);
 
-/** What a handler may give back: its result, or a control outcome. */
+/** What a handler may return: its result, or a control outcome. */
 export type HandlerReturn<Returned> = Readable<Returned> | Snooze | Cancel;
 
 export type HandlerFunction<Out, Returned> = (
@@ -29,15 +29,15 @@ export type HandlerFunction<Out, Returned> = (
 ) => HandlerReturn<Returned> | Promise<HandlerReturn<Returned>>;
 
 /**
- * One outcome per job, in order: a result, a control outcome or an Error that fails that job alone. Nothing completes
- * all.
+ * Returns one outcome per job, in order: a result, a control outcome, or an Error that fails that job alone. If it
+ * returns nothing, all jobs are completed.
  */
 export type BatchFunction<Out, Returned> = (
   contexts: readonly JobContext<Out, Returned>[],
 ) => Promise<readonly (HandlerReturn<Returned> | Error)[] | void>;
 
 export interface BatchOptions {
-  /** At most so many jobs per call. */
+  /** At most N jobs per call. */
   size: number;
   /** A batch that is not full starts after this long. */
   wait?: Duration;
@@ -51,16 +51,16 @@ export interface SingleHandler {
   readonly kind: "single";
   readonly definition: JobDefinition;
   readonly handle: HandlerFunction<unknown, unknown>;
-  /** For a handler whose code runs in threads, child processes or as commands. */
+  /** Set if the code of the handler runs in threads, child processes or as commands. */
   readonly sandbox?: HandlerSandbox;
 }
 
 export interface HandlerSandbox {
-  /** At most so many of its jobs run at once in a worker: the handler has slots of its own. */
+  /** At most this many of its jobs run at once in a worker: the handler has slots of its own. */
   readonly size: number;
-  /** How many jobs may be handed over now behind each that runs: some, while all of them are quick. */
+  /** How many more jobs a busy slot may be given now; more than 0 while all jobs are quick. */
   readonly ahead: (needs: Needs<"store">) => number;
-  /** Makes ready for the first job, or throws. @returns what ends all that it has started. */
+  /** Prepares for the first job, or throws. @returns a function that ends everything it has started. */
   readonly open: (needs: Needs<"store" | "log">) => Promise<() => Promise<void>>;
 }
 
@@ -74,14 +74,14 @@ export interface BatchHandler {
 }
 
 /**
- * `Got` is inferred from the handler and bounded by the definition. It is a type of its own because the compiler would
- * widen the literals of what a handler returns if it had to infer the definition's types from there as well.
+ * `Got` is inferred from the handler and bounded by the definition. It is a type parameter of its own, because the
+ * compiler would widen the literals that a handler returns if it had to infer the definition's types from them as well.
  */
 export function handler<Job extends AnyJob, const Got extends HandlerReturn<ReturnedOf<Job>>>(
   definition: Job,
   handle: (context: JobContext<OutOf<Job>, ReturnedOf<Job>>) => Got | Promise<Got>,
 ): SingleHandler;
-/** A handler whose code lies in a file of its own, or is another program: docs/guides/sandboxes.md. */
+/** A handler whose code is in a file of its own, or is another program: docs/guides/sandboxes.md. */
 export function handler(
   definition: AnyJob,
   options: FileHandlerOptions | ProgramHandlerOptions,

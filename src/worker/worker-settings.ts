@@ -1,4 +1,4 @@
-/** How a worker is set up: what people write, and what is left once it is checked. */
+/** The options of a worker, and the settings that they become once they are checked. */
 import type { AttemptObserver } from "../engine/attempts/attempt-observer.ts";
 import type { Needs } from "../engine/services.ts";
 import { isScheduleDefinition } from "../engine/schedules/schedule-definition.ts";
@@ -14,59 +14,62 @@ import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../mo
 import { workerLabel } from "../model/fleet/worker-label.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
 
-/** How many slots a queue has in this worker: so many of its own, or its share of a total over all live workers. */
+/** How many slots a queue has in this worker: a number of its own, or its share of a total over all live workers. */
 export type QueueSlots =
   | number
   | {
-      /** Slots of the queue over all live workers that declare it, shared out evenly. */
+      /** Slots of the queue over all live workers that declare it, divided evenly. */
       total: number;
       /**
-       * Where the shares of this worker's queues do not fit into `slotsMax`: how much of it the queue gets; 1 by
-       * default.
+       * If the shares of this worker's queues together exceed `slotsMax`: the weight by which this queue gets a part of
+       * it; 1 by default.
        */
       weight?: number;
     };
 
 export interface WorkerOptions {
   /**
-   * The queues to serve, with their slots. Default: those of MILLRACE_QUEUES (names with commas in between), else the
+   * The queues to serve, with their slots. Default: the queues in MILLRACE_QUEUES (names separated by commas), else the
    * queues of the handlers, each with `concurrency` slots.
    */
   queues?: Readonly<Record<string, QueueSlots>> | readonly string[];
-  /** Slots per queue where `queues` does not say; 10 by default. */
+  /** Slots of a queue for which `queues` names none; 10 by default. */
   concurrency?: number;
-  /** Schedules that this worker's code defines, each made by schedule(). */
+  /** Schedules that this worker's code defines, made by schedule(). */
   schedules?: readonly ScheduleDefinition[];
-  /** Subscriptions to topics that this worker's code defines, each made by subscription(). */
+  /** Subscriptions to topics that this worker's code defines, made by subscription(). */
   subscriptions?: readonly SubscriptionDefinition[];
-  /** How many slots totals may give this worker, over all its queues; 64 by default. */
+  /** The maximum of slots that totals may give this worker, over all its queues; 64 by default. */
   slotsMax?: number;
   /**
-   * What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing.
+   * What this worker offers, such as "gpu": it runs jobs that require a subset of these, and jobs that require nothing.
    */
   capabilities?: readonly string[];
-  /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
+  /**
+   * How long a job stays with a worker that no longer renews its lease; 15 s by default. Leases are renewed
+   * automatically.
+   */
   lease?: Duration;
   /** How long running handlers may finish after stop() before they are aborted; 30 s by default. */
   shutdownGrace?: Duration;
-  /** How long an aborted handler may take to unwind; 10 s by default. */
+  /** How long an aborted handler may take to end; 10 s by default. */
   abortGrace?: Duration;
   middleware?: readonly HandlerMiddleware[];
   /**
-   * Shown in logs, lists and attempt records. Default: `{prefix}-worker-{version}-{id}` by MILLRACE_WORKER_PREFIX,
-   * MILLRACE_WORKER_VERSION and MILLRACE_WORKER_ID; without a prefix host and process.
+   * Shown in logs, lists and attempt records. Default: `{prefix}-worker-{version}-{id}` from MILLRACE_WORKER_PREFIX,
+   * MILLRACE_WORKER_VERSION and MILLRACE_WORKER_ID; without a prefix, the host and the process.
    */
   label?: string;
   /**
-   * Stop on SIGTERM and SIGINT; a second signal ends the process. Off by default: a library installs no signal handlers
-   * unasked.
+   * Stop on SIGTERM and SIGINT; a second signal ends the process. Off by default, because a library should not install
+   * signal handlers unasked.
    */
   signals?: boolean;
 }
 
 /** A queue as a worker serves it. */
 export interface ServedQueue {
-  /** Its own slots; of no meaning while the queue has a total. */
+  /** Its own slots; unused while the queue has a total. */
   readonly slots: number;
   readonly total: number | null;
   readonly weight: number;
@@ -86,10 +89,10 @@ export interface WorkerSettings {
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
   readonly middleware: readonly HandlerMiddleware[];
-  /** Told of its attempts. */
+  /** Called with each attempt of the worker that is over. */
   readonly observers: readonly AttemptObserver[];
   readonly wantsSignals: boolean;
-  /** The fleet hears of this worker. */
+  /** The worker registers, so that other processes see it. */
   readonly isAnnounced: boolean;
 }
 
@@ -219,7 +222,7 @@ function readSlots(given: QueueSlots, what: string, concurrency: number): Served
   };
 }
 
-/** The owner is unique, whatever people call the worker: two processes with one label must not share leases. */
+/** The owner is unique even if two processes have the same label, because they must not share leases. */
 function makeNames(
   { platform }: Needs<"platform">,
   given: string | undefined,

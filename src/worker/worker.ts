@@ -41,7 +41,7 @@ import { Slots } from "./run/slots.ts";
 import type { SlotsNeeds } from "./run/slots.ts";
 import type { WorkerSettings } from "./worker-settings.ts";
 
-/** What it takes itself, and what its parts take. */
+/** What the worker itself needs, and what its parts need. */
 export type WorkerNeeds = Needs<
   "store" | "platform" | "log" | "records" | "backoffs" | "router" | "handled" | "heartbeat" | "queuePolicies"
 > &
@@ -50,11 +50,11 @@ export type WorkerNeeds = Needs<
 export interface StopReport {
   /** Handlers that ignored the abort: their jobs went back, but their code still runs. */
   readonly notStopped: number;
-  /** Why the worker stopped by itself: another process took the store over. */
+  /** Set if the worker stopped because another process had taken the store over. */
   readonly lost?: MillraceError;
 }
 
-/** A worker as its user sees it. */
+/** A worker, as applications see it. */
 export interface Worker extends AsyncDisposable {
   /** Unique, and shown in lists and attempt records. */
   readonly id: string;
@@ -62,9 +62,12 @@ export interface Worker extends AsyncDisposable {
   readonly running: number;
   /** Jobs held here: waiting for a slot, running, or being settled. */
   readonly held: number;
-  /** Settles when the worker has stopped, whoever told it to: `stop()`, a signal or an operator. */
+  /** Settles when the worker has stopped, by `stop()`, a signal or an operator. */
   readonly stopped: Promise<StopReport>;
-  /** Stops once, however often it is called. No attempt is burnt: what did not finish in time goes back. */
+  /**
+   * Stops the worker; further calls return the same promise. Jobs that do not finish in time go back, and use up no
+   * attempt.
+   */
   stop(options?: { readonly grace?: Duration }): Promise<StopReport>;
 }
 
@@ -77,7 +80,7 @@ export interface SharedByWorkers {
 
 export class JobWorker implements Worker {
   readonly id: string;
-  /** Those that it serves. */
+  /** The queues that it serves. */
   readonly queues: readonly string[];
   readonly #needs: WorkerNeeds;
   readonly #shared: SharedByWorkers;
@@ -92,7 +95,7 @@ export class JobWorker implements Worker {
   readonly #emptyQueues: EmptyQueues;
   readonly #member: FleetMember;
   readonly #whenStopped = Promise.withResolvers<StopReport>();
-  /** Takes back, at the stop, what the start has entered elsewhere. */
+  /** Undoes at the stop what the start has registered elsewhere. */
   readonly #leave: (() => void)[] = [];
   #closeSandboxes: () => Promise<void> = async () => {};
   #leaveFleet: (() => Promise<void>) | null = null;
@@ -190,7 +193,7 @@ export class JobWorker implements Worker {
     this.#triggers.start(this.#claimer);
   }
 
-  /** Asks the store for work now, also where the last claim brought less than was wanted. */
+  /** Requests a claim for all pools now, even if the last claim brought less than it asked for. */
   look(): void {
     this.#triggers.requestAll();
   }
@@ -225,7 +228,7 @@ export class JobWorker implements Worker {
     else this.#setQuiet(state === "quiet");
   }
 
-  /** A quiet worker claims nothing and finishes what runs; its shares of totals go to others. */
+  /** A quiet worker claims nothing and finishes its running jobs; its shares of totals go to other workers. */
   #setQuiet(isQuiet: boolean): void {
     this.#mode = isQuiet ? "quiet" : "working";
     this.#triggers.setQuiet(isQuiet);
@@ -233,7 +236,10 @@ export class JobWorker implements Worker {
     this.#needs.heartbeat.changed(true);
   }
 
-  /** What operators have set of its queues has changed; of totals the others must hear. */
+  /**
+   * The settings of one of its queues have changed. If the worker shares totals, the other processes must learn its new
+   * one.
+   */
   #queuesChanged(): void {
     const { shares } = this.#member;
     shares.compute();
@@ -241,7 +247,7 @@ export class JobWorker implements Worker {
     if (shares.hasTotals) this.#needs.heartbeat.totalsChanged();
   }
 
-  /** The jobs of a claim whose reply was lost. */
+  /** Takes up the jobs of a claim whose reply was lost. */
   #adopt(jobs: readonly LeasedJob[], leasedUs: number): void {
     this.#slots.arrive(
       jobs.filter((job) => !this.#leases.wasLost(job)),
@@ -251,7 +257,6 @@ export class JobWorker implements Worker {
     this.#checkQuiet();
   }
 
-  /** No more jobs; then the running ones get their grace, are aborted, and in the end abandoned. */
   /** What its handlers do can never be settled, so they are aborted at once. */
   #storeLost(error: MillraceError): void {
     if (this.#stopping !== null) return;
@@ -263,6 +268,7 @@ export class JobWorker implements Worker {
     void this.stop({ grace: 0 });
   }
 
+  /** Takes no more jobs. Running jobs first get their grace, are then aborted, and at last abandoned. */
   async #stop(graceMs: number): Promise<StopReport> {
     const { platform, records } = this.#needs;
     const { abortGraceMs } = this.#settings;
@@ -270,7 +276,8 @@ export class JobWorker implements Worker {
     if (this.#settings.isAnnounced) this.#needs.heartbeat.changed(true);
     this.#slots.close();
     this.#emptyQueues.stop();
-    // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
+    // A claim without an answer must not delay the stop. Jobs that it takes are handed back, or reclaimed when their
+    // lease ends.
     await settlesWithin(platform, this.#triggers.stop(), Math.max(graceMs, abortGraceMs));
     this.#slots.handBackWaiting();
     if (!(await this.#quiet(graceMs))) {
@@ -290,7 +297,7 @@ export class JobWorker implements Worker {
     return { notStopped: this.running, ...(this.#lost === null ? {} : { lost: this.#lost }) };
   }
 
-  /** @returns true once every lease is settled, false when the time is over first. */
+  /** @returns true once every lease is settled, false if the time is over first. */
   async #quiet(limitMs: number): Promise<boolean> {
     if (this.#isQuiet) return true;
     const quiet = new Promise<void>((resolve) => (this.#whenQuiet = resolve));

@@ -1,6 +1,6 @@
 /**
- * The pool of a batch handler: a slot takes up to `size` jobs, once so many wait or the first of them has waited long
- * enough.
+ * The pool of a batch handler: a slot takes up to `size` jobs, as soon as `size` jobs wait or the first of them has
+ * waited long enough.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { Attempt } from "../run/attempt.ts";

@@ -1,7 +1,7 @@
 /**
  * Why and when a claim is made: the only place that decides it (`claimer.ts` makes the claim). A pool has demand while
- * there may be jobs for it in the store. A trigger gives demand to pools and requests a claim; the claim is made if a
- * pool with demand has room. A pool is idle again when a claim has brought less than it asked for.
+ * there may be jobs for it in the store. A trigger gives demand to pools and requests a claim. The claim is made if a
+ * pool with demand has room. A pool is idle again after a claim has brought less than it asked for.
  *
  *   trigger                                    demand                     the claim is made
  *   a slot is free, a settle was answered      none                       with this flush
@@ -25,9 +25,9 @@
  *    ▲                                                               └──failed, given up──► backing off ──┐
  *    └────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
- * One claim is in flight. On a store that works beside this process the next claim is sent at once if one has left a
- * pool with demand, before its jobs run: the store claims while the handlers run. Hints may be lost: a heartbeat a
- * second repeats what they would have said. The jobs of a lost claim are found by the renewal of leases.
+ * At most one claim is in flight. A store that works beside this process (`claimsAhead`) gets the next claim before the
+ * jobs of the last one run, if a pool still has demand: the store claims while the handlers run. If a hint was lost,
+ * the heartbeat says the same within a second. The jobs of a lost claim are found by the renewal of leases.
  */
 import type { Needs } from "../../engine/services.ts";
 import { RepeatedLine } from "../../engine/log/repeated-line.ts";
@@ -51,9 +51,12 @@ export type ClaimTriggersNeeds = Needs<
   "platform" | "log" | "store" | "flush" | "limits" | "submitter" | "clocks" | "otherWorkers" | "heartbeat"
 >;
 
-/** Until a gate opens that opens later, heartbeats ask often enough: closed gates cost an idle worker no call. */
+/**
+ * If a gate opens later than this, no timer is set: a heartbeat asks in time. So closed gates cost an idle worker no
+ * call.
+ */
 const openingMaxMs = 10_000;
-/** A claim that is not answered by then counts as lost. */
+/** A claim without an answer after this time counts as lost. */
 const claimMaxMs = 90_000;
 const unsettledMax = 2 * storeLimits.claimJobsMax;
 const backoffLengths = { firstMs: 100, maxMs: 5000 };
@@ -62,7 +65,7 @@ export interface ClaimTriggersOptions {
   readonly routes: RouteMap;
   readonly settling: Settling;
   readonly renewal: RenewalSeat;
-  /** Another process has taken the store over: no claim will ever be answered again. */
+  /** Called if another process has taken the store over: no claim will ever be answered again. */
   readonly lost: (error: MillraceError) => void;
 }
 
@@ -75,9 +78,9 @@ export class ClaimTriggers {
   readonly #fallback: FallbackDelay;
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
-  /** A claim is done after the settles that were sent before it, and so it gets what they free. */
+  /** The store runs a claim after the settles that were sent before it, so the claim gets what they free. */
   readonly #seesSettles: boolean;
-  /** Takes back, at the stop, what the start has entered elsewhere. */
+  /** Undoes at the stop what the start has registered elsewhere. */
   readonly #leave: (() => void)[] = [];
   #claimer: Claimer | null = null;
   #isQuiet = false;
@@ -85,10 +88,10 @@ export class ClaimTriggers {
   #inFlight: Promise<void> | null = null;
   #sent: SentClaim | null = null;
   readonly #givenUp = new WeakSet<SentClaim>();
-  /** A hint has come since the last claim; the claim in flight was sent after one. */
+  /** `#isHinted`: a hint has come since the last claim was sent. `#wasHinted`: that claim was sent after a hint. */
   #isHinted = false;
   #wasHinted = false;
-  /** Jobs with permits have ended since the last claim: their settles may wait for the flush. */
+  /** Jobs with permits have ended since the last claim; their settles may still wait for the flush. */
   #hasFreedPermits = false;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
 
@@ -122,7 +125,7 @@ export class ClaimTriggers {
     this.request();
   }
 
-  /** No claim is made any more; resolves when the one in flight is answered. */
+  /** Makes no further claim; resolves when the claim in flight is answered. */
   async stop(): Promise<void> {
     this.#claimer = null;
     for (const leave of this.#leave.splice(0)) leave();
@@ -134,13 +137,13 @@ export class ClaimTriggers {
     await this.#inFlight;
   }
 
-  /** While quiet no claim is made; what is here goes on. */
+  /** A quiet worker makes no claim; jobs that it holds go on. */
   setQuiet(isQuiet: boolean): void {
     this.#isQuiet = isQuiet;
     if (!isQuiet) this.requestAll();
   }
 
-  /** A claim is made with this flush, if a pool with demand has room. */
+  /** Makes a claim with this flush, if a pool with demand has room. */
   request(): void {
     if (this.#claimer === null || this.#isScheduled || this.#inFlight !== null || this.#backoff.isWaiting)
       return;
@@ -149,20 +152,21 @@ export class ClaimTriggers {
     this.#needs.flush.atEnd(this.#flush);
   }
 
-  /** The same, and there may be jobs for every pool. */
+  /** As `request`, with demand for every pool. */
   requestAll(): void {
     for (const pool of this.#routes.pools) pool.addDemand();
     this.request();
   }
 
-  /** A member of a flow has ended, and its settle goes with this flush: that may free others, on any route. */
+  /** A member of a flow has ended, and its settle goes with this flush. That may free other members, on any route. */
   memberEnded(): void {
     if (this.#seesSettles) for (const pool of this.#routes.pools) pool.addDemand();
   }
 
   /**
-   * A job that held permits has ended, and its settle goes with this flush. Where other processes wait for the permits,
-   * the claim after the settle would always be the first, and they would get none: there the hint asks all alike.
+   * A job that held permits has ended, and its settle goes with this flush. If other processes wait for the permits, no
+   * claim is requested here: a claim right after the settle would always be the first, and the others would get none.
+   * The hint then asks all processes alike.
    */
   permitsEnded(pool: Pool, job: LeasedJob): void {
     if (!this.#seesSettles || this.#needs.otherWorkers.count > 0) return;
@@ -171,7 +175,7 @@ export class ClaimTriggers {
     this.#hasFreedPermits = true;
   }
 
-  // the triggers from outside ---------------------------------------------------------------------------------------
+  // Triggers from outside -------------------------------------------------------------------------------------------
 
   #hinted(hint: Hint): void {
     if (hint.kind === "ready") {
@@ -206,8 +210,8 @@ export class ClaimTriggers {
   }
 
   /**
-   * A job submitted here is claimed with the flush of its submit if a slot is free; else its hint comes after the
-   * commit. Where a claim may overtake, this claim would be done before the submit, and the one for the hint would wait
+   * A job that is submitted here is claimed with the flush of its submit, if a slot is free. If claims may overtake
+   * submits, nothing is requested: the claim would run before the submit, and the claim for the hint would have to wait
    * for it.
    */
   #submitted(job: NewJob): void {
@@ -219,19 +223,19 @@ export class ClaimTriggers {
     this.request();
   }
 
-  /** If the hint of the promotion came before, a claim is under way already that answers it. */
+  /** If the promotion's hint came first, a claim that answers it is already on its way. */
   #promoted(): void {
     if (!this.#isScheduled && (this.#inFlight === null || !this.#wasHinted)) this.requestAll();
   }
 
-  // the claim -------------------------------------------------------------------------------------------------------
+  // The claim -------------------------------------------------------------------------------------------------------
 
   #isWanted(): boolean {
     const { renewal, settling } = this.#options;
     if (this.#claimer === null || this.#isQuiet) return false;
-    // A new claim would be mistaken for the lost one that is looked for, and its jobs would run twice.
+    // A new claim would be mistaken for the lost one that is searched for, and its jobs would run twice.
     if (renewal.isLooking) return false;
-    // A store that is slow or away: what has ended must be settled before more is begun.
+    // The store is slow or unreachable: ended jobs must be settled before more are started.
     if (settling.count > unsettledMax) return false;
     for (const pool of this.#routes.pools) if (pool.wanted() > 0) return true;
     return false;
@@ -263,25 +267,26 @@ export class ClaimTriggers {
       if (!this.#givenUp.has(claim)) this.#failed(claim, error);
       return;
     }
-    // It was given up, so whatever it took after all is looked for like the jobs of any lost claim.
+    // The claim was given up. The jobs that it took after all are found like the jobs of any lost claim.
     if (this.#givenUp.has(claim)) return this.#options.renewal.findLost();
     this.#backoff.succeeded();
     this.#trouble.over();
     claimer.received(outcome);
     this.#learn(claim, outcome);
     if (this.#needs.store.claimsAhead === true && this.#isWanted()) {
-      // Settles that give permits back and wait for the flush leave first: the claim would meet the permits of a whole
-      // half-batch that are still held, and come back with nothing.
+      // Settles that give permits back and wait for the flush are sent first. Otherwise the claim would meet the
+      // permits of a half-batch that are still held, and bring nothing.
       if (this.#hasFreedPermits) this.#needs.flush.endNow();
       this.#hasFreedPermits = false;
       this.#claim();
-      // A driver sends the call only after all that is to be done in this turn of the event loop, the handlers too.
+      // A driver sends the call only at the end of this turn of the event loop, so the handlers must start in a later
+      // one.
       await new Promise<void>((resolve) => this.#needs.platform.defer(resolve));
     }
     claimer.handOut(outcome);
   }
 
-  /** What the answer says about further claims. */
+  /** Learns from the answer whether further claims are needed. */
   #learn({ pools }: SentClaim, { sentUs, answer, offers, hasTakenAll }: ClaimOutcome): void {
     for (const { pool, kind, mayHaveMore } of offers) if (mayHaveMore) pool.keepDemand(kind.order);
     for (const pool of pools) {
@@ -291,12 +296,15 @@ export class ClaimTriggers {
       if (!ofPool.some(({ mayHaveMore }) => mayHaveMore)) pool.cameShort(got, this.#options.settling.count);
     }
     if (answer.opensInMs !== undefined) this.#requestAllIn(answer.opensInMs);
-    // A part of this claim is lost: a partition has not answered.
+    // A partition has not answered, so its part of this claim is lost.
     if (answer.mustLook === true) this.#options.renewal.findLost();
     if (answer.jobs.length > 0 && hasTakenAll) this.#fallback.announceTaken(answer.jobs, sentUs);
   }
 
-  /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
+  /**
+   * One timer, for the gate that opens first. If another gate is still closed then, that claim's answer says when it
+   * opens.
+   */
   #requestAllIn(inMs: number): void {
     const { platform } = this.#needs;
     if (inMs > openingMaxMs || this.#claimer === null) return;
@@ -310,7 +318,10 @@ export class ClaimTriggers {
     this.#opening = { atUs, timer };
   }
 
-  /** A claim that never comes back would end all claiming. A timer for each claim would cost more than the claim. */
+  /**
+   * A claim that never came back would end all claiming. The heartbeat checks, because a timer for each claim would
+   * cost more than the claim.
+   */
   #giveUpHung(): void {
     const sent = this.#sent;
     if (sent === null || this.#inFlight === null) return;

@@ -3,7 +3,7 @@
  * and when a claim is made is decided in `claim-triggers.ts`.
  *
  *   send       one call with the offers of all pools: which routes, how many jobs, how many of them start at once
- *   received   what the call has brought for each offer; the next claim may be sent now
+ *   received   counts what each offer brought; the next claim may be sent now
  *   hand out   the jobs become attempts, wait in their pool for a slot, and run
  */
 import type { Needs } from "../../engine/services.ts";
@@ -26,11 +26,11 @@ export interface ClaimerOptions {
   readonly routes: RouteMap;
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
-  /** Called with each queue of which a claim has brought jobs, and when, by the store's clock. */
+  /** Called for each queue of which a claim has brought jobs, with the store's time. */
   readonly claimed: (queue: string, at: number) => void;
 }
 
-/** One offer: the part of a pool's slots that one kind of its routes may fill. */
+/** The part of a pool's slots that routes of one kind may fill. */
 interface SentOffer {
   readonly pool: Pool;
   readonly kind: RouteKind;
@@ -43,12 +43,12 @@ export interface SentClaim {
   readonly outcome: Promise<ClaimOutcome>;
 }
 
-/** What one offer has brought. */
+/** What one offer brought. */
 export interface FilledOffer {
   readonly pool: Pool;
   readonly kind: RouteKind;
   readonly got: number;
-  /** It brought as much as it asked for, or the claim ended before it: there may be more. */
+  /** It brought as many jobs as it asked for, or the claim ended before it was filled. */
   readonly mayHaveMore: boolean;
 }
 
@@ -57,7 +57,7 @@ export interface ClaimOutcome {
   readonly answeredUs: number;
   readonly answer: ClaimAnswer;
   readonly offers: readonly FilledOffer[];
-  /** All jobs that were ready on the routes of its jobs. */
+  /** Nothing that was ready on the routes of its jobs is left. */
   readonly hasTakenAll: boolean;
 }
 
@@ -97,8 +97,8 @@ export class Claimer {
     const answeredUs = platform.monotonicUs();
     const counts = countByKind(answer.jobs, routes);
     const isFull = sent.some(({ kind, offer }) => (counts.get(kind) ?? 0) >= offer.max);
-    // The claim ended early, by the bytes of its inputs or because it has read many jobs: it says nothing about the
-    // routes that it did not come to.
+    // The claim ended early, because of its input bytes or the number of jobs read. It says nothing about the routes
+    // that it did not reach.
     const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
     return {
       ...{ sentUs, answeredUs, answer, hasTakenAll: !isFull && !answer.more },
@@ -130,7 +130,10 @@ export class Claimer {
     for (const pool of routes.pools) pool.handedOut();
   }
 
-  /** Each claim begins with another pool: what one call can bring is bounded, and the last ones would starve. */
+  /**
+   * Each claim begins with another pool. One call brings a bounded number of jobs, so a pool that is always last would
+   * starve.
+   */
   #poolsInTurn(): readonly Pool[] {
     const { pools } = this.#options.routes;
     if (pools.length === 1) return pools;
@@ -139,7 +142,7 @@ export class Claimer {
   }
 }
 
-/** The offers of a pool. Slots that are free now go to the first of them. */
+/** The offers of a pool. Its free slots go to the first offers. */
 function offersOf(pool: Pool, max: number): readonly SentOffer[] {
   let startsLeft = pool.starts();
   const shares = pool.routes.share(max);
@@ -150,7 +153,7 @@ function offersOf(pool: Pool, max: number): readonly SentOffer[] {
   });
 }
 
-/** Most jobs are of the same route as the job before them. */
+/** Counts runs of jobs of one route, because most jobs have the route of the job before them. */
 function countByKind(jobs: readonly LeasedJob[], routes: RouteMap): ReadonlyMap<RouteKind, number> {
   const counts = new Map<RouteKind, number>();
   for (let from = 0, to = 0; from < jobs.length; from = to) {
@@ -162,7 +165,7 @@ function countByKind(jobs: readonly LeasedJob[], routes: RouteMap): ReadonlyMap<
   return counts;
 }
 
-/** Whether the inputs may have this many bytes of UTF-8, of which a character takes three at most. */
+/** Whether the inputs may have this many bytes of UTF-8 (at most three bytes per UTF-16 unit). */
 function mayReach(jobs: readonly LeasedJob[], bytes: number): boolean {
   let chars = 0;
   for (const { input } of jobs) chars += input.length;

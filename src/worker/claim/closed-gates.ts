@@ -1,13 +1,13 @@
 /**
- * Jobs that were claimed ahead and wait here for a slot, while their queue is paused or one of their limits cools down:
- * they go back, without burning an attempt, so that a pause holds for them too. In the store no claim passes a closed
- * gate; what was claimed before the gate was closed is found out here:
+ * Hands back jobs that were claimed ahead and still wait for a slot, if their queue was paused or one of their limits
+ * cools down. So a pause holds for them too, and no attempt is used up. The store lets no claim pass a closed gate, but
+ * it cannot know of jobs that were claimed before:
  *
  *   a hint names a route of a pool in which jobs wait (putting a gate hints its routes) ─┬─► read the gates, hand back
  *   a heartbeat, if the hint was lost                                                   ─┘
  *   a throttle of this process has closed one  ──► hand back at once
  *
- * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.
+ * At most one read runs at a time, and reads are at least `gapMs` apart, because the hints of new jobs look the same.
  */
 import type { Needs } from "../../engine/services.ts";
 import { isGroupGate } from "../../model/routing/lane.ts";
@@ -19,7 +19,7 @@ import type { RouteMap } from "./route-map.ts";
 
 type ClosedGatesNeeds = Needs<"store" | "platform" | "log" | "limits">;
 
-/** Short enough for a pause, long enough that a busy queue pays some twenty small reads a second at most. */
+/** Short enough for a pause; long enough that a busy queue costs at most twenty small reads a second. */
 const gapMs = 50;
 
 export class ClosedGates {
@@ -93,7 +93,7 @@ export class ClosedGates {
   }
 }
 
-/** The keys of limits that a job takes from: the gate of a group is never closed. */
+/** The limit keys that a job takes from. The gate of a group is left out, because it is never closed. */
 function limitKeysOf({ keyGates = [] }: LeasedJob): readonly string[] {
   return keyGates.filter((key) => !isGroupGate(key));
 }

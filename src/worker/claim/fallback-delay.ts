@@ -1,7 +1,7 @@
 /**
- * Which of the processes that serve a route claims when a hint says that jobs became ready there. A process that keeps
- * coming too late waits: it claims only if no hint says within the fallback delay that the jobs are taken. So one ready
- * job costs a fleet of fifty idle processes a claim or two, and not fifty.
+ * Decides which of the processes that serve a route claims when a hint says that jobs became ready there. A process
+ * that came too late twice waits for the fallback delay, and claims only if no hint says meanwhile that the jobs are
+ * taken. So one ready job costs a fleet of fifty idle processes one or two claims, not fifty.
  *
  *              a hinted claim brought jobs
  *           ┌───────────────────────────────┐
@@ -9,26 +9,26 @@
  *   at once ──── came too late twice ───► waits ──the delay is over──► claims
  *                                           └────── "taken" ─────────► nothing to do
  *
- * If the process that claims at once has no free slot, is busy or was killed, the others are late by the delay and no
- * more, and the first of them claims at once from then on. On a store that cannot announce "taken" no process waits. A
- * claim that brought nothing came too late only if "taken" is heard: a job that waits at a gate was taken by nobody,
- * and a process that waits would start it late when the gate opens.
+ * If the process that claims at once has no free slot or was killed, the others are late by at most the delay, and the
+ * first of them claims at once from then on. On a store that cannot announce "taken" no process waits. A claim that
+ * brought nothing came too late only if "taken" is heard: a job that waits at a gate was taken by no process, and a
+ * process with a delay would start it late when the gate opens.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { Timer } from "../../platform/platform.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import type { Pool } from "./pool.ts";
 
-/** The spread lets the first process that waits announce its claim before the others claim, too. */
+/** The spread lets the first waiting process announce its claim before the others claim too. */
 const delayMs = { least: 15, spread: 100 };
 const lateMax = 2;
-/** Jobs that trickle in fast are announced together. */
+/** Claims that follow each other faster than this are announced once. */
 const announceGapMs = 4;
 
 interface Standing {
-  /** How often in a row a claim that a hint asked for brought nothing, because another process had taken the jobs. */
+  /** How many hinted claims in a row brought nothing because another process had taken the jobs. */
   late: number;
-  /** Of the last hint: another process has taken its jobs; or a claim has brought nothing. */
+  /** Since the last hint: another process has taken its jobs (`isTaken`); a claim has brought nothing (`isEmpty`). */
   isTaken: boolean;
   isEmpty: boolean;
   /** The next claim answers a hint. */
@@ -42,7 +42,7 @@ export class FallbackDelay {
   readonly #over: (pool: Pool) => void;
   #announcedUs = Number.NEGATIVE_INFINITY;
 
-  /** @param over called for a pool when its delay is over. */
+  /** @param over called with a pool when its delay has ended. */
   constructor(needs: Needs<"store" | "platform" | "otherWorkers">, over: (pool: Pool) => void) {
     this.#needs = needs;
     this.#over = over;
@@ -53,7 +53,7 @@ export class FallbackDelay {
     this.#standings.clear();
   }
 
-  /** A hint has come. @returns whether the pool claims at once; if not, its delay runs. */
+  /** A hint has come. @returns whether the pool claims at once; if not, its delay starts. */
   claimsAtOnce(pool: Pool): boolean {
     const { store, platform } = this.#needs;
     if (store.announceTaken === undefined) return true;
@@ -71,7 +71,7 @@ export class FallbackDelay {
     return false;
   }
 
-  /** Another process has claimed all that was ready there. */
+  /** Another process has claimed everything that was ready for the pool. */
   taken(pool: Pool): void {
     const standing = this.#standings.get(pool);
     if (standing === undefined) return;
@@ -92,8 +92,10 @@ export class FallbackDelay {
   }
 
   /**
-   * All that was ready on the routes of these jobs was claimed here, by a claim that was sent then (monotonic). It is
-   * announced only if other processes may wait for it.
+   * A claim of this process took everything that was ready on the routes of these jobs. It is announced only if there
+   * are other workers.
+   *
+   * @param sentUs when the claim was sent (monotonic).
    */
   announceTaken(jobs: readonly Pick<LeasedJob, "route">[], sentUs: number): void {
     const { store, platform, otherWorkers } = this.#needs;
@@ -114,7 +116,7 @@ export class FallbackDelay {
   }
 }
 
-/** "Taken" and the empty answer come in any order. */
+/** "Taken" and the empty answer may come in either order. */
 function countLate(standing: Standing): void {
   if (!standing.isTaken || !standing.isEmpty) return;
   standing.late += 1;

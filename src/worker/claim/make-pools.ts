@@ -1,4 +1,4 @@
-/** From handlers and settings to pools: one per served queue, and one per handler with slots of its own. */
+/** Makes the pools of a worker: one per served queue, and one per handler with slots of its own. */
 import type { Needs } from "../../engine/services.ts";
 import { queueOf } from "../../engine/submit/router.ts";
 import { checkKnownBackoff, customBackoffOf } from "../../engine/submit/known-backoff.ts";

@@ -1,11 +1,11 @@
 /**
- * The routes that one pool serves. An offer of a claim has routes of one lane order (rule R6), so a pool whose jobs are
+ * The routes that one pool serves. An offer of a claim has routes of one lane order (rule R6). So a pool whose jobs are
  * of several kinds (plain, lanes by rank, lanes by turn) makes several offers that share its slots:
  *
  *   idle ──a trigger (claim-triggers.ts)──► has demand ──all its routes were offered, and brought less──► idle
  *
- * Only kinds with demand are offered, so a kind without work takes no slots from the others. If several have demand,
- * each has a share, and with fewer slots than kinds they alternate: none starves. A pool of plain jobs makes one offer.
+ * Only kinds with demand are offered, so a kind without work takes no slots from the others. If several kinds have
+ * demand, each gets a share of the slots. If there are fewer slots than kinds, the kinds alternate, so none starves.
  */
 import type { LaneOrder } from "../../model/routing/lane.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
@@ -13,19 +13,19 @@ import { storeLimits } from "../../store/contract-limits.ts";
 const learnedMax = storeLimits.learnedRoutesPerOfferMax;
 
 /**
- * The routes of one lane order; null for plain jobs. There may be a learned route for each combination of capabilities
- * and limits that anybody ever asked for, and a claim must not grow with them: each claim offers the next few.
+ * The routes of one lane order; null for plain jobs. Each combination of capabilities and limits that was ever enqueued
+ * may be a learned route. So that claims do not grow with their number, each claim offers only the next few.
  */
 export class RouteKind {
   readonly order: LaneOrder | null;
   /** There may be jobs on these routes. */
   hasDemand = true;
-  /** Those that follow from the definitions. */
+  /** Routes that follow from the definitions. */
   #computed: readonly number[] = [];
-  /** The others, as far as they are known. */
+  /** The other routes that are known. */
   #learned: readonly number[] = [];
   #next = 0;
-  /** How many learned routes are to be offered before the kind is idle. */
+  /** How many learned routes must be offered before the kind is idle. */
   #left = 0;
 
   constructor(order: LaneOrder | null) {
@@ -40,13 +40,13 @@ export class RouteKind {
     this.#learned = [...this.#learned, route];
   }
 
-  /** Each route is to be offered again. */
+  /** Each route must be offered again. */
   addDemand(): void {
     this.hasDemand = true;
     this.#left = this.#learned.length;
   }
 
-  /** What the next claim offers. */
+  /** The routes of the next offer. */
   next(): readonly number[] {
     this.#left -= learnedMax;
     this.hasDemand = this.#left > 0;
@@ -86,13 +86,13 @@ export class PoolRoutes {
     return false;
   }
 
-  /** There may be jobs on any route, or on those of this lane order. */
+  /** There may be jobs on any route, or on the routes of this lane order. */
   addDemand(order?: LaneOrder | null): void {
     if (order === undefined) for (const kind of this.#kinds) kind.addDemand();
     else this.kindOf(order).addDemand();
   }
 
-  /** How many jobs of each kind the next claim asks for, of `max` together. */
+  /** Divides the `max` jobs of the next claim among the kinds. */
   share(max: number): readonly KindShare[] {
     const kinds = this.#kinds.filter(({ hasDemand }) => hasDemand);
     if (kinds.length < 2) return kinds.map((kind) => ({ kind, max }));

@@ -1,12 +1,11 @@
 /**
  * The slots of one queue (or of one handler with slots of its own) in this worker, the claimed jobs that wait for a
- * slot, and how many more to claim. Prefetch follows handler time: as many as will finish while the next claims are on
- * their way, none for slow handlers.
+ * slot, and how many more to claim. A pool claims ahead as many jobs as will finish while the next claims are on their
+ * way: many for fast handlers, none for slow ones.
  *
- * Half-batches: if permits are short, one claim would take all jobs that they let through, and the next claim could
- * bring nothing before those have run and are settled. A store that works beside this process would wait for the
- * process, and the process for the store. So each claim asks for half of the jobs: one half is settled and the next one
- * claimed while the other half runs.
+ * Half-batches: if permits are short, one claim takes all jobs that the permits let through, and the next claim brings
+ * nothing until those have run and are settled. The store would wait for this process, and this process for the store.
+ * So each claim asks for half of the jobs: one half is settled and the next one claimed while the other half runs.
  *
  *   this process  ──run A──────run B──────run A──────run B──────►
  *   the store     ──settle, claim B──settle, claim A──settle, claim B──►
@@ -23,17 +22,17 @@ export interface PoolOptions {
   readonly names: ReadonlySet<string>;
   /** Jobs per slot: more than 1 for a batch handler. */
   readonly jobsPerSlot: number;
-  /** More slots than this it never has, whatever its queue has. */
+  /** It never has more slots than this, however many its queue has. */
   readonly slotsMax?: number;
-  /** How many attempts a slot takes now, the next behind the one that runs; 1 where it is left out. */
+  /** How many attempts a slot takes at present: the running one and those sent ahead to it; 1 if left out. */
   readonly attemptsPerSlot?: () => number;
 }
 
 /** How much of a new measurement goes into the average. */
 const smoothing = 0.3;
-/** Enough for the claims on their way and the flush they wait for. */
+/** Enough for the claims on their way and for the flush that they wait for. */
 const roundTripsAhead = 2;
-/** At most this many times what finished last is claimed ahead: a job that comes later waits for all of it. */
+/** A claim goes ahead by at most this multiple of what finished last, because a later job waits for all of it. */
 const growth = 2;
 
 /** Fewer jobs than this are not worth a claim of their own. */
@@ -43,34 +42,36 @@ const compactAt = 1024;
 
 export class Pool {
   readonly queue: string;
-  /** As the worker was set up. */
+  /** The slots that the worker's options gave it. */
   readonly ownSlots: number;
   readonly slotsMax: number;
-  /** Now; fewer than are busy after an operator has taken some away. */
+  /** At present. Fewer than are busy, after an operator has reduced them. */
   slots: number;
   readonly names: ReadonlySet<string>;
   readonly jobsPerSlot: number;
-  /** Its jobs have the limits and the group of their definition: none is from before it had them. */
+  /** All its jobs have the limits and the group of their definition; none was enqueued before it had them. */
   readonly isOfDefinition: boolean = false;
   readonly routes = new PoolRoutes();
   busySlots = 0;
-  /** Jobs that a claim has brought and that are not handed out yet, because the next claim goes out first. */
+  /** Jobs that a claim has brought and that are not handed out yet, because the next claim is sent first. */
   arriving = 0;
-  /** Its jobs give permits back as they end, and the store settles and claims while they run. */
+  /** Its jobs give permits back when they end, and the store settles and claims while others run. */
   givesPermits = false;
   readonly #attemptsPerSlot: (() => number) | null;
   #backlog: Attempt[] = [];
   #head = 0;
   #finishedSinceClaim = 0;
-  /** For how long it has had jobs since the last claim, and since when it has some now; -1 while it has none. */
+  /**
+   * How long it has had jobs since the last claim, and since when it has had some without a break; -1 if it has none.
+   */
   #busyUs = 0;
   #busyFromUs = -1;
   #finishedPerUs = 0;
   #roundTripUs = 0;
-  /** Between the last two claims, or half of what it was before. */
+  /** How many jobs finished between the last two claims, or half of the number before, if that is more. */
   #finishedLast = 0;
   #isTimed = false;
-  /** Permits are short: they let this many of its jobs through at once, as far as is known. */
+  /** How many of its jobs the permits let run at once, as far as is known, if permits are short. */
   #letThrough = Number.POSITIVE_INFINITY;
 
   constructor(options: PoolOptions) {
@@ -82,7 +83,7 @@ export class Pool {
     this.jobsPerSlot = options.jobsPerSlot;
   }
 
-  /** How many slots may be busy; more than there are where the next jobs are handed to a slot ahead. */
+  /** How many attempts may be in its slots; more than there are slots if a slot takes attempts ahead. */
   get room(): number {
     return this.#attemptsPerSlot === null ? this.slots : this.slots * this.#attemptsPerSlot();
   }
@@ -98,7 +99,7 @@ export class Pool {
   take(): Attempt | undefined {
     if (this.#head === this.#backlog.length) return undefined;
     const attempt = this.#backlog[this.#head++];
-    // What was taken goes at once when nothing waits, and in stretches when something always does.
+    // Taken entries are cut off when nothing waits, or 1024 at a time if something always waits.
     if (this.#head === this.#backlog.length || this.#head >= compactAt) {
       this.#backlog = this.#backlog.slice(this.#head);
       this.#head = 0;
@@ -106,7 +107,7 @@ export class Pool {
     return attempt;
   }
 
-  /** Those that wait, in their order. */
+  /** The waiting attempts in order. */
   backlog(): readonly Attempt[] {
     return this.#backlog.slice(this.#head);
   }
@@ -118,7 +119,7 @@ export class Pool {
     return attempts;
   }
 
-  /** Takes those of the waiting that are meant; the others keep their order. */
+  /** Takes the waiting attempts that match; the others keep their order. */
   takeIf(isMeant: (attempt: Attempt) => boolean): Attempt[] {
     const [taken, left]: [Attempt[], Attempt[]] = [[], []];
     for (const attempt of this.takeAll()) (isMeant(attempt) ? taken : left).push(attempt);
@@ -126,13 +127,16 @@ export class Pool {
     return taken;
   }
 
-  /** Drops one that lost its lease before it started. */
+  /** Drops a waiting attempt that has lost its lease. */
   drop(attempt: Attempt): void {
     const index = this.#backlog.indexOf(attempt, this.#head);
     if (index >= 0) this.#backlog.splice(index, 1);
   }
 
-  /** Jobs have come, where they are timed while there are any; else they are timed over the waits for claims, too. */
+  /**
+   * Jobs have come. From now on their rate is measured only while the pool has jobs; before, the waits for claims count
+   * too.
+   */
   arrived(nowUs: number): void {
     this.#isTimed = true;
     if (this.#busyFromUs < 0) this.#busyFromUs = nowUs;
@@ -152,22 +156,24 @@ export class Pool {
     this.#busyFromUs = -1;
   }
 
-  /** There may be jobs that no claim has seen on its routes, or on those of one lane order, or permits that are new. */
+  /**
+   * There may be jobs that no claim has seen, on all its routes or on those of one lane order; or permits became free.
+   */
   addDemand(order?: LaneOrder | null): void {
     this.#letThrough = Number.POSITIVE_INFINITY;
     this.keepDemand(order);
   }
 
-  /** There may be more of the jobs and permits that are known. */
+  /** There may be more jobs, but the known number of permits stands. */
   keepDemand(order?: LaneOrder | null): void {
     this.routes.addDemand(order);
   }
 
   /**
-   * A claim has brought less than it asked for. If the jobs of the pool give permits back, permits are short: they let
-   * through the jobs that are here and those that are being settled, or fewer, if the store has answered settles that
-   * this process has not received yet. How many jobs the slots of a batch handler have is not known, so it makes no
-   * half-batches.
+   * A claim has brought less than it asked for. If the jobs of the pool give permits back, permits are short. They then
+   * let through the jobs that are here and those that are being settled; fewer, if the store has answered settles that
+   * this process has not received yet. A batch pool makes no half-batches, because the number of jobs in its slots is
+   * not known.
    *
    * @param settling how many jobs of this worker are being settled.
    */
@@ -176,17 +182,17 @@ export class Pool {
     if (held === 0) this.givesPermits = false;
     if (!this.givesPermits || this.jobsPerSlot > 1) return;
     this.#letThrough = held;
-    // The other half is being settled: it can be claimed again before this one is run.
+    // The other half is being settled: it can be claimed again before this half is run.
     if (got > 0 && settling >= worthAClaim) this.keepDemand();
   }
 
-  /** How many jobs the next claim should bring; 0 without demand, and while enough are waiting here. */
+  /** How many jobs the next claim asks for; 0 without demand, or while enough jobs wait here. */
   wanted(): number {
     if (this.slots === 0 || !this.routes.hasDemand) return 0;
     const free = (this.room - this.busySlots) * this.jobsPerSlot;
     const lasting = Math.floor(this.#finishedPerUs * this.#roundTripUs * roundTripsAhead);
     const ahead = this.#isTimed ? Math.min(lasting, Math.ceil(this.#finishedLast * growth)) : lasting;
-    // A claim that goes out ahead may bring as much as the one that is coming in.
+    // A claim that is sent ahead may bring as many jobs as the one before it.
     const target = Math.min(
       free + ahead,
       storeLimits.claimJobsMax * (this.arriving > 0 ? 2 : 1),
@@ -194,23 +200,23 @@ export class Pool {
     );
     const held = this.waiting + this.arriving;
     const missing = target - held;
-    // Small claims cost as much as large ones: with jobs in hand, wait until half of the target is missing.
+    // A small claim costs as much as a large one, so a pool with jobs waits until half of the target is missing.
     if (held > 0 && missing * 2 < target) return 0;
     const half = Math.max(worthAClaim, Math.ceil(this.#letThrough / 2));
     return Math.max(0, Math.min(missing, half));
   }
 
-  /** How many of the jobs that the next claim brings find a free slot. */
+  /** How many jobs of the next claim will find a free slot. */
   starts(): number {
     return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - this.arriving);
   }
 
-  /** What a claim has brought is in its slots, or waits for them. */
+  /** The jobs of a claim are in its slots, or wait for them. */
   handedOut(): void {}
 
   /**
-   * A claim was answered. How fast jobs finish is measured while there are any: if the waits for claims counted, a pool
-   * that once waited would claim too little to stop waiting.
+   * A claim was answered. The rate of finished jobs is measured only while there are jobs: if the waits for claims
+   * counted, a pool that once waited would claim too little to stop waiting.
    *
    * @param elapsedUs since the answer before. @param roundTripUs what a claim takes on average.
    */

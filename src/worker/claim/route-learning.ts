@@ -1,8 +1,8 @@
 /**
- * Which combinations of capabilities and limits jobs ask for is not known in advance: a job may be enqueued with limits
- * of its own, or wait since its definition had others. So a worker learns the store's routes. They are read at its
- * start, again when a hint names a route that nobody has read yet, and rarely without a hint, because hints can be
- * lost. However many such hints come, the reads keep their distance.
+ * A worker cannot know in advance which combinations of capabilities and limits jobs ask for: a job may be enqueued
+ * with limits of its own, or may have waited since its definition had others. So the worker reads the store's routes:
+ * at its start, when a hint names an unknown route, and now and then without a hint, because hints can be lost. Reads
+ * keep their distance however many hints come.
  */
 import type { Needs } from "../../engine/services.ts";
 import { RepeatedLine } from "../../engine/log/repeated-line.ts";
@@ -13,7 +13,7 @@ import type { RouteMap } from "./route-map.ts";
 type RouteLearningNeeds = Needs<"store" | "platform" | "log">;
 
 const betweenReadsMs = 250;
-/** Without a hint; farther apart where one read asks many partitions. */
+/** The time between reads without a hint; longer if a read asks many partitions. */
 const refreshMs = 30_000;
 const refreshMsPerPartition = 10_000;
 const backoffLengths = { firstMs: 2 * betweenReadsMs, maxMs: refreshMs };
@@ -24,7 +24,7 @@ export class RouteLearning {
   readonly #learned: () => void;
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
-  /** Routes that were read, or asked for in vain: a hint that names one of them is no news. */
+  /** Routes that were read, or that a read did not find: a hint that names one of them starts no read. */
   #met: ReadonlySet<number> = new Set();
   #asked = new Set<number>();
   #timer: Timer | null = null;
@@ -32,7 +32,7 @@ export class RouteLearning {
   #isReading = false;
   #isStopped = true;
 
-  /** @param learned called when the map has got routes that it did not have. */
+  /** @param learned called when the map has got new routes. */
   constructor(needs: RouteLearningNeeds, routes: RouteMap, learned: () => void) {
     this.#needs = needs;
     this.#routes = routes;

@@ -1,8 +1,8 @@
 /**
- * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number; this is
- * the only file of the worker that knows what a number stands for. The numbers of jobs that ask for no capability and
- * have the limits and the group of their definition follow from the queues and definitions that the worker serves;
- * those of others, which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
+ * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number, and
+ * this is the only file of the worker that knows what a number stands for. The numbers of jobs without capabilities,
+ * with the limits and the group of their definition, follow from the queues and definitions that the worker serves.
+ * `route-learning.ts` supplies the others.
  */
 import type { ReadOptions } from "../../engine/submit/job-options.ts";
 import { gatesOf } from "../../engine/limits/limit-definition.ts";
@@ -23,7 +23,7 @@ interface ServedRoute {
   readonly handler: Handler | undefined;
 }
 
-/** That of a job which no pool of this worker serves. */
+/** For a job that no pool of this worker serves. */
 const untitled = { queue: "", name: "" };
 
 type Routed = Pick<LeasedJob, "route">;
@@ -31,7 +31,7 @@ type Routed = Pick<LeasedJob, "route">;
 export class RouteMap {
   readonly pools: readonly Pool[];
   readonly #byNumber = new Map<number, ServedRoute>();
-  /** Most jobs are of the same route as the one before them, and each is asked about four times. */
+  /** Most jobs have the route of the job before them, and each job is looked up about four times. */
   #last: ServedRoute | undefined;
   readonly #handlers: ReadonlyMap<string, Handler>;
   readonly #capabilities: ReadonlySet<string>;
@@ -45,7 +45,7 @@ export class RouteMap {
         for (const route of this.#routesOf(pool, name)) this.#serve(route, pool).compute(route.number);
   }
 
-  /** The one of the definition, and the plain one, for jobs from before it had limits or a group. */
+  /** The route of the definition, and the plain route, for jobs from before the definition had limits or a group. */
   #routesOf({ queue, isOfDefinition }: Pool, name: string): readonly Route[] {
     const { limits = [], group } = this.#handlers.get(name)?.definition.options ?? {};
     const plain = routeOf({ queue, name });
@@ -64,7 +64,9 @@ export class RouteMap {
     return this.#last?.route.number === route ? this.#last : (this.#last = this.#byNumber.get(route));
   }
 
-  /** Takes in those of a store's routes that this worker serves. @returns whether any is new; its pool gets demand. */
+  /**
+   * Adds the store's routes that this worker serves. @returns whether any is new; the pool of a new route gets demand.
+   */
   learn(routes: readonly Route[]): boolean {
     let isNew = false;
     for (const route of routes) isNew = this.#learnOne(route) || isNew;
@@ -76,7 +78,7 @@ export class RouteMap {
     if (this.#byNumber.has(number) || missingCapabilities(requires, this.#capabilities).length > 0)
       return false;
     const pool = this.#poolNamed(queue, name);
-    // A record that was damaged may ask for less than its jobs do: the number tells.
+    // A damaged record may ask for less than its jobs do; then its number does not match.
     if (pool === undefined || routeNumber(queue, name, requires, gates, lanes) !== number) return false;
     this.#serve(route, pool).learn(number);
     pool.addDemand(lanes);
@@ -105,7 +107,7 @@ export class RouteMap {
     return this.#served(route)?.route.lanes ?? null;
   }
 
-  /** Where a job that is submitted in this process runs: its route is known from now on. */
+  /** The pool of a job that is submitted in this process. Its route is known from then on. */
   poolFor(job: Pick<NewJob, "queue" | "name" | "requires" | "gates" | keyof LaneFields>): Pool | undefined {
     if (job.requires === undefined && job.gates === undefined && job.laneKey === undefined)
       return this.#poolNamed(job.queue, job.name);
@@ -114,13 +116,13 @@ export class RouteMap {
     return this.poolOf({ route: route.number });
   }
 
-  /** The gates that the job has to pass: its queue's and its limits'. */
+  /** The gates that the job must pass: those of its queue and of its limits. */
   gateKeysAt({ route: number }: Routed): readonly string[] {
     const route = this.#byNumber.get(number)?.route;
     return route === undefined ? [] : gateKeys(route);
   }
 
-  /** The gates of all routes of the pool that are known here. */
+  /** The gates of all known routes of the pool. */
   gateKeysOf(pool: Pool): readonly string[] {
     const served = [...this.#byNumber.values()].filter((each) => each.pool === pool);
     return [...new Set(served.flatMap(({ route }) => gateKeys(route)))];
@@ -131,7 +133,10 @@ export class RouteMap {
   }
 }
 
-/** What a route tells of the lane of its jobs: whether they have one, and whether it takes turns. */
+/**
+ * The lane fields that decide the route of a definition's jobs: whether they have lanes, and whether the lanes take
+ * turns.
+ */
 function laneLike({ limits = [], group }: Pick<ReadOptions, "limits" | "group">): Partial<LaneFields> {
   if (group !== undefined && group !== null)
     return { laneKey: "", laneStep: typeof group === "object" && group.weight === null ? null : 1 };

@@ -1,10 +1,10 @@
 /**
- * Tells the feed that a queue ran empty: nothing of it is ready or running, in any process. The worker that had the
- * last jobs says so, once its part of the queue has been idle for a second; so a queue that is fed again and again
- * costs nothing, and an emptying costs four small calls.
+ * Emits an event when a queue has run empty: none of its jobs is ready or running in any process. The worker that held
+ * its last jobs checks this after its part of the queue has been idle for a second. So a queue that gets jobs all the
+ * time costs nothing, and a queue that empties costs four small calls.
  *
- * Told once: a document of the queue keeps when it was told last, and only a worker that has claimed a job since then
- * tells it again. Two at once meet at the version of the document.
+ * The event is emitted once: a document of the queue has the time of its last event, and only a worker that has claimed
+ * a job since then emits the next one. If two workers emit at once, the version of the document refuses the second.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { Timer } from "../../platform/platform.ts";
@@ -17,9 +17,9 @@ const emptyKind = "queue-empty";
 export class EmptyQueues {
   readonly #needs: EmptyQueuesNeeds;
   readonly #isIdle: (queue: string) => boolean;
-  /** Store time of the last claim that brought jobs, by queue; only of queues that are watched. */
+  /** Store time of the last claim that brought jobs, by queue; only queues that will be checked. */
   readonly #claimedAt = new Map<string, number>();
-  /** Queues that were claimed from since the last look. */
+  /** Queues from which jobs were claimed since the last check. */
   readonly #busy = new Set<string>();
   #timer: Timer | null = null;
   #isStopped = false;

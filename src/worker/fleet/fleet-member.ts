@@ -1,5 +1,5 @@
 /**
- * A worker as the fleet sees it: its registration, the totals that it takes part in, and what it does when a heartbeat
+ * What the other processes see of a worker: its registration and its totals; and what the worker does when a heartbeat
  * brings a desired state, a cancel or a new list of workers.
  */
 import type { Needs } from "../../engine/services.ts";
@@ -20,7 +20,7 @@ import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
 
 type FleetMemberNeeds = Needs<"platform" | "queuePolicies">;
 
-/** More are counted, not listed. */
+/** A registration lists up to this many jobs; `running` counts them all. */
 const jobsListedMax = 20;
 
 export interface FleetMemberOptions {
@@ -34,7 +34,7 @@ export interface FleetMemberOptions {
   readonly mode: () => WorkerMode;
   readonly running: () => number;
   readonly desired: (desired: DesiredState) => void;
-  /** The shares of totals may be others now. */
+  /** The shares of totals may have changed. */
   readonly sharesChanged: () => void;
 }
 
@@ -71,7 +71,7 @@ export class FleetMember implements RegisteredWorker {
     return this.shares.hasTotals;
   }
 
-  /** What the operator has set, else what the code has declared. */
+  /** The total that an operator has set, else the one of the worker's options. */
   totals(): Readonly<Record<string, number>> {
     const { queuePolicies } = this.#needs;
     const totals: Record<string, number> = {};
@@ -108,8 +108,8 @@ export class FleetMember implements RegisteredWorker {
   }
 
   /**
-   * The number is read up to a second after the cancel. By then another attempt of the job may run, after a replay,
-   * whose cancel nobody has asked for: the renewal says which jobs are to be cancelled.
+   * The change number is read up to a second after the cancel. By then, after a replay, another attempt of the job may
+   * run that nobody cancelled. So the worker renews its leases, and the answer says which jobs to cancel.
    */
   cancelsChanged(): void {
     this.#options.renewal.renewAll();

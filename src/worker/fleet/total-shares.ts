@@ -1,13 +1,13 @@
 /**
- * This worker's shares of queues that have a total. What the totals are, and who shares them, all workers read from the
- * same registry (engine/fleet/registration.ts) and divide by the same rule (model/fleet/slot-shares.ts).
+ * This worker's shares of queues that have a total. All workers read the totals and the workers that share them from
+ * the same registry (engine/fleet/registration.ts) and divide by the same rule (model/fleet/slot-shares.ts).
  *
  *   the registry lists this worker with the queue    its share
- *   it does not yet                                  ceil(total / those who share it), this worker included
- *   the registry cannot be read                      what was known last; before anything is known, it counts as alone
+ *   it does not yet                                  ceil(total / workers that share it), this worker included
+ *   the registry cannot be read                      the last known share; before the first read it counts as alone
  *
- * While workers see different registries, for a second or two, the shares may add up to more than the total. So
- * a total is a target; what must never be exceeded is a limit. Work that runs is never cancelled for a share.
+ * For a second or two workers may see different registries, and their shares may add up to more than the total. So a
+ * total is a target; use a limit for what must never be exceeded. A running job is never cancelled for a share.
  */
 import { firstShare, shareSlots } from "../../model/fleet/slot-shares.ts";
 import type { ShareMember } from "../../model/fleet/slot-shares.ts";
@@ -17,7 +17,7 @@ export interface TotalSharesOptions {
   readonly owner: string;
   readonly slotsMax: number;
   readonly weights: Readonly<Record<string, number>>;
-  /** The totals of the queues that it serves, as far as it knows. */
+  /** The totals of the queues that it serves, as far as they are known. */
   readonly totals: () => Readonly<Record<string, number>>;
 }
 
@@ -27,7 +27,7 @@ type Sharer = Pick<WorkerRegistration, "totals" | "weights" | "slotsMax" | "mode
 
 export class TotalShares {
   readonly #options: TotalSharesOptions;
-  /** Those that take work; null before the registry was read. */
+  /** The workers that take jobs; null before the registry was read. */
   #fleet: readonly Sharer[] | null = null;
   #shares: ReadonlyMap<string, number> = new Map();
 
@@ -67,7 +67,7 @@ export class TotalShares {
       const others = fleet.filter(({ totals }) => Object.hasOwn(totals, queue));
       shares.set(queue, firstShare(total, others.length + 1, slotsMax));
     }
-    // First shares come on top of those that are assigned: together they keep to the bound.
+    // First shares are added to the assigned ones, so both together are fitted into `slotsMax`.
     const own = memberOf({ worker: owner, totals: Object.fromEntries(shares), weights, slotsMax });
     this.#shares = shareSlots(shares, [own]).get(owner) ?? shares;
   }
@@ -83,7 +83,10 @@ function memberOf({
   return { id: worker, weights: Object.fromEntries(queues) as ShareMember["weights"], slotsMax };
 }
 
-/** Where workers name different totals of a queue, as in the middle of a deployment, that of the latest start holds. */
+/**
+ * If workers name different totals of a queue, as during a deployment, the total of the worker that started last
+ * counts.
+ */
 function totalsOf(fleet: readonly Sharer[]): ReadonlyMap<string, number> {
   const byAge = fleet.toSorted(
     (one, other) => one.startedAt - other.startedAt || (one.worker < other.worker ? -1 : 1),

@@ -1,12 +1,12 @@
 /**
- * Warns of queues that are probably a typing mistake: a worker is to serve them, but no handler of it declares them and
- * no job was ever in them. The worker serves them all the same, because jobs may be sent there by name later.
+ * Warns of queues that are probably misspelt: the worker is set up to serve them, but no handler of it declares them
+ * and no job was ever in them. The worker serves them all the same, because jobs may be sent there by name later.
  */
 import type { Needs } from "../../engine/services.ts";
 import { queueOf } from "../../engine/submit/router.ts";
 import type { Handler } from "../handler.ts";
 
-/** @param queues those that the worker was told to serve; null where they follow from the handlers. */
+/** @param queues the queues of the worker's options; null if they follow from the handlers. */
 export async function warnOfUnknownQueues(
   needs: Needs<"store" | "router" | "log">,
   handlers: readonly Handler[],

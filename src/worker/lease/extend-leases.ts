@@ -1,7 +1,7 @@
 /**
- * The one place that extends leases: for the renewal, which does so for many attempts at once, and for a handler that
- * extends its own by hand. An answer is heeded where it comes in: a lease that is gone aborts its handler, a cancel
- * that was asked for is passed on.
+ * The one place that extends leases: for the renewal, which extends those of many attempts at once, and for a handler
+ * that extends its own. The answer is applied here: an attempt whose lease is gone is aborted, and a requested cancel
+ * is passed on.
  */
 import type { Needs } from "../../engine/services.ts";
 import { answersWithin } from "../../engine/calls/settles-within.ts";
@@ -11,25 +11,27 @@ import type { Attempt } from "../run/attempt.ts";
 
 type ExtendLeasesNeeds = Needs<"store" | "platform">;
 
-/** The duty's backstop fires only after the worker's own timeout and abort grace had their chance. */
+/** The duty's timeout comes this much later than the worker's own timeout and abort grace. */
 const backstopSlackMs = 5000;
-/** Given to the store also where a lease has less time left: a call that is not even waited for renews nothing. */
+/** A call gets at least this long, even if a lease ends sooner: a call without time to answer renews nothing. */
 const answerMinMs = 100;
-/** A call that has no answer after this long counts as lost. */
+/** A call without an answer after this time counts as lost. */
 const callMaxMs = 90_000;
 
 export interface LeaseExtension {
   readonly owner: string;
-  /** From now on at least; a lease is never made shorter. */
+  /** Counted from now; a lease is never made shorter. */
   readonly leaseMs: number;
   readonly attempts: readonly Attempt[];
-  /** Also tell the store which of these handlers really run, so that a crash counts as their attempt. */
+  /** Also report to the store which of these handlers have really started, so that a crash counts as their attempt. */
   readonly reportsStarts: boolean;
-  /** Also ask for leases of this owner that `attempts` does not name. */
+  /** Also ask for leases of this owner that are not in `attempts`. */
   readonly wantsOthers: boolean;
 }
 
-/** However late it comes, the answer is heeded: nobody asks for these leases again before the store has answered. */
+/**
+ * The answer is applied however late it comes, because these leases are not sent again before the store has answered.
+ */
 export async function extendLeases(
   needs: ExtendLeasesNeeds,
   extension: LeaseExtension,
@@ -47,7 +49,7 @@ export async function extendLeases(
     for (const attempt of attempts) attempt.isBeingExtended = false;
   }
   for (const [index, attempt] of attempts.entries()) {
-    // Settled or lost meanwhile: that answer counts.
+    // The attempt was settled or lost meanwhile: that answer counts.
     if (!attempt.isHeld) continue;
     if (isGone(answer.answers[index])) {
       if (attempt.phase !== "settling") attempt.origin.aborting.leaseLost(attempt);
@@ -62,8 +64,9 @@ export async function extendLeases(
 }
 
 /**
- * The answer for as long as it is of use: after the end of the first lease that hangs on it (monotonic), handlers must
- * be told.
+ * Waits for the answer until the first of the leases ends, because then their handlers must be aborted.
+ *
+ * @param endUs monotonic.
  */
 export function answerBy<Value>(
   { platform }: Needs<"platform">,
@@ -74,7 +77,7 @@ export function answerBy<Value>(
   return answersWithin(platform, extending, Math.max(answerMinMs, leftMs));
 }
 
-/** Throws `lease-lost` where the attempt no longer holds its lease. */
+/** Throws `lease-lost` if the attempt no longer holds its lease. */
 export async function extendByHand(
   needs: ExtendLeasesNeeds,
   attempt: Attempt,
@@ -96,7 +99,7 @@ function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {
   return answer === "stale" || answer === "gone";
 }
 
-/** @param reportUs the time by which a start is reported; null where none is. */
+/** @param reportUs the present time, if starts are reported; else null. */
 function readExtend(attempt: Attempt, reportUs: number | null): Extend {
   const { id, seq, fence } = attempt.job;
   if (reportUs === null || attempt.phase !== "running" || attempt.isStartReported) return { id, seq, fence };

@@ -1,32 +1,33 @@
 /**
- * The leases that this worker holds. An attempt is here from its claim until its settle is answered, or until its lease
- * is lost while it runs. At most one attempt per job is held: a later claim of the same job replaces an earlier one.
+ * The leases that this worker holds. An attempt is in the table from its claim until its settle is answered, or until
+ * its lease is lost while it runs. The table has at most one attempt per job: a later claim of a job replaces the
+ * earlier one.
  *
- * Lost leases are remembered by id and fence. The handler may have run under such a lease, or may still run, so a
- * lookup for the jobs of a lost claim must not take it up again.
+ * Lost leases are remembered by id and fence. The handler of such a lease may still run, so a search for the jobs of a
+ * lost claim must not take the lease up again.
  */
 import type { LeaseRef } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
 
-/** More leases than any worker loses within one lease's length. */
+/** More leases than a worker loses within the length of one lease. */
 const lostMax = 10_000;
 
 /**
- * The table is begun anew after so many attempts that are also so many times what it holds. A Map writes its table anew
- * again and again as entries come and go, and in V8 each table that is left points to the next one. From the first one
- * on that a full collection had moved to the old generation, all later ones were kept until the next full collection,
- * with every attempt in them: a quarter of what a drain allocates (0018).
+ * The table is copied to a new Map after N attempts, if N is also several times what it holds. A Map rebuilds its inner
+ * table again and again as entries come and go, and in V8 each old table points to the next one. Once a full collection
+ * had moved one of them to the old generation, all later ones were kept until the next full collection, with every
+ * attempt in them: a quarter of what a drain allocates (0018).
  */
 const renewedAfter = { attempts: 4096, times: 8 };
 
 export class Leases {
   #held = new Map<string, Attempt>();
-  /** Since the table was begun. */
+  /** How many were added since the Map was made. */
   #added = 0;
   readonly #lost = new Set<string>();
   readonly #ended: () => void;
 
-  /** @param ended told whenever nothing of an attempt is left to do. */
+  /** @param ended called whenever nothing of an attempt is left to do. */
   constructor(ended: () => void) {
     this.#ended = ended;
   }
@@ -47,7 +48,7 @@ export class Leases {
     return this.#held.get(id)?.job.fence === fence;
   }
 
-  /** @param earlier the attempt of an earlier claim of the same job that is held here, which it replaces. */
+  /** @param earlier the attempt of an earlier claim of the same job, which the new one replaces. */
   add(attempt: Attempt, earlier: Attempt | undefined): void {
     if (earlier !== undefined) earlier.isHeld = false;
     attempt.isHeld = true;
@@ -60,7 +61,7 @@ export class Leases {
     }
   }
 
-  /** An attempt whose settle is on its way stays until that is answered. */
+  /** An attempt whose settle is on its way stays until the settle is answered. */
   lose(attempt: Attempt): void {
     this.#lost.add(keyOf(attempt.job));
     if (this.#lost.size > lostMax) this.#lost.delete(this.#lost.values().next().value as string);

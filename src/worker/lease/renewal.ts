@@ -1,16 +1,16 @@
 /**
- * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
- * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
- * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`. Of a lease
- * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds
- * the store up, and hold it up themselves when that is over.
+ * Renews leases while jobs run. One call renews those of all workers of the process, once a third of their length is
+ * over; leases of another length have a call of their own. The same call reports real starts and brings cancels. While
+ * the store is unreachable, renewal is tried until a lease ends; then its handler is aborted with `lease-lost`. A lease
+ * is not sent again before the store has answered its last renewal. Otherwise abandoned calls would pile up while the
+ * store is slow, and slow it down again when it recovers.
  *
  *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
  *    ▲                                                              └──no lease is left─┐
  *    └──────────────────────────────────────────────────────────────────────────────────┘
  *
- * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know, so that those
- * jobs are run and not stranded:
+ * After a claim whose reply was lost, the call also asks for leases of that worker that it does not know. So those jobs
+ * run and are not stranded:
  *
  *   the claim is lost ──► wanted ──call──► asked ──answered──► the worker adopts what was found
  *                           ▲                └──failed──┐
@@ -33,7 +33,7 @@ type RenewalsNeeds = Needs<"store" | "platform" | "log" | "ids">;
 const reportAfterMs = 200;
 const retryMs = 500;
 
-/** A worker, as far as its leases go. */
+/** What the renewal knows of a worker. */
 export interface LeaseHolder {
   readonly owner: string;
   readonly leaseMs: number;
@@ -65,11 +65,13 @@ export class Renewals {
 export class RenewalSeat {
   readonly holder: LeaseHolder;
   readonly #renewal: Renewal;
-  /** The next call asks for others. Cleared before that call, so that a claim lost while it is in flight asks again. */
+  /**
+   * The next call asks for unknown leases. Cleared before that call, so that a claim that is lost meanwhile asks again.
+   */
   wantsOthers = false;
-  /** The call that asks for others is in flight. */
+  /** The call that asks for unknown leases is in flight. */
   isAsking = false;
-  /** The next call renews all leases, also those that have long to go. */
+  /** The next call renews all leases, even those that were renewed a moment ago. */
   isRenewedWhole = false;
 
   constructor(holder: LeaseHolder, renewal: Renewal) {
@@ -82,19 +84,19 @@ export class RenewalSeat {
     this.#renewal.arm();
   }
 
-  /** The reply of a claim was lost: whatever it took is asked for. */
+  /** The reply of a claim was lost: the next call asks for the jobs that it took. */
   findLost(): void {
     this.wantsOthers = true;
     this.#renewal.arm();
   }
 
-  /** One of the jobs may be to be cancelled: all leases are renewed now, which brings it. */
+  /** A cancel may have been requested for one of the jobs: all leases are renewed now, and the answer says so. */
   renewAll(): void {
     this.isRenewedWhole = true;
     this.#renewal.arm(0);
   }
 
-  /** The jobs of a lost claim are being looked for. */
+  /** The jobs of a lost claim are being searched for. */
   get isLooking(): boolean {
     return this.wantsOthers || this.isAsking;
   }
@@ -121,7 +123,7 @@ class Renewal {
     this.#needs = needs;
     this.#leaseMs = leaseMs;
     this.#stalls = stalls;
-    // Waits do not grow: a lease that is not renewed runs out meanwhile.
+    // Waits do not grow, because a lease that is not renewed runs out meanwhile.
     const waitMs = Math.min(retryMs, leaseMs / 6);
     this.#backoff = new Backoff(needs.platform, { firstMs: waitMs, maxMs: waitMs });
     this.#trouble = new RepeatedLine(needs, "warn", "leases could not be renewed, trying again");
@@ -140,7 +142,7 @@ class Renewal {
     this.#timer = null;
   }
 
-  /** Soon: a new lease has a start to report, a lost claim is to be looked for. */
+  /** Soon, by default: the start of a new lease is reported, or a lost claim is searched for. */
   arm(inMs = this.#soonMs): void {
     if (this.#isRenewing) return;
     const atUs = this.#needs.platform.monotonicUs() + inMs * 1000;
@@ -149,7 +151,7 @@ class Renewal {
     this.#setTimer(inMs);
   }
 
-  /** A timer that is behind its time tells that the event loop stood still. */
+  /** A timer that is overdue shows that the event loop stood still. */
   noteLate(): void {
     if (this.#timer === null) return;
     const nowUs = this.#needs.platform.monotonicUs();
@@ -183,7 +185,7 @@ class Renewal {
     const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
-    // A partition that is away must not keep the leases of the others from being renewed.
+    // One call per partition: an unresponsive partition must not delay the renewal of the others.
     for (const some of this.#needs.ids.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
         calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
@@ -204,7 +206,7 @@ class Renewal {
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
 
-  /** What is to be extended now: leases that are a third over, and starts that were not reported. */
+  /** The leases to extend now: those that are a third over, and those with a start that was not reported. */
   #readDue(nowUs: number): { readonly due: readonly Attempt[]; readonly hasUnreported: boolean } {
     const due: Attempt[] = [];
     let hasUnreported = false;
@@ -223,7 +225,7 @@ class Renewal {
     return { due, hasUnreported };
   }
 
-  /** When the first lease of any worker ends: then handlers must be told, whether the store has answered or not. */
+  /** When the first lease of any worker ends: its handler must be aborted then, even if the store has not answered. */
   #firstEndUs(nowUs: number): number {
     let endsUs = nowUs + this.#leaseMs * 1000;
     for (const { holder } of this.#seats)
@@ -232,7 +234,9 @@ class Renewal {
   }
 
   /**
-   * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   * The attempts may be of several workers. Any of their owners will do, because the owner only matters if others are
+   * asked for.
+   *
    * @returns whether all partitions of their jobs have answered.
    */
   async #extend(attempts: readonly Attempt[]): Promise<boolean> {
@@ -246,7 +250,9 @@ class Renewal {
   }
 
   /**
-   * Others are what the store holds for this worker beside everything known here, so all its leases are named.
+   * The store answers the leases that it holds for this worker and that the call does not name, so the call names all
+   * known ones.
+   *
    * @returns as `#extend`.
    */
   async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<boolean> {
@@ -262,14 +268,14 @@ class Renewal {
         wantsOthers: true,
       });
       seat.isAsking = false;
-      // Found, not extended: they count as old, so that the next round renews them. Times are whole: they get into the
-      // attempt log, which reads no others.
+      // They were found, not extended, so they count as old and the next round renews them. The time is a whole number,
+      // because the attempt log reads no other.
       adopt(others, nowUs - Math.floor((this.#leaseMs * 1000 * 2) / 3));
       return !answers.includes("unknown");
     } catch (error) {
       seat.isAsking = false;
       seat.wantsOthers = this.#seats.has(seat);
-      // The round that sent the call may be long over, and without leases no timer is set: nobody else would ask again.
+      // The round that sent the call may have ended, and without leases no timer is set: nothing else would ask again.
       if (seat.wantsOthers) this.arm();
       throw error;
     }

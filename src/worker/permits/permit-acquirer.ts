@@ -1,12 +1,12 @@
 /**
- * Acquires the permits of one limit and weight for one process. The acquirer is a worker whose handler gives the lease
+ * Acquires the permits of one limit and weight for one process. The acquirer is a worker. Its handler gives the lease
  * of each claimed permit job to the waiter that has waited longest for its key; model/limits/permit.ts says what a
  * permit job is. So permits are claimed, renewed, lost and settled by the same code as jobs, and nothing polls for one.
  *
  *   waiting ──a permit job was claimed──► held ──released──► settled
  *      └──the wait is over, aborted, the number is shared──► left: one ready permit job is deleted
  *
- * Always true, as long as no process dies: there are as many permit jobs as there are waiters and held permits.
+ * Always true unless a process dies: there is one permit job for each waiter and for each held permit.
  */
 import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
 import { job } from "../../engine/submit/job-definition.ts";
@@ -48,21 +48,21 @@ export interface AcquirerOptions {
   readonly limit: string;
   readonly weight: number;
   readonly leaseMs: number;
-  /** Whether the limit bounds more than its keys (`isBoundedInAll`): its permits then pass its own gate too. */
+  /** Whether the limit bounds more than its keys (`isBoundedInAll`): its permits then pass the limit's own gate too. */
   readonly isBoundedInAll: boolean;
-  /** That of the process, for permits of keys; null for permits without a key. */
+  /** The acquirer number of the process, for permits of keys; null for permits without a key. */
   readonly acquirerNumber: number | null;
 }
 
 export interface AcquirerEvents {
-  /** Nothing was waited for or held for a while: the acquirer is to be closed. */
+  /** Nothing was waited for or held for a while: the acquirer can be closed. */
   readonly idle: () => void;
   /** Another process has the same acquirer number: later waiters go to an acquirer with another number. */
   readonly numberShared: () => void;
 }
 
 export interface AcquireWait {
-  /** Null for none. */
+  /** Null for a permit without a key. */
   readonly key: string | null;
   /** 0 tries once. */
   readonly waitMs: number;
@@ -77,26 +77,26 @@ interface Waiter {
   /** Null: the wait goes on at another acquirer. */
   readonly granted: (permit: Permit | null) => void;
   readonly refused: (error: unknown) => void;
-  /** The permit jobs that it has submitted: a later one is there while an earlier one runs out. */
+  /** The permit jobs that it has submitted: a new one is submitted before the last one runs out. */
   readonly ids: string[];
   submitting: Promise<void>;
 }
 
 /**
- * How long the permit job of another process is out of the way: who tries once here claims again in the flush in which
- * it goes back, and would get it again and again.
+ * For how long a permit job of another process is snoozed. A waiter here that tries once claims again in the flush in
+ * which the job goes back, and without the delay would get it again and again.
  */
 const anothersMs = 5;
-/** How often who leaves looks for a permit job that is ready. */
+/** How often a waiter that leaves tries to delete a ready permit job. */
 const takeAwayTriesMax = 3;
 const readyLooksMax = 20;
 const readyPageMax = 200;
 const scanMax = 10_000;
-/** A permit job that was submitted so long ago is not ready any more. */
+/** A permit job that was submitted longer ago is not ready any more. */
 const ownKeptUs = 2 * permitTtlMs * 1000;
-/** What bounds the keys of a limit the store knows: here counts only that nothing else bounds it. */
+/** The bounds of a limit's keys are known to the store. Here it matters only that nothing else bounds the limit. */
 const boundsKeysOnly = { perKey: { concurrency: 1_000_000_000 } };
-/** An acquirer without waiters and permits is kept for a while: the next use is then cheaper. */
+/** An acquirer without waiters and permits is kept for a while, because the next use is then cheaper. */
 const lingerMs = 10_000;
 
 export class PermitAcquirer {
@@ -112,11 +112,14 @@ export class PermitAcquirer {
   readonly #waiters = new Waiters<Waiter>();
   readonly #held = new Map<string, HeldPermit>();
   readonly #leaving = new Set<Promise<void>>();
-  /** By key, how many permit jobs are too many because somebody left: the next that comes for nobody is one of them. */
+  /**
+   * By key: how many permit jobs are surplus because a waiter left. The next one that is claimed for no waiter is one
+   * of them.
+   */
   readonly #surplus = new Map<string | null, number>();
-  /** How many permit jobs were claimed for nobody. */
+  /** How many permit jobs were claimed for no waiter. */
   #forNobody = 0;
-  /** The permit jobs that were submitted here lately, and when: monotonic, oldest first. */
+  /** The permit jobs that were submitted here lately, and when (monotonic), oldest first. */
   readonly #own = new Map<string, number>();
   #lingering: Timer | null = null;
   #isClosed = false;
@@ -149,7 +152,7 @@ export class PermitAcquirer {
     };
     const settings = {
       ...readWorkerOptions(needs, { lease: leaseMs, shutdownGrace: 0, label: "permits" }),
-      // One that was lost was told so by its signal.
+      // A lost permit is ended by the abort of its signal.
       observers: [(held: ObservedAttempt) => held.settled !== null && this.#settled(held.job.id)],
       isAnnounced: false,
     };
@@ -161,8 +164,9 @@ export class PermitAcquirer {
   }
 
   /**
-   * Refused with `limit-busy` when the wait is over, and with `aborted` when the signal fires.
-   * @returns null if another process has the same acquirer number: the wait goes on at an acquirer of another number.
+   * Rejects with `limit-busy` when the wait is over, and with `aborted` when the signal fires.
+   *
+   * @returns null if another process has the same acquirer number: the wait goes on at an acquirer with another number.
    */
   async acquire({ key, waitMs, signal }: AcquireWait): Promise<Permit | null> {
     const { platform, giveUpMs } = this.#needs;
@@ -197,7 +201,7 @@ export class PermitAcquirer {
     }
   }
 
-  /** Who waits is refused, who holds is told by the permit's signal. */
+  /** Refuses all waiters; held permits end by their signal. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#lingering?.cancel();
@@ -229,28 +233,32 @@ export class PermitAcquirer {
     if (waiter === undefined) {
       this.#forNobody += 1;
       if (isAnothers) return this.#numberShared();
-      // Claimed for somebody who has left meanwhile. Unless it is one too many, another process waits for it: not for
-      // one with a key, which serves nobody elsewhere.
+      // The waiter that it was claimed for has left. Unless the job is surplus, it was meant for a waiter of another
+      // process and goes back; but a permit job with a key serves only the process that submitted it, so that one just
+      // ends.
       return this.#takeSurplus(key) || key !== null ? undefined : new Snooze(0);
     }
     const permit = new HeldPermit(this.#needs, { ...this.#options, key });
     this.#held.set(context.id, permit);
     waiter.granted(permit);
     await permit.holdFor(context);
-    // A permit that was lost is not settled.
+    // A lost permit is never settled.
     if (permit.signal.aborted) this.#settled(context.id);
     return undefined;
   }
 
-  /** Another process with this acquirer number has submitted the job. It gets the job back, and keeps the number. */
+  /**
+   * Another process with this acquirer number has submitted the job. That process gets the job back, and keeps the
+   * number.
+   */
   #numberShared(): Snooze {
     this.#events.numberShared();
-    // Not before the rest of what the claim has brought is handed over.
+    // Only after the other jobs of the claim are handed over.
     this.#needs.platform.defer(() => this.#moveAll());
     return new Snooze(anothersMs);
   }
 
-  /** Who tries once stays: its permit job could hold here what it would try for there. */
+  /** A waiter that tries once stays: its permit job could hold here the permit that it would try for there. */
   #moveAll(): void {
     for (const waiter of this.#waiters.all())
       if (!waiter.triesOnce && this.#leave(waiter)) waiter.granted(null);
@@ -273,7 +281,9 @@ export class PermitAcquirer {
     this.#rest();
   }
 
-  /** Submits a permit job, and another one whenever the last is about to run out. @returns a function that ends it. */
+  /**
+   * Submits a permit job, and another whenever the last one is about to run out. @returns a function that ends this.
+   */
   #submit(waiter: Waiter): () => void {
     let timer: Timer | null = null;
     const submit = (): void => {
@@ -311,12 +321,12 @@ export class PermitAcquirer {
     this.#own.set(id, nowUs);
   }
 
-  /** The permit job is there: who is not served by a claim from now on is too late. */
+  /** The permit job was submitted. A waiter that the next claim does not serve is too late. */
   #tryOnce(waiter: Waiter, late: () => void): void {
     if (!this.#waiters.has(waiter)) return;
     const before = this.#forNobody;
-    // What the claim has brought is handed to who waits before the flush is over. One for nobody may have come instead
-    // of its own.
+    // The jobs of the claim are handed to waiters before the flush ends. If a job for no waiter came instead of its
+    // own, it tries again.
     const over = (): void => (this.#forNobody === before ? late() : this.#tryOnce(waiter, late));
     this.#pool.afterNextClaim(() => this.#needs.platform.defer(over));
     this.#worker.look();
@@ -326,7 +336,7 @@ export class PermitAcquirer {
     if (this.#leave(waiter)) waiter.refused(error);
   }
 
-  /** @returns false for who does not wait any more. */
+  /** @returns false if the waiter does not wait any more. */
   #leave(waiter: Waiter): boolean {
     if (!this.#waiters.remove(waiter)) return false;
     this.#addSurplus(waiter.key);
@@ -344,12 +354,13 @@ export class PermitAcquirer {
     return true;
   }
 
-  /** Takes one ready permit job away, unless one that came for nobody was ended instead. */
+  /** Deletes one ready permit job, unless a job that was claimed for no waiter was ended instead. */
   async #takeAway(waiter: Waiter): Promise<void> {
     const { key } = waiter;
     await waiter.submitting;
     if (waiter.ids.length === 0) {
-      // Its submit failed: every permit job that is there is another's. One that was made all the same runs out.
+      // Its submit failed, so every permit job that is there belongs to another waiter. If a job was made all the same,
+      // it runs out.
       this.#takeSurplus(key);
       return;
     }
@@ -357,11 +368,14 @@ export class PermitAcquirer {
       if (await this.#takeOne(waiter)) return;
       this.#addSurplus(key);
     }
-    // One with a key that comes for nobody is ended in any case.
+    // A permit job with a key that is claimed for no waiter is ended in any case.
     if (key !== null) this.#takeSurplus(key);
   }
 
-  /** Its own; where that was claimed for somebody else, any other: they are alike, those of a key if submitted here. */
+  /**
+   * Deletes its own permit job. If that was claimed for another waiter, deletes any other: they are alike. With a key,
+   * only jobs that were submitted here are alike.
+   */
   async #takeOne({ key, ids }: Waiter): Promise<boolean> {
     for (const id of ids) if (await this.#takeReady(id)) return true;
     const { jobs } = await this.#needs.store.findJobs({

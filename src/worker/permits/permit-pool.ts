@@ -1,20 +1,20 @@
 /**
- * The pool of a permit acquirer: it claims one permit job for each waiter, and none ahead. Any number may be
- * held. It also tells when a claim has come back, for who tries once and does not wait.
+ * The pool of a permit acquirer: it claims one permit job for each waiter, and none ahead. Any number of permits may be
+ * held. It also reports answered claims, for waiters that try only once.
  */
 import { permitQueue } from "../../model/limits/permit.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import { Pool } from "../claim/pool.ts";
 
 export class PermitPool extends Pool {
-  /** A claim that also asks for plain jobs may ask for these only, and somebody tries but once. */
+  /** A waiter tries with one claim. That claim must offer the route of permits, and not be spent on plain jobs. */
   override readonly isOfDefinition = true;
   readonly #waiters: () => number;
   #sent = 0;
   #answered = 0;
   #looks: { readonly behind: number; readonly run: () => void }[] = [];
 
-  /** @param waiters how many wait for a permit now. */
+  /** @param waiters the number of waiters now. */
   constructor(name: string, waiters: () => number) {
     super({ queue: permitQueue, slots: Infinity, names: new Set([name]), jobsPerSlot: 1 });
     this.#waiters = waiters;
@@ -26,7 +26,7 @@ export class PermitPool extends Pool {
     return Math.max(0, Math.min(missing, storeLimits.claimJobsMax));
   }
 
-  /** Asked once for each claim that is sent. Whatever it brings starts at once. */
+  /** Called once for each claim that is sent. All jobs that it brings start at once. */
   override starts(): number {
     this.#sent += 1;
     return storeLimits.claimJobsMax;
@@ -34,7 +34,7 @@ export class PermitPool extends Pool {
 
   override claimed(): void {}
 
-  /** Told once for each claim that was answered, in the order in which they were sent, once its jobs are here. */
+  /** Called once for each answered claim, in the order in which they were sent, after its jobs were handed out. */
   override handedOut(): void {
     this.#answered += 1;
     const over = this.#looks.filter(({ behind }) => this.#answered > behind);
@@ -42,7 +42,7 @@ export class PermitPool extends Pool {
     for (const { run } of over) run();
   }
 
-  /** Calls `run` when a claim was answered that is sent from now on. */
+  /** Calls `run` after the answer of a claim that is sent from now on. */
   afterNextClaim(run: () => void): void {
     this.#looks.push({ behind: this.#sent, run });
   }

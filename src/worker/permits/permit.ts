@@ -1,6 +1,6 @@
 /**
  * A permit that code holds: a part of a limit, until it is released, its process ends, or its lease is lost because the
- * process stood still for longer than the lease. The holder is told of the last by `signal`.
+ * process stood still for longer than the lease. `signal` fires if the lease is lost.
  *
  *   held ──release()──► released          held ──lease lost, Millrace closed──► ended: the signal has fired
  */
@@ -14,12 +14,12 @@ type HeldPermitNeeds = Needs<"platform" | "giveUpMs" | "limits">;
 export interface Permit extends AsyncDisposable, Disposable {
   /** The name of the limit. */
   readonly limit: string;
-  /** The key of the limit that it was taken from; null for none. */
+  /** The key of the limit that the permit was taken from; null for none. */
   readonly key: string | null;
   readonly weight: number;
-  /** Fires when the permit ends before it was released: with `lease-lost`, or `closed`. */
+  /** Fires if the permit ends before it is released: with `lease-lost`, or `closed`. */
   readonly signal: AbortSignal;
-  /** Gives the permit back, once. Never rejects: what cannot be given back ends with its lease. */
+  /** Gives the permit back, once. Never rejects: a permit that cannot be given back ends with its lease. */
   release(): Promise<void>;
 }
 
@@ -44,7 +44,7 @@ export class HeldPermit implements Permit {
     return this.#controller.signal;
   }
 
-  /** What the handler of its permit job does: as long as it waits, the lease is renewed. */
+  /** What the handler of its permit job does: until it returns, the lease is renewed. */
   async holdFor({ signal }: Pick<JobContext, "signal">): Promise<void> {
     signal.addEventListener("abort", () => this.#end((signal.reason as { reason?: unknown }).reason), {
       once: true,
@@ -52,7 +52,7 @@ export class HeldPermit implements Permit {
     await this.#ended.promise;
   }
 
-  /** The store has the end. */
+  /** The end of the permit job is settled. */
   settled(): void {
     this.#settled.resolve();
   }
@@ -75,7 +75,7 @@ export class HeldPermit implements Permit {
     this.#ended.resolve();
     if (this.signal.aborted) return;
     const { platform, giveUpMs } = this.#needs;
-    // A store that is away gets the end later: who holds nothing any more need not wait for that.
+    // If the store is unreachable, it gets the end later. The caller holds nothing any more and need not wait for that.
     await settlesWithin(platform, this.#settled.promise, giveUpMs);
   }
 

@@ -1,7 +1,6 @@
 /**
- * The permits that the code of this process takes by itself: one acquirer for each limit, weight and length of lease
- * that was asked for lately, and another one for permits of its keys, under the acquirer number of this process
- * (model/limits/permit.ts).
+ * The permits that the code of this process acquires. There is one acquirer for each limit, weight and length of lease
+ * in use, and another one for permits of its keys, under the acquirer number of this process (model/limits/permit.ts).
  */
 import { MillraceError } from "../../model/error.ts";
 import { acquirerNumbers } from "../../model/limits/permit.ts";
@@ -14,7 +13,7 @@ export class Permits {
   readonly #needs: PermitAcquirerNeeds;
   readonly #shared: SharedByWorkers;
   readonly #acquirers = new Map<string, PermitAcquirer>();
-  /** Out of how many the acquirer number was drawn. */
+  /** The acquirer number was drawn from 0 to N - 1. */
   #numbers = acquirerNumbers.first;
   #acquirerNumber: number;
   #isClosed = false;
@@ -43,7 +42,7 @@ export class Permits {
     await Promise.all([...this.#acquirers.values()].map((acquirer) => acquirer.close()));
   }
 
-  /** Each acquirer with the number may notice it. */
+  /** Called by each acquirer that notices it; only the first call for a number draws another. */
   #numberShared(acquirerNumber: number | null): void {
     if (acquirerNumber !== this.#acquirerNumber) return;
     this.#numbers = Math.min(this.#numbers * acquirerNumbers.growth, acquirerNumbers.max);

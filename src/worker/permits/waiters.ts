@@ -1,6 +1,6 @@
 /**
- * The waiters of one permit acquirer: by key, and in their order for each. A permit job of a key serves nobody but
- * those who wait for that key; without keys all are of the key null.
+ * The waiters of one permit acquirer, by key, and in order for each key. A permit job of a key serves only the waiters
+ * for that key. Without keys all waiters have the key null.
  */
 
 export class Waiters<Waiter extends { readonly key: string | null }> {
@@ -22,7 +22,7 @@ export class Waiters<Waiter extends { readonly key: string | null }> {
     return this.#byKey.get(waiter.key)?.has(waiter) ?? false;
   }
 
-  /** @returns false where it did not wait any more. */
+  /** @returns false if the waiter did not wait any more. */
   remove(waiter: Waiter): boolean {
     const alike = this.#byKey.get(waiter.key);
     if (alike === undefined || !alike.delete(waiter)) return false;
@@ -31,14 +31,14 @@ export class Waiters<Waiter extends { readonly key: string | null }> {
     return true;
   }
 
-  /** Takes who has waited longest for the key. */
+  /** Takes the waiter that has waited longest for the key. */
   take(key: string | null): Waiter | undefined {
     const [first] = this.#byKey.get(key) ?? [];
     if (first !== undefined) this.remove(first);
     return first;
   }
 
-  /** All who wait, as a list of its own. */
+  /** All waiters, as a new list. */
   all(): readonly Waiter[] {
     return [...this.#byKey.values()].flatMap((alike) => [...alike]);
   }

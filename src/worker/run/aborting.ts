@@ -1,13 +1,13 @@
 /**
- * Aborting: telling attempts to stop, for a cancel, a timeout, a deadline, a lost lease or a shutdown.
+ * Aborts attempts: for a cancel, a timeout, a deadline, a lost lease or a shutdown.
  *
  *   waiting ──cancel──► settled as cancelled        waiting ──lease lost──► dropped
  *
  *   running ──any of the five──► aborted ──the handler ends──► settled by its end (`attempt-end.ts`)
  *                                   └──its grace is over──► abandoned: settled without it, the slot busy until it ends
  *
- * The handler's signal fires once, with the first reason. While an aborted handler unwinds its lease is renewed, unless
- * that is what it lost.
+ * The handler's signal fires once, with the first reason. While an aborted handler ends, its lease is renewed, unless
+ * the lease was lost.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { Attempt } from "./attempt.ts";
@@ -25,9 +25,9 @@ export interface AbortingOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
   readonly stalls: LoopStalls;
-  /** How long an aborted handler may take to unwind. */
+  /** How long an aborted handler may take to end. */
   readonly graceMs: number;
-  /** Told when the number of abandoned attempts whose handler still runs has changed. */
+  /** Called when the number of abandoned attempts whose handler still runs has changed. */
   readonly abandonedChanged: () => void;
 }
 
@@ -57,7 +57,7 @@ export class Aborting {
     return this.#abandoned;
   }
 
-  /** From the real start: the earlier of timeout and deadline. */
+  /** Starts the timer of a started attempt, for its timeout or its deadline, whichever comes first. */
   watch(attempt: Attempt): void {
     const { deadlineAt, claimedAt } = attempt.job;
     const { timeoutMs } = attempt.policy;
@@ -100,7 +100,7 @@ export class Aborting {
     this.#timer.set(attempt, this.#needs.platform.monotonicUs() + this.graceMs * 1000);
   }
 
-  /** A timeout, a deadline, or the end of the grace after an abort. */
+  /** Its timeout, its deadline or the grace after its abort is over. */
   rang(attempt: Attempt): void {
     if (attempt.phase !== "running") return;
     if (attempt.abortReason !== null) return this.abandon(attempt);

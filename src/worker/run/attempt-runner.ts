@@ -1,12 +1,12 @@
 /**
- * What running an attempt means, in order:
+ * Runs an attempt, in three steps:
  *
- *   prepare   its input is decoded and checked, and the handler's context is made
+ *   prepare   the input is decoded and checked, and the handler's context is made
  *   call      the handler is called through all middleware
- *   end       whatever came back or was thrown becomes a decision of the model, which is settled
+ *   end       its return value or error becomes a decision of the model, which is settled
  *
- * The jobs of a batch go the same way, each for itself; only their innermost call is one for all (`joint-call.ts`). An
- * attempt that is abandoned meanwhile was settled when its grace ended; its end then only frees the slot.
+ * Each job of a batch takes these steps by itself; only the innermost call is shared (`joint-call.ts`). An attempt that
+ * is abandoned was settled when its grace ended; the end of its handler only frees the slot.
  *
  * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
  */
@@ -42,7 +42,7 @@ export type AttemptRunnerNeeds = Needs<
 
 const bare: Layers = async (context, call) => call(context);
 
-/** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
+/** Called once per attempt, when its handler has ended and its settle is on its way. */
 export type Ended = (attempt: Attempt) => void;
 
 export class AttemptRunner {
@@ -58,7 +58,7 @@ export class AttemptRunner {
     this.#run(attempt, definition, handle as HandlerCall, this.#layersOf(attempt), ended);
   }
 
-  /** @param ended told for each of them. */
+  /** @param ended called for each attempt. */
   runBatch(attempts: readonly Attempt[], handler: BatchHandler, ended: Ended): void {
     const { telemetry } = this.#needs;
     const joint = new JointCall(handler, attempts.length, telemetry);
@@ -69,14 +69,14 @@ export class AttemptRunner {
         joint.join(context, attempt)
       );
       this.#run(attempt, handler.definition, join, this.#layers, () => {
-        // Its input was refused, or a layer answered by itself: the others must not wait for it.
+        // Its input was refused, or a middleware returned without calling it: the other jobs must not wait for it.
         if (!hasJoined) joint.leave();
         ended(attempt);
       });
     }
   }
 
-  /** Telemetry lies outside all middleware; that of a batch lies around its joint call. */
+  /** Telemetry is outside all middleware. Telemetry of a batch is around its joint call. */
   #layersOf(attempt: Attempt): Layers {
     const { telemetry } = this.#needs;
     if (telemetry === null || attempt.policy.isPermit) return this.#layers;
@@ -86,20 +86,20 @@ export class AttemptRunner {
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
     const expands = attempt.isMember ? flowOf(attempt)?.expands : undefined;
     if (expands !== undefined) {
-      // It stands for a list of jobs of this name, and no handler of theirs is called for it.
+      // The job stands for a list of jobs of this name. It calls no handler itself.
       call = expandingCall(this.#needs, attempt, definition, expands);
       layers = bare;
     }
     attempt.start(this.#needs.platform.monotonicUs());
     attempt.origin.aborting.watch(attempt);
-    // The only functions that are made for each attempt; they keep alive what they name here, and nothing else.
+    // These are the only functions created per attempt. They keep alive only what they use here.
     const returned = (value: unknown): void => this.#returned(attempt, definition, value, ended);
     const threw = (error: unknown): void => this.#threw(attempt, error, ended);
     try {
       const context = this.#prepare(attempt, definition);
       const outcome =
         context instanceof Promise ? callWhenPrepared(context, call, layers) : layers(context, call);
-      // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
+      // Always a promise, so that many handlers that return at once do not grow the stack.
       Promise.resolve(outcome).then(returned, threw);
     } catch (error) {
       Promise.reject(error).then(returned, threw);
@@ -107,7 +107,7 @@ export class AttemptRunner {
   }
 
   #prepare(attempt: Attempt, definition: JobDefinition): JobContext | Promise<JobContext> {
-    // The process that claims a permit job may have another codec than the one that submitted it: none is used.
+    // A permit job's input is not decoded, because the process that submitted it may have another codec.
     const input = attempt.policy.isPermit ? attempt.job.input : decodeInput(this.#needs, attempt, definition);
     return input instanceof Promise
       ? input.then((checked) => new JobContext(this.#needs, attempt, definition, checked))

@@ -7,8 +7,7 @@
  *      ├──hand-back, cancel───────────────────► settling
  *      └──lease lost────────────────────────────────────────────────────► ended
  *
- * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a
- * timeout).
+ * Kept small: nothing is made before it is used (no AbortController, no effects, no timer for a job without a timeout).
  */
 import type { ObservedAttempt } from "../../engine/attempts/attempt-observer.ts";
 import type { SettleNext } from "../../model/job/change.ts";
@@ -27,47 +26,47 @@ import type { Timed } from "./shared-timer.ts";
 
 export type AttemptPhase = "waiting" | "running" | "settling" | "ended";
 
-/** What the attempts of one claim have in common: one object for all of them, because there are up to 500. */
+/** What the attempts of one claim share: one object for all of them, because there are up to 500. */
 export interface AttemptOrigin {
   /** The worker that holds the leases. */
   readonly owner: string;
   /** Monotonic, when the claim was sent. */
   readonly leasedUs: number;
   readonly leaseMs: number;
-  /** Where the ends of attempts go. */
+  /** Settles ended attempts. */
   readonly settling: Settling;
-  /** Who tells handlers to stop. */
+  /** Aborts handlers. */
   readonly aborting: Aborting;
 }
 
 export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   readonly job: LeasedJob;
-  /** Of a flow, as its id tells; asked three times in its life. */
+  /** Whether the job belongs to a flow, by its id. Kept, because it is asked three times. */
   readonly isMember: boolean;
-  /** By what operators have set of its queue as it is known now. */
+  /** Includes what operators have set for its queue, as far as it is known here. */
   policy: DecidedPolicy;
   readonly origin: AttemptOrigin;
   phase: AttemptPhase = "waiting";
-  /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
+  /** Whether the worker holds the lease, as far as it knows. Set by `Leases`. */
   isHeld = false;
-  /** A call that extends the lease has not come back: no second one is sent meanwhile. */
+  /** A call that extends the lease is in flight, so no second one is sent. */
   isBeingExtended = false;
   /** Monotonic, when its handler was called; -1 before that. */
   startedUs = -1;
   /** Monotonic, when its end was decided; -1 before that. */
   endedUs = -1;
   /**
-   * From its end on: how long the job waited for its handler once it was due, how long that ran, and both since the
-   * submit.
+   * Set when it ends: how long the job waited for its handler after it was due, how long the handler ran, and the whole
+   * time since the submit.
    */
   waitedUs = 0;
   ranUs = 0;
   totalUs = 0;
-  /** What its settle asks for; null before that, and for a lost attempt. */
+  /** The change that its settle asks for; null before that, and for a lost attempt. */
   settled: SettleNext | null = null;
   isStartReported = false;
   cancelAsked = false;
-  /** The attempt log in which the reason of the cancel stands, once it was read. */
+  /** The attempt log that has the reason of the cancel, once it was read. */
   cancelLog: string | null = null;
   isAbandoned = false;
   abortReason: AbortReason | null = null;
@@ -103,14 +102,14 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   }
 
   /**
-   * Its end is decided; one that is decided anew has ended all the same. How long it took is computed here, for its
-   * record and for all who are told of it: when its settle is answered, the job's own fields have gone cold.
+   * Its end was decided; a second decision changes no times. They are computed now, for the attempt record and the
+   * observers, because the job's own fields are no longer in the CPU cache when the settle is answered.
    */
   ended(nowUs: number): void {
     if (this.endedUs >= 0) return;
     const { dueAt, createdAt, claimedAt } = this.job;
-    // By the store's clock until the claim, from then on by this process's own, which is finer and never set back. An
-    // attempt that never began has waited until now.
+    // Until the claim by the store's clock, then by this process's monotonic clock, which is finer and is never set
+    // back. An attempt that never began has waited until now.
     const startedUs = this.startedUs < 0 ? nowUs : this.startedUs;
     const heldUs = nowUs - this.origin.leasedUs;
     this.endedUs = nowUs;
@@ -123,7 +122,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     return this.storeTimeAt(this.endedUs);
   }
 
-  /** Store time as well as this worker knows it: the claim's time plus how long it has held the job. */
+  /** An estimate of the store's time: the time of the claim plus how long the worker has held the job. */
   storeTimeAt(us: number): number {
     return this.job.claimedAt + Math.round((us - this.claimedUs) / 1000);
   }
@@ -150,7 +149,7 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     return this.#controller.signal;
   }
 
-  /** Its timeout, its deadline or the end of its grace is waited for. */
+  /** Its timeout, its deadline or the end of its grace has a timer. */
   get hasTimer(): boolean {
     return this.dueTick >= 0;
   }
@@ -164,8 +163,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   }
 
   /**
-   * A store call of this attempt is on its way that the settle must not overtake: progress and log lines, because they
-   * carry the lease that the settle ends, or the reason of a cancel, because the job ends with it.
+   * A store call of this attempt has begun that the settle must not overtake: progress and log lines, because they
+   * carry the lease that the settle ends; or the reading of a cancel's reason, because the settle carries it.
    */
   callBegins(): void {
     this.#pending ??= { count: 0, settle: null };
@@ -179,12 +178,12 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     pending.settle?.();
   }
 
-  /** Asked before `whenCallsEnd`, because most attempts make no calls and then need no function for it. */
+  /** Asked before `whenCallsEnd`: most attempts make no calls, and then no function is created. */
   get hasCalls(): boolean {
     return this.#pending !== null;
   }
 
-  /** Only while it has calls. */
+  /** Call only if `hasCalls`. */
   whenCallsEnd(settle: () => void): void {
     if (this.#pending !== null) this.#pending.settle = settle;
   }

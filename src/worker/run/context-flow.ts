@@ -1,6 +1,6 @@
 /**
- * A flow as the handler of one of its nodes sees it: which flow and node it is, and the verbs of the builder, whose
- * nodes are added with the completion of the handler's own job.
+ * A flow as the handler of one of its nodes sees it: its id, its node, and the methods of the builder. New nodes are
+ * added when the handler's own job completes.
  */
 import { Flow } from "../../engine/flows/flow.ts";
 import type { BuiltNode } from "../../engine/flows/flow.ts";
@@ -12,13 +12,13 @@ export class ContextFlow extends Flow {
   /** The path of this node. */
   readonly node: string;
 
-  /** @param adding told of nodes before they are added; what it throws refuses them. */
+  /** @param adding called with nodes before they are added; if it throws, they are refused. */
   constructor(member: string, adding: (flow: Flow, nodes: readonly BuiltNode[]) => void) {
     super("growing");
     this.node = pathOfId(member);
     this.id = member.slice(0, member.length - this.node.length - 1);
     const push = this.nodes.push.bind(this.nodes);
-    // Every verb ends here, and each may come when the handler has long returned.
+    // All methods of the builder add their nodes by this call. A handler may still call them after it has returned.
     this.nodes.push = (...nodes) => {
       adding(this, nodes);
       return push(...nodes);

@@ -1,8 +1,7 @@
 /**
- * What a handler wants to happen together with the end of its job: follow-up jobs, new nodes of its flow and writes to
- * the caller's KV.
- * Collected while it runs, applied in the same atomic step as the settle, thrown away on retry, snooze, cancel and lost
- * lease.
+ * What a handler wants to happen together with the end of its job: follow-up jobs, new nodes of its flow, and KV
+ * writes. They are collected while it runs, applied in the same atomic step as the settle, and discarded on retry,
+ * snooze, cancel and lost lease.
  */
 import type { Growing } from "../../engine/flows/grow-flow.ts";
 import { kvPut } from "../../engine/docs/kv.ts";
@@ -11,12 +10,12 @@ import type { Effects, DocPut, NewJob } from "../../store/records.ts";
 export class EffectsDraft {
   readonly #jobs: (NewJob | Promise<NewJob>)[] = [];
   readonly #docs: DocPut[] = [];
-  /** What is added to the job's flow. */
+  /** The nodes that are added to the job's flow. */
   #growth: (() => Promise<Growing>) | null = null;
 
   addJob(job: NewJob | Promise<NewJob>): void {
     this.#jobs.push(job);
-    // Awaited in `build`; a refused input must not count as an unhandled rejection before that.
+    // `build` awaits it. Until then a refused input must not count as an unhandled rejection.
     if (job instanceof Promise) job.catch(() => {});
   }
 
@@ -32,7 +31,7 @@ export class EffectsDraft {
     this.#docs.push(kvPut(key, body, options));
   }
 
-  /** The value this draft would write: undefined when it does not touch the key. */
+  /** The value that this draft would write; undefined if it does not write the key. */
   bodyOf(id: string): string | null | undefined {
     return this.#docs.findLast((doc) => doc.id === id)?.body;
   }

@@ -1,6 +1,6 @@
 /**
- * Where a handler's effects are collected: for the completion of its job, or for the case that it ends in failed. They
- * are planned when they are asked for, so that wrong input is refused where it is given, and applied with the end.
+ * Collects the effects of a handler: those for the completion of its job, or those for its final failure. They are
+ * planned when they are requested, so that a wrong input is refused at the call, and applied with the end.
  */
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
@@ -14,11 +14,12 @@ import type { NewJob } from "../../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 
-/** Where effects are collected: for completion, or for the case that the job ends in failed. */
+/** Collects effects: for completion, or for the case that the job ends in failed. */
 export interface EffectsScope {
   /**
-   * A follow-up job, submitted in the same step as this job's end. @returns its id; where its unique key is held by
-   * another job then, that job is kept and the id is nobody's.
+   * A follow-up job, submitted in the same step as this job's end.
+   *
+   * @returns its id. If another job holds its unique key at that time, that job is kept and no job has this id.
    */
   readonly enqueue: <In, Out, Result, Returned>(
     job: JobDefinition<In, Out, Result, Returned>,
@@ -33,9 +34,9 @@ export interface EffectsScope {
 
 export interface ScopeOptions {
   readonly which: "effects" | "failureEffects";
-  /** Asked at every call: throws where nobody would apply the effect any more. */
+  /** Called for each effect; throws if the effect would not be applied any more. */
   readonly check: (call: string) => void;
-  /** For follow-ups that get their ids elsewhere. */
+  /** For follow-ups whose ids are made elsewhere. */
   readonly mintId?: () => string;
 }
 
@@ -84,7 +85,7 @@ export function effectsScope(
   };
 }
 
-/** The follow-up belongs to the trace of the attempt that asks for it. */
+/** The follow-up belongs to the trace of the attempt that requests it. */
 function traced(
   { telemetry }: Needs<"telemetry">,
   attempt: Attempt,

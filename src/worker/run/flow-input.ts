@@ -1,6 +1,6 @@
 /**
- * What is special about running a member of a flow: its input is completed by the results that it refers to, read when
- * it starts; and the member that stands for a list runs no handler, but makes a job of each item.
+ * Members of flows: when a member starts, the results that its input refers to are read and put into it. A member that
+ * stands for a list runs no handler, but makes a job of each item.
  */
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -19,12 +19,12 @@ import { EffectsDraft } from "./effects-draft.ts";
 
 type FlowInputNeeds = Needs<"coder" | "reads">;
 
-/** Null for a job of no flow. */
+/** Null for a job outside flows. */
 export function flowOf({ isMember, job }: Attempt): FlowMeta | null {
   return isMember ? flowMetaOf(job) : null;
 }
 
-/** The input with the results that it refers to. */
+/** Puts the results into the input that refers to them. */
 export async function completeInput(
   needs: FlowInputNeeds,
   { job }: Attempt,
@@ -51,7 +51,7 @@ async function resultOf(needs: FlowInputNeeds, id: string, of: string): Promise<
   return readMemberResult(needs, record);
 }
 
-/** Makes a job of each item; they are added to the flow by the settle of this attempt. */
+/** Makes a job of each item. The settle of this attempt adds them to the flow. */
 export async function expandList(
   needs: Needs<"reads" | "planner">,
   attempt: Attempt,

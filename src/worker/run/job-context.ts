@@ -1,7 +1,7 @@
 /**
- * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the
- * attempt's fence. Members are getters, so that a handler that touches none of them pays for none of them, and every
- * function is bound, so that `({ input, progress }) => …` works.
+ * What a handler gets: its input, and everything it may do for its job. Every write carries the attempt's fence.
+ * Members are getters, so a handler pays only for those it uses. Every function is bound, so that `({ input, progress
+ * }) => …` works.
  */
 import { redact } from "../../codec/redact.ts";
 import { durationMs } from "../../model/duration.ts";
@@ -42,11 +42,11 @@ type JobContextNeeds = Needs<
   | "planner"
 >;
 
-/** Hand it to outside systems, so that they can refuse a late attempt. */
+/** Pass it to outside systems, so that they can refuse a late attempt. */
 export interface Fence {
   /** Grows with every claim of the job. */
   readonly value: number;
-  /** Unique per claim of any job: another one at every attempt, so it is no idempotency key. */
+  /** Unique per claim. Each attempt has another one, so it is no idempotency key. */
   readonly key: string;
 }
 
@@ -57,20 +57,18 @@ export interface JobLog {
   error(message: string, fields?: LogFields): void;
 }
 
-/** What the worker's own code reaches behind a context, and no application. */
+/** What the worker's own code reads of a context; not for applications. */
 export interface ContextInside {
   readonly needs: Needs<"store" | "platform" | "log">;
   readonly attempt: Attempt;
-  /** Effects whose follow-ups get their ids elsewhere. */
+  /** Collects effects. @param mintId makes the ids of follow-ups. */
   scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope;
 }
 
 const logCharsMax = 8000;
 const recordCharsMax = 64 * 1024;
 
-/**
- * A result may be left out where the definition allows none. Written as a method, so that any context is a JobContext.
- */
+/** A result may be omitted if the definition allows none. Written as a method, so that any context is a JobContext. */
 type CompleteIn<Returned> = {
   call(
     connection: unknown,
@@ -84,7 +82,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   readonly #definition: JobDefinition;
   readonly #needs: JobContextNeeds;
   #flow: ContextFlow | null = null;
-  /** True once `completeIn` has completed the job: what is collected later would be lost. */
+  /** Set after `completeIn` has completed the job: later effects would be lost. */
   #isCompleted = false;
 
   constructor(needs: JobContextNeeds, attempt: Attempt, definition: JobDefinition, input: Out) {
@@ -119,12 +117,12 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return new Date(this.#attempt.job.createdAt);
   }
 
-  /** The worker that runs the job, as lists and attempt records name it. */
+  /** The id of the worker that runs the job, as in lists and attempt records. */
   get worker(): string {
     return this.#attempt.owner;
   }
 
-  /** The machine that it runs on. */
+  /** The name of the machine on which the worker runs. */
   get host(): string {
     return this.#needs.platform.hostName;
   }
@@ -146,19 +144,20 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return readMeta(this.#attempt.job.meta).trace ?? {};
   }
 
-  /** The schedule that made the job, and the tick that it stands for; null for a job that none made. */
+  /** The schedule that made the job, and the tick that it stands for; null for other jobs. */
   get schedule(): { readonly name: string; readonly tick: Date | null } | null {
     return viewMadeBy(readMeta(this.#attempt.job.meta).schedule);
   }
 
-  /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
+  /** The topic of the publication and the subscription for which the job was made; null for other jobs. */
   get topic(): PublishedTo | null {
     return readMeta(this.#attempt.job.meta).topic ?? null;
   }
 
   /**
-   * The flow that the job is a node of; null for a job of no flow. What is added here is added to the flow in the same
-   * step as the job's completion, and comes after nothing unless it says so: this node has completed by then.
+   * The flow of which the job is a node; null for other jobs. Nodes that the handler adds are added to the flow in the
+   * same step as the job's completion. This node has completed by then, so they wait for nothing unless they name other
+   * nodes.
    */
   get flow(): ContextFlow | null {
     const { job } = this.#attempt;
@@ -174,14 +173,14 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return this.#flow;
   }
 
-  /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */
+  /** Fires once. Its reason is an AttemptAborted: cancel, timeout, deadline, lease-lost or shutdown. */
   get signal(): AbortSignal {
     return this.#attempt.signal;
   }
 
   /**
-   * The same for every attempt of a round, on whichever worker: for payments and other systems that must act once. A
-   * replay that resets the attempts opens a new round with another key.
+   * The same for every attempt of a round, on any worker: for payments and other systems that must act once. A replay
+   * that resets the attempts opens a new round with another key.
    */
   get idempotencyKey(): string {
     const { id, attempts } = this.#attempt.job;
@@ -193,14 +192,14 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return { value: fence, key: `${id}:${seq}:${fence}` };
   }
 
-  /** Lines that stay with the job and can be read while it runs and afterwards. */
+  /** Lines that are kept with the job and can be read while it runs and afterwards. */
   get log(): JobLog {
     const write = (level: string) => (message: string, fields?: LogFields) =>
       this.#writeLog(level, message, fields);
     return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
   }
 
-  /** How far it is: a number from 0 to 1, with a message and data if you like. Only the newest is kept. */
+  /** The progress: a number from 0 to 1, with an optional message and data. Only the newest is kept. */
   get progress(): (value: number, message?: string, data?: unknown) => void {
     return (value, message, data) => {
       checkNumber(value, "progress");
@@ -209,7 +208,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     };
   }
 
-  /** Extends the lease by hand, for work that will block the event loop longer than the lease lasts. */
+  /** Extends the lease by hand, for work that blocks the event loop for longer than the lease. */
   get extend(): (lease: Duration) => Promise<void> {
     return (lease) => extendByHand(this.#needs, this.#attempt, durationMs(lease, "extend"));
   }
@@ -218,7 +217,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return this.#scope("effects").enqueue;
   }
 
-  /** Reads see the store; writes are applied with the completion. */
+  /** Reads see the store and the handler's own writes; writes are applied with the completion. */
   get kv(): EffectsScope["kv"] & { get<Value = unknown>(key: string): Promise<Value | undefined> } {
     return { ...this.#scope("effects").kv, get: (key) => this.#readKv(key) };
   }
@@ -230,8 +229,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
 
   /**
    * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back
-   * together. Whatever the handler returns afterwards, the same result is settled again and answered as already
-   * applied.
+   * together. What the handler returns afterwards is not stored: its settle is answered `already`.
    */
   get completeIn(): CompleteIn<Returned> {
     return (connection, ...[result]) => this.#completeIn(connection, result);
@@ -260,7 +258,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     );
   }
 
-  /** Refused like that of a handler that returns; but the handler has not ended yet, so it gets the error itself. */
+  /** Refuses a result as if the handler had returned it; but the handler still runs, so it gets the error itself. */
   async #encodeResult(result: unknown): Promise<string | null> {
     try {
       return await encodeResult(this.#needs, this.#attempt, this.#definition, result);
@@ -282,8 +280,8 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   /**
-   * Asked at every call, because a handler may keep the functions and call them late: an effect that nobody will apply
-   * is refused, and said aloud in case that nobody hears the refusal.
+   * Called for each effect, because a handler may keep the functions and call them late. An effect that would not be
+   * applied is refused. The refusal is logged as well, in case the handler ignores it.
    */
   #checkEffect(call: string): void {
     const isOver = this.#attempt.phase !== "running";
@@ -305,7 +303,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return docs[0] === undefined ? undefined : (needs.coder.decode(docs[0].body) as Value);
   }
 
-  /** Never throws: a line that cannot be kept as it is must not fail the job. */
+  /** Never throws: a line that cannot be stored must not fail the job. */
   #writeLog(level: string, message: string, fields: LogFields | undefined): void {
     const { log } = this.#needs;
     const shown = (fields ?? null) === null ? {} : { fields: this.#showable(fields as LogFields) };
@@ -314,7 +312,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     this.#record({ logs: [this.#encode({ level, message: text, ...shown }, { level, message: text })] });
   }
 
-  /** Redacted, with errors as records: what a codec can keep and a page may show. */
+  /** Redacted, with errors as records, so that a codec can store it and a page may show it. */
   #showable(fields: LogFields): unknown {
     const shown = Object.entries(fields).map(([key, value]) => [
       key,
@@ -342,7 +340,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
       { ...this.#ref, ...write },
       {
         answered: (answer) => {
-          // A refused write means a lost lease, which the renewal tells the handler about.
+          // A refused write means a lost lease. The renewal aborts the handler.
           if (answer !== "ok")
             needs.log.debug("a write of a past attempt was refused", { id: this.id, answer });
           attempt.callEnds();

@@ -1,7 +1,7 @@
 /**
- * The one call of a batch handler for several jobs. Each job arrives here through its own middleware; once all that
- * will come have come, the handler is called with all of them, and each job gets its own outcome back through its own
- * layers.
+ * The one call of a batch handler for several jobs. Each job arrives here through its own middleware. When all expected
+ * jobs have arrived, the handler is called with all of them, and each job gets its own outcome back through its own
+ * middleware.
  *
  *   gathering ──the last one has joined or left──► called ──returned──► each job has its own outcome
  *                                                     └──threw──► all of them have that error
@@ -31,7 +31,7 @@ export class JointCall {
   }
 
   /**
-   * @returns the outcome of this job. Middleware that calls it a second time is answered by a call for that job alone.
+   * @returns the outcome of this job. If middleware calls it a second time, the handler is called for this job alone.
    */
   join(context: JobContext, attempt: RunningAttempt): Promise<unknown> {
     const outcome = Promise.withResolvers<unknown>();

@@ -1,9 +1,9 @@
 /**
- * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
- * called, its result is checked and encoded afterwards. What the definition's schema refuses or the codec cannot read
- * or write is final: no further attempt would read or give anything else, and its side effects would happen once more.
- * Two exceptions for fleets in which not all workers are alike: a key that is missing here, and jobs whose definition
- * says `onInvalidInput: "retry"`.
+ * The payloads of an attempt: the stored input is decoded and checked before the handler is called, and its result is
+ * checked and encoded afterwards. If the definition's schema refuses a payload, or the codec cannot read or write it,
+ * the job fails for good: another attempt would get the same payload, and its side effects would happen again. There
+ * are two exceptions, for fleets with different workers: a key that is missing here, and jobs with `onInvalidInput:
+ * "retry"`.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -18,8 +18,8 @@ type PayloadsNeeds = Needs<"coder" | "reads">;
 type Refusal = "invalid-input" | "invalid-result" | "key-missing";
 
 /**
- * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a
- * handler's own enqueue may be refused by the same code, and that is a failed attempt like any other.
+ * Thrown when the job's own payload was refused. It is a class of its own because the code of the error is not enough:
+ * the handler's own enqueue may be refused with the same code, and that is an ordinary failed attempt.
  */
 export class RefusedPayload {
   readonly #reason: Refusal;
@@ -34,18 +34,18 @@ export class RefusedPayload {
     return this.#reason;
   }
 
-  /** By the private field: `instanceof` would ask a thrown Proxy, whose traps may throw. */
+  /** Tests the private field, because `instanceof` would call the traps of a thrown Proxy, which may throw. */
   static is(thrown: unknown): thrown is RefusedPayload {
     return typeof thrown === "object" && thrown !== null && #reason in thrown;
   }
 }
 
-/** What people see of something thrown: the error itself, also where it refused a payload. */
+/** The error that is shown to people: that of the refusal, if a payload was refused. */
 export function shownError(thrown: unknown): unknown {
   return RefusedPayload.is(thrown) ? thrown.error : thrown;
 }
 
-/** @returns the input as the handler gets it; a promise only where the schema answers with one. */
+/** @returns the handler's input; a promise only if the schema returns one. */
 export function decodeInput(needs: PayloadsNeeds, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
   try {
     const input = needs.coder.decode(attempt.job.input);
@@ -63,7 +63,7 @@ function checkInput(schema: JobDefinition["inputSchema"], input: unknown): unkno
   return checked instanceof Promise ? checked.catch(refuseInput) : checked;
 }
 
-/** A member of a flow whose input was waiting for results. The list of a map is no input of its job. */
+/** For a member whose input refers to results. The list of a map is not checked, because it is no input of its job. */
 async function completeAndCheck(
   needs: PayloadsNeeds,
   attempt: Attempt,
@@ -80,7 +80,7 @@ async function completeAndCheck(
   }
 }
 
-/** @returns the result as the store keeps it, null for none; a promise only where the schema answers with one. */
+/** @returns the stored form of the result, null for none; a promise only if the schema returns one. */
 export function encodeResult(
   needs: Needs<"coder">,
   attempt: Attempt,

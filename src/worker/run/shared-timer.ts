@@ -1,15 +1,15 @@
 /**
  * One real timer for all timeouts of a worker. Most attempts end long before their timeout, so setting and clearing one
- * must cost next to nothing: what is due within the same ten milliseconds (a tick) waits in one set, and only the
- * earliest tick has a real timer. Nothing rings before its time; it may ring a tick late.
+ * must cost next to nothing. Items that are due within the same ten milliseconds (a tick) share one set, and only the
+ * earliest tick has a real timer. No item fires before its time; it may fire a tick late.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
 
 const tickUs = 10_000;
 
-/** What can wait for a time: told when that has come. */
+/** An item that can wait for a time. */
 export interface Timed {
-  /** The tick it waits for; -1 when it does not wait. Owned by the timer. */
+  /** The tick that it waits for; -1 if it does not wait. Set by the timer. */
   dueTick: number;
   rang(): void;
 }
@@ -24,7 +24,7 @@ export class SharedTimer {
     this.#platform = platform;
   }
 
-  /** An item waits for one time only: setting another replaces it. */
+  /** An item has one time: setting another replaces it. */
   set(item: Timed, atUs: number): void {
     this.clear(item);
     const tick = Math.ceil(atUs / tickUs);

@@ -1,8 +1,8 @@
 /**
- * From a claim to a free slot and back: claimed jobs become attempts, wait in their pool until a slot is free, are run,
- * and make room for the next. A job that cannot be run here goes back at once, without burning an attempt: one that no
- * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered. A job whose own
- * record cannot be read ends here, and its neighbours go on.
+ * Gives claimed jobs to free slots: jobs become attempts, wait in their pool for a slot, run, and make room for the
+ * next. A job that cannot run here goes back at once and uses up no attempt: no pool serves it, it arrives after the
+ * stop, or its lease had ended when the claim was answered. A job with an unreadable record ends here, and the other
+ * jobs go on.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { DecidedPolicy } from "../../model/job/job-policy.ts";
@@ -53,10 +53,10 @@ export class Slots {
     return this.#running;
   }
 
-  /** @param leasedUs monotonic, when the claim was sent: their leases count from then. */
+  /** @param leasedUs when the claim was sent (monotonic): the leases count from then. */
   arrive(jobs: readonly LeasedJob[], leasedUs: number): void {
     const { owner, leaseMs, leases, routes, settling, aborting } = this.#options;
-    // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
+    // The answer took as long as the lease: another worker may have the jobs by now, so none is started.
     const nowUs = this.#needs.platform.monotonicUs();
     const isLate = nowUs - leasedUs >= leaseMs * 1000;
     if (isLate)
@@ -69,12 +69,12 @@ export class Slots {
     const touched = new Set<Pool>();
     for (let place = 0; place < jobs.length; place++) {
       const job = jobs[place] as LeasedJob;
-      // The same claim told twice: by its own late reply and by "what else is mine".
+      // The same claim may arrive twice: by its own late reply, and by the search for lost claims.
       const earlier = leases.get(job.id);
       if (earlier?.job.fence === job.fence) continue;
       const attempt = new Attempt(job, this.#policyOf(job), origin);
       leases.add(attempt, earlier);
-      // The job came back to this very worker: whatever still runs here for it has lost its lease.
+      // This worker has claimed the job again, so the earlier attempt has lost its lease.
       if (earlier !== undefined) aborting.leaseLost(earlier);
       const pool = routes.poolOf(job);
       if (pool === undefined || this.#isClosed || isLate) {
@@ -96,8 +96,8 @@ export class Slots {
   }
 
   /**
-   * What operators have set of queues has changed, or this worker's share of a total: it holds for what is held here,
-   * and for how much is. What runs goes on; what waits for a slot in a queue that has none any more goes back.
+   * The settings of queues or this worker's share of a total have changed. The policies of held jobs and the slots of
+   * pools are computed again. Running jobs go on. If a queue has no slots any more, its waiting jobs go back.
    *
    * @returns whether a queue has more or fewer slots now.
    */
@@ -113,7 +113,7 @@ export class Slots {
       const ofQueue =
         share === null ? (localConcurrency ?? pool.ownSlots) : Math.min(share, localConcurrency ?? share);
       const slots = Math.min(ofQueue, pool.slotsMax);
-      // A batch handler says itself how many batches run at once.
+      // The options of a batch handler fix how many batches run at once.
       if (pool instanceof BatchPool || pool.slots === slots) continue;
       pool.slots = slots;
       isChanged = true;
@@ -130,7 +130,7 @@ export class Slots {
     return this.#needs.policies.read(job.policy, queue);
   }
 
-  /** Whatever arrives from now on goes back. */
+  /** Jobs that arrive from now on go back. */
   close(): void {
     this.#isClosed = true;
   }
@@ -163,14 +163,14 @@ export class Slots {
     runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, this.#ended);
   }
 
-  /** One function for all attempts: it finds the pool of each by its job. */
+  /** One function for all attempts; it finds the pool by the job. */
   readonly #ended = (attempt: Attempt): void => {
     const pool = this.#options.routes.poolOf(attempt.job) as Pool;
     this.#running -= 1;
     this.#free(pool, 1, attempt.isMember, heldPermits(attempt) ? attempt : undefined);
   };
 
-  /** One slot for all of them, free when the last has ended. */
+  /** A batch takes one slot, which is free when its last job has ended. */
   #startBatch(pool: BatchPool, attempts: readonly Attempt[]): void {
     let left = attempts.length;
     pool.busySlots += 1;
@@ -188,7 +188,7 @@ export class Slots {
     });
   }
 
-  /** @param holder one of them that held permits. */
+  /** @param holder one of the attempts that held permits. */
   #free(pool: Pool, count: number, hasMember: boolean, holder: Attempt | undefined): void {
     pool.busySlots -= 1;
     pool.finished(count);

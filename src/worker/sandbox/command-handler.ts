@@ -1,7 +1,7 @@
 /**
- * Handlers that run a command for each job. The program must be on the allow list, and its arguments reach it as they
- * are: no shell is between unless the handler brings a script of its own, and then the arguments are its parameters and
- * never a part of its text.
+ * Handlers that run a command for each job. The program must be on the allow list. Its arguments are passed unchanged:
+ * no shell reads them. If the handler has a shell script of its own, the arguments are the script's parameters and
+ * never part of its text.
  */
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
 import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../../engine/submit/job-definition.ts";
@@ -76,7 +76,7 @@ async function runCommand(
   }
 }
 
-/** Final where it is refused: the next attempt would name the same program. */
+/** The refusal is final, because the next attempt would name the same program. */
 function allowed(argv: readonly string[], { allow }: CommandSettings): readonly string[] {
   const [program = ""] = argv;
   if (allow.has(program)) return argv;

@@ -1,4 +1,4 @@
-/** How a handler that runs commands is set up: what people write, and what is left once it is checked. */
+/** The options of a handler that runs commands, and the settings that they become once they are checked. */
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
@@ -6,44 +6,48 @@ import { cpuCount } from "../../platform/node-platform.ts";
 import { bytesCeiling, mebibyte, readArgv, readEnv, readText } from "./sandbox-options.ts";
 
 export interface CommandOptions<Result = unknown> {
-  /** The programs that may be run, as the first of `argv` names them. */
+  /** The programs that may be run: the first element of `argv` must be one of them. */
   allow?: readonly string[];
-  /** A script for the shell in the place of a program: `argv` are then its parameters $1, $2 and so on. */
+  /** A shell script instead of a program: `argv` are then its parameters $1, $2 and so on. */
   shell?: string;
   /**
-   * How many of its commands run at once in this worker: as many as there are CPUs by default, and never more than the
-   * queue's slots.
+   * How many of its commands run at once in this worker; the number of CPUs by default, and never more than the queue's
+   * slots.
    */
   size?: number;
-  /** How long a command may take: the timeout of the job by default, 10 min where it has none. */
+  /** How long a command may take. Default: the timeout of the job, or 10 min if the job has none. */
   timeout?: Duration;
   /** The exit codes that mean success; 0 by default. */
   exitCodes?: readonly number[];
-  /** What becomes the result of the job; nothing by default. It may throw or return a control outcome. */
+  /** Makes the result of the job; by default there is none. It may throw or return a control outcome. */
   result?: (ended: EndedCommand) => Result | Promise<Result>;
-  /** Whether commands get the environment of this process; otherwise only PATH, HOME, LANG, TZ and the like. */
+  /**
+   * Whether commands get the environment of this process; otherwise they get only PATH, HOME, LANG, TZ and the like.
+   */
   inheritEnv?: boolean;
   /** How long a command may take to end after SIGTERM before all its processes are killed; 5 s by default. */
   killGrace?: Duration;
-  /** More than this in memory, with all its processes, ends a command; 1 GiB by default. */
+  /**
+   * The maximum of memory of a command, with all its processes; 1 GiB by default. A command that exceeds it is ended.
+   */
   memoryBytesMax?: number;
-  /** More than this printed ends a command; 16 MiB by default. */
+  /** The maximum of bytes that a command may print; 16 MiB by default. A command that exceeds it is ended. */
   outputBytesMax?: number;
 }
 
-/** One command, as a handler names it for a job. No shell reads it: a text with spaces or quotes stays one argument. */
+/** The command for one job. No shell reads it: a text with spaces or quotes stays one argument. */
 export interface CommandPlan {
   /** The program, then its arguments; with `shell` the parameters of the script. */
   argv?: readonly string[];
   env?: Readonly<Record<string, string>>;
   cwd?: string;
-  /** What it reads on its standard input; nothing by default. */
+  /** Its standard input; nothing by default. */
   stdin?: string | Uint8Array;
 }
 
 export interface EndedCommand {
   readonly exitCode: number;
-  /** All that it printed. */
+  /** Everything that it printed. */
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -94,7 +98,7 @@ function readExitCodes(codes: unknown, what: string): ReadonlySet<number> {
   return new Set(codes.map((code) => checkWhole(code, `${what}: exitCodes`, 0, 255)));
 }
 
-/** A plan comes from code that may have been handed anything by its job. */
+/** A plan may contain anything, because the handler may pass on values of its job. */
 export function readCommandPlan(given: unknown, what: string, hasShell: boolean): CommandPlan {
   const { argv, env, cwd, stdin } = checkOptions(given, what, ["argv", "env", "cwd", "stdin"]);
   if (stdin !== undefined && typeof stdin !== "string" && !(stdin instanceof Uint8Array))

@@ -1,7 +1,7 @@
 /**
  * One command from its start to its end.
  *
- *   running ──exit──► what is left of its group is ended ──► settled by its exit code
+ *   running ──exit──► its remaining processes are ended ──► settled by its exit code
  *      ├──abort, timeout──► SIGTERM ──exit, or the grace is over──► all its processes are killed ──► lost
  *      └──too much memory or output───────────────────────────────► all its processes are killed ──► lost
  */
@@ -46,7 +46,7 @@ export class Command {
       {
         said: () => {},
         printed: (stream, piece) => this.#print(stream, piece),
-        // It did not read all of its input, which is its own affair.
+        // It has not read all of its input, which is no error.
         broken: () => {},
         ending: () => {},
         ended: (end) => void this.#over(end),
@@ -59,12 +59,12 @@ export class Command {
     this.#weighing = this.#weighSoon();
   }
 
-  /** Its end, whatever its exit code is; rejected where it was stopped, or could not be started. */
+  /** The command's end, with any exit code. Rejects if it was stopped or could not be started. */
   get outcome(): Promise<EndedCommand> {
     return this.#outcome.promise;
   }
 
-  /** What is kept with the attempt. */
+  /** The output that is stored with the attempt. */
   get output(): AttemptOutput {
     const { exitCode, signal } = this.#end ?? { exitCode: null, signal: null };
     return {
@@ -74,7 +74,7 @@ export class Command {
     };
   }
 
-  /** Asks all of it to end, and kills what has not within the grace. */
+  /** Asks all its processes to end, and kills those that are left after the grace. */
   stop(why: unknown): void {
     if (this.#why !== null || this.#end !== null) return;
     this.#why = why;
@@ -88,14 +88,14 @@ export class Command {
     await this.#ended.promise;
   }
 
-  /** A sentence about it, with the last line that it printed. */
+  /** An error that describes its end, with the last line that it printed. */
   #failed(how: string, cause?: unknown): MillraceError {
     const last = this.#tail.lastWords;
     const text = `The command ${JSON.stringify(this.#name)} ${how}${last === null ? "" : ` (${last})`}.`;
     return new MillraceError("command-failed", text, cause === undefined ? {} : { cause });
   }
 
-  /** The error of an exit code that is no success. */
+  /** The error of an exit code that is not a success. */
   unsuccessful(exitCode: number): MillraceError {
     return this.#failed(`ended with the exit code ${exitCode}`);
   }
@@ -103,7 +103,8 @@ export class Command {
   async #over(end: ChildEnd): Promise<void> {
     this.#end = end;
     for (const timer of [this.#timeout, this.#grace, this.#weighing]) timer?.cancel();
-    // One that was stopped may have left processes anywhere; one that ended by itself may leave a daemon on purpose.
+    // A command that was stopped may have left processes anywhere. One that ended by itself may leave a daemon on
+    // purpose.
     if (this.#why === null && end.exitCode !== null) this.#child.sweep();
     else await this.#child.kill();
     this.#ended.resolve();

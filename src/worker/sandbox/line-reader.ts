@@ -1,6 +1,6 @@
 /**
- * From pieces of bytes to lines. A piece may end anywhere, also inside a character; a line is bounded, so that an
- * sandbox that never ends its line cannot fill the memory of the worker.
+ * Turns pieces of bytes into lines. A piece may end anywhere, even inside a character. The length of a line is bounded,
+ * so that a sandbox that never ends its line cannot fill the memory of the worker.
  */
 
 const newline = 0x0a;
@@ -13,7 +13,7 @@ export class LineReader {
   #bytes = 0;
   #isOver = false;
 
-  /** @param tooLong told once; nothing is read afterwards. */
+  /** @param tooLong called once; nothing is read afterwards. */
   constructor(options: {
     readonly bytesMax: number;
     readonly heard: (line: string) => void;
@@ -35,7 +35,7 @@ export class LineReader {
     if (from < piece.length && !this.#isOver) this.#keep(piece.subarray(from));
   }
 
-  /** Of a thread: whole lines. */
+  /** A thread sends whole lines as texts. */
   #readText(text: string): void {
     for (const line of text.split("\n")) {
       if (this.#isOver) return;

@@ -1,11 +1,11 @@
 /**
- * Loads the file of a handler. Its default export is a function of the context, or what handler(job, fn) gives, so that
- * the same file serves every way of running it.
+ * Loads the file of a handler. Its default export is a function of the context, or the result of handler(job,
+ * function), so that the same file works with every value of `run`.
  */
 import { describeError } from "../../model/job/attempt-log.ts";
 import { MillraceError } from "../../model/error.ts";
 
-/** The context is that of the place where the handler runs. */
+/** @param context a JobContext in the worker, a SandboxContext in a sandbox. */
 export type LoadedHandler = (context: unknown) => unknown;
 
 export async function loadHandler(file: URL): Promise<LoadedHandler> {
@@ -16,7 +16,7 @@ export async function loadHandler(file: URL): Promise<LoadedHandler> {
     const { name, message } = describeError(cause);
     throw notLoaded(`The handler's file ${file.href} cannot be loaded: ${name}: ${message}`, cause);
   }
-  // CommonJS: what `module.exports.default` was.
+  // A CommonJS module has its default export in `default.default`.
   const exported = loaded.default as { readonly default?: unknown } | undefined;
   const handle = handleOf(exported) ?? handleOf(exported?.default);
   if (handle !== null) return handle;

@@ -1,18 +1,18 @@
 /**
- * What a worker and a sandbox (a thread or a child process that runs handlers) say to each other: one JSON object per
+ * The messages between a worker and a sandbox (a thread or a child process that runs handlers): one JSON object per
  * line, the same for every language. A run is one call of a handler; its number is in every message about it.
  *
- *   worker ──start──► sandbox                         the first line of all
+ *   worker ──start──► sandbox                         the first line
  *   worker ◄──ready, or failed── sandbox              it can take jobs; or it cannot, and why
  *   worker ──run──► sandbox ──returned, threw──►      one run at a time; the next may be sent ahead
- *            ◄──progress, log, effect── sandbox       while it runs, any number, nothing is answered
- *            ◄──call── sandbox ──answer──►            while it runs: reading KV, extending the lease
- *   worker ──abort──► sandbox                         stop what you do: the reason of the signal
+ *            ◄──progress, log, effect── sandbox       any number during a run; they are not answered
+ *            ◄──call── sandbox ──answer──►            during a run: reading KV, extending the lease
+ *   worker ──abort──► sandbox                         stop the run, with the reason of the signal
  *   worker ──end──► sandbox                           no more jobs: end by yourself
  *
- * Inputs, results and other values are JSON. Where JSON is not enough (dates, bigints, bytes, maps, sets), the message
- * has the field `tagged` in the place of the value: the codec's text, which a program that never meets such values need
- * not read. What a sandbox says about a run that is over is dropped; what is no message at all ends the sandbox.
+ * Inputs, results and other values are JSON. For a value that JSON cannot hold (dates, bigints, bytes, maps, sets) the
+ * message has the field `tagged` instead, with the codec's text. A program that never uses such values need not read
+ * it. A message about a run that has ended is dropped. A line that is no message ends the sandbox.
  */
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -23,7 +23,7 @@ import type { SentNode } from "./sent-node.ts";
 
 export const protocolVersion = 1;
 
-/** What a sandbox is told of the job beside its input. */
+/** What a sandbox gets of the job besides its input. */
 export interface SentJob {
   readonly id: string;
   readonly name: string;
@@ -46,11 +46,11 @@ export type ToSandbox =
   | {
       readonly type: "start";
       readonly protocol: number;
-      /** The address of the handler's file, for a sandbox of Millrace's own. */
+      /** The URL of the handler's file, for a sandbox of Millrace's own. */
       readonly file?: string;
       /** The jobs that its handler may enqueue. */
       readonly jobs: readonly string[];
-      /** Of the store: where follow-ups must lie. */
+      /** The partitions of the store, by which the sandbox chooses the ids of follow-ups. */
       readonly partitions: number;
     }
   | { readonly type: "run"; readonly run: number; readonly job: SentJob }
@@ -62,9 +62,9 @@ export type EffectsWhen = "completion" | "failure";
 
 export type FromSandbox =
   /**
-   * @property aborts it listens for `abort` while it runs a job; one that does not is ended by SIGTERM at once.
-   * @property ahead it may be sent further runs while it runs one, which it begins in their order, each after it has
-   * told the end of the one before.
+   * @property aborts it listens for `abort` while it runs a job; a sandbox that does not gets SIGTERM at once.
+   * @property ahead it may be sent more runs while it runs one. It begins them in order, each after it has sent the end
+   * of the run before.
    */
   | { readonly type: "ready"; readonly aborts?: boolean; readonly ahead?: boolean }
   | { readonly type: "failed"; readonly error: ErrorRecord }
@@ -89,11 +89,11 @@ export type FromSandbox =
       readonly run: number;
       readonly when?: EffectsWhen;
       readonly effect: "enqueue" | "kv.put" | "kv.delete" | "flow.add";
-      /** Of the job to enqueue, or of the node's. */
+      /** The name of the job to enqueue, or of the node's job. */
       readonly name?: string;
-      /** Of `flow.add`. */
+      /** Only with `flow.add`. */
       readonly node?: SentNode;
-      /** Minted by the sandbox; the worker mints one where it is left out. */
+      /** Made by the sandbox; the worker makes one if it is left out. */
       readonly id?: string;
       readonly key?: string;
       /** A text is the codec's, for options with dates. */
@@ -110,14 +110,14 @@ export type FromSandbox =
 
 type Message = ToSandbox | FromSandbox;
 
-/** The name of the one field of a message that may hold any value. */
+/** The one field of a message that may hold any value. */
 export type ValueField = "input" | "result" | "data" | "fields" | "value";
 
 export function lineOf(message: Message): string {
   return `${JSON.stringify(message)}\n`;
 }
 
-/** The line of a message with a value in it; no field at all for undefined. */
+/** The line of a message with a value; the field is left out if the value is undefined. */
 export function lineWith(message: Message, field: ValueField, value: unknown): string {
   if (value === undefined) return lineOf(message);
   const text = jsonCodec.encode(value, field);
@@ -137,7 +137,7 @@ export function valueIn(message: Message, field: ValueField): unknown {
 
 const quotedCharsMax = 200;
 
-/** @returns the message in the line; a sentence that says what is wrong where there is none. */
+/** @returns the message, or a sentence that says what is wrong with the line. */
 export function readMessage<Read extends Message>(line: string): Read | string {
   let message: unknown;
   try {
@@ -151,7 +151,10 @@ export function readMessage<Read extends Message>(line: string): Read | string {
   return `it wrote a line that is no message: ${JSON.stringify(quoted)}`;
 }
 
-/** Refused on both sides: here because a child may be written in any language, there because it is heard at once. */
+/**
+ * Refused in the sandbox, where the error is thrown at the call; and in the worker, because a child may be written in
+ * any language.
+ */
 export function notListed(handler: string, name: string): MillraceError {
   return new MillraceError(
     "invalid-option",

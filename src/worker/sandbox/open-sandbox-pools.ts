@@ -2,7 +2,7 @@
 import type { Needs } from "../../engine/services.ts";
 import type { HandlerSandbox, Handler } from "../handler.ts";
 
-/** @returns what closes them. Throws the error of the first handler that cannot be loaded or started. */
+/** @returns a function that closes them. Throws the error of the first handler that cannot be loaded or started. */
 export async function openSandboxPools(
   needs: Needs<"store" | "log">,
   handlers: readonly Handler[],

@@ -1,18 +1,18 @@
-/** The end of what was printed during a run, per stream, and how much it was in all. The rest is let go at once. */
+/** The end of a run's output, per stream, and its length in all. Earlier output is discarded at once. */
 import { attemptOutputCharsMax } from "../../model/job/attempt-log.ts";
 import type { AttemptOutput } from "../../model/job/attempt-log.ts";
 
 /** A character takes up to four bytes. */
 const keptBytes = attemptOutputCharsMax * 4;
 
-/** Lines that Node.js puts behind the message of an error. */
+/** Lines that Node.js prints after the message of an error. */
 const notWords = /^(Node\.js v\d|\s+at )/;
 
 export class OutputTail {
   readonly #kept: Record<"stdout" | "stderr", Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
   #bytes = 0;
 
-  /** Of both streams, since the last `clear`. */
+  /** Bytes of both streams since the last `clear`. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -29,7 +29,7 @@ export class OutputTail {
     this.#kept.stdout = this.#kept.stderr = Buffer.alloc(0);
   }
 
-  /** What is kept with the attempt; null where nothing was printed. */
+  /** The output that is stored with the attempt; null if nothing was printed. */
   read(): AttemptOutput | null {
     if (this.#bytes === 0) return null;
     const [stdout, stderr] = [this.#kept.stdout, this.#kept.stderr].map((kept) =>
@@ -38,7 +38,7 @@ export class OutputTail {
     return { ...(stdout === "" ? {} : { stdout }), ...(stderr === "" ? {} : { stderr }) };
   }
 
-  /** The last line that has something in it, for a sentence; null for none. */
+  /** The last line with text, for a message; null if there is none. */
   get lastWords(): string | null {
     const { stderr, stdout } = this.#kept;
     const text = (stderr.length > 0 ? stderr : stdout).toString("utf8");

@@ -1,7 +1,7 @@
 /**
- * The context of a handler inside a sandbox: the same members as in the worker. What it does on behalf of the job is
- * sent to the worker, which does it under the fence of the attempt. Names and options are checked here too, so that a
- * mistake is thrown where it was made.
+ * The context of a handler inside a sandbox, with the same members as in the worker. What the handler does for its job
+ * is sent to the worker, which does it under the fence of the attempt. Names and options are checked here too, so that
+ * a mistake is thrown at the call.
  */
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
@@ -106,7 +106,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return this.#job.topic;
   }
 
-  /** Nodes are planned by the worker, with the completion of the job. */
+  /** The worker plans the nodes when the job completes. */
   get flow(): JobContext["flow"] {
     if (placeOfId(this.#job.id) === null) return null;
     this.#flow ??= new ContextFlow(this.#job.id, (_, nodes) => {
@@ -171,7 +171,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return this.#scope("failure");
   }
 
-  /** A transaction belongs to a connection of this process, and the lease to the worker's. */
+  /** Not possible: the transaction's connection is in this process, and the lease is in the worker's. */
   get completeIn(): JobContext["completeIn"] {
     return () => Promise.reject(notYetSupported("completeIn of a handler in a sandbox"));
   }
@@ -187,7 +187,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     else call?.reject(receiveError(message.error));
   }
 
-  /** The handler has ended: what it still does on behalf of its job is refused. */
+  /** The handler has ended: later calls for its job are refused. */
   close(): void {
     this.#isOver = true;
     const error = new MillraceError("lease-lost", "The attempt has ended.");
@@ -247,7 +247,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
     return answer.promise;
   }
 
-  /** Never throws: a line that cannot be kept as it is must not fail the job. */
+  /** Never throws: a line that cannot be stored must not fail the job. */
   #writeLog(level: string, message: string, fields: LogFields | undefined): void {
     const line = { type: "log", run: this.#run, level, message: String(message) } as const;
     const shown =
@@ -266,7 +266,7 @@ export class SandboxContext implements Pick<JobContext, keyof JobContext> {
   }
 }
 
-/** As JSON, or as the codec's text where there are dates among them. */
+/** As JSON, or as the codec's text if there are dates among them. */
 function sentOptions(options: object | undefined): Pick<Effect, "options"> {
   if (options === undefined) return {};
   const text = jsonCodec.encode(options, "options");

@@ -1,6 +1,6 @@
 /**
- * From options to a handler whose code runs in a thread, a child process or a program: to the worker a handler like any
- * other, which awaits the answer of its sandbox pool. Each store that a program works on has a pool of its own.
+ * Makes a handler whose code runs in a thread, a child process or a program. For the worker it is a handler like any
+ * other, which awaits the answer of its sandbox pool. Each store that a process works on has a pool of its own.
  */
 import { fileURLToPath } from "node:url";
 import type { AnyJob, JobDefinition } from "../../engine/submit/job-definition.ts";
@@ -39,7 +39,7 @@ function inline({ file, size }: SandboxSettings): Way {
 }
 
 function pooled(name: string, settings: SandboxSettings): Way {
-  /** One of each store that this program works on. */
+  /** One for each store that this process works on. */
   const pools = new WeakMap<Store, SandboxPool>();
   const { size, file, jobs, limits, recycleJobs, recycleBytes } = settings;
   const what = `the ${settings.run} of the handler of ${JSON.stringify(name)}`;
@@ -77,7 +77,7 @@ function spawnOf(settings: SandboxSettings): (listener: ChildListener) => ChildH
   return (listener) => startChild({ argv, env, inheritsEnv, line: "own" }, listener);
 }
 
-/** The file that a thread or a child process begins with. */
+/** The entry file of a thread or a child process. */
 function entryFile(run: string): URL {
   const found = entryFileBeside(import.meta.url, "sandbox-main");
   if (found.missing === undefined) return found.file;

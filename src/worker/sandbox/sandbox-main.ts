@@ -1,6 +1,6 @@
 /**
- * What a thread or a child process of Millrace's own begins with: it loads the file of a handler and runs its jobs, one
- * at a time, as the worker says (messages.ts). Started by sandbox.ts.
+ * The entry file of Millrace's own threads and child processes: it loads the file of a handler and runs the jobs that
+ * the worker sends (messages.ts), one at a time. Started by sandbox.ts.
  */
 import { MillraceError } from "../../model/error.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
@@ -23,10 +23,10 @@ let around: SandboxSurroundings | null = null;
 let current: { readonly run: number; readonly context: SandboxContext } | null = null;
 /** Runs that were sent ahead. */
 const waiting: Extract<ToSandbox, { type: "run" }>[] = [];
-/** Those of them that were told to stop before they began, with the reason. */
+/** Runs among them that were aborted before they began, with the reason. */
 const stopped = new Map<number, AbortReason>();
 
-/** What is said in one flush goes as one piece. */
+/** Messages of one flush are sent in one piece. */
 let unsent = "";
 function send(text: string): void {
   if (unsent === "") queueMicrotask(flush);
@@ -69,7 +69,7 @@ async function run(message: Extract<ToSandbox, { type: "run" }>): Promise<void> 
   const ran = (): number => nodePlatform.monotonicUs() - startedUs;
   let last: string;
   try {
-    // Nobody wants it any more, and it has not begun.
+    // The run was aborted before it began.
     if (reason !== undefined) throw context.signal.reason;
     const outcome = await handle(context);
     const isThrown = controlOf(outcome) !== null || outcome instanceof Error;
@@ -78,12 +78,12 @@ async function run(message: Extract<ToSandbox, { type: "run" }>): Promise<void> 
     last = threw(number, ran(), error);
   }
   context.close();
-  // Otherwise the worker would miss the end of what the run has printed.
+  // The end of a run must come after all that the run has printed.
   const sent = line.outputSent();
   if (sent !== null) await sent;
   current = null;
   send(last);
-  // Before the next begins: if that ends this process, this one has ended well all the same.
+  // Flushed before the next run begins: if that run ends this process, this one has still ended well.
   flush();
 }
 
@@ -91,7 +91,10 @@ function threw(run: number, ranUs: number, thrown: unknown): string {
   return lineOf({ type: "threw", run, ranUs, ...sendThrown(thrown) });
 }
 
-/** A result that cannot cross is final, as one that the worker's codec refuses: no further attempt gives another. */
+/**
+ * A result that cannot be sent is final, as if the worker's codec had refused it: another attempt would return the
+ * same.
+ */
 function returned(run: number, ranUs: number, result: unknown): string {
   try {
     return lineWith({ type: "returned", run, ranUs }, "result", result);

@@ -1,4 +1,4 @@
-/** How a sandboxed handler is set up: what people write, and what is left once it is checked. */
+/** The options of a sandboxed handler, and the settings that they become once they are checked. */
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
@@ -9,40 +9,42 @@ import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../mod
 import { cpuCount } from "../../platform/node-platform.ts";
 import type { SandboxLimits } from "./sandbox.ts";
 
-/** What holds for every sandbox: a thread or a child process that runs handlers. */
+/** Options of every sandbox: a thread or a child process that runs handlers. */
 export interface SandboxOptions {
   /**
-   * How many sandboxes the handler may have, and so how many of its jobs run at once in this worker: as many as there
-   * are CPUs by default, and never more than the queue's slots.
+   * How many sandboxes the handler may have, and so how many of its jobs run at once in this worker; the number of CPUs
+   * by default, and never more than the queue's slots.
    */
   size?: number;
-  /** The jobs that the handler may enqueue beside its own. */
+  /** The jobs that the handler may enqueue, besides its own. */
   jobs?: readonly AnyJob[];
-  /** Variables added to its environment. */
+  /** Variables that are added to its environment. */
   env?: Readonly<Record<string, string>>;
-  /** Whether it gets the environment of this process; otherwise only PATH, HOME, LANG, TZ and the like. */
+  /** Whether it gets the environment of this process; otherwise it gets only PATH, HOME, LANG, TZ and the like. */
   inheritEnv?: boolean;
   /** How long it may take to be ready; 30 s by default. */
   startTimeout?: Duration;
   /** How long it may take to stop after an abort before all its processes are killed; 5 s by default. */
   killGrace?: Duration;
   /**
-   * More than this in memory ends it and fails its job: the heap of a thread, all processes of a child; 1 GiB by
-   * default.
+   * The maximum of memory: the heap of a thread, or all processes of a child; 1 GiB by default. A sandbox that exceeds
+   * it is ended and its job fails.
    */
   memoryBytesMax?: number;
-  /** More than this printed in one run ends it and fails its job; 16 MiB by default. */
+  /**
+   * The maximum of bytes printed in one run; 16 MiB by default. A sandbox that exceeds it is ended and its job fails.
+   */
   outputBytesMax?: number;
-  /** A longer message ends it and fails its job; 32 MiB by default. */
+  /** The maximum length of a message; 32 MiB by default. A sandbox that exceeds it is ended and its job fails. */
   lineBytesMax?: number;
   /** When it is replaced by a new one, between two jobs. */
   recycle?: RecycleOptions;
 }
 
 export interface RecycleOptions {
-  /** After so many jobs; 10,000 by default. */
+  /** After N jobs; 10,000 by default. */
   jobs?: number;
-  /** Once it has this much in memory; half of `memoryBytesMax` by default. */
+  /** When it uses more memory than this; half of `memoryBytesMax` by default. */
   memoryBytes?: number;
 }
 
@@ -50,14 +52,14 @@ export interface FileHandlerOptions extends SandboxOptions {
   /** The file whose default export is the handler: `new URL("./resize.ts", import.meta.url)`. */
   file: URL | string;
   /**
-   * In a thread, in a child process, or in the worker's own event loop ("inline", for tests; what is said about
-   * sandboxes has no meaning then). "thread" by default.
+   * In a thread, in a child process, or in the worker's own event loop ("inline", for tests; the options of sandboxes
+   * have no effect then). "thread" by default.
    */
   run?: "thread" | "process" | "inline";
 }
 
 export interface ProgramHandlerOptions extends SandboxOptions {
-  /** A program and its arguments, in any language, that speaks the line protocol on its standard input and output. */
+  /** A program and its arguments, in any language. It speaks the line protocol on its standard input and output. */
   program: readonly string[];
   cwd?: string;
 }
@@ -119,10 +121,7 @@ function readLimits(options: Readonly<Record<string, unknown>>, what: string): S
   };
 }
 
-/**
- * What is asked for, else as many as there are CPUs; in the worker's own event loop nothing bounds it but the
- * queue.
- */
+/** The option, else the number of CPUs. In the worker's own event loop only the slots of the queue bound it. */
 function readSize({ size, run }: Readonly<Record<string, unknown>>, what: string): number {
   if (size === undefined) return run === "inline" ? Number.POSITIVE_INFINITY : cpuCount;
   return checkWhole(size, `${what}: size`, 1, sizeMax);

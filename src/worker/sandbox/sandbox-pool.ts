@@ -1,14 +1,14 @@
 /**
- * The sandboxes of one handler: warm ones are used again, new ones are started as jobs come, up to the slots of the
- * worker; the worn are replaced, the idle ended.
+ * The sandboxes of one handler. Idle ones are used again; new ones are started as jobs come, up to the slots of the
+ * worker; worn ones are replaced, and long idle ones ended.
  *
- *   the handler's runs                                  jobs sent to a sandbox behind the one that runs
- *   quick on average, and nothing printed               up to `aheadMax`: its next job is there when it ends one
+ *   the handler's runs                                  jobs sent ahead to a busy sandbox
+ *   quick on average, and nothing printed               up to `aheadMax`: it starts the next one without a wait
  *   slow, or something was printed                      none, until that is long past
  *
- * Without that, a sandbox and its worker would wait for each other between any two jobs, which takes longer than a
- * quick job itself. A sandbox that ends takes the job in it along and nothing else. While none can be started, each
- * job fails by itself with the reason; nothing stands still.
+ * Without jobs ahead, the sandbox and the worker would wait for each other between any two jobs, which takes longer
+ * than a quick job. If a sandbox ends, only the job that runs in it fails. While no sandbox can be started, each job
+ * fails with the reason, and nothing hangs.
  */
 import type { Needs } from "../../engine/services.ts";
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
@@ -24,37 +24,43 @@ type SandboxPoolNeeds = Needs<"store" | "log">;
 
 export interface SandboxPoolOptions extends Omit<SandboxStart, "freed" | "gone" | "hello"> {
   readonly file: URL | null;
-  /** How many sandboxes it may have for each worker that uses it. */
+  /** The maximum of sandboxes for each worker that uses the pool. */
   readonly size: number;
   /** The jobs that the handler may enqueue, by their names. */
   readonly jobs: ReadonlyMap<string, JobDefinition>;
-  /** After so many jobs a sandbox is replaced. */
+  /** A sandbox is replaced after N jobs. */
   readonly recycleJobs: number;
-  /** A sandbox with more in memory is replaced after its job. */
+  /** A sandbox that uses more memory is replaced after its job. */
   readonly recycleBytes: number;
 }
 
 const weighEveryMs = 1000;
-/** Sandboxes beyond the first that had nothing to do for this long are ended. */
+/** Sandboxes that were idle for this long are ended, except one. */
 const idleMs = 60_000;
-/** Enough that a flush of the worker settles several jobs at once; what waits behind a slow job is bounded by it. */
+/** Enough that the worker settles several jobs in a flush. It also bounds how many jobs wait for a slow one. */
 const aheadMax = 15;
-/** Runs are quick below this average. */
+/** Runs are quick if their average is below this. */
 const quickUs = 2000;
-/** How much of a new run goes into the average. A slow one is felt at once, and for as many runs as it was slow. */
+/** The weight of a new run in the average. A slow run ends sending ahead at once, for as many runs as it was slow. */
 const smoothing = 1 / 16;
-/** What a run counts that has printed: which run printed what is known only while one is sent at a time. */
+/**
+ * A run that has printed counts as this slow, because the pool knows which run printed what only while jobs are sent
+ * one at a time.
+ */
 const printedUs = 1_000_000;
 
 export class SandboxPool {
   readonly #needs: SandboxPoolNeeds;
   readonly #options: SandboxPoolOptions;
   readonly #all = new Set<Sandbox>();
-  /** Those that take the next jobs, also while they start; the last one goes first, so that surplus ones stay idle. */
+  /**
+   * Sandboxes that take the next jobs, even if they still start. The last one is used first, so that surplus ones stay
+   * idle.
+   */
   readonly #idle: Sandbox[] = [];
   #users = 0;
   #takesAhead = false;
-  /** Told when a job that found no sandbox may look again. */
+  /** Resolves when a job that found no sandbox may try again. */
   #changed = Promise.withResolvers<void>();
   #averageUs = 10 * quickUs;
   #weighing: Timer | null = null;
@@ -65,13 +71,14 @@ export class SandboxPool {
     this.#options = options;
   }
 
-  /** How many jobs may be sent now behind each that runs. */
+  /** How many jobs may be sent ahead to a busy sandbox now. */
   get ahead(): number {
     return this.#averageUs < quickUs && this.#takesAhead ? aheadMax : 0;
   }
 
   /**
-   * Starts one sandbox, so that a handler that cannot be loaded is told before the first job. @returns what undoes it.
+   * Starts one sandbox, so that a handler that cannot be loaded is reported before the first job. @returns a function
+   * that undoes it.
    */
   async open(): Promise<() => Promise<void>> {
     this.#users += 1;
@@ -100,7 +107,7 @@ export class SandboxPool {
     }
   }
 
-  /** Null where all are starting or busy: a worker that has just handed over jobs ahead may find it so. */
+  /** Null if all sandboxes are starting or busy, which is possible just after jobs were sent ahead. */
   #pick(): Sandbox | null {
     const free = this.#idle.pop() ?? this.#leastLoaded(this.ahead);
     if (free !== undefined) return free;
@@ -123,7 +130,7 @@ export class SandboxPool {
     }
   }
 
-  /** One that may be sent a job behind so many others. */
+  /** The least busy sandbox that may be sent another job, if it has at most this many. */
   #leastLoaded(ahead: number): Sandbox | undefined {
     if (ahead === 0) return undefined;
     let found: Sandbox | undefined;
@@ -220,7 +227,7 @@ export class SandboxPool {
     const idleBefore = new Map(this.#idle.map((sandbox) => [sandbox, sandbox.runs]));
     const shrink = (): void => {
       this.#shrinking = null;
-      // One stays warm.
+      // One sandbox is kept.
       for (const sandbox of this.#idle.slice(0, -1))
         if (idleBefore.get(sandbox) === sandbox.runs) this.#retire(sandbox);
       if (this.#idle.length > 1) this.#shrinking = this.#shrinkLater();
@@ -241,7 +248,7 @@ export class SandboxPool {
   }
 }
 
-/** Resolves with the promise, or when the job is told to stop; throws what the promise is rejected with. */
+/** Resolves with the promise, or when the job is aborted; rejects as the promise does. */
 async function settledOr(promise: Promise<void>, signal: AbortSignal): Promise<void> {
   const stopped = Promise.withResolvers<void>();
   const stop = (): void => stopped.resolve();

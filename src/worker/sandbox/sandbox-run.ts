@@ -1,7 +1,7 @@
 /**
- * One run of a handler in a sandbox, as the worker sees it: what the handler does there with its context happens here,
- * with the context of the attempt. An effect that is refused here cannot be thrown there any more where the handler has
- * gone on: it fails the run when the handler returns.
+ * One run of a handler in a sandbox, as the worker sees it: calls that the handler makes on its context there are made
+ * here, on the context of the attempt. If an effect is refused here, the handler has already gone on, so the run fails
+ * when the handler returns.
  */
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
@@ -17,7 +17,7 @@ import type { FromSandbox, SentJob } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
 import { readSentNode } from "./sent-node.ts";
 
-/** The outcome of a run that its sandbox had not begun when it ended: it is to be run again. */
+/** The outcome of a run that had not begun when its sandbox ended: it must be run again. */
 export const notBegun = Symbol("not begun");
 
 type About<Type extends FromSandbox["type"]> = Extract<FromSandbox, { type: Type }>;
@@ -47,13 +47,13 @@ export class SandboxRun {
     return this.#isOver;
   }
 
-  /** It stands behind another in its sandbox: its time does not count yet. */
+  /** The run waits for another one in its sandbox, so its time does not count yet. */
   wait(): void {
     const { attempt } = this.#inside;
     attempt.origin.aborting.unwatch(attempt);
   }
 
-  /** Its turn has come. */
+  /** The run begins in its sandbox. */
   begin(): void {
     const { attempt, needs } = this.#inside;
     if (attempt.phase !== "running" || attempt.abortReason !== null) return;
@@ -61,20 +61,20 @@ export class SandboxRun {
     attempt.origin.aborting.watch(attempt);
   }
 
-  /** Its sandbox ended before its turn. */
+  /** Its sandbox ended before the run began. */
   giveBack(): void {
     this.#isOver = true;
     this.#outcome.resolve(notBegun);
   }
 
-  /** The line that starts it. Throws where the input cannot cross. */
+  /** The line that starts it. Throws if the input cannot be sent. */
   startLine(run: number): string {
     return lineWith({ type: "run", run, job: describeJob(this.context) }, "input", this.context.input);
   }
 
   /**
-   * Takes in what the sandbox says about this run. @returns the message that ends it, which `end` is given once the
-   * output is in; null while it goes on.
+   * Applies a message about this run. @returns the message that ends the run, which is passed to `end` once the output
+   * is complete; null while the run goes on.
    */
   heard(message: FromSandbox, send: (line: string) => void): About<"returned" | "threw"> | null {
     switch (message.type) {

@@ -1,13 +1,13 @@
 /**
- * One sandbox as its pool sees it: a thread or a child process that runs one job at a time.
+ * One sandbox, as its pool sees it: a thread or a child process that runs one job at a time.
  *
  *   starting ──ready──► idle ◄──returned, threw── busy
  *      │                 │ └──────────run──────────►│
  *      │                 │                          ├──abort, and no end within the grace──► killed
  *      └──failed, silent─┴──garbage, a line too long, too much output or memory, its end─────► ended
  *
- * However it ends, the run in it fails, alone, and once the whole tree of its processes is gone. Runs that were sent
- * ahead had not begun then, because it tells the end of each before it begins the next: they are given back.
+ * When it ends, only the run in it fails, and only after all its processes are gone. Runs that were sent ahead had not
+ * begun, because a sandbox reports the end of a run before it begins the next one: they are given back.
  */
 import type { AbortReason } from "../control.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -25,10 +25,10 @@ import { receiveError } from "./sent-error.ts";
 
 export interface SandboxLimits {
   readonly startTimeoutMs: number;
-  /** How long it may take from an abort to the end of the run before it is killed. */
+  /** The time from an abort to the end of the run, after which it is killed. */
   readonly killGraceMs: number;
   readonly lineBytesMax: number;
-  /** Of one run. */
+  /** The bytes printed in one run. */
   readonly outputBytesMax: number;
   readonly memoryBytesMax: number;
 }
@@ -39,9 +39,9 @@ export interface SandboxStart {
   readonly limits: SandboxLimits;
   readonly spawn: (listener: ChildListener) => ChildHandle;
   readonly hello: Omit<Extract<ToSandbox, { type: "start" }>, "type" | "protocol">;
-  /** Told after each run, once the next can be sent. */
+  /** Called after each run, when the next can be sent. */
   readonly freed: (sandbox: Sandbox, ended: EndedRun) => void;
-  /** Told once, when it can run nothing any more. */
+  /** Called once, when it can run nothing any more. */
   readonly gone: (sandbox: Sandbox) => void;
 }
 
@@ -65,11 +65,11 @@ export class Sandbox {
   /** Settles when it can take its first job, or cannot. */
   readonly ready: Promise<void>;
   isReady = false;
-  /** It may be sent further runs while it runs one. */
+  /** It may be sent more runs while it runs one. */
   takesAhead = false;
   /** How many runs were sent to it. */
   runs = 0;
-  /** To be replaced after its run, because of its memory. */
+  /** It must be replaced after its run, because of its memory. */
   isWorn = false;
   readonly #start: SandboxStart;
   readonly #child: ChildHandle;
@@ -78,14 +78,14 @@ export class Sandbox {
   readonly #whenEnded = Promise.withResolvers<void>();
   /** The first one runs, the others were sent ahead. */
   #sent: SentRun[] = [];
-  /** Runs that have told their end and whose output is being waited for. */
+  /** Runs that have reported their end and wait for their output. */
   #ending = 0;
   #unsaid = "";
   #listensForAborts = false;
   #timer: Timer | null;
-  /** Why it is being ended; null while it is wanted. */
+  /** Why it is being ended; null while it is in use. */
   #why: Error | null = null;
-  /** While it was being ended it told the end of its run: the next one may have begun. */
+  /** It reported the end of its run while it was being ended, so the next run may have begun. */
   #wentOn = false;
   #isGone = false;
   #isEnded = false;
@@ -94,7 +94,7 @@ export class Sandbox {
     this.#start = start;
     const { limits } = start;
     this.ready = this.#whenReady.promise;
-    // Whoever waits for it hears of it; before anybody does, it must not count as unhandled.
+    // A caller of `ready` gets the error. Before there is one, it must not count as an unhandled rejection.
     this.ready.catch(() => {});
     const reader = new LineReader({
       bytesMax: limits.lineBytesMax,
@@ -136,7 +136,7 @@ export class Sandbox {
     }
   }
 
-  /** Tells the handler to stop; ends the sandbox where it does not within the grace. */
+  /** Aborts the handler. Ends the sandbox if the handler does not stop within the grace. */
   abort(run: SandboxRun, reason: AbortReason): void {
     const sent = this.#sent.find((each) => each.run === run);
     if (sent === undefined || this.#why !== null) return;
@@ -153,7 +153,7 @@ export class Sandbox {
     );
   }
 
-  /** Ends it: at once where it runs something, otherwise it may end by itself for a while. */
+  /** Ends it: at once if it has a run, else with some time to end by itself. */
   async retire(): Promise<void> {
     if (this.#isEnded) return;
     if (this.load > 0 || !this.isReady) return this.kill(new Error("the worker stopped"));
@@ -164,7 +164,7 @@ export class Sandbox {
     this.#timer = nodePlatform.setTimer(endGraceMs, () => void this.#child.kill());
     await this.#whenEnded.promise;
     this.#stopTimer();
-    // What it has left behind goes with it.
+    // Kills processes that it has left behind.
     await this.#child.kill();
   }
 
@@ -173,7 +173,7 @@ export class Sandbox {
     await this.#whenEnded.promise;
   }
 
-  /** Kills it where it has too much in memory. @returns what it has. */
+  /** Ends it if it uses too much memory. @returns how many bytes it uses. */
   async weigh(): Promise<number> {
     const { memoryBytesMax } = this.#start.limits;
     const bytes = (await this.#child.memoryBytes()) ?? 0;
@@ -182,7 +182,7 @@ export class Sandbox {
     return bytes;
   }
 
-  /** What is said in one flush goes as one piece. */
+  /** Messages of one flush are sent in one piece. */
   #say(line: string): void {
     if (this.#unsaid === "") queueMicrotask(() => this.#flush());
     this.#unsaid += line;
@@ -221,7 +221,7 @@ export class Sandbox {
 
   #heardOfRun(message: Exclude<FromSandbox, { type: "ready" | "failed" }>): void {
     const [sent] = this.#sent;
-    // Of a run that is over: a timer that the handler left behind, an answer given twice.
+    // The run is over: a timer that the handler left, or an outcome that was sent twice.
     if (sent === undefined || message.run !== sent.number) return;
     try {
       const last = sent.run.heard(message, (line) => this.#say(line));
@@ -241,12 +241,12 @@ export class Sandbox {
       this.#output.clear();
       this.#ending -= 1;
       sent.run.end(last, output);
-      // Its own word, if it gives one, leaves out the way there and back.
+      // The time that the sandbox has measured itself does not include the transport.
       const ranUs = typeof last.ranUs === "number" ? last.ranUs : nowUs - sent.startedUs;
       this.#start.freed(this, { ranUs, hasPrinted: output !== null });
     };
     const [next] = this.#sent;
-    // What it printed before its last message comes by another way, in this flush at the latest.
+    // Its output comes by another stream, at the latest in this flush.
     if (next === undefined) return nodePlatform.defer(end);
     end();
     next.startedUs = nowUs;
@@ -271,7 +271,7 @@ export class Sandbox {
       this.#fail("sandbox-overrun", `it printed more than ${outputBytesMax} bytes`);
   }
 
-  /** A process that ends breaks its line first: its end says more than that. */
+  /** If a process ends, its line breaks first: the end says more, so it is awaited for a moment. */
   #broken(error: Error): void {
     this.#leavePool();
     nodePlatform.setTimer(brokenGraceMs, () =>
@@ -279,7 +279,7 @@ export class Sandbox {
     );
   }
 
-  /** Ends it and what runs in it. */
+  /** Ends the sandbox and its run. */
   #fail(code: ErrorCode, because: string): void {
     if (this.#why !== null) return;
     this.#stopTimer();
@@ -316,7 +316,7 @@ export class Sandbox {
         )
       : notLoaded(`${what} did not start: it ended${how}.`, error);
     this.#leavePool();
-    // What it has started may still run.
+    // Processes that it has started may still run.
     void this.#child.kill().then(() => this.#close({ exitCode, signal }));
   }
 

@@ -1,6 +1,6 @@
 /**
- * Errors and control outcomes on their way between a worker and a sandbox: as records there, as Errors with the brand
- * of their kind on both sides, so that everything behind a handler treats them as if it had thrown them here.
+ * Errors and control outcomes between a worker and a sandbox. They are sent as records. On both sides they are Errors
+ * with the brand of their kind, so that the code around a handler treats them as if the handler had thrown them here.
  */
 import { describeError } from "../../model/job/attempt-log.ts";
 import type { ErrorRecord } from "../../model/job/attempt-log.ts";
@@ -9,7 +9,7 @@ import { durationMaxMs } from "../../model/duration.ts";
 import { controlOf, withControl } from "../control.ts";
 import type { Control } from "../control.ts";
 
-/** A control outcome as JSON. A limit goes by its name. */
+/** A control outcome as JSON. A limit is sent by its name. */
 export type SentControl =
   | { readonly kind: "unrecoverable" }
   | { readonly kind: "retry-after"; readonly due: Due }
@@ -41,7 +41,7 @@ function sendControl(control: Control): SentControl {
   return { kind, limit: name, due, ...(key === undefined ? {} : { key }) };
 }
 
-/** An Error like the one that was thrown there. What a program of another language sent may be anything. */
+/** An Error like the one that was thrown there. A program in another language may have sent anything. */
 export function receiveThrown({ error, control }: Partial<SentError>): Error {
   const received = receiveError(error);
   const read = control === undefined ? null : readControl(control);
@@ -51,7 +51,7 @@ export function receiveThrown({ error, control }: Partial<SentError>): Error {
 export function receiveError(record: unknown, depth = 0): Error {
   const { name, message, code, stack, cause } = describeError(record ?? "no error was told");
   const error = new Error(message);
-  // Not the stack of this line: where the error came from is what people look for.
+  // The stack of the sender, because a stack of this line would not show where the error came from.
   Object.defineProperty(error, "stack", { value: stack ?? "", configurable: true, writable: true });
   Object.defineProperty(error, "name", { value: name, configurable: true, writable: true });
   if (code !== undefined) Object.assign(error, { code });
@@ -59,7 +59,7 @@ export function receiveError(record: unknown, depth = 0): Error {
   return error;
 }
 
-/** Null for what no handler could have asked for: the outcome is then an error like any other. */
+/** Null if it is no valid control outcome: the outcome is then an ordinary error. */
 function readControl(sent: unknown): Control | null {
   if (typeof sent !== "object" || sent === null) return null;
   const { kind, delayMs, limit, key, due, reason } = sent as Record<string, unknown>;

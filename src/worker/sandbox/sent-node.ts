@@ -1,7 +1,7 @@
 /**
- * A node that a handler in a sandbox adds to its flow, as the effect `flow.add` carries it: where it stands and what it
- * comes after. Its job's name, input and options are those of an `enqueue`. A child may be written in any language, so
- * the worker reads every field as a stranger's; whether the graph can work is checked where it is planned.
+ * A node that a handler in a sandbox adds to its flow, as the effect `flow.add` carries it: its place and the nodes
+ * before it. The name, input and options of its job are sent as with `enqueue`. A child may be written in any language,
+ * so the worker checks every field. Whether the graph is valid is checked when it is planned.
  */
 import type { AnyJob } from "../../engine/submit/job-definition.ts";
 import type { BuiltNode } from "../../engine/flows/flow.ts";
@@ -10,9 +10,9 @@ import type { Condition, Part } from "../../model/flow/graph.ts";
 import type { ResultRef } from "../../model/flow/flow-meta.ts";
 import { checkBoolean, checkWhole, invalidOption } from "../../model/option.ts";
 
-/** The fields of a node, of which all but its path may be left out. */
+/** The fields of a node; all but its path are optional. */
 export interface SentNode {
-  /** Its name; behind those of the parts that it stands in, with dots between. */
+  /** Its name, after the names of the parts around it, separated by dots. */
   readonly path: string;
   readonly within?: string;
   readonly part?: Part;

@@ -1,20 +1,21 @@
 /**
- * What the end of an attempt means: whatever its handler returned or threw, together with the reason for which it was
- * told to stop, becomes a decision of the model. The reason comes first:
+ * Decides what follows from the end of an attempt. The handler's return value or error and the reason for which it was
+ * aborted become a decision of the model. The reason comes first:
  *
- *   told to stop by    the handler returned             the handler threw, or ignored its signal
+ *   aborted by         the handler returned             the handler threw, or ignored its signal
  *   lease-lost         nothing to settle                nothing to settle
- *   shutdown           completed                        handed back, without burning an attempt
+ *   shutdown           completed                        handed back, uses up no attempt
  *   deadline           expired                          expired
  *   timeout            a failed attempt                 a failed attempt
  *   cancel             completed                        cancelled
- *   nobody             completed, snoozed, cancelled    a failed attempt, snoozed, throttled, cancelled
+ *   not aborted        completed, snoozed, cancelled    a failed attempt, snoozed, throttled, cancelled
  *
- * An input whose key this worker lacks never reaches the handler: the job comes again later, and no attempt is burnt.
+ * If this worker lacks the key of an input, the handler is not called: the job comes again later, and no attempt is
+ * used up.
  *
- * Throttled: first the limit, or its key that is meant, is closed for all processes. Then the job goes back, so that it
- * is not claimed again before the cooldown. A limit that the store does not know is a mistake in the handler, hence a
- * failed attempt. If the store cannot be told, the job alone waits.
+ * Throttled: first the limit, or one key of it, is closed for all processes. Then the job goes back, so that it is not
+ * claimed again before the cooldown. If the store does not know the limit, that is a mistake in the handler, so the
+ * attempt has failed. If the limit cannot be closed, only the job waits.
  */
 import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -47,18 +48,18 @@ type AttemptEndNeeds = Needs<"platform" | "log" | "repeated" | "limits" | "strid
 
 /** Errors of a throttle that are mistakes in the handler or in a definition. */
 const throttleMistakes = ["unknown-limit", "limit-conflict", "invalid-option"] as const;
-/** How long a job waits whose limit could not be closed, and whose upstream named no time. */
+/** The wait of a job if its limit could not be closed and upstream named no time. */
 const unclosedMs = 1000;
 
 /** Null: nothing to settle, because the lease is gone. */
 export type AttemptEnd = Decision | null;
 
-/** The job goes back unfinished, and no attempt is burnt. */
+/** The job goes back unfinished, and no attempt is used up. */
 export function handedBack(needs: Needs<"strideMs">, { policy }: Attempt): Decision {
   return { next: afterHandBack(policy, needs.strideMs), attempts: null };
 }
 
-/** The handler gave something back. A promise only if the result's schema answers with one, or for a throttle. */
+/** The handler returned. The answer is a promise only if the result's schema returns one, or for a throttle. */
 export function endByReturn(
   needs: Needs<"platform" | "log" | "repeated" | "limits" | "coder" | "strideMs" | "backoffs" | "reads">,
   attempt: Attempt,
@@ -82,7 +83,7 @@ export function endByReturn(
   }
 }
 
-/** The handler threw. A promise only for a throttle; an attempt that was told to stop ends by that reason instead. */
+/** The handler threw. The answer is a promise only for a throttle. The reason of an abort comes before a throttle. */
 export function endByThrow(
   needs: AttemptEndNeeds,
   attempt: Attempt,
@@ -94,7 +95,7 @@ export function endByThrow(
     : endByError(needs, attempt, thrown);
 }
 
-/** The attempt has failed with this error, or was made to stop. */
+/** The attempt has failed with this error, or was aborted. */
 export function endByError(
   needs: Needs<"platform" | "repeated" | "strideMs" | "backoffs">,
   attempt: Attempt,
@@ -180,7 +181,7 @@ async function endThrottled(
   }
 }
 
-/** The key of this limit that the job takes from. Its claim has told the keys, unless the reply was lost. */
+/** The key of this limit that the job takes from. The claim brings the keys, unless its reply was lost. */
 async function ownKeyOf(needs: Needs<"reads">, { job }: Attempt, limit: string): Promise<string | null> {
   const keys =
     job.keyGates ?? keyUsesOf((await needs.reads.add(job.id)) ?? { laneGates: null }).map(({ key }) => key);
@@ -210,7 +211,7 @@ export function completed(needs: Needs<"platform">, attempt: Attempt, result: st
   return { next: afterReturn(policy, result), attempts };
 }
 
-/** Never throws, also for a Proxy whose traps do. */
+/** Never throws, even for a Proxy whose traps throw. */
 function isError(value: unknown): boolean {
   try {
     return value instanceof Error;

@@ -1,7 +1,7 @@
 /**
- * Why a running job was cancelled. A worker hears only that a cancel was asked for (a hint, the answer to a renewal or
- * to a settle); the reason stands in the job's record and is read while the handler unwinds. The settle waits for it,
- * so that the job ends with it.
+ * The reason of a running job's cancel. A worker learns only that a cancel was requested, by a hint or by the answer to
+ * a renewal or a settle. The reason is in the job's record. It is read while the handler ends, and the settle waits for
+ * it.
  */
 import type { Needs } from "../../engine/services.ts";
 import { afterCancelAsked } from "../../model/job/after-run.ts";
@@ -30,8 +30,8 @@ export function cancelDecision({ policy, cancelLog }: Attempt): Decision {
 }
 
 /**
- * The decision about an attempt whose cancel was asked for, with the reason in it. The decision was made when the
- * handler ended, maybe before the reason was known, and over the attempt log of the claim, which does not have it.
+ * Puts the reason of the cancel into the decision about an attempt. The decision was made when the handler ended, maybe
+ * before the reason was known, from the attempt log of the claim, which does not have the reason.
  */
 export function withCancelReason(attempt: Attempt, decision: Decision): Decision {
   const { policy, cancelLog } = attempt;

@@ -1,6 +1,6 @@
 /**
- * The log lines about attempts that did not complete: one warning per failed attempt, one error per final failure, one
- * warning for a job that lacks its key here, however often it comes again.
+ * Logs attempts that did not complete: one warning per failed attempt, one error per final failure, and one warning for
+ * a job whose key is missing here, however often it comes again.
  */
 import type { Logger } from "../../engine/log/logger.ts";
 import type { Decision } from "../../model/job/after-run.ts";

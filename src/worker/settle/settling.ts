@@ -1,5 +1,5 @@
 /**
- * Settling: from the decision about an ended attempt to the store's answer.
+ * Settles ended attempts, from the decision to the store's answer.
  *
  *   decided ──effects built, the attempt's own calls answered──► sent ──answered──► over, or decided anew
  *      └──an effect cannot be built──► decided anew: failed
@@ -13,7 +13,7 @@
  *   stale, gone                over: the lease was lost, and the result is dropped
  *   none                       over: the settle could not be delivered; the job is reclaimed when its lease ends
  *
- * Effects are part of the settle itself: they happen with the job's end or not at all.
+ * Effects are part of the settle: they happen with the job's end or not at all.
  */
 import type { AttemptObserver } from "../../engine/attempts/attempt-observer.ts";
 import type { Needs } from "../../engine/services.ts";
@@ -40,7 +40,7 @@ export interface SettlingOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
   readonly stalls: LoopStalls;
-  /** Told of every attempt whose handler was called, once it is over. */
+  /** Called with every attempt whose handler was called, once it is over. */
   readonly observers: readonly AttemptObserver[];
 }
 
@@ -76,7 +76,7 @@ export class Settling {
     else this.settle(attempt, end);
   }
 
-  /** The job goes back unfinished, and no attempt is burnt. */
+  /** The job goes back unfinished, and no attempt is used up. */
   handBack(attempt: Attempt): void {
     this.settle(attempt, handedBack(this.#needs, attempt));
   }
@@ -146,7 +146,7 @@ export class Settling {
     else this.#send(attempt, decision, effects);
   }
 
-  /** The attempt itself is the ticket of its settle: it is told the answer. */
+  /** The attempt itself is the ticket of its settle: it gets the answer. */
   #send(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
     const { id, seq, fence } = attempt.job;
     const { next, attempts } = attempt.cancelAsked ? withCancelReason(attempt, decision) : decision;
@@ -162,7 +162,7 @@ export class Settling {
     if (attempt.startedUs >= 0) for (const observe of this.#observers) observe(attempt);
   }
 
-  /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
+  /** The job ran, but one of its effects was refused: the attempt has failed, without effects. */
   #effectsRefused(attempt: Attempt, error: unknown): void {
     attempt.effects = attempt.failureEffects = null;
     this.end(attempt, endByError(this.#needs, attempt, error));
