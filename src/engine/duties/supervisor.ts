@@ -158,7 +158,7 @@ export class Supervisor {
   readonly #clockRead = (nextDueInMs: number | null): void => {
     // A due clock is most likely that of the documents being served now.
     if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
-    if (nextDueInMs === 0) this.#clockAnswers?.metRung();
+    if (nextDueInMs === 0) this.#clockAnswers?.foundDue();
     else {
       if (nextDueInMs !== null) this.#clockAnswers?.heardClock(nextDueInMs);
       this.#alarmAgainUs = 0;

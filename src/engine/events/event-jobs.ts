@@ -1,8 +1,8 @@
 /**
- * What the feed does not carry is read from the jobs themselves, in batches: tags for a filter, what is to be hidden of
- * progress, how the nodes of a flow ended, and of attempts that did not complete at once, how long they took and what
- * they threw. Events of a job that is gone are told without; one whose
- * tags cannot be known does not pass a filter by tag.
+ * Some fields of events are not in the feed. They are read from the jobs, in batches: tags for a filter, the redaction
+ * of progress, the ends of a flow's nodes, and the times and errors of attempts that were not completed at the first
+ * try. If a job was deleted, its events are emitted without these fields; if its tags are unknown, they do not pass a
+ * filter by tag.
  */
 import { redact } from "../../codec/redact.ts";
 import { readAttemptLog } from "../../model/job/attempt-log.ts";
@@ -21,7 +21,7 @@ const batchMax = 100;
 const knownMax = 50_000;
 const none: readonly string[] = [];
 
-/** Whether the event lacks something that its job has, or the filter something that only the job can tell. */
+/** Whether the event lacks a field that only its job has, or the filter needs the job's tags. */
 export function lacksJob(event: MillraceEvent, { tag }: EventFilter): boolean {
   return tag !== undefined || lacksFields(event);
 }
@@ -44,12 +44,12 @@ function isFlowEnd(
   return event.kind === "flow-completed" || event.kind === "flow-failed" || event.kind === "flow-cancelled";
 }
 
-/** The id of what the event is about. */
+/** The id of the job or flow of the event. */
 function subjectOf(event: MillraceEvent): string | null {
   return "flowId" in event ? event.flowId : event.jobId;
 }
 
-/** The feed carries the log of a job that completes at its first try, and of no other. */
+/** The feed carries the attempt log only of a job that completes at its first try. */
 function lacksAttempt(
   event: MillraceEvent,
 ): event is MillraceEvent<"completed" | "failed" | "retry-scheduled"> {
@@ -59,7 +59,7 @@ function lacksAttempt(
 
 export class EventJobs {
   readonly #needs: Needs<"store" | "coder" | "policies">;
-  /** Tags never change, so what is known of a job stays true. */
+  /** The tags of a job never change, so they may be cached. */
   readonly #tags = new BoundedMap<string, readonly string[]>(knownMax);
 
   constructor(needs: Needs<"store" | "coder" | "policies">) {
@@ -109,7 +109,7 @@ export class EventJobs {
     return event.kind === "completed" ? { ...event, ...times } : { ...event, error, ...times };
   }
 
-  /** Decoded, without what the job's definition hides; undefined where the job is gone or nobody here can read it. */
+  /** The decoded progress without redacted fields; undefined if the job is deleted or cannot be read here. */
   #shown(progress: unknown, record: JobRecord | undefined): unknown {
     if (record === undefined || typeof progress !== "string") return undefined;
     const { isReadable, redact: paths } = this.#needs.policies.read(record.policy, record.queue);
@@ -122,7 +122,7 @@ export class EventJobs {
   }
 }
 
-/** The entry of the event's attempt; of several rounds, the one that ended nearest to the event. */
+/** The entry of the event's attempt. With several rounds, the one that ended nearest to the event. */
 function entryOf(
   { attempt, at }: { readonly attempt: number; readonly at: Date },
   { attempts, endedAt }: JobRecord,

@@ -1,6 +1,6 @@
 /**
- * The events of a store in this process: one reader of what is new (live-feed.ts), and one subscription for each who
- * listens. Ends them all when Millrace closes.
+ * The events of a store in this process: one reader of new events (live-feed.ts), and one subscription per listener.
+ * All of them end when Millrace closes.
  */
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
 import { nowPosition, readCursor, startPosition } from "../../model/events/event-cursor.ts";
@@ -18,7 +18,7 @@ export interface SubscribeOptions {
   /** "now", "start", or a cursor. */
   readonly from: string;
   readonly filter: EventFilter;
-  /** Whether the process stays alive for it. */
+  /** Whether the subscription keeps the process alive. */
   readonly keepsAlive: boolean;
 }
 
@@ -35,7 +35,7 @@ export class Events {
     this.#jobs = new EventJobs(needs);
   }
 
-  /** Begins at once: what is told from this call on is not missed, however late the first event is taken. */
+  /** Begins at once: no event after this call is missed, however late the first one is taken. */
   subscribe({ from, filter, keepsAlive }: SubscribeOptions): Subscription {
     const { platform, repeated } = this.#needs;
     const begin = this.#begin(from);
@@ -60,7 +60,7 @@ export class Events {
     const positions = readCursor(from, partitions);
     const check = async (position: FeedPosition, number: number): Promise<FeedPosition> => {
       await checkPosition(store, number, position).catch((error: unknown) => {
-        // A partition that is away is checked by whoever reads it.
+        // If a partition is away, its position is checked by the first read.
         if (isMillraceError(error, "invalid-cursor")) throw error;
       });
       return position;
@@ -68,7 +68,7 @@ export class Events {
     return Promise.all(positions.map(check));
   }
 
-  /** Of a partition that is away: where it ends when it is back. */
+  /** If the partition is away, the position is its end when it is back. */
   async #positionNow(partition: number): Promise<FeedPosition> {
     try {
       return { after: await readEnd(this.#needs.store, partition), skip: 0 };

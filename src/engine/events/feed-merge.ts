@@ -1,6 +1,6 @@
 /**
- * All partitions of a feed as one list, by the time of their records: what somebody who is behind reads. A partition
- * that fails holds up nobody: it is passed over and tried again with the next round.
+ * Merges the feeds of all partitions into one, by the time of their records, for listeners that are behind. A partition
+ * that fails holds up no other: it is skipped and tried again in the next round.
  */
 import { isMillraceError } from "../../model/error.ts";
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
@@ -13,13 +13,13 @@ import { earliest } from "./merge-by-time.ts";
 interface Part {
   readonly pages: FeedPages;
   records: readonly PartitionRecord[];
-  /** Of the records: the next one to be given. */
+  /** The index of the next record to return. */
   next: number;
-  /** There was nothing more when it was read. */
+  /** The partition had no more records when it was read. */
   isEnd: boolean;
 }
 
-/** `failure`: a partition could not be read, and nothing is left of the others. */
+/** `failure`: a partition could not be read, and no records of the others are left. */
 type Merged =
   | { readonly kind: "record"; readonly record: PartitionRecord }
   | { readonly kind: "end" }
@@ -43,12 +43,12 @@ export class FeedMerge {
     }));
   }
 
-  /** Where each partition was read to; records that were not given yet are counted as read. */
+  /** The positions read up to; records that were read and not returned yet are included. */
   get positions(): readonly FeedPosition[] {
     return this.#parts.map(({ pages }) => pages.position);
   }
 
-  /** The next record. At the end, the partitions are read again with the next call. */
+  /** The next record. After the end, the next call reads the partitions again. */
   async next(): Promise<Merged> {
     const error = await this.#fill();
     const first = earliest(this.#parts);
@@ -61,11 +61,12 @@ export class FeedMerge {
     return error === undefined ? { kind: "end" } : { kind: "failure", error };
   }
 
-  /** Reads the partitions of which nothing is left to give. @returns why one of them could not be read. */
+  /** Reads the partitions that have no record left. @returns the error of a partition that could not be read. */
   async #fill(): Promise<unknown> {
     const empty = this.#parts.filter(({ records, next, isEnd }) => next === records.length && !isEnd);
     if (empty.length === 0) return undefined;
-    // A store in this thread answers without a turn of the event loop: a long feed must leave flushes to others.
+    // A store on this thread answers within the same turn of the event loop, and a long feed must let other flushes
+    // run.
     await new Promise<void>((resolve) => this.#platform.defer(resolve));
     let failure: unknown;
     await Promise.all(

@@ -1,6 +1,6 @@
 /**
- * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered one by one, so a
- * page that does not begin right behind the last record says that what lay between may have been pruned.
+ * Reads the feed of one partition page by page and detects gaps. The records of a feed are numbered one by one. If a
+ * page does not begin right after the last record, the records between may have been pruned.
  */
 import { nowPosition, startPosition } from "../../model/events/event-cursor.ts";
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
@@ -16,11 +16,11 @@ export interface PartitionRecord {
   readonly number: number;
   readonly at: number;
   readonly bundles: readonly FeedBundle[];
-  /** How many events the record has, those included that nobody asked for. */
+  /** The number of events in the record, including those that were not asked for. */
   readonly count: number;
 }
 
-/** About so many events are read at a time; records have from one to a thousand. */
+/** The aim for the events of one read; a record has from one to a thousand. */
 const pageEvents = 5000;
 const pageRecords = { min: 20, first: 100, max: 1000 };
 
@@ -32,8 +32,8 @@ export async function readEnd(store: FeedStore, partition: number): Promise<numb
 }
 
 /**
- * Checks a position that somebody brought along. Throws `invalid-cursor` where the feed ends before it: the cursor is
- * of another store, or the store was emptied or lost writes.
+ * Checks the position of a cursor. Throws `invalid-cursor` if the feed ends before it: the cursor is of another store,
+ * or the store was emptied or lost writes.
  */
 export async function checkPosition(
   store: FeedStore,
@@ -52,7 +52,7 @@ export function beyondEnd(): MillraceError {
   );
 }
 
-/** The kinds of events of the feed that are read; undefined for all. */
+/** The kinds of feed events to read; undefined for all. */
 export type FeedKinds = readonly EventKind[] | undefined;
 
 interface PagesOptions {
@@ -63,7 +63,7 @@ interface PagesOptions {
 
 export interface FeedPage {
   readonly records: readonly PartitionRecord[];
-  /** There were no more when they were read. */
+  /** There were no more records when the page was read. */
   readonly isEnd: boolean;
 }
 
@@ -86,7 +86,7 @@ export class FeedPages {
     this.#position = position;
   }
 
-  /** Behind the last record that was read. */
+  /** The position after the last record that was read. */
   get position(): FeedPosition {
     return this.#position;
   }
@@ -109,7 +109,7 @@ export class FeedPages {
     const [first, last] = [records[0], records.at(-1)];
     if (first === undefined || last === undefined) return { records, isEnd: true };
     if (after !== startPosition.after && first.number !== after + 1) await this.#checkKept(after);
-    // A page counts as read once all of it can be told.
+    // A page counts as read once the names of all its routes are known.
     await this.#names.learn(records);
     this.#position = { after: last.number, skip: 0 };
     const events = records.reduce((sum, record) => sum + record.count, 0);
@@ -119,8 +119,8 @@ export class FeedPages {
   }
 
   /**
-   * A number may be missing because its record could not be written (Redis, out of memory). Behind a position that is
-   * still kept nothing was pruned.
+   * A number may be missing because its record could not be written (Redis, out of memory). If the position is still
+   * kept, nothing after it was pruned.
    */
   async #checkKept(after: number): Promise<void> {
     const { partition } = this;
@@ -132,6 +132,6 @@ export class FeedPages {
 function prunedPosition(): MillraceError {
   return new MillraceError(
     "cursor-expired",
-    'What was emitted behind this cursor is no longer kept; go on from "start" for what is, or from "now".',
+    'Events after this cursor were pruned; read from "start" for those that are kept, or from "now".',
   );
 }

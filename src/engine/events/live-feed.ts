@@ -1,16 +1,16 @@
 /**
- * The one reader of new events in a process, for all who listen there and keep up. A hint of the store wakes it; it
- * reads the partitions that may have news and hands each record to every follower. It takes no part in delivery: who
- * does not take the records is let go by its own bound (subscription.ts) and reads for itself.
+ * Reads new events once per process, for all listeners that keep up. A hint of the store wakes it. It reads the
+ * partitions that may have news and hands each record to every follower. It never waits for one: a follower that falls
+ * behind leaves by its own bound (subscription.ts) and reads for itself.
  *
- *  hint ──► wake ──► read what is new ──► followers          nobody follows: nothing is read
+ * hint ──► wake ──► read new records ──► followers without followers nothing is read
  *               ▲        └─ gap ──┐
- *               └──── slow look ──┘
+ *               └──── slow poll ──┘
  *
- * In a flood it reads at a pace of its own and lets the hints go: to be woken for every commit of somebody else costs
- * more than to read what it told.
+ * In a flood it reads at its own pace and unsubscribes from hints, because being woken for every commit costs more than
+ * reading.
  *
- * Always true: a follower gets every record behind the position that it came with, once and in order of its partition.
+ * Always true: a follower gets every record after its position, once and in the order of its partition.
  */
 import { isMillraceError } from "../../model/error.ts";
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
@@ -25,33 +25,36 @@ import { mergeByTime } from "./merge-by-time.ts";
 import { RouteNames } from "./route-names.ts";
 
 /**
- * The time between two reads grows with what the last one brought: single events come at once, and a flood comes in
- * large pages, some twenty a second. On a busy machine events come more slowly, so that little has to be enough for a
- * long gap: at a fifth of this rate, ten listeners beside a drain on two cores read bundles of a hundred events.
+ * The gap between two reads grows with the events of the last one: single events come at once, and a flood comes in
+ * large pages, about twenty a second. On a busy machine events arrive more slowly, so a long gap must follow even few
+ * of them. At a fifth of this rate, ten listeners during a drain on two cores read bundles of a hundred events.
  */
 const gapMsPerEvent = 0.1;
 const gapMs = { min: 1, max: 50 };
 /**
- * A read that brings so many events begins a flood; it ends with so many reads in a row that bring fewer than that. To
- * watch again costs a server more than to be read for a second: the watch begins with a look at the feed of its own.
+ * A read with this many events starts a flood. It ends after `calmReads` reads in a row with fewer than `until`.
+ * Watching again costs a server more than reading for a second, because a watch begins with a read of the feed.
  */
 const floodEvents = { from: 500, until: 100 };
 const calmReads = 20;
 /**
- * Not everything that is told is hinted at to all processes: a claim follows a submit, and a message for each would
- * wake everybody. So behind news the feed is looked at again at these distances, until nothing more is found.
+ * Not every change is hinted at: a claim follows a submit, and a message for each would wake all processes. So after
+ * news the feed is read again at these intervals, until nothing more is found.
  */
 const laterLooksMs: readonly number[] = [20, 60, 200, 500];
-/** Behind lost hints each partition is looked at so often; together they ask less than twice a second. */
+/**
+ * The interval of the slow poll per partition, in case hints were lost. Together the partitions are read less than
+ * twice a second.
+ */
 const slowLookMs = 1500;
 const slowLookPerPartitionMs = 600;
 
 export interface Follower {
-  /** Whoever waits in a loop keeps its process alive, as every wait does. */
+  /** Whether the follower keeps its process alive, as a loop over events does. */
   readonly keepsAlive: boolean;
-  /** What it wants of the feed. */
+  /** The kinds of events that it reads. */
   readonly kinds: FeedKinds;
-  /** Called with each record that is new, for as long as it follows. */
+  /** Called with each new record while it follows. */
   took(record: PartitionRecord): void;
   /** The feed cannot be followed any more. */
   failed(error: unknown): void;
@@ -65,14 +68,14 @@ interface Surroundings {
 
 interface Following {
   readonly follower: Follower;
-  /** By partition: records up to this number are not for it. */
+  /** By partition: records up to this number are not for this follower. */
   readonly after: readonly number[];
 }
 
-/** What was read of all partitions together. */
+/** The result of reading all stale partitions. */
 interface Reading {
   readonly events: number;
-  /** There was no more when it was read. */
+  /** There was nothing more when it was read. */
   readonly isEnd: boolean;
 }
 
@@ -84,19 +87,19 @@ export class LiveFeed {
   readonly #following = new Map<Follower, Following>();
   readonly #backoff: Backoff;
   #pages: FeedPages[] = [];
-  /** What all followers together want. */
+  /** The kinds that all followers together read. */
   #kinds: FeedKinds = undefined;
   /** Partitions that may have news. */
   readonly #stale = new Set<number>();
-  /** Partitions whose end is to be compared with what was read, where they have no news. */
+  /** Partitions without news whose end has to be compared with the last record that was read. */
   readonly #unchecked = new Set<number>();
   #unwatch: Unwatch | null = null;
   #slow: Timer | null = null;
   #gap: Timer | null = null;
   #isReading = false;
-  /** Reads in a row that brought little. */
+  /** The number of reads in a row with few events. */
   #calm = 0;
-  /** Looks in a row that found nothing. */
+  /** The number of reads in a row that found nothing. */
   #quietLooks = laterLooksMs.length;
 
   constructor(around: Surroundings) {
@@ -112,12 +115,12 @@ export class LiveFeed {
   }
 
   /**
-   * Hands the follower all records behind these positions. @returns false where the live feed is ahead of one of them:
-   * the follower reads on by itself and tries again.
+   * Hands the follower all records after these positions. @returns false if the live feed is ahead of one of them. The
+   * follower then reads on by itself and tries again.
    */
   follow(follower: Follower, positions: readonly FeedPosition[]): boolean {
     if (this.#following.size === 0) this.#begin(positions);
-    // What is on its way was asked for without it.
+    // The read in flight does not ask for its kinds.
     else if (this.#isReading && !this.#isRead(follower)) return false;
     else if (this.#pages.some((pages, number) => (positions[number]?.after ?? 0) < pages.position.after))
       return false;
@@ -151,12 +154,12 @@ export class LiveFeed {
       else if (this.#partitions === 1) this.#stale.add(0);
       this.#read();
     });
-    // What was told between the last read, or that of the positions, and the watch has no hint.
+    // Records between the last read (or the given positions) and the watch have no hint.
     this.#allStale();
   }
 
-  /** Begins or ends a flood, by what a read has brought. */
-  #heedFlood(events: number): void {
+  /** Starts or ends a flood, by the events of a read. */
+  #noticeFlood(events: number): void {
     this.#calm = events < floodEvents.until ? this.#calm + 1 : 0;
     if (this.#unwatch === null && this.#calm >= calmReads) this.#watch();
     if (this.#unwatch === null || events < floodEvents.from) return;
@@ -208,7 +211,7 @@ export class LiveFeed {
       }
       this.#backoff.succeeded();
       const { events, isEnd } = read;
-      this.#heedFlood(events);
+      this.#noticeFlood(events);
       const isFlood = this.#unwatch === null;
       const wishedMs = isFlood ? gapMs.max : Math.max(events * gapMsPerEvent, gapMs.min);
       const restMs = isEnd ? Math.min(wishedMs, gapMs.max) : gapMs.min;
@@ -220,12 +223,12 @@ export class LiveFeed {
     });
   }
 
-  /** @returns what was read; null where a partition could not be: it stays stale, and the others go on. */
+  /** @returns what was read; null if a partition could not be read. It stays stale, and the others go on. */
   async #readStale(pages: readonly FeedPages[]): Promise<Reading | null> {
     const asked = [...this.#stale];
     this.#stale.clear();
     const read = await Promise.allSettled(asked.map((number) => this.#readPartition(pages, number)));
-    // A reading of an earlier life of this feed has nobody to tell.
+    // The read belongs to an earlier run of this feed, so it has no followers.
     if (pages !== this.#pages) return { events: 0, isEnd: true };
     const fulfilled = read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     const records = mergeByTime(fulfilled.map((each) => each.records));
@@ -250,7 +253,7 @@ export class LiveFeed {
     const { records, isEnd } = await reader.next();
     if (!isEnd) this.#stale.add(number);
     const isQuiet = records.length === 0 && this.#unchecked.delete(number);
-    // A feed that ends before the last record that was read is another feed.
+    // If the feed ends before the last record that was read, it is another feed.
     if (isQuiet && (await readEnd(this.store, number)) < reader.position.after) throw beyondEnd();
     return { records, isEnd };
   }
@@ -267,7 +270,7 @@ export class LiveFeed {
       for (const { follower } of [...this.#following.values()]) follower.failed(error);
       return;
     }
-    this.#around.repeated.say("warn", "reading events failed; it is tried again", { error });
+    this.#around.repeated.say("warn", "reading events failed; it will be tried again", { error });
   }
 }
 

@@ -20,6 +20,6 @@ test("records of several partitions are merged by time, and those of one keep th
     "0:2",
     "0:3",
   ]);
-  // Times of overlapping calls go back inside a partition; a cursor must never.
+  // If calls overlap, the times inside a partition may go back; a cursor must never.
   expect(mergeByTime([zero])).toEqual(zero);
 });

@@ -1,10 +1,10 @@
 /**
- * Records of several partitions as one list by time. The records of one partition keep their order, which is that of
- * their numbers: their times may go back a little where two calls overlapped.
+ * Merges records of several partitions into one list by time. The records of one partition keep the order of their
+ * numbers: if two calls overlapped, their times may go back a little.
  */
 import type { PartitionRecord } from "./feed-pages.ts";
 
-/** The list whose next record is the earliest; null where nothing is left. */
+/** The list whose next record is the earliest; null if all are used up. */
 export function earliest<
   List extends { readonly records: readonly PartitionRecord[]; readonly next: number },
 >(lists: readonly List[]): List | null {

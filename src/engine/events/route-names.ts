@@ -1,4 +1,4 @@
-/** The queues and names behind the route numbers of the feed, read from the store when a number is new. */
+/** The queue and name of each route number in the feed. They are read from the store when a number is new. */
 import { flowQueue } from "../../model/flow/flow-meta.ts";
 import type { Route } from "../../model/routing/route.ts";
 import type { Store } from "../../store/store.ts";
@@ -7,9 +7,9 @@ import type { PartitionRecord } from "./feed-pages.ts";
 export class RouteNames {
   readonly #store: Pick<Store, "readRoutes">;
   #routes: ReadonlyMap<number, Route> = new Map();
-  /** Those of jobs that stand for flows and their parts. */
+  /** The routes of flows and their parts. */
   #flows: ReadonlySet<number> = new Set();
-  /** One read for all who meet a new number at once. */
+  /** One read serves all callers that meet a new number at once. */
   #reading: Promise<void> | null = null;
 
   constructor(store: Pick<Store, "readRoutes">) {
@@ -24,9 +24,9 @@ export class RouteNames {
     return this.#flows.size > 0 && this.#flows.has(route);
   }
 
-  /** Makes the routes of these records known. A route is in the store before anything is told of it. */
+  /** Learns the routes of these records. A route is always in the store before a record names it. */
   async learn(records: readonly PartitionRecord[]): Promise<void> {
-    // A read that was on its way already may have come too early for these.
+    // A read that was already in flight may have come too early for these records, so a second one may be needed.
     for (let read = 0; read < 2 && this.#hasNew(records); read++) {
       this.#reading ??= this.#read().finally(() => (this.#reading = null));
       await this.#reading;

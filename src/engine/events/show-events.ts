@@ -1,6 +1,6 @@
 /**
- * Events as people get them, out of the records of the feed: filtered, with the names of their routes, each with the
- * cursor behind it. Permit jobs are nobody's business and are left out.
+ * Turns records of the feed into the events that users get: filtered, with the names of their routes, each with its
+ * cursor. Permit jobs are internal and left out.
  */
 import { nowPosition, startPosition, writePosition, writeCursor } from "../../model/events/event-cursor.ts";
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
@@ -30,11 +30,11 @@ export interface EventFilter {
   readonly job?: string;
   /** The id of a flow: its own events, and those of its members. */
   readonly flow?: string;
-  /** Needs the jobs themselves (job-tags.ts). */
+  /** Needs the jobs themselves (event-jobs.ts). */
   readonly tag?: string;
 }
 
-/** Where a listener stands: a position in each partition, moved on record by record. */
+/** The position of a listener in each partition. It advances record by record. */
 export class Positions {
   readonly #positions: FeedPosition[];
 
@@ -50,23 +50,23 @@ export class Positions {
     return writeCursor(this.#positions);
   }
 
-  /** How many events of this record were given before. */
+  /** How many events of this record the listener already had. */
   givenOf({ partition, number }: PartitionRecord): number {
     const { after, skip } = this.#positions[partition] as FeedPosition;
     return after + 1 === number || after === startPosition.after || after === nowPosition.after ? skip : 0;
   }
 
-  /** The cursor at an event of the record: what stands before and behind the position in its partition. */
-  around({ partition }: PartitionRecord): readonly [before: string, behind: string] {
+  /** The cursor at an event of the record: the text before and after the position in its partition. */
+  around({ partition }: PartitionRecord): readonly [before: string, after: string] {
     if (this.#positions.length === 1) return ["e1-", ""];
     const texts = this.#positions.map(writePosition);
-    const behind = texts.slice(partition + 1).map((text) => `-${text}`);
+    const after = texts.slice(partition + 1).map((text) => `-${text}`);
     return [
       `e1-${texts
         .slice(0, partition)
         .map((text) => `${text}-`)
         .join("")}`,
-      behind.join(""),
+      after.join(""),
     ];
   }
 
@@ -75,7 +75,7 @@ export class Positions {
   }
 }
 
-/** Whether an event of the record may be one that the filter lets pass. False means that none is. */
+/** Whether any event of the record may pass the filter. False means that none does. */
 export function mayHaveWanted({ bundles }: PartitionRecord, filter: EventFilter, names: RouteNames): boolean {
   const { job, flow } = filter;
   const routes = new WantedRoutes(filter, names);
@@ -83,19 +83,19 @@ export function mayHaveWanted({ bundles }: PartitionRecord, filter: EventFilter,
     if (names.isFlow(route)) return routes.of(route) !== null;
     const isKind = isWantedKind(filter, secondEventOf({ kind, extra })) || mayBeFirst(filter, kind);
     if (!isKind || route === noRoute) return isKind;
-    // The id of a member begins with that of its flow; one with escapes is compared when it is taken.
+    // The id of a member begins with that of its flow. An id with escapes is compared later.
     const text = job ?? flow;
     const isId = text === undefined || packed.includes(text) || packed.includes(escapeMark);
     return isId && routes.of(route) !== null;
   });
 }
 
-/** Whether events of this kind may be told as two, of which the first is wanted. */
+/** Whether an event of this kind may become two events, of which the first is wanted. */
 function mayBeFirst(filter: EventFilter, kind: EventKind): boolean {
   return isWantedKind(filter, kind === "claimed" ? kind : "started");
 }
 
-/** As which event of a whole flow it is told, where the filter lets it pass; those of its parts are not. */
+/** The name of a flow's event if the filter wants it. Events of parts are left out. */
 function wantedFlowEvent(emitted: BundleWalk, filter: EventFilter): EventName | null {
   const { job, queue, flow = emitted.id } = filter;
   const isAboutFlow =
@@ -112,7 +112,7 @@ function isOfJob({ id }: BundleWalk, { job, flow }: EventFilter): boolean {
   return (job === undefined || job === id) && (flow === undefined || placeOfId(id)?.id === flow);
 }
 
-/** Which routes a filter lets pass. Events of one route follow each other in a record, so the last answer is kept. */
+/** The routes that a filter wants. Events of one route often follow each other, so the last answer is kept. */
 class WantedRoutes {
   readonly #filter: EventFilter;
   readonly #names: RouteNames;
@@ -137,7 +137,7 @@ class WantedRoutes {
   }
 }
 
-/** What an event is about that a document tells (PutEvent of store/records.ts), where the filter lets it pass. */
+/** The subject of an event that a document emitted (PutEvent of store/records.ts), if the filter wants it. */
 function subjectOfPut(
   { kind, id, extra }: BundleWalk,
   { queue, job, name, tag, flow }: EventFilter,
@@ -161,13 +161,13 @@ interface ShowOptions {
   readonly positions: Positions;
 }
 
-/** The counts of a cursor as text: a number that is written anew for each event costs more than the event itself. */
+/** The counts of a cursor as text, made once: writing a number for each event costs more than the event itself. */
 const countTexts = Array.from({ length: 2 * storeLimits.callItemsMax + 1 }, (_, count) => String(count));
 
 /**
- * The events of a record behind those that were given before, made one by one as they are taken: made all at once, they
- * outlive the collector's first rounds, which costs a listener more than making them. Moves the positions behind the
- * record. Each event of the feed has two positions in a cursor, because it may be told as two.
+ * The wanted events of a record, from the listener's position on. They are made one by one as they are taken: made all
+ * at once, they outlive the collector's first rounds, which costs more than making them. Advances the positions past
+ * the record. Each event of the feed counts as two in a cursor, because it may become two events.
  */
 export class ShownRecord {
   readonly #bundles: readonly FeedBundle[];
@@ -175,29 +175,29 @@ export class ShownRecord {
   readonly #names: RouteNames;
   readonly #routes: WantedRoutes;
   readonly #at: Date;
-  /** Positions in the record that were given before. */
+  /** How many of the cursor's counts the listener already had. */
   readonly #given: number;
-  /** A cursor inside of the record: what stands before the count of positions, and behind it. */
+  /** The cursor inside the record: the text before and after its count. */
   readonly #before: string;
-  readonly #behind: string;
+  readonly #after: string;
   readonly #last: number;
-  /** The cursor behind the whole record. */
+  /** The cursor after the record. */
   readonly #lastCursor: string;
-  /** Stands on the event that was told last, in the bundle before `#nextBundle`. */
+  /** At the last event that was returned, in the bundle before `#nextBundle`. */
   readonly #walk = new BundleWalk();
   #nextBundle = 0;
-  /** Of the bundle: how its events are told. */
+  /** Of the bundle: what its events are about. */
   #subject: "job" | "flow" | "put" = "job";
   #route: RouteName = unnamed;
-  /** Of the bundle: as which wanted event each of its own is told, where it is not told as two. */
+  /** Of the bundle: the wanted event for each of its events, or the second one if it becomes two. */
   #second: EventName | null = null;
-  /** Of the bundle: whether an event may be told as two, of which the first is wanted. */
+  /** Of the bundle: whether an event may become two, of which the first is wanted. */
   #mayBeFirst = false;
-  /** The first event of two was given, and the second one is the next. */
+  /** The first of two events was returned, and the second one is next. */
   #isSecondNext = false;
 
   constructor(record: PartitionRecord, { filter, names, positions }: ShowOptions) {
-    const [before, behind] = positions.around(record);
+    const [before, after] = positions.around(record);
     this.#bundles = record.bundles;
     this.#filter = filter;
     this.#names = names;
@@ -205,13 +205,13 @@ export class ShownRecord {
     this.#at = new Date(record.at);
     this.#given = positions.givenOf(record);
     this.#before = `${before}${record.number - 1}.`;
-    this.#behind = behind;
+    this.#after = after;
     this.#last = 2 * record.count;
-    this.#lastCursor = before + String(record.number) + behind;
+    this.#lastCursor = before + String(record.number) + after;
     positions.read(record);
   }
 
-  /** The next event; null behind the last one. */
+  /** The next event; null after the last one. */
   next(): MillraceEvent | null {
     const walk = this.#walk;
     if (this.#isSecondNext) {
@@ -229,7 +229,7 @@ export class ShownRecord {
     }
   }
 
-  /** Sees what is true of all events of the bundle. @returns whether some may be told. */
+  /** Computes what holds for all events of the bundle. @returns whether any may be wanted. */
   #isWanted(bundle: FeedBundle): boolean {
     const { kind, route } = bundle;
     const filter = this.#filter;
@@ -279,11 +279,11 @@ export class ShownRecord {
   #cursor(count: number): string {
     if (count >= this.#last) return this.#lastCursor;
     const cursor = this.#before + (countTexts[count] ?? String(count));
-    return this.#behind === "" ? cursor : cursor + this.#behind;
+    return this.#after === "" ? cursor : cursor + this.#after;
   }
 }
 
-/** All of them at once. */
+/** All events of a record at once. */
 export function showEvents(record: PartitionRecord, options: ShowOptions): MillraceEvent[] {
   const shown = new ShownRecord(record, options);
   const events: MillraceEvent[] = [];

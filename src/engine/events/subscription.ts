@@ -1,11 +1,11 @@
 /**
- * One listener's way through the feed. While it is behind it reads for itself, page by page, as fast as it takes the
- * events; once it has caught up it follows the live feed that all listeners of the process share.
+ * Leads one listener through the feed. While it is behind, it reads by itself, page by page, as fast as the listener
+ * takes the events. Once it has caught up, it follows the live feed that all listeners of the process share.
  *
- *   behind ──nothing left to read──► live          live ──more waits for it than its bound──► behind
+ *   behind ──nothing left to read──► live          live ──more than its bound is waiting──► behind
  *
- * Always true: it holds a bounded number of events, whatever it does not take; and its events are without a gap and
- * without doubles over both ways, because each record is taken once, behind the position of the one before.
+ * Always true: it holds a bounded number of events, even if the listener takes none; and the listener gets no gap and
+ * no duplicate, because each record is taken once, after the position of the one before.
  */
 import type { FeedPosition } from "../../model/events/event-cursor.ts";
 import { feedKindsOf } from "../../model/events/event.ts";
@@ -21,7 +21,7 @@ import type { LiveFeed } from "./live-feed.ts";
 import { mayHaveWanted, Positions, ShownRecord } from "./show-events.ts";
 import type { EventFilter } from "./show-events.ts";
 
-/** So many events may wait for a listener that follows; one that is further behind reads by itself. */
+/** How many events may wait for a listener that follows. With more, it reads by itself. */
 const waitingMax = 20_000;
 
 interface Surroundings {
@@ -33,10 +33,10 @@ interface Surroundings {
 
 export interface SubscriptionOptions {
   readonly filter: EventFilter;
-  /** Where it begins. */
+  /** The position at which it begins. */
   readonly begin: Promise<readonly FeedPosition[]>;
   readonly keepsAlive: boolean;
-  /** Called once, when nothing more will be given. */
+  /** Called once, when there will be no more events. */
   readonly ended: () => void;
 }
 
@@ -51,23 +51,23 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   readonly #ended: () => void;
   readonly #backoff: Backoff;
   #positions: Positions | null = null;
-  /** While it is behind. */
+  /** Set while it is behind. */
   #merge: FeedMerge | null = null;
   #isFollowing = false;
   #waiting: PartitionRecord[] = [];
   #waitingEvents = 0;
   #failure: { readonly error: unknown } | null = null;
   #isOver = false;
-  /** Called when something came, or when it is over. */
+  /** Called if a record came, or at the end. */
   #wake: (() => void) | null = null;
-  /** The record whose events are taken; null behind its last one. */
+  /** The record whose events are being taken; null after its last one. */
   #record: ShownRecord | null = null;
-  /** Events that had to wait for what their jobs have, from `#taken` on; they come before the rest of the record. */
+  /** Events completed from their jobs, from `#taken` on; they come before the others of the record. */
   #completed: readonly MillraceEvent[] = [];
   #taken = 0;
-  /** The event of the record that is next, and lacks what its job has. */
+  /** The next event of the record, which lacks fields of its job. */
   #lacking: MillraceEvent | null = null;
-  /** One `next` after the other. */
+  /** Calls of `next` run one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #turns = 0;
 
@@ -79,7 +79,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     this.keepsAlive = keepsAlive;
     this.#ended = ended;
     this.#backoff = new Backoff(around.platform, { firstMs: 100, maxMs: 2000 });
-    // Whoever takes the first event is told; before that nobody is there to hear it.
+    // The first `next` rejects with this error; until then no caller handles it.
     begin.catch(() => undefined);
   }
 
@@ -113,7 +113,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     return Promise.resolve();
   }
 
-  /** Nothing more is given; who waits is told so. */
+  /** Ends the subscription; a waiting `next` returns at once. */
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -125,7 +125,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     this.#ended();
   }
 
-  /** The next event where it can be given at once; null where something has to be read first, or all is over. */
+  /** The next event if it is at hand; null if something has to be read first, or at the end. */
   #takeNow(): MillraceEvent | null {
     if (this.#taken < this.#completed.length) return this.#completed[this.#taken++] as MillraceEvent;
     if (this.#record === null || this.#lacking !== null) return null;
@@ -162,7 +162,8 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   }
 
   /**
-   * From the first event on that lacks something, the rest of a record is made at once: its jobs are read in batches.
+   * From the first event that lacks fields on, all remaining events of the record are made at once, so that their jobs
+   * are read in batches.
    */
   async #completeRest(first: MillraceEvent): Promise<void> {
     const rest = [first];
@@ -174,7 +175,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     if (!this.#isOver) this.#completed = completed;
   }
 
-  /** The next record, or null where it has to look again. */
+  /** The next record, or null if the caller has to try again. */
   async #nextRecord(positions: Positions): Promise<PartitionRecord | null> {
     if (this.#failure !== null) throw this.#failure.error;
     const waiting = this.#waiting.shift();
@@ -205,7 +206,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
       await this.#failedOnce(merged.error);
       return null;
     }
-    // All that was read is given: this is where it stands.
+    // All records that were read have been returned, so this is the position.
     this.#positions = new Positions(merge.positions);
     if (this.#isOver || !live.follow(this, merge.positions)) return null;
     this.#isFollowing = true;
@@ -213,7 +214,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     return null;
   }
 
-  /** What the feed does not tell is read from the jobs; while the store is away, the events wait. */
+  /** Fields that the feed lacks are read from the jobs. While the store is away, the events wait. */
   async #withJobs(events: readonly MillraceEvent[]): Promise<readonly MillraceEvent[]> {
     while (!this.#isOver) {
       try {
@@ -227,7 +228,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
 
   async #failedOnce(error: unknown): Promise<void> {
     const { platform, repeated } = this.#around;
-    repeated.say("warn", "reading events failed; it is tried again", { error });
+    repeated.say("warn", "reading events failed; it will be tried again", { error });
     await this.#sleep(platform, this.#backoff.failed());
   }
 
@@ -255,7 +256,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     this.#wake?.();
   }
 
-  /** What waits is let go: it is read again from the position behind the last record that was taken. */
+  /** Drops the waiting records. They are read again from the position after the last record that was taken. */
   #leave(): void {
     if (this.#isFollowing) this.#around.live.leave(this);
     this.#isFollowing = false;
@@ -264,7 +265,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   }
 }
 
-/** How many of the record's events were asked for. */
+/** How many events of the record are in kinds that were asked for. */
 function takenOf({ bundles }: PartitionRecord): number {
   let taken = 0;
   for (const { count } of bundles) taken += count;

@@ -1,10 +1,10 @@
 /**
- * How a process learns from another that it must look: by change numbers, which are the versions of documents of the
- * registry (registration.ts). Whoever changes something writes its document after the change; every process reads the
- * numbers with its heartbeat and looks if one has grown. Versions never restart, so a number is never seen twice.
+ * Change numbers announce changes to other processes. They are the versions of documents in the registry
+ * (registration.ts). A process that changes something writes its document afterwards. Every process reads the numbers
+ * with its heartbeat and reads the changed thing if one has grown. Versions never restart, so no number occurs twice.
  *
- * A number that cannot be written is not waited for: a slower read (the renewal of leases, the look of each minute)
- * finds the change too.
+ * If a number cannot be written, the writer does not wait: a slower read (the renewal of leases, the read of each
+ * minute) finds the change too.
  *
  * The desired state of a worker is such a document with a content.
  */
@@ -14,7 +14,7 @@ import type { Store } from "../../store/store.ts";
 import type { Logger } from "../log/logger.ts";
 import { registryKind, registryPrefix } from "./registration.ts";
 
-/** members: which workers there are, and what they share. */
+/** members: the live workers and the totals that they share. */
 export type ChangeTopic = "settings" | "webhooks" | "members";
 
 export type DesiredState =
@@ -22,9 +22,9 @@ export type DesiredState =
   /** `graceMs` null for the worker's own. */
   | { readonly state: "stopped"; readonly graceMs: number | null };
 
-/** A worker that reads nothing for so long has other troubles. */
+/** A worker that has not read it for this long has other problems. */
 const desiredTtlMs = 600_000;
-/** A worker that reads nothing for so long has lost its leases. */
+/** A worker that has not read it for this long has lost its leases. */
 const cancelsTtlMs = 120_000;
 
 export function changeId(topic: ChangeTopic): string {
@@ -49,7 +49,7 @@ export function desiredPut(worker: string, desired: DesiredState): DocPut {
   return { kind: registryKind, id: desiredId(worker), body, guard: "any", expiresInMs: desiredTtlMs };
 }
 
-/** Null for a state that a newer version may know. */
+/** Null for a state that only a newer version knows. */
 export function readDesired({ body }: Doc): DesiredState | null {
   try {
     const { state, graceMs } = JSON.parse(body) as { state?: unknown; graceMs?: unknown };
@@ -65,7 +65,7 @@ interface Surroundings {
   readonly log: Logger;
 }
 
-/** @param workers whose running jobs are to be cancelled. */
+/** @param workers those with jobs to be cancelled. */
 export function cancelsChanged(around: Surroundings, workers: ReadonlySet<string>): Promise<void> {
   const puts = [...workers].map((worker): DocPut => {
     return { kind: registryKind, id: cancelsId(worker), body: "", guard: "any", expiresInMs: cancelsTtlMs };
@@ -78,8 +78,11 @@ export async function raise({ store, log }: Surroundings, puts: readonly DocPut[
     for (let from = 0; from < puts.length; from += storeLimits.callItemsMax)
       await store.putDocs(puts.slice(from, from + storeLimits.callItemsMax));
   } catch (error) {
-    log.debug("a change number could not be written; processes find the change by their next slow look", {
-      error,
-    });
+    log.debug(
+      "a change number could not be written; processes will find the change by their next slow read",
+      {
+        error,
+      },
+    );
   }
 }

@@ -13,12 +13,12 @@ const quick = job<null>("quick");
 let platform: VirtualPlatform;
 let store: Store;
 let mills: Millrace[];
-/** When which process asked for a promotion, by the virtual clock. */
+/** Which process promoted when, by the virtual clock. */
 let passes: { readonly by: number; readonly atMs: number }[];
-/** Which processes read clocks that rang. */
+/** The processes that read due clocks. */
 let readers: number[];
-let isSilenced: (by: number, hint: Hint) => boolean;
-/** Nothing that the first process asks for arrives. */
+let isMuted: (by: number, hint: Hint) => boolean;
+/** No call of the first process arrives. */
 let deadLeader: boolean;
 
 const dead = (): Promise<never> => Promise.reject(new Error("dead"));
@@ -30,7 +30,7 @@ const promotedAt = async (): Promise<number | undefined> => {
   return record?.at;
 };
 
-/** A process on the shared store, which runs its duties; the first one leads. */
+/** Starts a process with duties on the shared store; the first one leads. */
 async function startProcess(): Promise<Millrace> {
   const by = mills.length;
   const shared: Store = {
@@ -47,7 +47,7 @@ async function startProcess(): Promise<Millrace> {
     },
     watch: (listener) =>
       store.watch((hint) => {
-        if (!isSilenced(by, hint)) listener(hint);
+        if (!isMuted(by, hint)) listener(hint);
       }),
     close: async () => undefined,
   };
@@ -64,7 +64,7 @@ beforeEach(async () => {
   mills = [];
   passes = [];
   readers = [];
-  isSilenced = () => false;
+  isMuted = () => false;
   deadLeader = false;
 });
 
@@ -73,75 +73,75 @@ afterEach(async () => {
   await store.close();
 });
 
-/** Lets a job become due in 600 ms, and gives every process the time of a heartbeat to find its clock. */
-async function letRing(): Promise<number> {
+/** Makes a job due in 600 ms, and gives every process the time of a heartbeat to find its clock. */
+async function letComeDue(): Promise<number> {
   const [mill] = mills as [Millrace];
   await runUntil(platform, mill.enqueue(quick, null, { delay: 600 }));
-  const ringsMs = nowMs() + 600;
+  const dueMs = nowMs() + 600;
   passes = [];
   await advance(600 + 1200);
-  return ringsMs;
+  return dueMs;
 }
 
-describe("a clock that rings", () => {
-  test("is answered at once by the leader, and by nobody else", async () => {
+describe("a due clock", () => {
+  test("is answered at once by the leader, and by no other process", async () => {
     for (let count = 1; count <= 3; count++) await startProcess();
-    const ringsMs = await letRing();
-    expect(passes).toEqual([{ by: 0, atMs: ringsMs }]);
+    const dueMs = await letComeDue();
+    expect(passes).toEqual([{ by: 0, atMs: dueMs }]);
   });
 
-  test("is left to the leader also by a process that was not told of the promotion", async () => {
+  test("is left to the leader, also by a process that did not hear of the promotion", async () => {
     for (let count = 1; count <= 2; count++) await startProcess();
-    isSilenced = (by, { kind }) => by === 1 && kind === "promoted";
-    const ringsMs = await letRing();
-    expect(passes).toEqual([{ by: 0, atMs: ringsMs }]);
+    isMuted = (by, { kind }) => by === 1 && kind === "promoted";
+    const dueMs = await letComeDue();
+    expect(passes).toEqual([{ by: 0, atMs: dueMs }]);
   });
 
-  test("is answered for a leader that does not hear of it, by the process whose heartbeat finds it first", async () => {
+  test("that the leader does not hear of is answered by the process whose heartbeat finds it first", async () => {
     for (let count = 1; count <= 4; count++) await startProcess();
-    isSilenced = (by) => by === 0;
-    const ringsMs = await letRing();
+    isMuted = (by) => by === 0;
+    const dueMs = await letComeDue();
     expect(passes).toHaveLength(1);
     const startMs = platform.now() - nowMs();
-    expect(((await promotedAt()) ?? 0) - startMs - ringsMs).toBeLessThanOrEqual(1200);
+    expect(((await promotedAt()) ?? 0) - startMs - dueMs).toBeLessThanOrEqual(1200);
   });
 
-  test("is answered once within 1.2 s while nobody leads", async () => {
+  test("is answered once within 1.2 s while no process leads", async () => {
     for (let count = 1; count <= 4; count++) await startProcess();
     await advance(10_000);
     deadLeader = true;
-    const ringsMs = await letRing();
+    const dueMs = await letComeDue();
     expect(passes.map(({ by }) => by)).toHaveLength(1);
     const startMs = platform.now() - nowMs();
-    expect(((await promotedAt()) ?? 0) - startMs - ringsMs).toBeLessThanOrEqual(1200);
+    expect(((await promotedAt()) ?? 0) - startMs - dueMs).toBeLessThanOrEqual(1200);
     deadLeader = false;
   });
 
-  test("is answered at once again after the leader has stopped and another leads", async () => {
+  test("is answered at once again after another process has taken the lead", async () => {
     for (let count = 1; count <= 2; count++) await startProcess();
     await runUntil(platform, (mills.shift() as Millrace).close());
-    await letRing();
-    const ringsMs = await letRing();
-    expect(passes).toEqual([{ by: 1, atMs: ringsMs }]);
+    await letComeDue();
+    const dueMs = await letComeDue();
+    expect(passes).toEqual([{ by: 1, atMs: dueMs }]);
   });
 
-  test("is answered at once also behind one that nobody can answer, where the store tells both", async () => {
+  test("is answered at once also after one that no duty can serve, if the store returns both", async () => {
     const inner = store;
-    const ringsMs = 621;
+    const dueMs = 621;
     store = {
       ...inner,
       async promoteDue(request) {
         const answer = await inner.promoteDue(request);
-        const hiddenInMs = ringsMs - nowMs();
+        const hiddenInMs = dueMs - nowMs();
         return hiddenInMs > 0 ? { ...answer, nextDueInMs: 0, hiddenInMs } : answer;
       },
     };
     await startProcess();
-    await letRing();
-    expect(passes.map(({ atMs }) => atMs)).toContain(ringsMs);
+    await letComeDue();
+    expect(passes.map(({ atMs }) => atMs)).toContain(dueMs);
   });
 
-  test("that promoting does not serve is answered by the duties of one process", async () => {
+  test("that promoting does not serve is served by the duties of one process", async () => {
     for (let count = 1; count <= 3; count++) await startProcess();
     const mill = mills[2] as Millrace;
     const doomed = await runUntil(platform, mill.enqueue(quick, null, { deadline: "5s" }));

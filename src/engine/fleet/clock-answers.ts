@@ -1,17 +1,17 @@
 /**
- * Which process of a store answers a clock that rings: the leader, at once. The others answer only a clock that a
- * heartbeat finds unanswered, after a fallback delay in which the news of a promotion under way may come.
- * So a due job costs the fleet one promotion and not one per process. While there is no leader, or if it does not
- * answer, a due job starts at most 1.2 s late.
+ * Decides which process of a store answers a due clock: the leader, at once. Other processes answer only a due clock
+ * that a heartbeat finds, after a fallback delay in which the hint of a promotion may still arrive. So a due job costs
+ * the fleet one promotion and not one per process. If there is no leader, or if it does not answer, a due job starts at
+ * most 1.2 s late.
  *
- *  a hint, an answer ──► clock ──rings──► the leader: a pass
+ * a hint, an answer ──► clock ──due──► the leader: a pass
  *
- *  a heartbeat finds a clock that has rung ──► another process: fallback delay ──► a pass
- *                                                     │
- *                                        "promoted" ──┴──► nothing to do
+ * a heartbeat finds a due clock ──► another process: fallback delay ──► a pass
+ *                                               │
+ *                                  "promoted" ──┴──► nothing to do
  *
- * If the clock is answered by the end of the delay although no hint said so, the workers here claim: what was promoted
- * is not known to them. The longest sleep of the clock duty is the last resort, in every process.
+ * If the clock turns out to be answered although no hint said so, the workers of this process claim, because they have
+ * not heard of the promoted jobs. The longest sleep of the clock duty is the last resort, in every process.
  */
 import type { Timer } from "../../platform/platform.ts";
 import type { Duty, DutyPass } from "../duties/duty.ts";
@@ -22,13 +22,13 @@ type ClockAnswersNeeds = Needs<"platform" | "leadership">;
 /** The spread keeps processes that found the same clock from answering it all at once. */
 const fallbackMs = { least: 30, spread: 50 };
 /**
- * A clock that has rung hides the next one of its partition from the clock duty, because a store tells only the
- * earliest. The duty that answers the clock wakes the clock duty again. If none can (a quarantined job, a partition
- * whose promotions fail, a duty switched off everywhere), the leader looks this often, and it bounds how late a due job
- * of that partition becomes ready.
+ * A store returns only the earliest clock, so a due clock hides the next one of its partition from the clock duty. The
+ * duty that serves the clock wakes the clock duty again. If none can (a quarantined job, a partition whose promotions
+ * fail, a duty switched off everywhere), the leader looks at this interval. It bounds how late a due job of that
+ * partition becomes ready.
  */
-const hiddenRingMs = 250;
-/** A pass tells the next clock, so only the clocks before it must be known; later ones than these are left out. */
+const hiddenDueMs = 250;
+/** A pass returns the next clock, so only the clocks before it must be known; later ones are dropped. */
 const clocksMax = 64;
 
 export class ClockAnswers {
@@ -36,19 +36,19 @@ export class ClockAnswers {
   readonly duty: Duty;
   readonly #needs: ClockAnswersNeeds;
   readonly #answer: () => void;
-  /** When the clocks ring that this process will answer, by the monotonic clock, in order. */
+  /** When the clocks that this process will answer are due, by the monotonic clock, in order. */
   #clocksUs: number[] = [];
   #timer: Timer | null = null;
   #timerUs = Number.POSITIVE_INFINITY;
-  /** A clock that has rung was found, and nobody is known to have answered it. */
-  #hasMetRung = false;
+  /** A due clock was found, and no answer to it is known. */
+  #hasFoundDue = false;
   /** The last pass was made after the fallback delay. */
   #hasStoodIn = false;
-  /** The last pass found that another process had answered what was found here. */
+  /** The last pass found that another process had answered the due clock found here. */
   #isAnsweredUnheard = false;
   #isStopped = true;
 
-  /** @param answer makes the clock duty pass. */
+  /** @param answer runs a pass of the clock duty. */
   constructor(needs: ClockAnswersNeeds, clockDuty: Duty, answer: () => void) {
     this.#needs = needs;
     this.#answer = answer;
@@ -64,33 +64,33 @@ export class ClockAnswers {
     this.#setClocks([]);
   }
 
-  /** Whether a ring that the last pass of the clock duty met and did not serve is for this process to answer. */
+  /** Whether this process must answer a due clock that the last pass met and did not serve. */
   get mayAnswer(): boolean {
     return this.#isLeader || this.#hasStoodIn;
   }
 
-  /** Whether jobs may have become ready by a promotion of another process that no hint announced here. */
+  /** Whether another process may have promoted jobs without a hint arriving here. */
   get isAnsweredUnheard(): boolean {
     return this.#isAnsweredUnheard;
   }
 
   heardClock(inMs: number): void {
-    // A pass comes before it anyway, and tells it again.
+    // A pass comes before it anyway and returns it again.
     if (this.#isLeader && inMs <= this.duty.sleepMaxMs) this.#note(Math.max(0, inMs));
   }
 
-  /** A clock that has rung was found. */
-  metRung(): void {
-    this.#hasMetRung = true;
+  /** A heartbeat or a pass has found a due clock. */
+  foundDue(): void {
+    this.#hasFoundDue = true;
     const { least, spread } = fallbackMs;
     if (this.#isLeader) this.#note(0);
     else if (this.#clocksUs.length === 0) this.#note(least + this.#needs.platform.random() * spread);
   }
 
-  /** Not for the leader: a clock that was set while others promoted may be one that they did not see. */
+  /** Ignored by the leader: a clock that was set during a promotion may not have been seen by it. */
   heardPromoted(): void {
     if (this.#isLeader) return;
-    this.#hasMetRung = false;
+    this.#hasFoundDue = false;
     this.#setClocks([]);
   }
 
@@ -107,18 +107,18 @@ export class ClockAnswers {
   }
 
   async #pass(clockDuty: Duty, isAsked?: boolean): Promise<DutyPass> {
-    // The answer is newer than all that was heard before; what is heard meanwhile is kept.
+    // The answer replaces all clocks known before; those heard during the pass are kept.
     this.#setClocks([]);
-    const hadMetRung = this.#hasMetRung;
-    this.#hasMetRung = false;
+    const hadFoundDue = this.#hasFoundDue;
+    this.#hasFoundDue = false;
     const pass = await clockDuty.pass(isAsked);
-    this.#hasStoodIn = hadMetRung;
+    this.#hasStoodIn = hadFoundDue;
     const isUnanswered = pass.nextInMs === 0;
-    this.#isAnsweredUnheard = hadMetRung && !isUnanswered && pass.processed === 0;
+    this.#isAnsweredUnheard = hadFoundDue && !isUnanswered && pass.processed === 0;
     if (pass.hasMore || typeof pass.nextInMs !== "number") return pass;
     if (!isUnanswered) this.heardClock(pass.nextInMs);
-    else if (this.#isLeader) this.heardClock(Math.min(hiddenRingMs, pass.hiddenInMs ?? hiddenRingMs));
-    else if (!this.#hasStoodIn) this.metRung();
+    else if (this.#isLeader) this.heardClock(Math.min(hiddenDueMs, pass.hiddenInMs ?? hiddenDueMs));
+    else if (!this.#hasStoodIn) this.foundDue();
     return pass;
   }
 

@@ -1,4 +1,4 @@
-/** The one call per second of a process: what it writes and reads, and when. */
+/** The process heartbeat, one call per second: what it writes and reads, and when. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -15,11 +15,11 @@ const v = useVirtualMill({ duties: false });
 const mail = job<null>("mail", { queue: "email" });
 const quickly = handler(mail, async () => undefined);
 
-/** What another process has asked of the store: heartbeats, and other calls for documents of the registry. */
+/** The store calls of the process under test: heartbeats, and other calls for documents of the registry. */
 let heartbeats: HeartbeatRequest[];
 let others: string[];
 let mill: Millrace;
-/** Claims of that process are not answered. */
+/** Claims of that process are never answered. */
 let isHanging: boolean;
 
 beforeEach(() => {
@@ -51,7 +51,7 @@ const start = (
 ): Promise<{ readonly id: string; readonly stopped: Promise<unknown> }> =>
   v.run(mill.work([quickly], options));
 
-/** The calls of ten seconds, from the first second on. */
+/** Collects the calls of ten seconds, after the first. */
 async function tenSeconds(): Promise<void> {
   await v.advance(1500);
   heartbeats = [];
@@ -63,7 +63,7 @@ const expectOneEachSecond = (): void => {
   expect(others).toEqual([]);
   expect(heartbeats.length).toBeGreaterThanOrEqual(9);
   expect(heartbeats.length).toBeLessThanOrEqual(10);
-  // Every second one renews the registration.
+  // Every second heartbeat renews the registration.
   const writing = heartbeats.filter(({ puts }) => puts.length > 0).length;
   expect(writing).toBeGreaterThanOrEqual(4);
   expect(writing).toBeLessThanOrEqual(5);
@@ -73,7 +73,7 @@ describe.each([
   ["without totals", 3],
   ["with totals", { total: 3 }],
 ])("an idle process %s", (_title, email) => {
-  test("makes one call each second, whose every second one writes", async () => {
+  test("makes one call each second, and every second one writes", async () => {
     await start({ queues: { email } });
     await tenSeconds();
     expectOneEachSecond();
@@ -103,7 +103,7 @@ test("a process without workers makes the same call, and its duties are shown", 
   expect((await v.run(v.mill.duties())).map(({ processes }) => processes)).toEqual(views.map(() => 0));
 });
 
-test("a worker whose slots are all busy hears what is meant for it", async () => {
+test("a worker whose slots are all busy gets cancels and its desired state", async () => {
   const gate = deferred();
   const worker = await v.run(mill.work([handler(mail, () => gate.promise)], { queues: { email: 1 } }));
   await v.run(mill.enqueue(mail, null));
@@ -116,7 +116,7 @@ test("a worker whose slots are all busy hears what is meant for it", async () =>
   await v.run(mill.close());
 });
 
-test("a worker whose claim hangs hears what is meant for it", async () => {
+test("a worker whose claim hangs gets cancels and its desired state", async () => {
   const worker = await start({ queues: { email: 1 } });
   await v.advance(5000);
   isHanging = true;
@@ -129,7 +129,7 @@ test("a worker whose claim hangs hears what is meant for it", async () => {
   await v.run(mill.close());
 });
 
-test("a worker that was killed is gone from the registry within five seconds", async () => {
+test("a killed worker disappears from the registry within five seconds", async () => {
   let isDead = false;
   const store: Store = {
     ...v.store,

@@ -1,14 +1,14 @@
 /**
- * The process heartbeat: one call per second by which a process with workers or duties is known to the others and hears
- * what is meant for it, also if every hint was lost.
+ * The process heartbeat: one call per second and process with workers or duties. It keeps the process in the registry
+ * and brings everything that a lost hint may have announced.
  *
- *   write   the registration of the process with its workers (registration.ts), if something in it has changed or it
- *           would expire soon. It also keeps the leader lease (leadership.ts)
- *   read    change numbers and desired states (change-numbers.ts), and who leads. While a queue has a total, every
- *           second heartbeat reads the whole registry instead, as it does once a minute and if a worker has joined
- *   learn   the store's next clock, for the duties, and which routes have ready jobs, for the workers: neither polls
+ *   write   the registration of the process with its workers (registration.ts), if it has changed or would expire
+ *           soon. It also keeps the leader lease (leadership.ts)
+ *   read    change numbers and desired states (change-numbers.ts), and the leader. While a queue has a total, every
+ *           second heartbeat reads the whole registry instead; so does one per minute, and one after a worker joined
+ *   learn   the store's next clock, for the duties, and the routes with ready jobs, for the workers: neither polls
  *
- * Always true: no job needs a heartbeat to run; a call that fails is made again a second later.
+ * Always true: no job needs a heartbeat to run, and a failed call is repeated a second later.
  */
 import type { Timer } from "../../platform/platform.ts";
 import type { ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
@@ -41,35 +41,35 @@ type HeartbeatNeeds = Needs<
   | "leadership"
 >;
 
-/** After a lost hint come the wait for the heartbeat and a call or two: 1.2 s in all. */
+/** After a lost hint, this wait and a call or two add up to 1.2 s. */
 const everyMs = 1060;
-/** The calls of processes that were started together drift apart. */
+/** Lets the calls of processes that were started together drift apart. */
 const jitter = 0.03;
-/** Renewed with every second heartbeat; one that fails is repeated by the next, before the registration expires. */
+/** Renewed with every second heartbeat. If one fails, the next repeats it before the registration expires. */
 const registrationMs = { ttl: 3400, renewAfter: 1500 };
 /** With totals: every second heartbeat. */
 const readAllEveryMs = 1500;
-/** The slow look at what change numbers announce. */
+/** The slow read of everything that change numbers announce. */
 const lookEveryMs = 60_000;
-/** The next heartbeat does not wait for one that hangs: the registration must be renewed in time. */
+/** The next heartbeat does not wait for a hanging one: the registration must be renewed in time. */
 const callMaxMs = 1500;
 
-/** A worker as its process's heartbeat sees it (worker/fleet/fleet-member.ts). */
+/** A worker as the heartbeat of its process sees it (worker/fleet/fleet-member.ts). */
 export interface RegisteredWorker {
   readonly owner: string;
-  /** One of its queues has a total, so that it must know which other workers there are. */
+  /** One of its queues has a total, so it must know the other workers. */
   readonly hasTotals: boolean;
   readonly registration: () => WorkerRegistration;
   readonly desired: (desired: DesiredState) => void;
-  /** Some of its jobs are to be cancelled. */
+  /** Called if some of its running jobs are to be cancelled. */
   readonly cancelsChanged: () => void;
-  /** All live workers, as the registry has them. */
+  /** Called with all live workers of the registry. */
   readonly fleetSeen: (workers: readonly LiveWorker[]) => void;
-  /** The registry cannot be read. */
+  /** Called if the registry cannot be read. */
   readonly fleetUnseen: () => void;
 }
 
-/** Called with every heartbeat: the routes that have ready jobs; null if the call failed. */
+/** Called after every heartbeat with the routes that have ready jobs; with null if the call failed. */
 type Claimer = (ready: readonly number[] | null) => void;
 
 export class Heartbeat {
@@ -77,20 +77,20 @@ export class Heartbeat {
   readonly #process: string;
   readonly #workers = new Set<RegisteredWorker>();
   readonly #claimers = new Set<Claimer>();
-  /** By the ids of documents, the versions that were read last. */
+  /** The versions of documents that were read last, by id. */
   readonly #known = new Map<string, number>();
   #timer: Timer | null = null;
   #hasDuties = false;
   #readDuties: () => Readonly<Record<string, DutyFigures>> = () => ({});
   #lateMs = 0;
   #calling: Promise<void> | null = null;
-  /** Another call follows at once the one that is under way. */
+  /** Another call must follow the one in flight at once. */
   #isAskedAgain = false;
   #mustWrite = false;
   #mustReadAll = false;
-  /** Written with the next registration. */
+  /** Documents to write with the next registration. */
   #news: DocPut[] = [];
-  // Monotonic. The registration counts from when the call that wrote it was sent.
+  // Monotonic times. A registration is valid from when the call that wrote it was sent.
   #writtenUs = Number.NEGATIVE_INFINITY;
   #readAllUs = Number.NEGATIVE_INFINITY;
   #lookedUs: number;
@@ -101,7 +101,7 @@ export class Heartbeat {
     this.#lookedUs = needs.platform.monotonicUs();
   }
 
-  /** The duties of the process have started. @param readDuties what they have done, by their names. */
+  /** Called when the duties of the process start. @param readDuties their figures, by name. */
   start(readDuties: () => Readonly<Record<string, DutyFigures>>): void {
     this.#hasDuties = true;
     this.#readDuties = readDuties;
@@ -109,7 +109,7 @@ export class Heartbeat {
     if (!this.#needs.leadership.isAlone) void this.#now();
   }
 
-  /** The process stops: its registration goes, and another process may lead. */
+  /** Called when the process stops: deletes its registration, so that another process may lead. */
   async stop(): Promise<void> {
     this.#hasDuties = false;
     this.#setTimer();
@@ -144,14 +144,17 @@ export class Heartbeat {
     };
   }
 
-  /** What the registration says has changed: it is written at once. @param isShared the shares of others may change. */
+  /**
+   * The registration has changed and is written at once. @param isShared whether the shares of other workers may
+   * change.
+   */
   changed(isShared = false): void {
     if (this.#workers.size === 0) return;
     if (isShared && this.#hasTotals) this.#news.push(changePut("members"));
     void this.#now();
   }
 
-  /** A total was set: the list of workers is needed at once. */
+  /** A total was set, so the list of workers is needed at once. */
   totalsChanged(): void {
     this.#mustReadAll = true;
     this.changed(true);
@@ -169,28 +172,28 @@ export class Heartbeat {
     const { platform } = this.#needs;
     const delayMs = Math.round(everyMs * (1 - platform.random() * jitter));
     const dueUs = platform.monotonicUs() + delayMs * 1000;
-    const beat = (): void => {
+    const fired = (): void => {
       this.#lateMs = Math.max(this.#lateMs, (platform.monotonicUs() - dueUs) / 1000);
-      this.#beat();
+      this.#timerFired();
     };
-    // Only a process that claims is kept alive by this.
-    this.#timer = platform.setTimer(delayMs, beat, this.#claimers.size > 0);
+    // Only a process that claims is kept alive by this timer.
+    this.#timer = platform.setTimer(delayMs, fired, this.#claimers.size > 0);
   }
 
-  #beat(): void {
+  #timerFired(): void {
     this.#setTimer();
     if (this.#sinceMs(this.#lookedUs) >= lookEveryMs) this.#look();
     if (this.#calling === null) void this.#send();
   }
 
-  /** What change numbers announce, if one of them was never written. */
+  /** Reads everything that change numbers announce, in case one of them was never written. */
   #look(): void {
     this.#lookedUs = this.#needs.platform.monotonicUs();
     this.#mustReadAll = true;
     this.#readSettings();
   }
 
-  /** A heartbeat that writes, now or after the call that is under way. */
+  /** Sends a heartbeat that writes, now or after the call in flight. */
   #now(): Promise<void> {
     this.#mustWrite = true;
     if (this.#calling === null) return this.#send();
@@ -211,7 +214,7 @@ export class Heartbeat {
       } catch (error) {
         this.#needs.log.debug("a heartbeat failed; the next one follows in a second", { error });
         for (const worker of this.#workers) worker.fleetUnseen();
-        // What is ready is not known.
+        // The routes with ready jobs are not known.
         for (const claimer of this.#claimers) claimer(null);
       }
     } while (this.#isAskedAgain);
@@ -240,12 +243,12 @@ export class Heartbeat {
     if (isWhole) this.#showFleet(all, sentUs);
   }
 
-  /** The registration, if it is to be written, and what goes with it. */
+  /** The registration, if it must be written, and the documents to write with it. */
   #takePuts(): readonly DocPut[] {
     if (!this.#mustWrite && this.#sinceMs(this.#writtenUs) < registrationMs.renewAfter) return [];
     const news = this.#news;
     this.#news = [];
-    // Until the answer is there it counts as not written: a call that fails is repeated with it.
+    // Not written until the answer is there, so a failed call is repeated with the registration.
     this.#mustWrite = false;
     this.#writtenUs = Number.NEGATIVE_INFINITY;
     return [registrationPut(this.#process, this.#registration()), ...news];
@@ -303,7 +306,7 @@ export class Heartbeat {
     }
   }
 
-  /** The document, if it was written since it was read last. */
+  /** The document, if it was written since the last read. */
   #newer(doc: Doc | undefined): Doc | null {
     if (doc === undefined || this.#known.get(doc.id) === doc.version) return null;
     this.#known.set(doc.id, doc.version);
@@ -341,7 +344,7 @@ export class Heartbeat {
   }
 }
 
-/** All documents of the registry, as far as one read brings them. */
+/** All documents of the registry, as far as one read returns them. */
 const readAll: ReadDocsRequest = {
   ...{ kind: registryKind, prefix: registryPrefix, after: null },
   max: docsPageMax,

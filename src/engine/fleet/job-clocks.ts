@@ -1,6 +1,6 @@
 /**
- * What this process learns of the clocks of the store's jobs, for those of its parts that act on it: the duties, which
- * answer clocks, and the workers, which claim what a clock has made ready.
+ * Emits what this process learns of the clocks of the store's jobs: to the duties, which answer clocks, and to the
+ * workers, which claim the jobs that a clock has made ready.
  *
  *   a heartbeat                        ──nextRead──► the supervisor of the duties
  *   the supervisor, after a promotion  ──promoted──► the workers
@@ -9,10 +9,10 @@ import { Listeners } from "../listeners.ts";
 
 export class JobClocks {
   /**
-   * The time until the next clock rings, as the store has answered it: 0 if it has rung already, null if none is set.
-   * So an idle process does not ask for the clocks.
+   * The time until the next clock is due, as the store answered it: 0 if it is due already, null if there is none. So
+   * an idle process does not ask for the clocks.
    */
   readonly nextRead = new Listeners<number | null>();
-  /** This process has made due jobs ready, so that its workers need no hint of them. */
+  /** This process has made due jobs ready, so its workers need no hint of them. */
   readonly promoted = new Listeners();
 }

@@ -20,11 +20,11 @@ afterEach(() => store.close());
 
 interface Process {
   readonly services: Services;
-  /** Nothing that it asks of the store arrives any more. */
+  /** No call of the process reaches the store any more. */
   isCut: boolean;
   /** The answers to its puts are lost. */
   isUnanswered: boolean;
-  /** Writes of the leader lease. */
+  /** How often it wrote the leader lease. */
   takes: number;
   gained: number;
 }
@@ -54,7 +54,7 @@ const advance = (ms: number): Promise<void> => platform.time.advance(ms * 1000);
 const leads = ({ services }: Process): boolean => services.leadership.isLeader;
 const stop = ({ services }: Process): Promise<void> => runUntil(platform, services.heartbeat.stop());
 
-/** The first of them leads. */
+/** Starts N processes; the first of them leads. */
 async function startFleet(count: number): Promise<Process[]> {
   const fleet: Process[] = [];
   for (let number = 0; number < count; number++) {
@@ -65,7 +65,7 @@ async function startFleet(count: number): Promise<Process[]> {
   return fleet;
 }
 
-test("a leader that is gone is replaced within five seconds, and its successor is told", async () => {
+test("a dead leader is replaced within five seconds, and its successor is notified", async () => {
   const [one, two] = (await startFleet(2)) as [Process, Process];
   await advance(60_000);
   expect([leads(one), leads(two)]).toEqual([true, false]);
@@ -82,7 +82,7 @@ test("renewal keeps the version that fences the leader's writes", async () => {
   expect(one.takes).toBe(1);
 });
 
-test("a leader that was away does not lead any more once another does, and its check is that of the past", async () => {
+test("a leader that was away no longer leads once another does, and its old check is refused", async () => {
   const [one, two] = (await startFleet(2)) as [Process, Process];
   const past = one.services.leadership.check();
   one.isCut = true;
@@ -109,7 +109,7 @@ test("a leader that was away while it was the only process takes its lease again
   expect(one.services.leadership.check()?.version).toBeGreaterThan(past?.version ?? Infinity);
 });
 
-test("a lease whose taking was answered to nobody is known with the next heartbeat", async () => {
+test("a process whose take of the lease lost its answer knows it by the next heartbeat", async () => {
   const one = startProcess();
   one.isUnanswered = true;
   await advance(10);
@@ -119,7 +119,7 @@ test("a lease whose taking was answered to nobody is known with the next heartbe
   expect([one.takes, leads(one)]).toEqual([1, true]);
 });
 
-test("a leader that stops is replaced with the next heartbeat of another; until then others write nothing", async () => {
+test("a leader that stops is replaced with the next heartbeat of another process, and only the successor writes", async () => {
   const [one, two, three] = (await startFleet(3)) as [Process, Process, Process];
   await advance(120_000);
   expect([two.takes, three.takes]).toEqual([0, 0]);
@@ -129,7 +129,7 @@ test("a leader that stops is replaced with the next heartbeat of another; until 
   expect(two.takes + three.takes).toBe(1);
 });
 
-test("of many candidates one leads", async () => {
+test("one of many candidates leads", async () => {
   const fleet = await startFleet(9);
   (fleet[0] as Process).isCut = true;
   await advance(10_000);

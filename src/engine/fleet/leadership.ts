@@ -1,19 +1,19 @@
 /**
- * The leader lease: the one process of a store that does the duties that run once per store. A document names the
- * leader and is written only when the leadership changes, so that its version fences the leader's writes. The leader
- * is alive as long as its registration is (registration.ts), which its heartbeat renews.
+ * The leader lease: one process of a store, the leader, does the duties that run once per store. A document names the
+ * leader. It is written only when the leader changes, so its version fences the leader's writes. The leader is alive as
+ * long as its registration (registration.ts), which its heartbeat renews.
  *
- *   nobody ──put if absent──► leader ──stops: deletes the document──► nobody
- *                               │ its registration has expired
- *                               ▼
- *                     a candidate takes over, under the version that it has read
+ *   no leader ──put if absent──► leader ──stops: deletes the document──► no leader
+ *                                  │ its registration has expired
+ *                                  ▼
+ *                        a candidate takes over, under the version that it has read
  *
- * Every candidate reads the document and the leader's registration with its heartbeat. So a leader that was killed is
- * replaced within 5 s, and one that stops within 1.2 s. Only a process in which all these duties are switched on is a
- * candidate: another leader would leave some of them undone.
+ * Every candidate reads the document and the leader's registration with its heartbeat. So a killed leader is replaced
+ * within 5 s, and a stopped one within 1.2 s. A process is a candidate only if all these duties are switched on in it:
+ * as a leader it would otherwise leave some of them undone.
  *
  * Always true: a process takes the lease only while its own registration is valid. A leader whose registration had
- * expired takes the lease again, under its version, before it goes on. So it learns whether it has lost the lease.
+ * expired takes the lease again, under its version, before it goes on, and so learns whether it has lost the lease.
  */
 import type { Platform } from "../../platform/platform.ts";
 import type { Doc, DocCheck, DocGuard, DocPut } from "../../store/records.ts";
@@ -28,18 +28,18 @@ interface Surroundings {
 }
 
 export class Leadership {
-  /** Set by the duties of the process. */
+  /** Set by the supervisor of the duties. */
   isCandidate = false;
-  /** No other process can ever use the store: this one leads without a lease. */
+  /** No other process can ever use the store, so this one leads without a lease. */
   isAlone = false;
   readonly #around: Surroundings;
   readonly #process: string;
   readonly #gained = new Set<() => void>();
-  /** Of the document while this process leads, else 0. */
+  /** The version of the document while this process leads, else 0. */
   #version = 0;
-  /** Who leads instead, as far as this process knows. */
+  /** The process that leads instead, as far as this one knows. */
   #other: string | null = null;
-  /** Monotonic: until when the own registration is valid at least. */
+  /** Monotonic: how long the own registration is valid at least. */
   #aliveUntilUs = 0;
   /** The own registration had expired while this process led. */
   #mustConfirm = false;
@@ -52,7 +52,8 @@ export class Leadership {
   get isLeader(): boolean {
     if (this.isAlone) return true;
     if (this.#version === 0) return false;
-    // While the partition of the registry is away nobody can take over: the leader goes on in the others.
+    // While the partition of the registry is away, no process can take over, so the leader goes on in the other
+    // partitions.
     return this.#isAlive ? !this.#mustConfirm : (this.#around.store.missing?.().length ?? 0) > 0;
   }
 
@@ -63,29 +64,32 @@ export class Leadership {
   }
 
   /**
-   * Holds only as long as this process leads. In the same unit as a write, it refuses the write of a process that has
-   * lost the lease without knowing it. Null for a process that does not lead.
+   * A check that holds only as long as this process leads. In the same unit as a write, it refuses the write of a
+   * process that has lost the lease without knowing it. Null if this process does not lead.
    */
   check(): DocCheck | null {
     return this.#version === 0 ? null : { kind: registryKind, id: leaderId, version: this.#version };
   }
 
-  /** The documents that a heartbeat reads for this. */
+  /** The documents that a heartbeat must read for the lease. */
   get watched(): readonly string[] {
     return this.#other === null ? [leaderId] : [leaderId, processDocId(this.#other)];
   }
 
-  /** The own registration was written by a call that was sent then, for so long. */
+  /** The own registration was written: it is valid for `ttlMs` from when the call was sent. */
   renewed(sentUs: number, ttlMs: number): void {
     if (this.#version > 0 && !this.#isAlive) this.#mustConfirm = true;
     this.#aliveUntilUs = sentUs + ttlMs * 1000;
   }
 
-  /** What a heartbeat has read. @param wasRead whether a document that is not among them was asked for. */
+  /**
+   * Called with the documents that a heartbeat has read. @param wasRead whether a document was asked for, also if it is
+   * not among them.
+   */
   async seen(docs: ReadonlyMap<string, Doc>, wasRead: (id: string) => boolean): Promise<void> {
     const doc = docs.get(leaderId);
     if (doc?.body === this.#process) {
-      // Another version: the answer to the put was lost.
+      // The version differs because the answer to the put was lost.
       if (this.#mustConfirm) await this.#take({ version: doc.version });
       else if (doc.version !== this.#version) this.#lead(doc.version);
       return;
@@ -98,7 +102,7 @@ export class Leadership {
     if (!docs.has(sign) && wasRead(sign)) await this.#take({ version: doc.version });
   }
 
-  /** Gives the lease back; what has to be written for it. */
+  /** Gives the lease back. @returns the documents to write for that. */
   leave(): readonly DocPut[] {
     this.isCandidate = false;
     const version = this.#version;

@@ -1,7 +1,7 @@
 /**
- * The registry: what each process of a store lets the others know of itself. A process with workers or duties has one
- * registration, which names its workers too. It is a document that expires unless the process renews it with its
- * heartbeat (heartbeat.ts), so that a process that was killed disappears by itself.
+ * The registry shows the processes of a store to each other. Each process with workers or duties has one registration,
+ * which also names its workers. It is a document that expires unless the heartbeat of the process renews it
+ * (heartbeat.ts), so a killed process disappears by itself.
  *
  *   {webhooks}/process/PROCESS   the registration of a process
  *   {webhooks}/leader            the process that does the duties that run once per store (leadership.ts)
@@ -10,8 +10,8 @@
  *   {webhooks}/cancels/WORKER    the change number of the cancels of a worker's jobs
  *   {webhooks}/left/WORKER       the event that this worker left was emitted
  *
- * All are documents of one kind, so that one read brings them. The braces place them in one partition: that of the
- * webhooks, because deliveries are written under a check of the leader.
+ * All are documents of one kind, so one read returns them. The braces place them in the partition of the webhooks,
+ * because deliveries are written under a check of the leader.
  */
 import { missingCapabilities } from "../../model/routing/capability.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -41,21 +41,21 @@ export interface WorkerRegistration {
   readonly queues: readonly string[];
   readonly names: readonly string[];
   readonly capabilities: readonly string[];
-  /** Slots by queue, as they are now. */
+  /** Its present slots, by queue. */
   readonly slots: Readonly<Record<string, number>>;
   /** The total of each queue for which the worker's code or an operator sets one. */
   readonly totals: Readonly<Record<string, number>>;
-  /** The weights of its queues against each other when its bound is too small for its shares; 1 when left out. */
+  /** The weights of its queues, used if its bound is too small for all its shares; 1 if left out. */
   readonly weights: Readonly<Record<string, number>>;
-  /** How many slots totals may give it. */
+  /** The most slots that totals may give it. */
   readonly slotsMax: number;
-  /** Jobs whose handlers run. */
+  /** The number of jobs whose handlers run. */
   readonly running: number;
   /** The first of them. */
   readonly jobs: readonly CurrentJob[];
   /** Abandoned attempts whose handler still runs. Each occupies a slot; a batch occupies one. */
   readonly abandoned: number;
-  /** Its own wall clock at its start, epoch milliseconds. */
+  /** When it started, by its own wall clock in epoch milliseconds. */
   readonly startedAt: number;
 }
 
@@ -65,11 +65,11 @@ export interface ProcessFacts {
   readonly memoryBytes: number;
   /** The longest delay of the event loop since the last registration. */
   readonly loopDelayMs: number;
-  /** What the duties of the process have done, by their names. */
+  /** The figures of the duties of the process, by name. */
   readonly duties: Readonly<Record<string, DutyFigures>>;
-  /** It may become the leader: all duties that run once per store are switched on. */
+  /** Whether it may become the leader: all duties that run once per store are switched on. */
   readonly isCandidate: boolean;
-  /** Its own wall clock when it wrote this, epoch milliseconds. */
+  /** When it wrote this, by its own wall clock in epoch milliseconds. */
   readonly writtenAt: number;
   /** How long the registration is valid. */
   readonly ttlMs: number;
@@ -83,18 +83,18 @@ export interface Registration extends ProcessFacts {
 interface Live {
   /** When the registration expires unless it is renewed, by the store's clock. */
   readonly expiresAt: number;
-  /** How far its clock was ahead of the store's; the time that the write took counts as behind. */
+  /** How far its clock was ahead of the store's. The duration of the write makes this look smaller. */
   readonly clockAheadMs: number;
 }
 
 export type LiveProcess = Registration & Live;
 
 export interface LiveWorker extends WorkerRegistration, ProcessFacts, Live {
-  /** As lists and attempt records name it. */
+  /** The worker's id, as lists and attempt records name it. */
   readonly worker: string;
 }
 
-/** Of these workers those that would run a job of this kind. */
+/** The workers that would run a job of this kind. */
 export function servingWorkers<Worker extends Pick<WorkerRegistration, "queues" | "names" | "capabilities">>(
   workers: readonly Worker[],
   { queue, name, requires = [] }: Pick<StateCount, "queue" | "name" | "requires">,
@@ -120,12 +120,12 @@ export function registrationPut(process: string, registration: Registration | nu
   return { ...put, body: JSON.stringify(registration), expiresInMs: registration.ttlMs };
 }
 
-/** Longer than any process may take to notice that a registration is gone. */
+/** Longer than any process takes to notice that a registration is gone. */
 const leftTtlMs = 600_000;
 
 /**
- * Emits once that a worker left: a second put that asks for its absence is refused. @param isOwn the worker itself says
- * so.
+ * Emits once that a worker left: a second put, guarded by the absence of the document, is refused. @param isOwn whether
+ * the worker emits it itself.
  */
 export function leftPut(worker: string, isOwn: boolean): DocPut {
   const emits = { kind: "worker-left", subject: worker, extra: null } as const;
@@ -133,7 +133,7 @@ export function leftPut(worker: string, isOwn: boolean): DocPut {
   return { kind: registryKind, id, body: "", guard: isOwn ? "any" : "absent", expiresInMs: leftTtlMs, emits };
 }
 
-/** The process that a document of the registry describes; null for one that is no registration or is unreadable. */
+/** The process of a registration; null if the document is another one or is unreadable. */
 export function readRegistration({ id, body, expiresAt }: Doc): LiveProcess | null {
   if (!id.startsWith(processPrefix)) return null;
   try {
@@ -151,9 +151,7 @@ export function workersOf({ workers, ...process }: LiveProcess): readonly LiveWo
   return Object.entries(workers).map(([worker, own]) => ({ ...process, ...own, worker }));
 }
 
-/**
- * @param passesOver leaves out registrations that are unreadable or in partitions that fail, instead of failing.
- */
+/** @param passesOver skips registrations that are unreadable or in partitions that fail, instead of failing. */
 export async function readProcesses(
   store: Pick<Store, "readDocs">,
   passesOver = false,
@@ -168,7 +166,7 @@ export async function readProcesses(
   return processes;
 }
 
-/** As `readProcesses`: the workers of all processes. */
+/** The workers of all processes; otherwise as `readProcesses`. */
 export async function readWorkers(
   store: Pick<Store, "readDocs">,
   passesOver = false,
