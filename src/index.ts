@@ -102,7 +102,7 @@ export { routeAllTo, routeByPrefix } from "./engine/submit/router.ts";
 export type { Router } from "./engine/submit/router.ts";
 export type { RunningAttempt, Telemetry } from "./engine/attempts/telemetry.ts";
 export type { EnqueueMiddleware } from "./engine/submit/enqueue-middleware.ts";
-export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/submit/job-options.ts";
+export type { EnqueueOptions, RetentionOptions } from "./engine/submit/job-options.ts";
 export type { AgeAndCount, KeptOptions } from "./engine/policies/kept-options.ts";
 export type { Kv, KvEntry, KvPutOptions } from "./engine/docs/kv.ts";
 export type {
@@ -176,7 +176,7 @@ export type { JobState, TerminalState } from "./model/job/job-state.ts";
 export type { Learn, LearnOptions } from "./model/limits/learning.ts";
 export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limits/limit.ts";
 export type { Priority } from "./model/routing/rank.ts";
-export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/job/retry-policy.ts";
+export type { BackoffOptions, CustomBackoff, RetryIf, RetryOptions } from "./model/job/retry-policy.ts";
 export type { UniqueOptions, UniqueScope } from "./model/job/unique-key.ts";
 export type { Codec } from "./codec/codec.ts";
 export type { CompressionOptions } from "./codec/compression.ts";

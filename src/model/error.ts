@@ -145,6 +145,7 @@ export const errorCatalogue = {
   "version-conflict": entry(409, false, "A compare-and-set met another version."),
   "wait-timeout": entry(504, true, "The wait ended before the answer came; the job itself goes on."),
   aborted: entry(499, false, "The caller's AbortSignal fired."),
+  "run-ended": entry(409, false, "A step was called after the handler of its run had ended."),
   closed: entry(503, false, "This Millrace, worker or store was closed."),
   "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),
   "no-handlers": entry(400, false, "A worker was started without a handler, or without a queue to serve."),

@@ -15,8 +15,8 @@ import { checkName } from "../../model/name.ts";
 import { checkOptions, checkWhole } from "../../model/option.ts";
 import { levelOf, orderOf } from "../../model/routing/rank.ts";
 import type { Order, Priority } from "../../model/routing/rank.ts";
-import { readAttempts, readBackoff, readRetryIf } from "../../model/job/retry-policy.ts";
-import type { BackoffOptions, RetryIf } from "../../model/job/retry-policy.ts";
+import { readRetry } from "../../model/job/retry-policy.ts";
+import type { RetryOptions } from "../../model/job/retry-policy.ts";
 import { readUnique } from "../../model/job/unique-key.ts";
 import type { UniqueOptions, UniquePlan } from "../../model/job/unique-key.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
@@ -24,13 +24,6 @@ import { readGroup } from "./group.ts";
 import type { GroupOptions, ReadGroup } from "./group.ts";
 import { readLimits } from "../limits/limit-definition.ts";
 import type { AnyLimitUse, Limit, LimitUse } from "../limits/limit-definition.ts";
-
-export interface RetryOptions {
-  /** How many attempts in all; 10 by default. */
-  attempts?: number;
-  backoff?: BackoffOptions;
-  retryIf?: RetryIf;
-}
 
 export interface RetentionOptions {
   completed?: Duration;
@@ -189,16 +182,7 @@ export function readPolicy(options: EnqueueOptions, what: string): JobPolicy {
   const policy: { -readonly [Key in keyof JobPolicy]: JobPolicy[Key] } = {};
   if (options.priority !== undefined) policy.level = levelOf(options.priority, `${what}: priority`);
   if (options.order !== undefined) policy.order = orderOf(options.order, `${what}: order`);
-  if (options.retry !== undefined) {
-    const { attempts, backoff, retryIf } = checkOptions(options.retry, `${what}: retry`, [
-      "attempts",
-      "backoff",
-      "retryIf",
-    ]);
-    if (attempts !== undefined) policy.attempts = readAttempts(attempts, `${what}: retry.attempts`);
-    if (backoff !== undefined) policy.backoff = readBackoff(backoff, `${what}: retry.backoff`);
-    if (retryIf !== undefined) policy.retryIf = readRetryIf(retryIf, `${what}: retry.retryIf`);
-  }
+  if (options.retry !== undefined) Object.assign(policy, readRetry(options.retry, `${what}: retry`));
   if (options.timeout !== undefined) policy.timeoutMs = readPositive(options.timeout, `${what}: timeout`);
   if (options.ttl !== undefined) policy.ttlMs = readPositive(options.ttl, `${what}: ttl`);
   if (options.throttlesMax !== undefined)

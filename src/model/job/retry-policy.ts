@@ -45,6 +45,14 @@ export interface RetryIf {
   readonly never?: readonly string[];
 }
 
+/** How failures are retried, as users write it. */
+export interface RetryOptions {
+  /** How many attempts in all: 10 of a job by default, 3 of a step. */
+  attempts?: number;
+  backoff?: BackoffOptions;
+  retryIf?: RetryIf;
+}
+
 export const attemptsMax = 1000;
 export const defaultAttempts = 10;
 /** Ten minutes. */
@@ -216,6 +224,19 @@ export function readBackoff(options: unknown, what: string): Backoff {
         `${what}.kind must be fixed, linear, exponential, list or custom.`,
       );
   }
+}
+
+/** The options that were given, in a fixed order. */
+export function readRetry(
+  options: unknown,
+  what: string,
+): { readonly attempts?: number; readonly backoff?: Backoff; readonly retryIf?: RetryIf } {
+  const { attempts, backoff, retryIf } = checkOptions(options, what, ["attempts", "backoff", "retryIf"]);
+  return {
+    ...(attempts === undefined ? {} : { attempts: readAttempts(attempts, `${what}.attempts`) }),
+    ...(backoff === undefined ? {} : { backoff: readBackoff(backoff, `${what}.backoff`) }),
+    ...(retryIf === undefined ? {} : { retryIf: readRetryIf(retryIf, `${what}.retryIf`) }),
+  };
 }
 
 export function readAttempts(value: unknown, what: string): number {

@@ -1,0 +1,212 @@
+/**
+ * How a run reads its journal: entry by entry, in order of their numbers, live and on replay alike. The handler asks
+ * for calls; the cursor says which entry comes next, and whether the handler has asked for what the entry belongs to.
+ * Because the handler learns everything in one order, parallel branches that are run again take the same way.
+ *
+ *  next()   caught-up   every entry that is known was delivered
+ *           deliver     this entry is to take effect now, and nothing else before the handler has come to rest
+ *           unasked     the handler has not asked for the entry's call: it is still on its way there, or its code
+ *                       has changed
+ *
+ * A call that was asked for is compared with what the journal holds under its key at once: another kind there means
+ * that the code has changed.
+ */
+import { callOf, isOwnKind } from "./journal-entry.ts";
+import type { CallKind, JournalEntry } from "./journal-entry.ts";
+
+export interface AskedCall {
+  readonly key: string;
+  readonly kind: CallKind;
+}
+
+export type NextEntry<Call extends AskedCall> =
+  | { readonly kind: "caught-up" }
+  | { readonly kind: "deliver"; readonly entry: JournalEntry; readonly call: Call | null }
+  | { readonly kind: "unasked"; readonly entry: JournalEntry };
+
+/** The first difference between the journal and what the code asks for, as people read it. */
+export interface Difference {
+  readonly entry: number;
+  readonly recorded: string;
+  readonly asked: string;
+}
+
+export class JournalCursor<Call extends AskedCall> {
+  readonly #entries: JournalEntry[] = [];
+  readonly #calls = new Map<string, Call>();
+  /** The kind that the journal holds under a key. */
+  readonly #kinds = new Map<string, { readonly as: CallKind; readonly number: number }>();
+  readonly #patches = new Map<string, boolean>();
+  /** What the keys of closed branches begin with. */
+  readonly #closed: string[] = [];
+  #at = 0;
+  /** The last entry that an earlier life of the run has left. */
+  #replayTo = 0;
+  /** Own entries of earlier lives that are not delivered yet. */
+  #ownLeft = 0;
+  #lastAt: number;
+
+  /** @param beganAt the time before the first entry: the submit of the job. */
+  constructor(beganAt: number) {
+    this.#lastAt = beganAt;
+  }
+
+  /** Entries that were read or appended, in order; those that are known already are passed over. */
+  add(entries: readonly JournalEntry[]): void {
+    for (const entry of entries) {
+      if (entry.number <= this.#entries.length) continue;
+      if (entry.number !== this.#entries.length + 1) throw new RangeError("a journal has no gaps");
+      this.#entries.push(entry);
+      const { body } = entry;
+      if ("as" in body && !this.#kinds.has(body.call))
+        this.#kinds.set(body.call, { as: body.as, number: entry.number });
+      if (body.kind === "patched") this.#patches.set(body.name, body.answer);
+    }
+  }
+
+  /** What was added so far is what earlier lives have left. */
+  begins(): void {
+    this.#replayTo = this.#entries.length;
+    this.#ownLeft = this.#entries.filter(({ body }) => isOwnKind(body.kind)).length;
+  }
+
+  /** The number of the last entry that is known. */
+  get known(): number {
+    return this.#entries.length;
+  }
+
+  /** The number of the last entry that was delivered. */
+  get seen(): number {
+    return this.#at;
+  }
+
+  get isCaughtUp(): boolean {
+    return this.#at === this.#entries.length;
+  }
+
+  /**
+   * The time of day for the handler: that of the last entry that it felt. Entries that it does not feel, such as a
+   * signal that nobody waits for, may be met earlier or later in another life.
+   */
+  get now(): number {
+    return this.#lastAt;
+  }
+
+  entry(number: number): JournalEntry | undefined {
+    return this.#entries[number - 1];
+  }
+
+  get entries(): readonly JournalEntry[] {
+    return this.#entries;
+  }
+
+  call(key: string): Call | undefined {
+    return this.#calls.get(key);
+  }
+
+  /** The handler asks for a call. @returns the difference if the journal holds another kind under its key. */
+  ask(call: Call): Difference | null {
+    this.#calls.set(call.key, call);
+    const recorded = this.#kinds.get(call.key);
+    if (recorded === undefined || recorded.as === call.kind) return null;
+    return {
+      entry: recorded.number,
+      recorded: callText(recorded.as, call.key),
+      asked: callText(call.kind, call.key),
+    };
+  }
+
+  /**
+   * Whether the handler is to take the new way of a patch. The first answer of a name is recorded and stays for the
+   * round: true unless an earlier life has recorded something after this point, which shows that the old way was
+   * taken. Entries of others show nothing.
+   */
+  patched(name: string): { readonly answer: boolean; readonly isNew: boolean } {
+    const recorded = this.#patches.get(name);
+    if (recorded !== undefined) return { answer: recorded, isNew: false };
+    const answer = this.#ownLeft === 0;
+    this.#patches.set(name, answer);
+    return { answer, isNew: true };
+  }
+
+  /** Whether a race was lost by the branch that made the call. */
+  isClosed(key: string): boolean {
+    return this.#closed.some((prefix) => key.startsWith(prefix));
+  }
+
+  /** From now on nothing reaches the calls of this branch. */
+  close(prefix: string): void {
+    this.#closed.push(prefix);
+  }
+
+  next(): NextEntry<Call> {
+    const entry = this.#entries[this.#at];
+    if (entry === undefined) return { kind: "caught-up" };
+    const key = callOf(entry.body);
+    if (key === null || this.isClosed(key)) return { kind: "deliver", entry, call: null };
+    const call = this.#calls.get(key);
+    return call === undefined ? { kind: "unasked", entry } : { kind: "deliver", entry, call };
+  }
+
+  /** The next entry takes effect. */
+  delivered(): void {
+    const entry = this.#entries[this.#at];
+    if (entry === undefined) throw new RangeError("nothing is left to deliver");
+    this.#at += 1;
+    if (this.#at <= this.#replayTo && isOwnKind(entry.body.kind)) this.#ownLeft -= 1;
+  }
+
+  /** The handler learns what was delivered last. */
+  felt(at: number): void {
+    this.#lastAt = at;
+  }
+
+  /**
+   * The first entry that the handler will never ask for, once it has ended. What was in flight when a handler ended
+   * stays in the journal and is no difference: the handler had asked for it.
+   */
+  leftBehind(): Difference | null {
+    for (let at = this.#at; at < this.#entries.length; at++) {
+      const { body, number } = this.#entries[at] as JournalEntry;
+      const key = callOf(body);
+      if (key === null || !isOwnKind(body.kind) || this.#calls.has(key) || this.isClosed(key)) continue;
+      return { entry: number, recorded: entryText(body), asked: "nothing more: the handler has ended" };
+    }
+    return null;
+  }
+
+  /** What stands in the way of an entry that the handler does not ask for. @param open the calls that wait. */
+  differenceAt(entry: JournalEntry, open: readonly AskedCall[]): Difference {
+    const asked = open.map(({ kind, key }) => callText(kind, key));
+    return {
+      entry: entry.number,
+      recorded: entryText(entry.body),
+      asked: asked.length === 0 ? "no step" : asked.slice(0, 3).join(", "),
+    };
+  }
+}
+
+function entryText(body: JournalEntry["body"]): string {
+  return "as" in body ? callText(body.as, body.call) : body.kind;
+}
+
+const kindNames: Readonly<Record<CallKind, string>> = {
+  run: "step.run",
+  "run-in": "step.runIn",
+  enqueue: "step.enqueue",
+  invoke: "step.invoke",
+  sleep: "step.sleep",
+  wait: "step.waitFor",
+  approval: "step.approval",
+  race: "step.race",
+  each: "step.each",
+};
+
+export function callText(kind: CallKind, key: string): string {
+  return `${kindNames[kind]} ${JSON.stringify(key)}`;
+}
+
+/** One sentence for the error of a run that diverged. */
+export function differenceText({ entry, recorded, asked }: Difference): string {
+  return `The code does not match the journal of the run: entry ${entry} is ${recorded}, and the handler asks for ${asked}.`;
+}

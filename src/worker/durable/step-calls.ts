@@ -1,0 +1,282 @@
+/**
+ * Makes `step` for one stay of a run. Each method names its call by the scope in which it is made, plans what the call
+ * does, and asks the execution for it. The scope of a branch or an item follows its asynchronous code
+ * (AsyncLocalStorage), so calls after an await belong to it as well. A handler without `race` and `each` pays nothing.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { createHash } from "node:crypto";
+import { branchPrefix, CallScope, itemPrefix } from "../../model/durable/call-key.ts";
+import { derivedUuid, stepIdempotencyKey } from "../../model/durable/derived-id.ts";
+import type { RunName } from "../../model/durable/derived-id.ts";
+import type { CallKind } from "../../model/durable/journal-entry.ts";
+import { defaultStepRetry, readStepRetry, stepRetryDelayMs } from "../../model/durable/step-retry.ts";
+import { describeError } from "../../model/job/attempt-log.ts";
+import type { StepRetry } from "../../model/durable/step-retry.ts";
+import { durationMs } from "../../model/duration.ts";
+import type { Duration } from "../../model/duration.ts";
+import type { BackoffSources } from "../../model/job/retry-policy.ts";
+import { MillraceError } from "../../model/error.ts";
+import { checkName } from "../../model/name.ts";
+import { checkWhole } from "../../model/option.ts";
+import type { Platform } from "../../platform/platform.ts";
+import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
+import { LiveCall } from "./live-call.ts";
+import type { CallPlan } from "./live-call.ts";
+import type { RunCodec, RunExecution } from "./run-execution.ts";
+import type { RunJournal } from "./run-journal.ts";
+import type { ApprovalOptions, Step, StepContext, StepOptions, WaitOptions } from "./step.ts";
+
+const scopes = new AsyncLocalStorage<{ readonly owner: StepCalls; readonly scope: CallScope }>();
+const digest = (text: string): Uint8Array => createHash("sha256").update(text).digest();
+
+export interface StepParts {
+  readonly run: RunName;
+  readonly journal: RunJournal;
+  readonly codec: RunCodec;
+  readonly platform: Pick<Platform, "setTimer">;
+  readonly backoffs: BackoffSources;
+  /** The id of a job that a call starts. */
+  readonly childId: (call: string) => string;
+}
+
+/** Thrown into the caller's transaction so that it rolls back. */
+class AlreadyRecorded extends Error {
+  override readonly name = "AlreadyRecorded";
+}
+
+type AnyStep = Step<Record<string, unknown>>;
+
+export class StepCalls implements AnyStep {
+  readonly #execution: RunExecution;
+  readonly #parts: StepParts;
+  readonly #root = new CallScope();
+  #uuids = 0;
+
+  constructor(execution: RunExecution, parts: StepParts) {
+    this.#execution = execution;
+    this.#parts = parts;
+  }
+
+  readonly run: AnyStep["run"] = (name, work, options = {}) => {
+    const { undo } = options;
+    const retry = readStepRetry(options.retry, `step.run ${JSON.stringify(name)}: retry`);
+    return this.#ask("run", name, (key) => ({
+      work: (attempt, signal) => this.#work(key, work, options, attempt, signal),
+      retryDelayMs: this.#retryDelay(retry),
+      ...(undo === undefined ? {} : { undo: undo as (value: unknown) => unknown }),
+    })) as ReturnType<typeof work> & Promise<never>;
+  };
+
+  #retryDelay(retry: StepRetry): NonNullable<CallPlan["retryDelayMs"]> {
+    const { backoffs } = this.#parts;
+    return (attempt, error) => stepRetryDelayMs(retry, attempt, describeError(error), backoffs);
+  }
+
+  async #work<Result>(
+    key: string,
+    work: (context: StepContext) => Result | Promise<Result>,
+    { timeout }: StepOptions<Result>,
+    attempt: number,
+    signal: AbortSignal,
+  ): Promise<Result> {
+    const context = { idempotencyKey: stepIdempotencyKey(this.#parts.run, key), attempt, signal };
+    if (timeout === undefined) return work(context);
+    const ended = new AbortController();
+    const timeoutMs = durationMs(timeout, `step ${JSON.stringify(key)}: timeout`);
+    const error = new Error(`The step ran longer than its timeout of ${timeoutMs} ms.`);
+    const late = new Promise<never>((_resolve, reject) => {
+      const timer = this.#parts.platform.setTimer(timeoutMs, () => {
+        ended.abort(error);
+        reject(error);
+      });
+      signal.addEventListener("abort", () => timer.cancel());
+    });
+    const context2 = { ...context, signal: AbortSignal.any([signal, ended.signal]) };
+    return Promise.race([work(context2), late]);
+  }
+
+  readonly runIn: AnyStep["runIn"] = (name, begin, work) => {
+    type Result = Awaited<ReturnType<typeof work>>;
+    const { journal, codec, run } = this.#parts;
+    return this.#ask("run-in", name, (key) => ({
+      retryDelayMs: this.#retryDelay(defaultStepRetry),
+      work: async (attempt, signal) => {
+        let recorded: { readonly value: string | null } | null = null;
+        const context = { idempotencyKey: stepIdempotencyKey(run, key), attempt, signal };
+        try {
+          return await begin(async (connection) => {
+            const value = await work(connection, context);
+            const answer = await journal.commitSlip(connection, { call: key, value: codec.encode(value) });
+            if (answer.kind === "ok") return value;
+            if (answer.kind === "recorded") recorded = answer;
+            throw new AlreadyRecorded(
+              "Another attempt of this run has committed this step, or the lease is lost.",
+            );
+          });
+        } catch (error) {
+          if (recorded === null) throw error;
+          return codec.decode((recorded as { readonly value: string | null }).value) as Result;
+        }
+      },
+    })) as Promise<never>;
+  };
+
+  sleep(name: string, duration: Duration): Promise<void> {
+    const endsInMs = durationMs(duration, `step.sleep ${JSON.stringify(name)}`);
+    return this.#ask("sleep", name, () => ({ endsInMs })) as Promise<void>;
+  }
+
+  sleepUntil(name: string, at: Date): Promise<void> {
+    return this.#ask("sleep", name, () => ({ endsAt: at.getTime() })) as Promise<void>;
+  }
+
+  readonly waitFor: AnyStep["waitFor"] = (
+    signal: string,
+    options?: Omit<WaitOptions<unknown>, "onTimeout"> & { onTimeout?: "throw" | "return" },
+  ) => {
+    const { timeout, where, onTimeout } = options ?? {};
+    return this.#ask("wait", signal, () => ({
+      signal,
+      ...(where === undefined ? {} : { where }),
+      ...(timeout === undefined
+        ? {}
+        : timeout instanceof Date
+          ? { endsAt: timeout.getTime() }
+          : { endsInMs: durationMs(timeout, `step.waitFor ${JSON.stringify(signal)}: timeout`) }),
+      arrived: ({ at, source }, value) => ({ kind: "arrived", value, at: new Date(at), source }),
+      rang: () =>
+        onTimeout === "return"
+          ? { kind: "value", value: { kind: "timed-out" } }
+          : { kind: "error", error: new WaitTimedOut(signal) },
+    })) as Promise<never>;
+  };
+
+  readonly approval: AnyStep["approval"] = (signal, options: ApprovalOptions<unknown>) => {
+    const { of = 1, timeout, approves = isOk } = options;
+    return this.#ask("approval", signal, () => ({
+      signal,
+      where: approves,
+      needed: checkWhole(of, "step.approval: of", 1, 100),
+      endsInMs: durationMs(timeout, "step.approval: timeout"),
+      rang: () => ({ kind: "value", value: { approved: false, answers: [], timedOut: true } }),
+    })) as Promise<never>;
+  };
+
+  readonly race: AnyStep["race"] = (branches) => {
+    const names = Object.keys(branches);
+    let asked: LiveCall | null = null;
+    const promise = this.#ask(
+      "race",
+      "race",
+      (key) => ({ branches: new Map(names.map((name) => [name, branchPrefix(key, name)])) }),
+      (call) => (asked = call),
+    );
+    const call = asked as LiveCall | null;
+    if (call === null) return promise as Promise<never>;
+    for (const name of names) {
+      const scope = new CallScope(branchPrefix(call.key, name));
+      const ended = (kind: "value" | "error") => (result: unknown) =>
+        this.#execution.branchEnded(
+          call,
+          name,
+          kind === "value" ? { kind, value: { winner: name, value: result } } : { kind, error: result },
+        );
+      const branch = branches[name as keyof typeof branches];
+      const began = scopes.run({ owner: this, scope }, async () => branch());
+      void began.then(ended("value"), ended("error"));
+    }
+    return promise as Promise<never>;
+  };
+
+  readonly each: AnyStep["each"] = async (name, items, key, work, options = {}) => {
+    const { concurrency = Infinity } = options;
+    const scope = this.#scope;
+    const eachKey = scope.nextKey("each", checkName(name, "step.each: name"));
+    const keys = items.map((item) => checkName(key(item), "step.each: key"));
+    if (new Set(keys).size < keys.length)
+      throw new MillraceError("invalid-option", `step.each ${JSON.stringify(name)}: two items have one key.`);
+    const results: Awaited<ReturnType<typeof work>>[] = [];
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < items.length) {
+        const at = next++;
+        const own = new CallScope(itemPrefix(eachKey, keys[at] as string));
+        try {
+          results[at] = await scopes.run({ owner: this, scope: own }, () => work(items[at] as never, this));
+        } catch (error) {
+          next = items.length;
+          throw error;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(items.length, concurrency) }, lane));
+    return results;
+  };
+
+  readonly enqueue: AnyStep["enqueue"] = (job, input) =>
+    this.#ask("enqueue", job.name, (key) => ({
+      start: { call: this.#parts.childId(key), submission: { job, input }, isAwaited: false },
+    })) as Promise<string>;
+
+  readonly invoke: AnyStep["invoke"] = (job, input) =>
+    this.#ask("invoke", job.name, (key) => ({
+      start: { call: key, submission: { job, input }, isAwaited: true },
+    })) as Promise<never>;
+
+  patched(name: string): boolean {
+    return this.#execution.patched(checkName(name, "step.patched: name"));
+  }
+
+  now(): Date {
+    return new Date(this.#execution.now);
+  }
+
+  uuid(): string {
+    return derivedUuid(this.#parts.run, ++this.#uuids, digest);
+  }
+
+  continueWith(input: unknown): never {
+    this.#execution.continueWith(input);
+    // The run is over: a handler that catches this gets no answer from any further step.
+    throw new MillraceError("run-ended", "The run goes on with a new round.");
+  }
+
+  get #scope(): CallScope {
+    const here = scopes.getStore();
+    return here?.owner === this ? here.scope : this.#root;
+  }
+
+  #ask(
+    kind: CallKind,
+    name: string,
+    plan: (key: string) => CallPlan,
+    asks?: (call: LiveCall) => void,
+  ): Promise<unknown> {
+    if (this.#execution.isOver) return this.#tooLate(kind, name);
+    const key = this.#scope.nextKey(kind, checkName(name, `step.${kind}: name`));
+    const call = new LiveCall(key, kind, { failed: (cause) => new StepFailed(key, cause), ...plan(key) });
+    asks?.(call);
+    this.#execution.ask(call);
+    return call.promise;
+  }
+
+  /**
+   * Frames of a run that was suspended are abandoned: what still runs in them, such as a timer, gets no answer. A
+   * promise of its own each time, because one for all would keep every frame that awaits it.
+   */
+  #tooLate(kind: CallKind, name: string): Promise<unknown> {
+    if (!this.#execution.hasHandlerEnded) return new Promise(() => undefined);
+    const error = new MillraceError(
+      "run-ended",
+      `step.${kind} ${JSON.stringify(name)} came after the handler had ended.`,
+    );
+    const refused = Promise.reject(error);
+    // Nobody may be there to hear it, and that must not end the process.
+    refused.catch(() => undefined);
+    return refused;
+  }
+}
+
+function isOk(value: unknown): boolean {
+  return typeof value === "object" && value !== null && (value as { ok?: unknown }).ok === true;
+}
