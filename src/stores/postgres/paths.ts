@@ -1,6 +1,7 @@
 /**
- * The paths of Postgres (store/paths.ts). Submits, settles, changes and documents are chosen here, because this process
- * packs them. A claim is chosen by claim_v1 and always goes by sets: that of plain routes is the general one.
+ * The paths of Postgres (store/paths.ts). The paths of submits, settles, changes and documents are chosen here, because
+ * this process packs them. The path of a claim is chosen in claim_v1, which always works in sets; its set of plain
+ * routes is the general path.
  */
 import type { Change, Settle, SubmitUnit } from "../../store/operations.ts";
 import type { StorePaths } from "../../store/paths.ts";
@@ -17,30 +18,33 @@ import { tagsOf } from "../../store/rules/place.ts";
 import { isLarge } from "./jobs/packed-unit.ts";
 
 export const postgresPaths = {
-  /** Of a unit, which is alone in its call or not. A call inside the caller's own transaction is never alone. */
+  /**
+   * Takes a unit, and whether it is alone in its call. Inside the caller's own transaction a call never counts as
+   * alone.
+   */
   submit: [
     { path: "one job", takes: (unit: SubmitUnit, isAlone: boolean) => isAlone && isOneJob(unit) },
     { path: "flow members", takes: (unit: SubmitUnit) => isSetUnit(unit) && unit.jobs.some(isOfFlow) },
     { path: "set", takes: (unit: SubmitUnit) => isSetUnit(unit) },
   ],
-  /** Of an offer. v_laned: the routes of the call that have lanes. */
+  /** Takes an offer. v_laned: the routes of the call that have lanes. */
   claim: [{ path: "lanes", takes: { inStore: "v_offer && v_laned" } }],
-  /** Of a settle. Its running job may be a member of a flow, may stand in a lane and hold keys. */
+  /** Takes a settle. Its running job may be a member of a flow, may be in a lane and hold keys. */
   settle: [{ path: "set", takes: (settle: Settle) => isPlainSettle(settle) }],
-  /** Of all changes of a call. Whether their jobs are plain only the rows can tell (jobs/change.sql.ts). */
+  /** Takes all changes of a call. Whether their jobs are plain is checked in their rows (jobs/change.sql.ts). */
   change: [{ path: "set", takes: (changes: readonly Change[]) => arePlainEnds(changes) }],
-  /** Of all puts of a call. */
+  /** Takes all puts of a call. */
   putDocs: [{ path: "set", takes: (puts: readonly DocPut[]) => areDeletes(puts) }],
 } as const satisfies StorePaths;
 
-/** A plain job with a small input and no tags: nothing is written but its row. */
+/** A plain job with a small input and no tags: only its row is written. */
 function isOneJob(unit: SubmitUnit): boolean {
   const [job] = unit.jobs;
   if (job === undefined || unit.jobs.length !== 1) return false;
   return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input);
 }
 
-/** Jobs that are plain, or to which nothing but lane and flow is special, with checks before them or without. */
+/** Jobs that are plain, or special only by their lane and flow, with or without checks. */
 function isSetUnit(unit: SubmitUnit): boolean {
   const { docs = [], isRepeat, jobs, checks = [] } = unit;
   return (
@@ -52,7 +56,10 @@ function isSetUnit(unit: SubmitUnit): boolean {
   );
 }
 
-/** Documents that each go at a known version, told to nobody; version 0 stands for one that is not there. */
+/**
+ * Deletes of documents, each at a known version and without events. Version 0 stands for an absent document, so it is
+ * no delete.
+ */
 function areDeletes(puts: readonly DocPut[]): boolean {
   return (
     puts.every(

@@ -1,7 +1,7 @@
 /**
- * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the
- * database's clock. This file puts the parts together. Each operation has a file in the folder of its feature
- * (`runs/claim.ts`); the function that it calls stands beside it as SQL (`runs/claim.sql.ts`).
+ * The store on a shared database: any number of processes on one Postgres. Its commits are the durability, and the
+ * database's clock is the time. This file puts the parts together. Each operation has a file in the folder of its
+ * feature (`runs/claim.ts`); the SQL of the function that it calls is in the same folder (`runs/claim.sql.ts`).
  *
  *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
  *                 └► watch (hints)               └► server-check, migrate (once, at the start)
@@ -40,21 +40,22 @@ export interface PostgresOptions {
   /** Instead of a URL: a pool of the `pg` driver, which the caller closes. */
   readonly pool?: unknown;
   readonly platform: Platform;
-  /** Where the tables live; made if it is not there. */
+  /** The schema of the tables; created if it does not exist. */
   readonly schema?: string;
   /** Strict (default): an acknowledged write survives a crash of the server. Relaxed: the last moments may be lost. */
   readonly durability?: "strict" | "relaxed";
-  /** Connections at most, beside the one that listens. */
+  /** The most connections, not counting the one that listens. */
   readonly poolMax?: number;
   /**
-   * A direct connection for LISTEN where `url` leads to a pooler; null (in a URL: none) listens nowhere and only looks.
+   * A direct connection for LISTEN, needed if `url` leads to a pooler. Null (in a URL: none) does not listen, so
+   * changes of other processes are found only by looking at the feed.
    */
   readonly listenUrl?: string | null;
   /** How long a call may take before its connection is given up; its outcome is then unknown. */
   readonly callTimeoutMs?: number;
   /** How long an opening waits for another process's migration. */
   readonly migrateWaitMs?: number;
-  /** Tests drive time by their platform's clock. */
+  /** "platform" is for tests, which drive time by their platform's clock. */
   readonly clock?: "database" | "platform";
 }
 
@@ -99,7 +100,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     schema,
     commit,
     isInside: false,
-    // Never behind the last time given, whatever the machine's clock does.
+    // Never earlier than the last time given, even if the machine's clock goes back.
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
     write: database.write,
     read: database.read,
@@ -170,7 +171,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   };
 }
 
-/** Where the store is: what the options say goes before what the URL says. */
+/** The place of the store: options take precedence over the URL. */
 function readPlace(options: PostgresOptions): {
   url: string | undefined;
   schema: string;

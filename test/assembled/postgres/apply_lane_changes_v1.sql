@@ -1,5 +1,5 @@
--- Applies what has happened in these scopes. more: there are more changes than one claim applies. p_all: looks at all
--- of them, also below the floor.
+-- Applies the changes in these scopes. more: there are more changes than one claim applies. p_all: applies all of them,
+-- also those below the floor.
 CREATE FUNCTION @apply_lane_changes_v1(p_now int8, p_scopes text[], p_all bool,
   OUT woken text[], OUT open_gates text[], OUT more bool) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off

@@ -1,6 +1,6 @@
--- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers its events, the
--- state after, and instead of both the holder of the key that a replay would need; defers: deferred work was left.
--- What the end of a member passes on is the caller's, behind everything else of its unit.
+-- p_next: the change to apply. p_log: the new attempt log; null leaves it. Answers the events and the new state, or
+-- instead of both the holder of the key that a replay would need. defers: deferred work was left. If a member ends, the
+-- caller passes its end on along its edges, after everything else of its unit.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
     OUT state int2, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -18,7 +18,7 @@ BEGIN
     v_kept := false;
     v_frees := true;
   ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= 5 THEN
-    -- A replay takes its key from nobody but a hold that has run out.
+    -- A replay takes its key only if it is free, or if the time of its hold has run out.
     IF j.unique_hold = -2 THEN
       INSERT INTO @uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
         ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL
@@ -52,7 +52,7 @@ BEGIN
   v_next := @advance_v1(j.state, v_next);
   IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
   events := @write_v1(j, v_next, v_kind, v_kept);
-  -- A flow that goes leaves its members to a duty.
+  -- The members of a flow that is deleted are left to a duty.
   defers := defers OR (NOT v_kept AND coalesce(split_part(j.waits, ',', 5), '') <> '');
   IF defers THEN PERFORM @defer_work_v1(p_now, ARRAY[j.id]); END IF;
   state := CASE WHEN v_kind = 21 THEN NULL ELSE v_next.state END;

@@ -1,15 +1,16 @@
--- g_id to g_misses: what arrives, in order; t_place to t_state: targets, which are locked, of which those in p_ids
--- count. events: of what was freed. deferred: ids under which deferred work is to be left, once for each arrival that
--- leaves some.
+-- g_id to g_misses: the arrivals, in order. t_place to t_state: locked targets, of which only those in p_ids count.
+-- events: of the jobs that were freed. deferred: ids under which deferred work is to be left, once for each arrival
+-- that leaves some.
 CREATE FUNCTION @arrive_in_order_v1(p_now int8, p_ids text[], g_id text[], g_ended int2[], g_meets int4[],
   g_misses int4[], t_place tid[], t_id text[], t_waits text[], t_freed text[], t_state int2[],
   OUT events text, OUT deferred text[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE h_id text[]; h_waits text[]; v_lanes text[]; v_lane_routes int8[];
 BEGIN
-  -- What comes to a target is summed up, unless the order matters: where its need is met before the last of them, or
-  -- some of them miss it, row by row its need and slack fall. It is freed where the first reaches 0 while the second
-  -- does not lack, and whatever comes behind that passes it over. To a flow that has ended only its members come.
+  -- Arrivals at one target are summed up unless their order matters. It matters if the need is met before the last of
+  -- them, or if some of them miss the target. Then need and slack fall row by row: the target is freed when its need
+  -- reaches 0 while its slack is not negative, and later arrivals no longer count. If a flow has ended, only its
+  -- members still arrive.
   WITH target AS MATERIALIZED (
     SELECT place, id, waits, freed, state, split_part(waits, ',', 1)::int8 AS need,
       split_part(waits, ',', 2)::int8 AS slack
@@ -40,7 +41,7 @@ BEGIN
       min(slack) FILTER (WHERE need = 0 AND meets = 1 AND slack >= 0) AS slack_freed,
       min(o) FILTER (WHERE need = 0 AND meets = 1) AS met_at, min(o) FILTER (WHERE slack < 0) AS lost_at
     FROM step GROUP BY id),
-  -- Materialized, because the planner would read the text of a target anew for each number that is taken from it.
+  -- Materialized, because the planner would parse the text of a target anew for each number that is taken from it.
   counted AS MATERIALIZED (
     SELECT t.id, t.place, t.freed, t.state, t.need_before, t.slack_before,
       t.n_completed, t.n_failed, t.n_cancelled, t.n_expired, t.n_skipped, string_to_array(t.waits, ',')::int8[] AS w,

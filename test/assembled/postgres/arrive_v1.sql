@@ -1,5 +1,5 @@
 -- The ends of these members go along p_max edges each after p_passed (null: from the first one on), in order of
--- p_places. events: of what was freed. defers: deferred work was left.
+-- p_places. events: of the jobs that were freed. defers: deferred work was left.
 CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows text[], p_edges text[], p_states int2[],
   p_passed int4[], p_max int4, OUT events text, OUT defers bool) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
@@ -14,7 +14,7 @@ DECLARE
   v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[];
   l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_events text;
 BEGIN
-  -- Of a member with more edges the first one that is left is seen, too: it shows that work has to be deferred.
+  -- If a member has more edges, the first one that is left is also read: it shows that work has to be deferred.
   IF v_is_one THEN
     SELECT array_agg(id) FILTER (WHERE NOT is_left),
     array_agg(ended) FILTER (WHERE NOT is_left),
@@ -58,8 +58,8 @@ BEGIN
       WHERE coalesce(jsonb_array_length(m.edges::jsonb), 0) > coalesce(m.passed, 0) + p_max);
   END IF;
   IF v_are_met AND cardinality(g_id) >= 16 THEN
-    -- The flow comes before its members in the order of ids, and so it is locked before them. It stands first among
-    -- the edges.
+    -- The flow is locked before its members, because it comes before them in the order of ids. Its edge is the first
+    -- one.
     v_own := count(*) FROM unnest(g_ended) e WHERE e IS NOT NULL;
     IF v_own > 0 THEN PERFORM 1 FROM @waiting WHERE id = p_flows[1] FOR UPDATE; END IF;
     SELECT * INTO v_many FROM @free_many_v1(p_now, g_id[v_own + 1:]);
@@ -80,7 +80,7 @@ BEGIN
     INTO t_place, t_id, t_waits, t_freed, t_state FROM (
       SELECT ctid AS place, id, waits, freed, state FROM @waiting
       WHERE id = ANY (v_asked) AND state = 0 ORDER BY id FOR UPDATE) t;
-    -- Most often each target is asked for once and is there.
+    -- Usually each target is named once and is found, so one pass is enough.
     EXIT WHEN cardinality(t_id) = cardinality(g_id);
     v_left := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(t_id));
     EXIT WHEN v_left = '{}';
@@ -101,7 +101,7 @@ BEGIN
     v_asked := v_left;
   END LOOP;
 
-  -- Targets that stand alike and to which the same comes are one step: they are written and emitted together.
+  -- Targets that are alike and have the same arrivals are written and emitted together.
   FOR v_target IN
     SELECT t.waits, t.freed, t.state, c.met, c.missed, c.ends, array_agg(t.id) AS ids, array_agg(t.place) AS places
     FROM (

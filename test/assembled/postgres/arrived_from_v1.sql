@@ -1,4 +1,4 @@
--- The state in which a parent has ended and come along its edge to this job; null where it has yet to come. A parent
+-- The state in which a parent has ended, if its end has arrived at this job; null if it has yet to arrive. A parent
 -- that is gone counts as one that never ran.
 CREATE FUNCTION @arrived_from_v1(p_now int8, p_parent text, p_id text) RETURNS int2 LANGUAGE plpgsql AS $$
 DECLARE j @waiting := @lock_job_v1(p_now, p_parent); v_at int8;
@@ -9,6 +9,6 @@ BEGIN
     WHERE CASE WHEN length(e.edge) = 2 THEN coalesce(j.flow, j.id)
       ELSE coalesce(j.flow, j.id) || '.' || substr(e.edge, 3) END
       = p_id;
-  -- A parent whose edge is not there any more has come, if it was ever to come.
+  -- If the parent has no edge to this job any more, its end counts as arrived.
   RETURN CASE WHEN coalesce(v_at, 0) <= split_part(j.waits, ',', 3)::int4 THEN j.state END;
 END $$;

@@ -1,5 +1,5 @@
--- One phase of the audit. repaired: how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows
--- after p_after, unreadable at more. checked: how many rows these were; last: which was the last one, in the phase
+-- One phase of the audit. repaired: how many rows were wrong, by kind. The phases jobs, unique and lanes read p_max
+-- rows after p_after, unreadable reads more. checked: how many rows were read; last: the last of them, in the phase
 -- unreadable only if there are more.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4,
   OUT repaired jsonb, OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
@@ -34,7 +34,7 @@ BEGIN
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     repaired := jsonb_build_object('timer', v_rows);
   WHEN 'unique' THEN
-    -- Keys held by a job, not by time, whose job does not live any more.
+    -- Keys held by a job, not by time, whose job is not live any more.
     SELECT count(*), max(key) INTO checked, last FROM (
       SELECT key FROM @uniq WHERE key > p_after ORDER BY key LIMIT p_max) k;
     DELETE FROM @uniq u WHERE key > p_after AND key <= last AND held_until IS NULL AND NOT EXISTS (
@@ -42,7 +42,8 @@ BEGIN
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     repaired := jsonb_build_object('unique', v_rows);
   WHEN 'orphans' THEN
-    -- Of jobs that are gone. A row that a call is just moving is in one of the tables of a statement's snapshot.
+    -- Rows of deleted jobs. A row that another call is moving is in exactly one of the tables in a statement's
+    -- snapshot.
     DELETE FROM @tag t WHERE NOT EXISTS (
       SELECT 1 FROM @waiting j WHERE j.id = t.id
       UNION ALL SELECT 1 FROM @leased j WHERE j.id = t.id
@@ -62,7 +63,7 @@ BEGIN
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     repaired := repaired || jsonb_build_object('payload', v_rows);
   WHEN 'gates' THEN
-    -- Without these nobody would know what the jobs of a route have to pass, and nobody would claim them.
+    -- Without these rows claims would not know the gates of a route, and would leave its jobs out.
     INSERT INTO @gate_use
     SELECT u.key, u.route, u.weight FROM @route r CROSS JOIN LATERAL (
       SELECT 'q:' || r.queue AS key, r.number AS route, 1 AS weight
@@ -133,7 +134,8 @@ BEGIN
         AND (l.route, l.seq, l.pos) IS DISTINCT FROM (h.route, h.seq, CASE
           WHEN h.lane_step IS NULL THEN coalesce(h.rank, l.turn)
           ELSE coalesce(l.turn, l.pos - 1) END));
-    -- A lane that shows no job at all is gone, or remembers its turn.
+    -- A lane without ready jobs has no row, or a row that only remembers its turn. So only a row with a job is wrong
+    -- then.
     v_wrong := ARRAY(
       SELECT w FROM unnest(v_wrong) w
       WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = w AND l.route IS NOT NULL)

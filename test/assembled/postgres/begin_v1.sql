@@ -1,4 +1,4 @@
--- At the beginning of a call: answers its time. p_commit: synchronous_commit of this transaction; null leaves it.
+-- Called first in a call: answers its time. p_commit: synchronous_commit of this transaction; null leaves it.
 CREATE FUNCTION @begin_v1(p_now int8, p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;

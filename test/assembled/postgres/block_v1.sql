@@ -18,7 +18,7 @@ BEGIN
   IF j.state >= 5 THEN
     j.cancel_asked := 0; j.keeps_lane := 0; j.lease_ends_at := NULL; j.attempt_ends_at := NULL;
     j.ended_at := NULL; j.keep_until := NULL; j.result_until := NULL; j.reason := NULL; j.result := NULL;
-    -- With a deadline that has passed it would end at once.
+    -- The job would end at once with a deadline that has passed.
     IF j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
   END IF;
   j.waits := array_to_string(w, ',');
@@ -34,6 +34,6 @@ BEGIN
   END IF;
   j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
   j.counts_attempt := 1;
-  -- A flow that goes on from where it stands may be decided already.
+  -- A flow that goes on from where it was may be decided already.
   defers := w[2] < 0 OR (j.freed IS NULL AND w[1] <= 0) OR (v_freed AND w[4] = 1);
 END $$;

@@ -1,5 +1,5 @@
--- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, of a job that ran,
--- the route that it has left.
+-- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, if the job was
+-- running, the route that it has left.
 CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record;

@@ -1,8 +1,8 @@
--- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
--- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
--- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
--- when the first gate that refused a job opens, of each offer the lowest rank that was seen; then of each batch its
--- time, the number of its offer, gates of keys and its lists.
+-- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not read (floors.ts says
+-- why); null reads all. Answers one text, because a table of columns costs a small call more than its rows: time, how
+-- long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes, when
+-- the first gate that refused a job opens, for each offer the lowest rank that was read; then for each batch its time,
+-- the number of its offer, gates of keys and its lists.
 CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[],
   p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool, p_bytes int8) RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -65,7 +65,7 @@ BEGIN
       v_opens := now + 30;
     END IF;
   END IF;
-  -- With all its items from the start: a list whose first items nobody sets would be written with a lower bound.
+  -- All items are set at the start, because Postgres writes a list with unset first items with a lower bound.
   v_lowest := array_fill(NULL::int8, ARRAY[coalesce(array_length(p_ends, 1), 0)]);
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
@@ -316,8 +316,8 @@ BEGIN
       END IF;
       EXIT WHEN v_count IS NULL AND v_cut IS NULL;
       IF v_count > 0 THEN
-        -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
-        -- before they were due.
+        -- The batch may have jobs that were submitted while this call ran. With the time of its beginning they would be
+        -- claimed before they were due.
         now := greatest(now, coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8));
         v_ends := now + p_lease;
         v_begun := least(v_starts, v_count);
@@ -401,7 +401,7 @@ BEGIN
       END IF;
     END LOOP;
     IF v_bytes <= 0 THEN
-      -- Of the routes that a gate has shut, nobody has refused yet what comes after the last job that was taken.
+      -- On routes that a gate has shut, the jobs after the last one that was taken have not been refused yet.
       v_more := EXISTS (
           SELECT 1 FROM @waiting
           WHERE route = ANY (v_offer || p_routes[v_from:])

@@ -1,4 +1,4 @@
--- What hangs on a job that is kept nowhere any more.
+-- Deletes everything that belongs to a job without a row.
 CREATE FUNCTION @delete_attached_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF p_tags IS NOT NULL THEN PERFORM @drop_tags_v1(p_seq, p_tags); END IF;

@@ -1,6 +1,6 @@
--- Deletes documents of given versions as one set, under the guards of put_doc_v1: deferred work that is done goes so,
--- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
--- locked in turn.
+-- Deletes documents of given versions as one set, under the guards of put_doc_v1. Finished deferred work is deleted
+-- this way, hundreds at a time. p_deletes: [{kind, id, guard}], each document once, and in the same order in every
+-- call, because their rows are locked one after the other.
 CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text)
   RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off

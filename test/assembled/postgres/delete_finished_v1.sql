@@ -1,4 +1,4 @@
--- Deletes finished rows by place, none if the lists are null; answers how many. A flow that goes leaves deferred work.
+-- Deletes finished rows by place, none if the lists are null; answers how many. A deleted flow leaves deferred work.
 CREATE FUNCTION @delete_finished_v1(p_now int8, p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_pruned int8; v_flows text[];
 BEGIN

@@ -1,4 +1,4 @@
--- A member that had ended as j says comes back: its flow counts it among the living again.
+-- A member that had ended as j says comes back: its flow counts it as live again.
 CREATE FUNCTION @depart_v1(p_now int8, j @waiting) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   f @waiting := @lock_job_v1(p_now, j.flow); w int8[] := string_to_array(f.waits, ',')::int8[];

@@ -1,4 +1,5 @@
--- Drops the oldest day that ended before p_before if nearly all of it may go; answers how many rows went.
+-- Drops the oldest day that ended before p_before if nearly all of it may be deleted; answers how many rows were
+-- deleted.
 CREATE FUNCTION @drop_partition_v1(p_now int8, p_state int2, p_queue text, p_except text[], p_before int8)
   RETURNS int8 LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,4 +1,4 @@
--- Items of one kind in order; answers a list. ready: the routes for which there may be room at a gate.
+-- Does items of one kind in order; answers a list. ready: the routes that may have room at a gate now.
 CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text,
   OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT defers bool) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off

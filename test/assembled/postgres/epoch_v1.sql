@@ -1,5 +1,5 @@
--- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
--- crash, a failover and a restore empty its table, and acknowledged writes or claims may be gone then.
+-- Enters this run of the server: answers its epoch, which grows if the row in alive is gone. The table is unlogged: a
+-- crash, a failover and a restore empty it, and with any of them acknowledged writes or claims may be lost.
 CREATE FUNCTION @epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_epoch int8;
 BEGIN
@@ -8,7 +8,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('@epoch', 0));
   SELECT epoch INTO v_epoch FROM @alive;
   IF FOUND THEN RETURN v_epoch; END IF;
-  -- Whatever this call's durability: an epoch must never be given twice.
+  -- An epoch must never be given twice, so this commit waits for the disk.
   PERFORM set_config('synchronous_commit', 'on', true);
   UPDATE @meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' RETURNING value::int8 INTO v_epoch;
   INSERT INTO @alive VALUES (v_epoch);

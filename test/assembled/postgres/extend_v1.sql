@@ -1,8 +1,8 @@
 -- Extends leases. p_started: null leaves the start. p_ends: -1 leaves the attempt's end, null clears it.
--- answers: of each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
+-- answers: for each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
 -- timer_at: the earliest attempt end that was set. has_emitted: starts were reported that had not been emitted before.
--- A row that somebody holds is passed over: the other leases must not end because one job is being settled in a
--- caller's long transaction.
+-- A row that another transaction holds is passed over: the other leases must not end because one job is being settled
+-- in a caller's long transaction.
 CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
   p_fences int8[], p_started int8[], p_ends int8[], p_others bool,
   OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool) LANGUAGE plpgsql
@@ -39,8 +39,8 @@ BEGIN
     IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
   END LOOP;
   IF p_others THEN
-    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice
-    -- under one fence.
+    -- Leases of an earlier run of the server are left out: the end of such a job may have been acknowledged and lost,
+    -- and the job would run twice under one fence.
     SELECT jsonb_agg(jsonb_build_array(
       l.id, l.seq, l.fence, l.route, l.rev, l.attempt,
       coalesce(l.input, (SELECT p.input FROM @payload p WHERE p.seq = l.seq)), l.policy, l.meta, l.attempts,

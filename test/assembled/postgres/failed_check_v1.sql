@@ -1,5 +1,5 @@
--- The id of the first document that has another version than its check says; null if all hold. A key share lock
--- keeps put_doc_v1 out until the end of the transaction, and other checks not.
+-- The id of the first document whose version is not that of its check; null if all checks hold. The key share lock
+-- keeps put_doc_v1 out until the end of the transaction, but lets other checks pass.
 CREATE FUNCTION @failed_check_v1(p_now int8, p_checks jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE v_check jsonb;
 BEGIN

@@ -1,7 +1,7 @@
--- Jobs by filters, newest first. p_completed: all finished jobs; p_uncompleted: those that did not complete;
--- p_keeping: those that hold their groups. p_keeps: only jobs that do, whether they have finished or not. Looks at
--- p_scan rows at most, in growing chunks. Unless p_max jobs were found, a last row without a job says how many rows
--- were looked at and, if there may be more, below which seq.
+-- Jobs by filters, newest first. p_completed: all finished jobs; p_uncompleted: those that did not complete; p_keeping:
+-- those that hold their groups. p_keeps: only jobs that hold their groups, finished or not. Reads at most p_scan rows,
+-- in growing chunks. If fewer than p_max jobs were found, a last row without a job says how many rows were read and, if
+-- there may be more, below which seq.
 CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool,
   p_completed bool, p_uncompleted bool, p_keeping bool, p_keeps bool, p_tag text, p_states int2[], p_queue text,
   p_name text, p_requires text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8,

@@ -1,7 +1,7 @@
 -- Changes that end jobs in one state in the same way, as one set: hundreds of flows end together. p_changes: as
--- change_one_v1 has them, each job once, all with one guard but for its rev; p_end, p_log: their next and attempts.
--- Answers null, with nothing done, if one of the jobs is not as guarded, or is a member, holds a key, or stands in a
--- lane: then each is changed by itself.
+-- change_one_v1 has them, each job once, all with one guard except for its rev; p_end, p_log: their next and attempts.
+-- If one of the jobs does not meet its guard, is a member, holds a key or is in a lane, nothing is done and the answer
+-- is null: then each job is changed by itself.
 CREATE FUNCTION @finish_set_v1(p_now int8, p_changes jsonb, p_from int2, p_end jsonb, p_log text,
   OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

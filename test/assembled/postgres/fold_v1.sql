@@ -1,5 +1,5 @@
--- Sums up the deltas, and leaves one row of each route, of each gate of it, and one floor. What others append meanwhile
--- stays as it is. Two folds at once are pointless, so the second returns.
+-- Sums up the deltas and removes duplicate rows: one row of each route, of each of its gates, and one floor remain.
+-- Rows that other calls append meanwhile stay as they are. If another fold is running, this one returns at once.
 CREATE FUNCTION @fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('@fold', 0)) THEN RETURN; END IF;

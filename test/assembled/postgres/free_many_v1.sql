@@ -1,5 +1,5 @@
--- One end meets each of these targets, which wait for nothing else and are alike. If they are (is_alike), they are
--- freed where they lie, in the order of their ids. left: those of them that have moved since they were looked at.
+-- One end meets each of these targets. If all of them wait for nothing else and are alike (is_alike), they are freed
+-- where they lie, in the order of their ids. left: those that have moved since they were read.
 CREATE FUNCTION @free_many_v1(p_now int8, p_ids text[], OUT is_alike bool, OUT events text, OUT left text[])
   LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off

@@ -1,4 +1,4 @@
--- What these gates of keys let pass may have changed.
+-- The number of permits that these gates of keys let pass may have changed.
 CREATE FUNCTION @gates_changed_v1(p_gates text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO @lane_change (scope, gates)

@@ -1,4 +1,4 @@
--- p_by: {id, need, slack, members}. Answers whether it can still grow.
+-- p_by: {id, need, slack, members}. Answers whether the flow can still grow.
 CREATE FUNCTION @grow_v1(p_now int8, p_by jsonb) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE j @waiting := @lock_job_v1(p_now, p_by->>'id'); w int8[] := string_to_array(j.waits, ',')::int8[];
 BEGIN

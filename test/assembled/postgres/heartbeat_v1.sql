@@ -1,5 +1,5 @@
--- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock
--- and the routes that have ready jobs.
+-- The heartbeat of a process: puts documents (null for none), then reads others, as lists of lists. Answers also the
+-- next clock and the routes that have ready jobs.
 CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text,
   p_after text, p_max int4,
   OUT now int8, OUT clock int8, OUT puts text, OUT docs text, OUT ready int8[]) LANGUAGE plpgsql AS $$

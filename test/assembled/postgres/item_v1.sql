@@ -1,4 +1,4 @@
--- All of an item or nothing. isLate: it may be held up, or refused after something of it was written.
+-- Does all of an item or nothing. isLate: it may be held up, or be refused after some of it was written.
 CREATE FUNCTION @item_v1(p_what text, p_now int8, p_item jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE v_answer jsonb;
 BEGIN

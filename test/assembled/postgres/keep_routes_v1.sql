@@ -1,5 +1,5 @@
--- Before anything else of a call is written. Another content under a number is refused. A serializable transaction
--- only adds: its look would make a conflict with everybody else's first job of another name.
+-- Runs before anything else of a call is written. Other content under a known number is refused. In a serializable
+-- transaction it only adds rows: a look would conflict with every other call that submits the first job of a name.
 CREATE FUNCTION @keep_routes_v1(p_numbers int8[], p_queues text[], p_names text[], p_requires text[],
   p_gates text[], p_lanes text[], p_scopes text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_same bool; v_looks bool := current_setting('transaction_isolation') <> 'serializable';

@@ -1,4 +1,4 @@
--- A row of route whose content is not what its number stands for: its jobs' next submit adds it as it should be.
+-- A row of route whose number does not follow from its content. The next submit of its jobs adds the right row.
 CREATE FUNCTION @keep_unreadable_route_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text,
   p_requires text, p_gates jsonb, p_lanes text) RETURNS void LANGUAGE sql AS $$
   WITH bad AS (

@@ -1,4 +1,4 @@
--- Looks at the rows of p_ids, or at those after p_after up to p_last. kept: how many were unreadable.
+-- Checks the rows of p_ids, or those after p_after up to p_last. kept: how many were unreadable.
 CREATE FUNCTION @keep_unreadable_v1(p_now int8, p_commit text, p_ids text[],
   p_after int8 DEFAULT NULL, p_last int8 DEFAULT NULL, OUT kept int8) LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
@@ -115,7 +115,7 @@ BEGIN
   PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL) WHERE v_lanes IS NOT NULL;
   PERFORM @gates_changed_v1(v_gates) WHERE v_gates IS NOT NULL;
   kept := kept + v_count;
-  -- What a row without a known state was counted as can only be told by counting.
+  -- The state under which a damaged row was counted is unknown, so its route is counted anew.
   IF v_count > 0 THEN PERFORM @recount_v1(v_routes); END IF;
   WITH bad AS (
     DELETE FROM @leased j
@@ -228,7 +228,7 @@ BEGIN
   PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL) WHERE v_lanes IS NOT NULL;
   PERFORM @gates_changed_v1(v_gates) WHERE v_gates IS NOT NULL;
   kept := kept + v_count;
-  -- What a row without a known state was counted as can only be told by counting.
+  -- The state under which a damaged row was counted is unknown, so its route is counted anew.
   IF v_count > 0 THEN PERFORM @recount_v1(v_routes); END IF;
   WITH bad AS (
     DELETE FROM @history j
@@ -337,6 +337,6 @@ BEGIN
   PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL) WHERE v_lanes IS NOT NULL;
   PERFORM @gates_changed_v1(v_gates) WHERE v_gates IS NOT NULL;
   kept := kept + v_count;
-  -- What a row without a known state was counted as can only be told by counting.
+  -- The state under which a damaged row was counted is unknown, so its route is counted anew.
   IF v_count > 0 THEN PERFORM @recount_v1(v_routes); END IF;
 END $$;

@@ -1,6 +1,6 @@
--- The first jobs of these lanes and what their gates let pass, both as they are at one instant, which is why this is
--- STABLE: then its statements share the snapshot of the caller's. A job that came back to its lane between two
--- snapshots would be missing in the first and hold nothing in the second, and the next one would go before it.
+-- The first jobs of these lanes and what their gates let pass, both in one snapshot: the function is STABLE, so its
+-- statements share the caller's snapshot. With two snapshots, a job that returned to its lane between them would be
+-- missing in the first and hold nothing in the second, and the next job would overtake it.
 CREATE FUNCTION @lane_candidates_v1(p_now int8, p_routes int8[], p_scopes text[], p_gates text[], p_shut text[],
   l_key text[], l_turn int8[], l_queue text[], v_bound int8[], v_deep int4,
   OUT c_place tid[], OUT c_seq int8[], OUT c_rank int8[], OUT c_lane int4[], OUT c_route int8[],

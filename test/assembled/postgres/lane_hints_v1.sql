@@ -1,5 +1,5 @@
--- The routes on which somebody may go on after jobs of these lanes have left, which held these keys of limits. Without
--- a lock, so it may be too many.
+-- The routes that may go on after jobs of these lanes have left, which held these keys of limits. It is read without a
+-- lock, so it may answer too many.
 CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE sql STABLE
   SET enable_nestloop = on AS $$
   SELECT ARRAY(

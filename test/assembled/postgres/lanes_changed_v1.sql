@@ -1,5 +1,5 @@
--- The first jobs of these lanes may have changed. p_routes: of each lane the route of a job in it; one route if it is
--- the same for all. p_reopened: its first job may ask for other gates than before, so it waits at none.
+-- The first jobs of these lanes may have changed. p_routes: for each lane the route of a job in it; one route if it is
+-- the same for all. p_reopened: the first job may need other gates than before, so the lane does not wait any more.
 CREATE FUNCTION @lanes_changed_v1(p_lanes text[], p_routes int8[], p_reopened bool) RETURNS void
   LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,5 @@
--- p_link: {from, edge}. A member whose end has gone along all its edges goes along this one at once, or defers it
--- inside the caller's transaction. is_there: whether there is such a member.
+-- p_link: {from, edge}. If the end of the member has gone along all its edges, it goes along this one at once, or
+-- inside the caller's transaction defers it. is_there: whether there is such a member.
 CREATE FUNCTION @link_v1(p_now int8, p_link jsonb, p_inside bool, OUT is_there bool, OUT events text, OUT defers bool)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column

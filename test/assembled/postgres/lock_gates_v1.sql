@@ -1,5 +1,5 @@
--- Locks the gates of these routes that were put, and answers their keys. is_busy: not all could be locked as they have
--- to be.
+-- Locks the gates of these routes that were put, and answers their keys. is_busy: not all of them could be locked as
+-- needed.
 CREATE FUNCTION @lock_gates_v1(p_routes int8[], OUT keys text[], OUT is_busy bool) LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[]; v_free bool[];
 BEGIN

@@ -1,5 +1,5 @@
--- Finds a job in any table and locks its row; null without one, and for one that cannot be read, which is moved to
--- unreadable. A row that moves meanwhile is looked for again.
+-- Finds a job in any table and locks its row. Answers null if there is no job, or if it cannot be read; then it is
+-- moved to unreadable. If the row moves meanwhile, it is looked for again.
 CREATE FUNCTION @lock_job_v1(p_now int8, p_id text) RETURNS @waiting LANGUAGE plpgsql AS $$
 DECLARE j @waiting;
 BEGIN

@@ -1,5 +1,5 @@
--- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind
--- a savepoint gives up after a moment instead.
+-- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit with a
+-- savepoint is left out: it gives up after a moment instead.
 CREATE FUNCTION @lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN

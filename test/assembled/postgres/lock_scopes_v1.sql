@@ -1,5 +1,5 @@
 -- Locks the scopes of these queues. is_busy: not all of them are locked, because another call holds one for too long,
--- or because jobs have begun to ask for a limit that was not known before. p_waits: whether to wait for another call.
+-- or because jobs have begun to use a limit that was not known before. p_waits: whether to wait for another call.
 CREATE FUNCTION @lock_scopes_v1(p_queues text[], p_waits bool, OUT scopes text[], OUT is_busy bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];

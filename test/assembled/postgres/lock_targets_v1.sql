@@ -1,6 +1,6 @@
--- Two calls that change several members, or what these lead to, must not wait for each other: what lives of it is
--- locked by id, running jobs first. What a finished member leads to is locked when it comes to it. p_ids: the jobs
--- that the call changes; p_changes: the changes, for the parents that they name; null for none.
+-- Two calls that change several members, or jobs to which these lead, must not wait for each other. So live jobs are
+-- locked by id, running ones first. The targets of a finished member are locked when its end arrives there. p_ids: the
+-- jobs that the call changes; p_changes: the changes, for the parents that they name; null for none.
 CREATE FUNCTION @lock_targets_v1(p_ids text[], p_changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_targets text[]; v_parents text[];
 BEGIN

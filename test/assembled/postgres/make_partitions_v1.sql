@@ -1,6 +1,6 @@
--- Partitions for today and the days to come. A day whose rows are already in the default partition stays there; so does
--- every day for a user who may not make tables. Only the owner of a table may partition it: this function and the next
--- run with the rights of whoever migrated, whichever user calls them.
+-- Makes partitions for today and the days to come. A day whose rows are already in the default partition stays there;
+-- so does every day if the user may not create tables. Only the owner of a table may partition it, so this function and
+-- the next run with the rights of the user who migrated, not of the caller.
 CREATE FUNCTION @make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;

@@ -1,4 +1,4 @@
--- A job with a lane before and after a change; p_kept: it is there after it.
+-- A job with a lane before and after a change; p_kept: the job is still there after it.
 CREATE FUNCTION @move_lane_v1(p_from @waiting, j @waiting, p_kept bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_gates text[]; v_held bool := p_from.state = 3 OR p_from.keeps_lane = 1;

@@ -3,7 +3,7 @@ DECLARE v_numbered int4;
 BEGIN
   PERFORM 1 FROM @feed WHERE number IS NULL LIMIT 1;
   IF NOT FOUND THEN RETURN 0; END IF;
-  -- What somebody has read must not vanish in a crash, and claims do not wait for the disk.
+  -- A record that a reader has seen must not vanish in a crash. Claims do not wait for the disk, so this commit does.
   IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('@feed', 0));
   UPDATE @feed f SET number = n.number FROM (

@@ -1,4 +1,4 @@
--- The end of a finished member, whose row is the caller's, goes along its next p_max edges.
+-- The end of a finished member, whose row the caller has locked, goes along its next p_max edges.
 CREATE FUNCTION @pass_on_v1(p_now int8, p_id text, p_max int4, OUT events text, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE j @waiting; v_passed int4; v_edges int4;

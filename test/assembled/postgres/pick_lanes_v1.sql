@@ -2,12 +2,12 @@
 -- gates; the caller leases them.
 --   gates      of the keys of each job; null if none has any
 --   p_scopes, p_gates   the scopes of their queues and the gates of the routes, which are locked
---   shut       p_shut, and what has refused a job
---   p_floor    open lanes of a lower place are not looked at (floors.ts says why)
---   lowest, look_us     the first place that was seen, and how long finding lanes took
---   p_woken    lanes that wait at gates and are looked at again; left_woken: those that were not written
+--   shut       p_shut, and the gates that have refused a job
+--   p_floor    open lanes of a lower place are not read (floors.ts says why)
+--   lowest, look_us     the first place that was read, and how long finding lanes took
+--   p_woken    lanes that wait at gates and are looked at again; left_woken: those of them that were not written
 --   p_look     the number of this look, from 0
---   p_deep     what the last look has answered as next_deep: how far into lanes to look
+--   p_deep     how many jobs of each lane to read at least: next_deep of the last look
 --   again      there may be more to take
 --   bad        jobs whose input is gone; then nothing was taken
 CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_scopes text[], p_gates text[],
@@ -37,7 +37,7 @@ BEGIN
   left_woken := p_woken;
   look_us := 0;
   LOOP
-    -- Of a look that was given up, because somebody else holds its jobs, nothing may be left.
+    -- Nothing may be left of a look that was given up because another call holds its jobs.
     places := NULL; seqs := NULL; gates := NULL; again := false; more := false;
     v_began := clock_timestamp();
     IF array_length(p_routes, 1) = 1 AND p_woken = '{}' AND v_skipped = '{}' THEN
@@ -113,7 +113,7 @@ BEGIN
               least(g_time[u_gate[v_i]],
                 coalesce(u_cap[v_i], g_cap[u_gate[v_i]]) - g_held[u_gate[v_i]]) < u_weight[v_i], false);
             v_refused := true;
-            -- A cap of the job's own refuses nobody else.
+            -- If a cap of the job's own refuses it, the gate stays open for other jobs.
             CONTINUE WHEN u_cap[v_i] IS NOT NULL AND NOT coalesce(g_time[u_gate[v_i]] < u_weight[v_i], false);
             v_any_shut := true;
             g_shut[u_gate[v_i]] := true;

@@ -1,7 +1,8 @@
--- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
+-- p_next: a Schedule or a HandBack; or a new job, which has those fields of a Schedule that place it.
 CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  -- If a job that holds its group is replayed, it goes on holding the group until it is ready, as the first of its
+  -- lane.
   v_keeps bool := j.lane_key IS NOT NULL
   AND ((p_next->>'keepsLane')::bool OR (j.state >= 5 AND j.keeps_lane = 1));
 BEGIN
@@ -11,7 +12,7 @@ BEGIN
   j.due_at := @due_v1(p_now, p_next->'due');
   j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
   j.state := CASE WHEN j.due_at <= p_now THEN 2 ELSE 1 END;
-  -- A retry that keeps its lane keeps its place there, too.
+  -- A retry that keeps its lane also keeps its place there.
   IF v_keeps THEN
     j.keeps_lane := CASE WHEN j.state = 1 THEN 1 ELSE 0 END;
   ELSE

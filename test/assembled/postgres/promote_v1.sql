@@ -1,4 +1,4 @@
--- Promotes what is due, up to p_max jobs (rule R5). ready: their routes; more: whether more may be due.
+-- Promotes due jobs, up to p_max (rule R5). ready: their routes; more: whether more may be due.
 CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4,
   OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -70,7 +70,7 @@ BEGIN
     END IF;
   END IF;
   jobs := v_count;
-  -- If nothing could be promoted, others hold what is due: there is no use in looking again at once.
+  -- If nothing could be promoted, other calls hold the due jobs, so looking again at once is useless.
   more := jobs > 0 AND EXISTS (
     SELECT 1 FROM @waiting WHERE state = 1 AND due_at <= now ORDER BY due_at, seq LIMIT 1);
   next_clock := @next_clock_v1();

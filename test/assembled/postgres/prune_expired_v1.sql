@@ -1,4 +1,4 @@
--- Unique keys and documents whose time is over.
+-- Deletes unique keys and documents whose time is over.
 CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit);

@@ -1,4 +1,4 @@
--- Records of the feed that are too old. The newest one stays: the next number follows from it.
+-- Deletes records of the feed that are too old. The newest one stays, because the next number follows from it.
 CREATE FUNCTION @prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_last int8;

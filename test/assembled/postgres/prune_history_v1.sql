@@ -1,5 +1,5 @@
--- Finished jobs of an outcome without a keeping time of their own, in order of seq after p_after. Days that are too
--- young are not looked at, so the cost follows from what may go, not from what is kept.
+-- Deletes finished jobs of an outcome without a retention time of their own, in order of seq after p_after. Days that
+-- are too young are not read, so the cost depends on the rows that may be deleted, not on the rows that are kept.
 CREATE FUNCTION @prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[],
   p_older int8, p_max int4, p_after int8, OUT pruned int8, OUT more bool, OUT last int8) LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
@@ -12,7 +12,7 @@ BEGIN
   pruned := CASE WHEN p_after = 0
     THEN @drop_partition_v1(v_now, p_state, p_queue, p_except, v_old) ELSE 0 END;
   IF pruned > 0 THEN more := true; last := 0; RETURN; END IF;
-  -- Planned for this p_state: the others than completed have an index of their own.
+  -- The plan is made for this p_state: states other than completed have an index of their own.
   SELECT count(*), max(seq) INTO v_seen, v_stop FROM (
     SELECT seq FROM (
       SELECT seq, id, ended_at, route, state, keep_until, keeps_lane FROM @history

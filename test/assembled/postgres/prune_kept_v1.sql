@@ -1,4 +1,4 @@
--- Finished jobs whose own keeping time is over, and results whose time is over.
+-- Deletes finished jobs whose own retention time is over, and results whose time is over.
 CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- What a queue has of an outcome beyond p_keep, in windows of seqs after p_after; in a window the first ended first.
--- Only one call at a time counts and deletes: two would both delete what is too many.
+-- Deletes the jobs of a queue and an outcome beyond the newest p_keep, in windows of seqs after p_after; in a window
+-- those that ended first. Only one call at a time counts and deletes, because two would both delete the same surplus.
 CREATE FUNCTION @prune_surplus_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_keep int8,
   p_max int4, p_after int8, OUT pruned int8, OUT more bool, OUT last int8) LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$

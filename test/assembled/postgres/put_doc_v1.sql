@@ -1,4 +1,4 @@
--- guard: the version that must be there, 0 for absent, null for any. tells: a packed bundle of events for the feed,
+-- guard: the version that must be there, 0 for absent, null for any. emits: a packed bundle of events for the feed,
 -- which the caller emits. version: the new one (0: deleted), or the current one of a refusal.
 CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -29,7 +29,8 @@ BEGIN
     INSERT INTO @doc VALUES (v_kind, v_id, v_new, p_put->>'body', v_due, p_now + (p_put->>'expiresIn')::int8)
       ON CONFLICT DO NOTHING;
     IF FOUND THEN
-      -- From here on nobody else can add or remove it, so whatever was given before is below the floor by now.
+      -- From here on no other call can add or delete this document. So every version that it had before is below the
+      -- floor.
       UPDATE @doc d SET version = f.floor + 1 FROM (SELECT max(f.version) AS floor FROM @doc_floor f) f
         WHERE d.kind = v_kind AND d.id = v_id AND d.version <= f.floor RETURNING d.version INTO version;
       version := coalesce(version, v_new);

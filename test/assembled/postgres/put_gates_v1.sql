@@ -1,4 +1,4 @@
--- ready: the routes of the gates that were put. p_careful: nobody is waited for.
+-- ready: the routes of the gates that were put. p_careful: takes only locks that are free.
 CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool,
   OUT answers jsonb, OUT ready int8[]) LANGUAGE plpgsql AS $$
 DECLARE
@@ -39,7 +39,7 @@ BEGIN
   PERFORM @emit_v1(v_now, v_events, false);
   ready := ARRAY(SELECT DISTINCT route FROM @gate_use WHERE key = ANY (v_keys));
   IF v_keyed THEN
-    -- Lanes that wait at these gates, or at those of keys of these limits.
+    -- Lanes that wait at these gates, or at the gates of keys of these limits.
     WITH waits AS MATERIALIZED (
       SELECT l.waits_at, l.route FROM unnest(v_keys) k
         JOIN @lane l ON l.waits_at = k OR (l.waits_at >= k || E'\t' AND l.waits_at < k || E'\n'))

@@ -1,4 +1,4 @@
--- By ids, or from p_first on after p_after. In byte order.
+-- Documents by ids, or those from p_first on that come after p_after. In byte order.
 CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
   RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8)
   LANGUAGE plpgsql STABLE

@@ -1,4 +1,4 @@
--- Documents whose due time has come, after (p_due, p_kind, p_id). The last row has no document, but the next clock.
+-- Due documents after (p_due, p_kind, p_id). The last row has no document, but the next clock.
 CREATE FUNCTION @read_due_docs_v1(p_now int8, p_due int8, p_kind text, p_id text, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, kind text, id text, version int8, body text, due_at int8, expires_at int8)
   LANGUAGE plpgsql

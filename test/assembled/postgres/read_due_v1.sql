@@ -1,4 +1,4 @@
--- Jobs whose clock has rung, in order of (timer, seq) after (p_timer, p_seq). The last row has no job, but the next
+-- Jobs whose clock is due, in order of (timer, seq) after (p_timer, p_seq). The last row has no job, but the next
 -- clock.
 CREATE FUNCTION @read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, timer int8,

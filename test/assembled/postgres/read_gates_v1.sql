@@ -1,4 +1,4 @@
--- By keys, or from p_first on after p_after. In byte order.
+-- Gates by keys, or those from p_first on that come after p_after. In byte order.
 CREATE FUNCTION @read_gates_v1(p_now int8, p_keys text[], p_first text, p_after text, p_max int4,
   OUT now int8, OUT gates jsonb) LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -34,7 +34,7 @@ BEGIN
     WHERE CASE WHEN p_keys IS NULL
       THEN g.key >= p_first AND (p_after IS NULL OR g.key > p_after) ELSE g.key = ANY (p_keys) END
     ORDER BY g.key LIMIT p_max) g;
-  -- Gates of keys that nobody has put and that are held, or whose tokens are spent.
+  -- Gates of keys that were never put, but are held or have spent tokens.
   IF p_keys IS NOT NULL THEN
     SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates FROM (
       SELECT jsonb_array_elements(gates) AS e

@@ -1,5 +1,5 @@
--- These jobs, in any order. Not in LANGUAGE sql: it would become a part of the caller's statement and be planned with
--- each call, 2.1 ms for one job instead of 0.7.
+-- These jobs, in any order. It is not in LANGUAGE sql, because it would then be inlined into the caller's statement and
+-- planned with each call: 2.1 ms for one job instead of 0.7.
 CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (
     seq int8, id text, created_at int8, unique_key text, lane_key text, lane_step int8, lane_gates text,
     flow text, edges text, tags text, policy text, meta text, input text, state int2, rev int4, rank int8,

@@ -1,5 +1,5 @@
 -- Corrects the counts of these routes, or of all; answers how many were wrong. It counts in one snapshot with the
--- stored counts: they are exact at every commit, so any difference is a wrong one. The correction is one more delta.
+-- stored counts, which are exact at every commit, so any difference is an error. The correction is one more delta.
 CREATE FUNCTION @recount_v1(p_routes int8[]) RETURNS int8 LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_repaired int8;

@@ -1,5 +1,5 @@
--- Shows the first job of each of these lanes. A lane whose first job is another than before waits if the gates of that
--- job let nobody pass, and so do those of p_reopened.
+-- Shows the first job of each of these lanes. If the first job has changed, or the lane is in p_reopened, the lane
+-- waits if a gate of that job lets no permit pass.
 CREATE FUNCTION @refresh_lanes_v1(p_now int8, p_lanes text[], p_reopened text[], p_scopes text[]) RETURNS void
   LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off

@@ -1,5 +1,5 @@
--- At the end of a submit of jobs with lanes: if so many changes have piled up that claims would be slow, because nobody
--- works there, they are applied now. No claim is waited for.
+-- Runs at the end of a submit of jobs with lanes. If no worker claims there, changes pile up until a claim would be
+-- slow. Then they are applied now, unless a claim is running: the submit does not wait for it.
 CREATE FUNCTION @relieve_claims_v1(p_now int8, p_queues text[]) RETURNS void LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$

@@ -1,4 +1,4 @@
--- A finished job comes back. Its key, if it was held until the end, was taken by who calls this.
+-- A finished job comes back. If its key is held until its end, the caller has taken the key already.
 CREATE FUNCTION @replay_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   j.cancel_asked := 0; j.ended_at := NULL; j.keep_until := NULL; j.result_until := NULL;

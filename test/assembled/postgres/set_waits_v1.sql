@@ -1,4 +1,4 @@
--- Writes what a job waits for, and nothing else of it, where its row lies; the row is the caller's.
+-- Writes what a job waits for, and nothing else of it. The caller has locked its row.
 CREATE FUNCTION @set_waits_v1(j @waiting, p_waits text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF j.state = 3 THEN UPDATE @leased SET waits = p_waits WHERE id = j.id;

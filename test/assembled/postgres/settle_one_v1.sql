@@ -1,4 +1,4 @@
--- One settle with all it carries. The answer has its events, the route and the lane that its job has left, and whether
+-- One settle with its effects. The answer has its events, the route and the lane that its job has left, and whether
 -- deferred work was left. p_settle: {id, seq, fence, next, attempts, effects?, isLate, isInside}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE

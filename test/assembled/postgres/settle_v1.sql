@@ -1,8 +1,8 @@
--- p_routes to p_scopes: the routes of all jobs in effects. p_places: of each plain settle its place in the order of the
+-- p_routes to p_scopes: the routes of all jobs in effects. p_places: the place of each plain settle in the order of the
 -- call; null if they are in that order. p_fences: one if all are the same. p_states, p_kinds, p_keeps, p_reasons: the
 -- ending of each run. Answers one text: time; {position of a plain settle: why it was not applied}; answers of
--- p_singles; routes for which there may be room at a gate; whether deferred work was left; events of p_singles and of
--- what was freed.
+-- p_singles; routes that may have room at a gate; whether deferred work was left; events of p_singles and of jobs that
+-- were freed.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[],
   p_routes int8[], p_queues text, p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text,
@@ -154,10 +154,10 @@ BEGIN
         WHEN p_places IS NULL THEN r_at ELSE ARRAY(SELECT p_places[at] FROM unnest(r_at) at) END;
       m_id := m_id || r_id; m_flow := m_flow || r_flow; m_edges := m_edges || r_edges;
       m_state := m_state || array_fill(v_state, ARRAY[cardinality(r_at)]);
-      -- Members are kept whatever their end says.
+      -- Members are kept even if their ending keeps nothing, so they are counted.
       IF v_keep = 0 THEN INSERT INTO @state_count SELECT r, v_state, count(*) FROM unnest(r_route) r GROUP BY r; END IF;
     END IF;
-    -- A job without gates of keys has kept nobody of its lane waiting.
+    -- A job without gates of keys does not keep the next job of its lane waiting, so only the others are looked at.
     IF v_laned IS NOT NULL THEN
       v_left_lanes := v_left_lanes || v_lanes;
       v_limits := v_limits || @return_permits_v1(v_laned);
@@ -166,7 +166,8 @@ BEGIN
       DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq)
       WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
     END IF;
-    -- delete_attached_v1 by sets: one job at a time it cost more than a history. Only jobs with tags go one by one.
+    -- delete_attached_v1 in sets: job by job it cost more than keeping the jobs. Only jobs with tags are done one by
+    -- one.
     IF v_dropped IS NOT NULL THEN
       DELETE FROM @journal WHERE seq = ANY (v_dropped);
       DELETE FROM @payload WHERE seq = ANY (v_dropped);

@@ -1,6 +1,5 @@
--- p_job as place_new_v1 takes it, with onHeld, and with queueGate where its queue may be draining. how: null when the
--- id is there with another digest; 'draining' for a job that is not known, 'key-held' for a member whose key another
--- has.
+-- p_job as place_new_v1 takes it, with onHeld, and with queueGate if its queue may be draining. how: null if the id
+-- exists with another digest; 'draining' for a new job; 'key-held' for a member whose key another job holds.
 CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column

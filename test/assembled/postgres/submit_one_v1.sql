@@ -1,5 +1,5 @@
 -- One plain job with a small input and without tags. Answers: time, state, the clock that was set (0: none), whether
--- the others were notified. Empty if the queue is draining.
+-- the other processes were notified. Empty if the queue is draining.
 CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text,
   p_requires text, p_gates jsonb,
   p_id text, p_policy text, p_meta text, p_input text,

@@ -1,5 +1,5 @@
--- Jobs in order, then what they mean to their flow, then documents in order; the first refusal is the answer. Checks
--- come before both, but a repeat asks first whether it has happened.
+-- Writes jobs in order, then their growth of a flow, then documents in order; the first refusal is the answer. Checks
+-- come before everything else; but in a repeat only after the look whether it has happened already.
 CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
@@ -23,7 +23,7 @@ BEGIN
     v_ids := v_ids || to_jsonb(v_one.id);
     v_hows := v_hows || to_jsonb(v_one.how);
     v_events := @append_events_v1(v_events, v_one.events);
-    -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
+    -- If a minted id of a unit is known, the unit has happened whole, so its documents are not put again.
     IF v_repeat AND v_one.how = 'existing' AND v_one.id = v_job->'given'->>'id'
       AND v_job->'given'->>'digest' IS NULL THEN
       v_happened := true;

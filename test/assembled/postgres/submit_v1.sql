@@ -1,8 +1,8 @@
--- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the
+-- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which of them each plain job has, null for the
 -- first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. p_like: if there are
--- members of flows, of each job which one of the lists of shared fields and of p_tag_at is its own; else null. Answers
--- one text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the
--- queues is draining, nothing is done and the answer is empty, unless p_asks: then its units ask for themselves.
+-- members of flows, which item of the lists of shared fields and of p_tag_at each job has; else null. Answers one text:
+-- time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the queues is
+-- draining, nothing is done and the answer is empty, unless p_asks: then each unit looks at the gates of its queues.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[],
   p_routes int8[], p_queues text, p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
   p_route_at int4[],
@@ -30,7 +30,7 @@ DECLARE
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text;
   v_ready int8[]; v_timer int8; v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[];
   v_timer_first int8; v_failed text;
-  -- Of one route and without a clock: nothing has to be grouped.
+  -- If all jobs have one route and no clock, nothing has to be grouped.
   v_alike bool := array_length(p_routes, 1) = 1
     AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
@@ -70,7 +70,7 @@ BEGIN
       END IF;
     END IF;
     v_to := v_from + v_step - 1;
-    -- If something else will be written under them, seqs are drawn beforehand.
+    -- If large inputs or tags will be written under the seqs, they are drawn in advance.
     IF p_large_at IS NOT NULL OR p_tag_at IS NOT NULL THEN
       v_seqs := v_seqs || ARRAY(SELECT nextval('@job_seq') FROM generate_series(v_from, v_to));
     END IF;

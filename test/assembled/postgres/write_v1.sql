@@ -1,5 +1,5 @@
--- Writes what a rule made of a job (j) in place of its row as it was (p_from): the row in the table of its state or,
--- unless it is kept, nothing of it; its input and tags where they changed; the counts of its route. Answers its event.
+-- Writes the result j of a rule in place of the row p_from: the row into the table of its state, or nothing if it is
+-- not kept; its input and tags if they have changed; the counts of its route. Answers its event.
 CREATE FUNCTION @write_v1(p_from @waiting, j @waiting, p_kind int4, p_kept bool) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   IF p_from.lane_key IS NOT NULL OR j.lane_key IS NOT NULL THEN

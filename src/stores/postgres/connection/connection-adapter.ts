@@ -1,7 +1,7 @@
 /**
- * The caller's own connection, whichever library it comes from: told by its shape, so that none of them is imported,
- * and used only to run one statement with parameters. Each adapter says whether a transaction is open where its library
- * knows, else null.
+ * The caller's own connection, which may come from several libraries. The adapter recognises the library by the shape
+ * of the object, so no library is imported, and uses the connection only to run one statement with parameters. Some
+ * libraries know whether a transaction is open; for the others the answer is null.
  *
  *  pg            a client                                   knows by the protocol's own status
  *  postgres.js   the `sql` of begin(), or a reserved one    does not know
@@ -10,11 +10,11 @@
  *  Knex          the `trx`                                  knows
  *  any other     { query(text, values) }                    does not know
  *
- * What leads to a pool (the pool itself, a `db` over one) is refused with the advice to pass the transaction: each
- * statement would go to another connection. Prisma's clients are refused by name, with the way to wrap one: its `tx`
- * and the client over a pool look alike.
+ * A pool, or a `db` over one, is refused with the advice to pass the transaction, because a pool would run each
+ * statement on another connection. A client of Prisma is refused by name, with the way to wrap one, because its `tx`
+ * and its client over a pool look alike.
  *
- * Values come back as the text that Postgres sent, past every type parser that the caller may have set.
+ * Values come back as the text that Postgres sent: type parsers that the caller has set are bypassed.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { Row, Value } from "./database.ts";
@@ -25,7 +25,7 @@ import { rowText, unpackRow } from "./row-notation.ts";
 
 export interface Connection {
   run(text: string, values: readonly Value[]): Promise<Row[]>;
-  /** Whether a transaction is open, where the library knows. */
+  /** Whether a transaction is open; null, or no such method, if the library does not know. */
   isOpen?(): boolean | null;
 }
 
@@ -58,7 +58,9 @@ const passTheTransaction = (what: string, instead: string): MillraceError =>
     `This is ${what}, which gives every statement to another connection. Pass the transaction: ${instead}.`,
   );
 
-/** Whatever runs a statement with $1, $2, ... on the caller's own transaction, and answers with rows as objects. */
+/**
+ * Any object that runs a statement with $1, $2, ... on the caller's own transaction, and answers with rows as objects.
+ */
 interface Queryable {
   query(
     text: string,
@@ -100,8 +102,8 @@ interface PostgresJs {
 }
 
 /**
- * Postgres decides the type, and postgres.js has no serialiser for it: the one for boolean would make "f" of every
- * text.
+ * A type for which postgres.js has no serialiser, so Postgres decides. With the type of a boolean, postgres.js would
+ * turn every text into "f".
  */
 const unknownType = 705;
 
@@ -118,7 +120,9 @@ function postgresJsConnection(sql: PostgresJs): Connection {
 
 const decoder = new TextDecoder();
 
-/** Drizzle keeps what it was given, or what it took from it for the transaction, in its session. */
+/**
+ * Drizzle keeps the connection in its session: the one that it was given, or the one that it took for the transaction.
+ */
 interface Drizzle {
   readonly _?: { readonly session?: { readonly client?: unknown } };
 }

@@ -1,7 +1,7 @@
 /**
- * The store's connections: one statement per call, without anything that a session must remember, so that a pooler in
- * transaction mode may stand in between. A deadlock or serialisation failure is repeated here a few times; trouble with
- * the connection is the caller's to repeat, because only the caller can mark a call as a repeat.
+ * The store's connections. Each call is one statement and leaves nothing in the session, so a pooler in transaction
+ * mode may stand between. A deadlock or a serialisation failure is repeated here a few times. After trouble with the
+ * connection the caller repeats the call, because only the caller can mark it as a repeat.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { Platform } from "../../../platform/platform.ts";
@@ -14,30 +14,31 @@ export type Value = string | number | boolean | null | readonly string[];
 export type Row = (string | null)[];
 
 export interface Database {
-  /** How error messages name it. */
+  /** The name of the database in error messages. */
   readonly where: string;
   /**
-   * A statement that may change something. `timeoutMs`: where its answer is of no use for as long as that of others.
+   * Runs a statement that may change something. `timeoutMs`: the call timeout, if the answer is useless sooner than
+   * usual.
    */
   readonly write: (text: string, values?: readonly Value[], timeoutMs?: number) => Promise<Row[]>;
   readonly read: (text: string, values?: readonly Value[]) => Promise<Row[]>;
-  /** Several statements on one connection, for migrations. */
+  /** Runs several statements on one connection, for migrations. */
   session(use: (run: (text: string) => Promise<Row[]>) => Promise<void>): Promise<void>;
-  /** A connection beside those of the pool; to the same place unless another URL is given. */
+  /** A connection outside the pool, to the same server unless another URL is given. */
   connect(name: string, url?: string): PgListener;
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
   readonly driver: PgDriver;
-  /** Either a URL, or a pool of the caller's own, which stays open. */
+  /** Either a URL, or the caller's own pool, which stays open. */
   readonly url: string | undefined;
   readonly pool?: PgPool | undefined;
   readonly poolMax: number;
-  /** How the server names the connections. */
+  /** The name under which the server shows the connections. */
   readonly name: string;
   readonly platform: Platform;
-  /** How long an answer may take: a peer that is gone without a word would be waited for for ever. */
+  /** The longest wait for an answer: without it, a call to a peer that went away silently would wait for ever. */
   readonly callTimeoutMs: number;
 }
 
@@ -45,7 +46,7 @@ const connectTimeoutMs = 10_000;
 const repeatsMax = 6;
 const repeatMs = 4;
 
-/** The longest timer. */
+/** The longest delay of a timer. */
 const callTimeoutMaxMs = 2 ** 31 - 1;
 
 export function checkCallTimeout(callTimeoutMs: number): number {
@@ -55,7 +56,7 @@ export function checkCallTimeout(callTimeoutMs: number): number {
   throw new MillraceError("invalid-option", sentence);
 }
 
-/** One that nobody is about to get, so that who holds another one may ask for it without waiting. */
+/** Whether a connection is idle that no waiting call is about to get: another one can then be taken without waiting. */
 function hasIdle({ idleCount = 0, waitingCount = 0 }: PgPool): boolean {
   return idleCount > waitingCount;
 }
@@ -64,8 +65,8 @@ export function openDatabase(options: DatabaseOptions): Database {
   const { driver, url, platform, callTimeoutMs } = options;
   const where = nameOf(url);
   const lasting = { connectionTimeoutMillis: connectTimeoutMs, keepAlive: true };
-  // The calls of an idle process meet now and then: a second connection that the pool gave up between two of them would
-  // be made anew several times a minute, with a query of its own.
+  // An idle process makes two calls at the same time now and then. If the pool closed the second connection between two
+  // such moments, it would be opened anew several times a minute, with a query of its own.
   const idleTimeoutMillis = 60_000;
   const own = {
     ...{ connectionString: url, max: options.poolMax, application_name: options.name, ...lasting },
@@ -80,12 +81,12 @@ export function openDatabase(options: DatabaseOptions): Database {
   let inFlight = 0;
   const hasRunAnywhere = new Set<string>();
   let onIdle: (() => void) | null = null;
-  // The pool hears of a connection that dies while it is idle; whoever holds one has to listen himself. Unheard, either
-  // ends the process.
+  // An error event without a listener ends the process. The pool listens while a connection is idle; the code that
+  // holds a connection has to listen itself.
   const ignore = (): void => undefined;
   pool.on("error", ignore);
-  // One may die in the very bytes that end its greeting, when nobody holds it yet: whoever asked for it goes on when
-  // they are all read.
+  // A connection may die with the very bytes that end its greeting, before any code holds it. The caller that waits for
+  // the connection goes on only after all of these bytes are read.
   const greeted = (client: PgPoolClient): void => {
     client.on("error", ignore);
     platform.defer(() => client.removeListener("error", ignore));
@@ -103,15 +104,15 @@ export function openDatabase(options: DatabaseOptions): Database {
   };
 
   const release = (client: PgPoolClient, isBroken: boolean): void => {
-    // A broken one may still have something to say while it ends.
+    // A broken connection may still emit an error while it closes, so it keeps the listener.
     if (!isBroken) client.removeListener("error", ignore);
     client.release?.(isBroken);
   };
 
   /**
-   * An idle connection that has run this statement already, if there is one: the first call of a function on a
-   * connection plans all that is in it, 8 to 10 ms of the server. Calls that meet now and then open more connections
-   * than most moments need, and the pool gives the last one that came back.
+   * Prefers an idle connection that has already run this statement. The first call of a function on a connection plans
+   * all statements in it, which costs the server 8 to 10 ms. Calls that coincide now and then open more connections
+   * than are usually needed, and the pool always gives out the last one that came back.
    */
   const connectFor = async (text: string, isWrite: boolean): Promise<PgPoolClient> => {
     const first = await connect(isWrite);
@@ -122,10 +123,10 @@ export function openDatabase(options: DatabaseOptions): Database {
       while (hasIdle(pool) && (other === undefined || !hasRun(other, text)))
         others.push((other = await connect(isWrite)));
     } catch {
-      // Another connection would only have been faster; whoever needs one of its own is told what is wrong.
+      // Another connection would only have been faster. If a caller needs one of its own, that caller gets the error.
     }
     const taken = others.findLast((client) => hasRun(client, text)) ?? first;
-    // The one that is used most comes back last, to lie on top.
+    // The connection that is used most comes back last, so the pool gives it out first.
     for (const client of [first, ...others]) if (client !== taken) release(client, false);
     return taken;
   };
@@ -191,7 +192,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         });
         release(client, false);
       } catch (error) {
-        // Whatever the connection was in the middle of ends with it.
+        // Closing the connection also ends whatever statement was running on it.
         release(client, true);
         throw storeError(error, where, { isSent: true, isWrite: false });
       }

@@ -1,6 +1,6 @@
 /**
- * The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer: who uses Postgres
- * installs it.
+ * The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer dependency: users of
+ * Postgres install it.
  */
 import { MillraceError } from "../../../model/error.ts";
 
@@ -11,18 +11,18 @@ export interface PgResult {
 export interface PgQuery {
   readonly text: string;
   readonly values: readonly unknown[];
-  /** Prepared under this name by the first query that has it. */
+  /** The first query with this name prepares it on the server. */
   readonly name?: string;
   readonly rowMode?: "array";
   readonly types?: { readonly getTypeParser: () => (value: string) => unknown };
-  /** The driver gives up on the answer after so long. */
+  /** After this time the driver gives up waiting for the answer. */
   readonly query_timeout?: number;
 }
 
 export interface PgClient {
   query(query: PgQuery | string): Promise<PgResult>;
   release?(error?: Error | boolean): void;
-  /** Of the server process, as it was told when the connection was made. */
+  /** The number of the server process, as it came when the connection was made. */
   readonly processID?: number | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What Postgres and its driver report, as Millrace's own errors. Each says whether the call happened and what to do
- * about it. A reply that was lost after the statement was sent leaves a write unknown: Postgres may have committed it.
+ * Turns errors of Postgres and its driver into Millrace's own. Each says whether the call happened and what to do. If
+ * the reply was lost after the statement was sent, the outcome of a write is unknown: Postgres may have committed it.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { ErrorCode } from "../../../model/error.ts";
@@ -19,15 +19,15 @@ export function sqlState(error: unknown): string | null {
 /** The SQLSTATE of a wait for a lock that took too long. */
 export const lockNotAvailable = "55P03";
 
-/** Nothing happened, and the same call may succeed at once. */
+/** Whether nothing happened and the same call may succeed at once. */
 export function isWorthRepeating(error: unknown): boolean {
   const state = sqlState(error);
   return state === "40P01" || state === "40001" || isNameUnknown(error);
 }
 
 /**
- * The server process does not know a prepared statement, or knows another one by its name: somebody else has used the
- * connection.
+ * Whether the server process does not know a prepared statement, or knows another one by its name. That happens if
+ * another client has used the server connection.
  */
 export function isNameUnknown(error: unknown): boolean {
   const state = sqlState(error);
@@ -79,7 +79,7 @@ export function storeError(
   return code === undefined ? error : refuse(code, `${where} ${sentence}`);
 }
 
-/** What a server says, by its SQLSTATE; each sentence goes on behind the name of the place. */
+/** Errors of the server by SQLSTATE. In the message, the name of the database comes before the sentence. */
 const refusals: readonly (readonly [code: ErrorCode, sentence: string, states: readonly string[]])[] = [
   [
     "too-many-connections",

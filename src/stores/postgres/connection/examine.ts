@@ -1,7 +1,7 @@
 /**
- * What an operator wants to know of the server and of the schema, beyond what a store tells: settings that promises
- * rest on, tables, indexes and functions that are no longer there, dead rows that claims walk over, transactions that
- * keep them from being cleared. Only reads, so it also looks at a database that has no tables of Millrace yet.
+ * What the doctor shows an operator of the server and the schema: the settings on which promises depend, missing
+ * tables, indexes and functions, dead rows that claims must walk over, and open transactions that keep those rows from
+ * being cleared. It only reads, so it also examines a database that has no tables of Millrace yet.
  */
 import type { Platform } from "../../../platform/platform.ts";
 import { openDatabase } from "./database.ts";
@@ -34,18 +34,18 @@ export interface OpenTransaction {
 export interface PostgresCondition {
   readonly server: string;
   readonly schema: string;
-  /** 0 without tables of Millrace. */
+  /** 0 if there are no tables of Millrace. */
   readonly schemaVersion: number;
-  /** What this Millrace brings a schema to. */
+  /** The version to which this Millrace migrates a schema. */
   readonly knownVersion: number;
   readonly settings: Readonly<Record<SettingName, string>>;
   readonly connections: { readonly open: number; readonly max: number };
   /** "index waiting_ready", "function claim_v1". */
   readonly missing: readonly string[];
   readonly tables: readonly TableCondition[];
-  /** Whether a NOTIFY arrives at the address that listens; null where none does. */
+  /** Whether a NOTIFY arrives at the address for listening; null if there is no such address. */
   readonly hears: boolean | null;
-  /** The oldest first, of those that are older than asked for. */
+  /** Open transactions older than `olderThanMs`, the oldest first. */
   readonly transactions: readonly OpenTransaction[];
 }
 
@@ -61,7 +61,7 @@ type SettingName = (typeof settingNames)[number];
 export interface ExamineOptions {
   readonly url: string;
   readonly platform: Platform;
-  /** Transactions that are open for longer are named. */
+  /** Only transactions that have been open for longer are shown. */
   readonly olderThanMs: number;
 }
 
@@ -128,8 +128,8 @@ async function readServer(database: Database): Promise<Server> {
 }
 
 /**
- * What the migrations make, read from their own text, against the catalogue. An index that is not valid counts as
- * missing.
+ * Compares what the migrations create, read from their own text, with the catalogue. An index that is not valid counts
+ * as missing.
  */
 async function findMissing(database: Database, schema: string): Promise<readonly string[]> {
   const made = /\bCREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|FUNCTION) @?\.?(\w+)/g;
@@ -171,7 +171,10 @@ function readTables(database: Database, schema: string): Promise<readonly TableC
   return readObjects(database, text, [schema]);
 }
 
-/** Of this database only: what others hold back is theirs. Prepared transactions are open without any session. */
+/**
+ * Transactions of this database only: those of other databases hold nothing back here. Prepared transactions are
+ * included, which stay open without any session.
+ */
 function readTransactions(database: Database, olderThanMs: number): Promise<readonly OpenTransaction[]> {
   const ageMs = (since: string): string => `(extract(epoch FROM clock_timestamp() - ${since}) * 1000)::int8`;
   const text = `SELECT * FROM (

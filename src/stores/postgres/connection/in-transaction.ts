@@ -1,10 +1,10 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes
- * true with the caller's commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller
- * holds nobody up, not even by the first job of a name.
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: their writes become
+ * visible with the caller's commit, or never. They only append, and change only the rows and keys of their own jobs, so
+ * a slow caller holds up no other call, even with the first job of a name.
  *
- * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's
- * workers. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
+ * A connection to another database is refused before anything is written, because this store's workers would never see
+ * the jobs. A NOTIFY inside the transaction informs the other processes: it is sent with the commit, or never.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { TransactionStore } from "../../../store/store.ts";
@@ -23,7 +23,7 @@ export interface OwnStore {
   readonly channel: string;
 }
 
-/** What it learns of connections serves all that follow. */
+/** What is learned about a connection is used for all later calls. */
 export function openTransactions(own: OwnStore): (given: unknown) => TransactionStore {
   const { channel } = own;
   const checkDatabase = databaseCheck(own);
@@ -32,7 +32,7 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
     const connection = adaptConnection(given);
     if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
     if (connection.isOpen?.() === false) throw refused("no transaction is open on it");
-    /** Where there may be room at a gate: the feed, which the others look at, does not tell that. */
+    /** The routes that may have room at a gate. The NOTIFY carries them, because the feed does not show them. */
     const ready = new Set<number>();
     const inside = callsInside(connection, own, (hints) => {
       for (const route of hints.routes) ready.add(route);
@@ -60,7 +60,7 @@ function callsInside(connection: Connection, { calls, where }: OwnStore, emit: C
     try {
       return await connection.run(text, values);
     } catch (error) {
-      // Nothing is true before the caller's commit, so nothing of this is unknown.
+      // Nothing is visible before the caller's commit, so the outcome is never unknown.
       throw storeError(error, where, { isSent: false, isWrite: true });
     }
   };
@@ -75,7 +75,10 @@ function callsInside(connection: Connection, { calls, where }: OwnStore, emit: C
   };
 }
 
-/** The driver's own word where it has one; else two statements see the same transaction only if one is open. */
+/**
+ * The driver's own answer if it has one. Otherwise two statements are sent: only in an open transaction do both see the
+ * same transaction id.
+ */
 async function isInTransaction(connection: Connection, inside: Calls): Promise<boolean> {
   const known = connection.isOpen?.() ?? null;
   if (known !== null) return known;
@@ -85,10 +88,10 @@ async function isInTransaction(connection: Connection, inside: Calls): Promise<b
   return first?.[0] === second?.[0];
 }
 
-/** A database of one life of one server; the same on every connection to it, whoever asks. */
+/** Identifies a database during one run of its server: the same on every connection, for every user. */
 const identityText = `SELECT oid, extract(epoch FROM pg_postmaster_start_time()), datname FROM pg_catalog.pg_database WHERE datname = current_database()`;
 
-/** A connection stays with its database, so each is asked once. */
+/** A connection never changes its database, so each connection is checked once. */
 function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Calls) => Promise<void> {
   const trusted = new WeakSet<object>();
   const identityOf = async (asked: Calls): Promise<{ identity: string; name: string }> => {
@@ -99,7 +102,7 @@ function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Call
   return async (given, inside) => {
     if (trusted.has(given)) return;
     const { identity, name } = await identityOf(inside);
-    // Asked again where they differ: the server may have been started anew since.
+    // If the two differ, the store's own side is read again, because the server may have been restarted since.
     if (identity !== own) own = (await identityOf(calls)).identity;
     if (identity !== own)
       throw refused(

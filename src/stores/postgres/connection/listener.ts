@@ -1,14 +1,14 @@
 /**
- * The one connection per process that listens. Whether it hears is not taken on trust: a pooler in transaction mode
- * accepts LISTEN and swallows what follows, and a connection may be dead without a word. So it counts as listening only
- * once it has heard an echo, a NOTIFY that this process sent to itself over another connection, and it is asked again
- * now and then.
+ * The one connection per process that listens. A pooler in transaction mode accepts LISTEN and drops the messages, and
+ * a connection may be dead without an error. So the connection counts as listening only after a self-test: a NOTIFY
+ * that this process sends to itself over another connection has come back. The self-test is repeated now and then.
  *
- *  connect ──► LISTEN ──► echo heard ──► listening ──► echo heard ──► ...
- *     ▲                        │ not heard, broken         │
- *     └── after a while ◄──────┴───────────────────────────┘   meanwhile the watch looks at the feed at its deaf pace
+ *  connect ──► LISTEN ──► test passed ──► listening ──► test passed ──► ...
+ *     ▲                        │ test failed, broken       │
+ *     └── after a while ◄──────┴───────────────────────────┘   meanwhile the watch reads the feed
  *
- * It comes back by itself and never keeps the process alive. Nothing depends on it.
+ * It reconnects by itself and never keeps the process alive. Nothing depends on it: polls find what a lost hint
+ * announced.
  */
 import type { Platform, Timer } from "../../../platform/platform.ts";
 import type { Listener } from "../../../store/watch/watch.ts";
@@ -34,16 +34,16 @@ export interface ListenerOptions {
   readonly platform: Platform;
   readonly channel: string;
   readonly connect: () => PgListener;
-  /** Sends over another connection than the listening one. */
+  /** Sends a NOTIFY over another connection than the listening one. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>;
   readonly heard: (payload: string) => void;
-  /** Listening began or ended: what came meanwhile was not heard. */
+  /** Called when listening begins or ends: messages that were sent meanwhile are lost. */
   readonly changed: () => void;
 }
 
 export function openListener(options: ListenerOptions): Listener {
   const { platform, channel, connect, notify, heard, changed } = options;
-  /** Only this listener hears it. */
+  /** Only this listener listens to this channel. */
   const echoChannel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
   let client: PgListener | null = null;
   let isOn = false;
@@ -73,7 +73,8 @@ export function openListener(options: ListenerOptions): Listener {
   const end = (from: PgListener): void => {
     const before = ending;
     const stream = streamOf(from);
-    // Whoever waits for the end must not find the process gone before, nor wait for a peer that is gone without a word.
+    // A caller that awaits the end must not find the process gone before it, nor wait for a peer that went away
+    // silently.
     stream?.ref?.();
     const timer = platform.setTimer(endMaxMs, () => stream?.destroy?.());
     ending = from.end().then(

@@ -1,6 +1,6 @@
 /**
- * What gauges ask for: how large the store's schema is, with indexes and large values, how many are connected to the
- * database, and how long the first ready job of each route has waited.
+ * The values of gauges: the size of the store's schema with indexes and large values, how many connections the database
+ * has, and how long the first ready job of each route has waited.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import type { ReadyHead, StoreMeasure } from "../../../store/store.ts";
@@ -18,13 +18,13 @@ export async function measureDatabase(database: Database, schema: string): Promi
   return [{ server: database.where, sizeBytes: Number(row?.[0] ?? 0), connections: Number(row?.[1] ?? 0) }];
 }
 
-/** Jobs with a lane are in no order of their route: of the oldest jobs so many are looked at. */
+/** Jobs with a lane are not ordered by route in any index, so this many of the oldest jobs are read. */
 const lanedMax = 1000;
 const ready = `state = ${stateCodes.ready}`;
 
 /**
- * Input: now, where the machine's clock is the store's. Answer: per route with ready jobs its queue, packed, and how
- * long the first of them has been due.
+ * Input: the time, if the machine's clock is the store's, else null. Answer: for each route with ready jobs its queue,
+ * packed, and how long the first job has been due.
  */
 const headsText = (schema: string): string => `
   WITH at AS (SELECT ${schema}.begin_v1($1, NULL) AS now), oldest AS (

@@ -1,8 +1,8 @@
 /**
- * Bringing a schema to this version's tables and functions: numbered steps, each in its own transaction under an
- * advisory lock, so that of ten processes one migrates and nine find it done, and a killed one leaves nothing
- * half-made. A step only adds: functions of older versions stay, so that older workers run on. A schema of a newer
- * version is refused before anything is written.
+ * Brings a schema to the tables and functions of this version. The steps are numbered, and each is one transaction
+ * under an advisory lock: of ten processes one migrates and nine find it done, and a killed process leaves nothing half
+ * done. A step only adds: functions of older versions stay, so older workers go on. A schema of a newer version is
+ * refused before anything is written.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { Database, Row } from "./database.ts";
@@ -15,7 +15,10 @@ interface Migration {
   readonly sql: string;
 }
 
-/** Days whose first jobs end before retention has run once would stay in the rest for ever. */
+/**
+ * The first days get their partitions here. Without one, a day whose first jobs end before retention has run once would
+ * stay in the default partition for ever.
+ */
 const firstDaysSql = "SELECT @make_partitions_v1(@begin_v1(NULL, NULL));";
 
 const migrations: readonly Migration[] = [
@@ -40,8 +43,8 @@ export async function migrate(database: Database, schema: string, waitMs: number
 }
 
 /**
- * 0 for a schema without Millrace's tables. Read from the catalogue: behind a wait for a lock, to_regclass may still
- * answer from what this session knew before.
+ * 0 for a schema without Millrace's tables. It is read from the catalogue, because after a wait for a lock to_regclass
+ * may still answer from this session's cache.
  */
 export async function readVersion({ read }: Asked, schema: string): Promise<number> {
   const [meta] =
@@ -52,7 +55,7 @@ export async function readVersion({ read }: Asked, schema: string): Promise<numb
   return Number(version?.[0] ?? 0);
 }
 
-/** Throws for a newer one. */
+/** Throws for a schema of a newer version. */
 function checkVersion(version: number, where: string): number {
   if (version > schemaVersion) {
     const sentence = `${where} has the tables of a newer Millrace (version ${version}, this one knows ${schemaVersion}). Upgrade this process.`;

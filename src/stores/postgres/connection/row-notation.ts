@@ -1,7 +1,7 @@
 /**
- * A row as one text. A library that parses values by their type, or renames columns, leaves one text under a plain name
- * alone; so a statement that runs through such a library asks for its rows in Postgres's own notation, (a,"b
- * ""quoted""",,d), and they are taken apart here. An empty field is null, an empty text is "".
+ * A row as one text. Some libraries parse values by their type or rename columns. They do not change one text column
+ * with a plain name. So a statement that runs through such a library asks for its rows in Postgres's own notation,
+ * (a,"b ""quoted""",,d), and this file takes them apart. An empty field is null, and "" is an empty text.
  */
 import type { Row } from "./database.ts";
 

@@ -1,37 +1,38 @@
 /**
  * The tables. A job is one row that moves: waiting -> leased -> history, and back.
  *
- *  waiting      every live job that nobody runs
+ *  waiting      every live job that is not running
  *  leased       running jobs, small and hot
  *  history      finished jobs, partitioned by day of their end
  *  payload      inputs above 1 KiB, written once, never moved
  *  uniq         key -> the job that holds it
  *  tag          tag -> jobs, only of jobs with tags
  *  journal      log lines of jobs
- *  doc          versioned documents; doc_floor: highest versions of documents that are gone
+ *  doc          versioned documents; doc_floor: highest versions of deleted documents
  *  feed         one packed record per changing call
  *  route        number -> queue, name, required capabilities, gates
  *  state_count  deltas of how many jobs of a route are in a state, appended and folded
  *  gate         pauses and limits that claims must pass; gate_use: gate -> routes that pass it, and their jobs' weight
  *  permit       gates of keys that jobs hold, a row for each
  *  key_clock    token times of keys, and when lanes that wait there may go on
- *  lane         the first ready job of a lane, and the gate at which it waits; lane_turn: how far a queue's turns are
+ *  lane         the first ready job of a lane, and the gate at which it waits; lane_turn: the highest turn of a queue
  *  lane_change  what has happened to lanes and gates of keys, appended; the next claim of lanes applies it
- *  lane_scope   queue -> limits for whose keys its jobs ask; lane_floor: scope -> changes that were applied
+ *  lane_scope   queue -> limits whose keys its jobs take; lane_floor: scope -> changes that were applied
  *  unreadable   records that could not be read
  *  alive        unlogged: a crash, a failover or a point-in-time restore empties it, and so raises the epoch
  *  meta         schema version, epoch, identity of the cluster
  *
- * The three job tables have the same columns (functions/columns.ts), so that a row moves whole. A waiting row is either
- * ready or due, and in clock only if a deadline or a time-to-live needs watching there. Scheduled rows have two
- * indexes: by due time, for the next clock; by route and due time, so that the routes share a promotion. Writes per
- * plain job: 3 inserts, 2 deletes, 7 index entries.
+ * The three job tables have the same columns (functions/columns.ts), so that a row moves whole. A ready row is
+ * in the index by rank. A scheduled row is in two indexes: one by due time, for the next clock; one by route and due
+ * time, so that a promotion takes from all routes. A waiting row is in waiting_clock only if a deadline or a
+ * time-to-live must be watched there. Writes per plain job: 3 inserts, 2 deletes, 7 index entries.
  *
  * gate_use follows from route, and also has the gate of the queue of every route. Both only grow by appends; a row may
- * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in state_count.
+ * be there twice until a fold. How many jobs run on a route, and so hold its gates, is the sum of its deltas in
+ * state_count.
  *
- * A ready job with a lane is in waiting_lane instead of waiting_ready. It writes more than a plain job: a permit for
- * each gate of a key, the row of its lane, and its part of a lane_change at its submit and at its end.
+ * A ready job with a lane is in the index waiting_lane instead of waiting_ready. It writes more than a plain job: a
+ * permit for each gate of a key, the row of its lane, and its part of a lane_change at its submit and at its end.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { keptForeverAt } from "../../../store/rules/finish.ts";
@@ -41,20 +42,21 @@ import { sql } from "../../../store/sql.ts";
 
 const { scheduled, ready, running, completed } = stateCodes;
 
-/** In all SQL of the store `@name` is a table or a function of its schema, which is given here in quotes. */
+/** In all SQL of the store `@name` is a table or a function of its schema. `schema` is the quoted name. */
 export function inSchema(sql: string, schema: string): string {
   return sql.replaceAll(/@\.?(?=[\w%])/g, () => `${schema}.`);
 }
 
-/** Waiting jobs one of whose clocks rings before or without their due time. */
+/** Waiting jobs with a clock besides their due time: one before it, or one of a job that is not scheduled. */
 export const isInClock = sql`timer_at IS NOT NULL AND (state <> ${scheduled} OR timer_at < due_at)`;
 
 /**
- * Finished jobs with a time of their own; that of a member never comes, and an index of those would only be written.
+ * Finished jobs with a retention time of their own. A member of a flow is deleted with its flow, so indexing it
+ * would only cost writes.
  */
 export const isKeptForATime = `keep_until < ${keptForeverAt}`;
 
-/** Dead rows are cleared early: a claim walks over them. */
+/** Dead rows are cleared early, because claims walk over them. */
 const hot = sql`
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0`;
 const hotAndAnalysed = sql`
@@ -62,15 +64,15 @@ const hotAndAnalysed = sql`
   autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_threshold = 2000`;
 
 /**
- * Keys of which no two are equal: to look for equal ones on each full page took a twelfth of the freeing of a fan's
- * nodes.
+ * For indexes whose keys are all different. Looking for duplicates on each full page took a twelfth of the time in
+ * which a fan's nodes are freed.
  */
 const unlike = "WITH (deduplicate_items = off)";
 
-/** Lists of a page at most stay in their row, and nobody tries to compress them. */
+/** A list of up to one page stays in its row, and Postgres does not try to compress it. */
 const inline = "toast_tuple_target = 8160";
 
-/** Ids and times do not get much shorter, and to try took a claim or a settle of 500 jobs one instruction in twenty. */
+/** Ids and times hardly compress. Trying took one of twenty instructions of a claim or a settle of 500 jobs. */
 const feedStorage = "ALTER TABLE @feed ALTER COLUMN body SET STORAGE EXTERNAL;";
 
 export const tablesSql = sql`

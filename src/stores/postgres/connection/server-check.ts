@@ -1,6 +1,6 @@
 /**
- * What is asked of a server before anything is written there: a version and settings under which the promises can be
- * kept. A promise that the server would break is refused by name, not watched failing later.
+ * Checks a server before anything is written there: its version, and the settings on which the promises depend. If the
+ * server would break a promise, it is refused at once with the name of the setting, instead of failing later.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { ErrorCode } from "../../../model/error.ts";
@@ -62,8 +62,9 @@ export async function checkServer(
 }
 
 /**
- * A dump that was restored elsewhere brings an old state under the same tables: the cluster's identity differs, and the
- * epoch grows so that no fence is given twice. Answers the epoch. A user who may only read finds it as it is.
+ * A dump that was restored on another server brings an old state under the same tables. The cluster's identity then
+ * differs, and the epoch grows, so that no fence is given twice. Answers the epoch. For a user who may only read, the
+ * epoch stays as it is.
  */
 export async function enterEpoch(database: Database, schema: string): Promise<number> {
   const [found] = await database.read(

@@ -1,10 +1,11 @@
 /**
- * One call on one connection, by the driver's own query: values go as texts and rows come as the texts that Postgres
- * sent.
+ * Runs one statement on one connection, by the driver's own query: values are sent as texts, and rows come as the texts
+ * that Postgres sent.
  *
- * On a connection that leads straight to a server process the statement has a name, so it is read and planned once for
- * all calls. Behind a pooler each call may meet another process, to which the name says nothing. Who is behind it is
- * asked, not believed: a pooler gives its clients a process number of its own.
+ * On a connection that leads straight to a server process the statement has a name, so it is parsed and planned once
+ * for all calls. Through a pooler each call may reach another server process, which does not know the name. The first
+ * call finds out which of the two it is by comparing process numbers, because a pooler gives its clients numbers of its
+ * own.
  */
 import type { Row, Value } from "./database.ts";
 import type { PgClient, PgListener, PgQuery } from "./driver.ts";
@@ -14,7 +15,7 @@ const names = new Map<string, string>();
 /** Whether a connection leads straight to the server. */
 const direct = new WeakMap<PgClient, boolean>();
 
-/** What each of them has run. */
+/** The statements that each connection has run. */
 const done = new WeakMap<PgClient, Set<string>>();
 
 /** Every value as the text that Postgres sent. */
@@ -30,7 +31,8 @@ export async function runStatement(
     const options = { rowMode: "array", types: rawTypes, query_timeout: timeoutMs } as const;
     return (await client.query({ ...query, ...options })).rows as Row[];
   };
-  // Not in the driver's hands, where a list that holds something else than texts would be taken for another one.
+  // The driver must not convert the values: it would take a list that does not hold only texts for a list of another
+  // type.
   const given = values.map(valueText);
   if (!direct.has(client)) {
     const { processID = null } = client;
@@ -46,7 +48,10 @@ export async function runStatement(
   return rows;
 }
 
-/** Whether the server process behind it has run this statement; behind a pooler it makes no difference. */
+/**
+ * Whether the server process of this connection has run this statement. Through a pooler the answer is always yes,
+ * because it makes no difference there.
+ */
 export function hasRun(client: PgClient, text: string): boolean {
   return done.get(client)?.has(text) ?? direct.get(client) === false;
 }
@@ -57,7 +62,7 @@ export function isDirect(client: PgClient): boolean {
 
 const pidText = "SELECT pg_backend_pid()";
 
-/** After an error that says that the server process does not know a name (isNameUnknown). */
+/** Called after an error that says that the server process does not know a name (isNameUnknown). */
 export function forgetNames(client: PgClient): void {
   direct.set(client, false);
 }
@@ -65,22 +70,25 @@ export function forgetNames(client: PgClient): void {
 function nameOf(text: string): string {
   let name = names.get(text);
   if (name === undefined) {
-    // With the function that it calls: whoever looks at a connection wants to know what goes over it.
+    // The name contains the function that is called, for operators who look at what a connection runs.
     name = `millrace_${names.size + 1}${/\.\w+(?=\()/.exec(text)?.[0].replace(".", "_") ?? ""}`;
     names.set(text, name);
   }
   return name;
 }
 
-/** Only while the backend still works on this very call: its number may have gone to somebody else. */
+/**
+ * Cancels only if the backend still works on this very call: its process number may belong to another session by now.
+ */
 const cancelText = `SELECT pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity
   WHERE pid = $1 AND usename = current_user AND state = 'active' AND left(query, 200) = left($2, 200)`;
 const answerMaxMs = 10_000;
 
 /**
- * A call whose answer did not come in time goes on at the server, with whatever it holds or waits for, although its
- * connection is gone here: a backend that waits for a lock does not look at its client. So it is cancelled there, over
- * a connection of its own, because those of the pool may all be stuck. What cannot be cancelled ends by itself.
+ * A call whose answer did not come in time goes on at the server and holds its locks, although its connection is closed
+ * here: a backend that waits for a lock does not notice that its client has gone. So the call is cancelled there, over
+ * a connection outside the pool, because all connections of the pool may be stuck. A call that cannot be cancelled ends
+ * by itself.
  */
 export async function cancelCall(connect: () => PgListener, pid: number, text: string): Promise<void> {
   const client = connect();

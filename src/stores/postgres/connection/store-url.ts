@@ -1,20 +1,20 @@
 /**
- * How a store on Postgres is named: a URL of the driver's, with parameters that are Millrace's own and that the driver
- * never sees.
+ * Reads the URL that names a store on Postgres: the driver's own URL, with additional parameters of Millrace, which are
+ * removed before the driver gets it.
  */
 import { MillraceError } from "../../../model/error.ts";
 
 export interface StoreUrl {
-  /** For the driver. */
+  /** The URL without Millrace's parameters, for the driver. */
   readonly url: string;
   readonly schema: string | null;
-  /** Null where the URL says "none", undefined where it says nothing. */
+  /** Null if the URL says "none", undefined if it has no such parameter. */
   readonly listenUrl: string | null | undefined;
 }
 
 const defaultSchema = "millrace";
 const own = ["schema", "listenUrl"] as const;
-/** What the driver acts on. It passes over any other without a word. */
+/** The parameters on which the driver acts. It silently ignores any other. */
 const driversOwn = [
   ...["host", "port", "user", "password", "application_name", "fallback_application_name", "client_encoding"],
   ...["ssl", "sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "uselibpqcompat", "options"],
@@ -52,14 +52,14 @@ export function checkSchema(schema: string | null = null): string {
   throw new MillraceError("invalid-option", sentence);
 }
 
-/** Answers it for the driver. */
+/** Answers the URL for the driver. */
 export function checkListenUrl(listenUrl: string): string {
   if (isPostgresUrl(listenUrl)) return readStoreUrl(listenUrl).url;
   const sentence = 'listenUrl must be a URL such as "postgres://user@host:5432/database".';
   throw new MillraceError("invalid-option", sentence);
 }
 
-/** For error messages: where, but never the password. */
+/** The database's name for error messages, without the password. */
 export function nameOf(url: string | undefined): string {
   if (url === undefined) return "the database of the given pool";
   const { hostname, port, pathname } = new URL(url);

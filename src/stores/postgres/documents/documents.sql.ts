@@ -1,9 +1,9 @@
 /**
- * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version
- * still grows, so that the holder of an expired term can never pass for its successor. For the same reason a new one
- * begins above the floor: the highest version of any document that is gone. Whoever removes one adds a row to doc_floor
- * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
- * at its insert.
+ * Documents: versioned texts under a guard. An expired document counts as absent for every guard and every read. Its
+ * version still grows, so the former holder of an expired lease cannot pass for its successor. For the same reason a
+ * new document begins above the floor, which is the highest version of any deleted document. A delete adds a row to
+ * doc_floor if no row there is as high. A fold leaves only the highest row. So no call waits for a shared row. Two
+ * concurrent puts of one document wait for each other at its row, or at its insert.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { fieldEnd } from "../functions/packed-values.ts";
@@ -16,7 +16,7 @@ const readDocs = (where: string): string => sql`
     AND ${where} ORDER BY d.id`;
 
 export const docsSql = sql`
--- guard: the version that must be there, 0 for absent, null for any. tells: a packed bundle of events for the feed,
+-- guard: the version that must be there, 0 for absent, null for any. emits: a packed bundle of events for the feed,
 -- which the caller emits. version: the new one (0: deleted), or the current one of a refusal.
 CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -47,7 +47,8 @@ BEGIN
     INSERT INTO @doc VALUES (v_kind, v_id, v_new, p_put->>'body', v_due, p_now + (p_put->>'expiresIn')::int8)
       ON CONFLICT DO NOTHING;
     IF FOUND THEN
-      -- From here on nobody else can add or remove it, so whatever was given before is below the floor by now.
+      -- From here on no other call can add or delete this document. So every version that it had before is below the
+      -- floor.
       UPDATE @doc d SET version = f.floor + 1 FROM (SELECT max(f.version) AS floor FROM @doc_floor f) f
         WHERE d.kind = v_kind AND d.id = v_id AND d.version <= f.floor RETURNING d.version INTO version;
       version := coalesce(version, v_new);
@@ -56,9 +57,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Deletes documents of given versions as one set, under the guards of put_doc_v1: deferred work that is done goes so,
--- hundreds at a time. p_deletes: [{kind, id, guard}], each document once and in one order for everybody, since each is
--- locked in turn.
+-- Deletes documents of given versions as one set, under the guards of put_doc_v1. Finished deferred work is deleted
+-- this way, hundreds at a time. p_deletes: [{kind, id, guard}], each document once, and in the same order in every
+-- call, because their rows are locked one after the other.
 CREATE FUNCTION @delete_docs_v1(p_now int8, p_commit text, p_deletes text)
   RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql
   ${byIndex} AS $$
@@ -87,8 +88,8 @@ BEGIN
   END IF;
 END $$;
 
--- The id of the first document that has another version than its check says; null if all hold. A key share lock
--- keeps put_doc_v1 out until the end of the transaction, and other checks not.
+-- The id of the first document whose version is not that of its check; null if all checks hold. The key share lock
+-- keeps put_doc_v1 out until the end of the transaction, but lets other checks pass.
 CREATE FUNCTION @failed_check_v1(p_now int8, p_checks jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE v_check jsonb;
 BEGIN
@@ -116,7 +117,7 @@ BEGIN
   PERFORM @emit_v1(v_now, v_events, false);
 END $$;
 
--- Documents whose due time has come, after (p_due, p_kind, p_id). The last row has no document, but the next clock.
+-- Due documents after (p_due, p_kind, p_id). The last row has no document, but the next clock.
 CREATE FUNCTION @read_due_docs_v1(p_now int8, p_due int8, p_kind text, p_id text, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, kind text, id text, version int8, body text, due_at int8, expires_at int8)
   LANGUAGE plpgsql
@@ -130,7 +131,7 @@ BEGIN
   RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::text, NULL::text, NULL::int8, NULL::text, NULL::int8, NULL::int8;
 END $$;
 
--- By ids, or from p_first on after p_after. In byte order.
+-- Documents by ids, or those from p_first on that come after p_after. In byte order.
 CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
   RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8)
   LANGUAGE plpgsql STABLE
@@ -145,8 +146,8 @@ BEGIN
   END IF;
 END $$;
 
--- A process's heartbeat: documents are put (null for none), then others read, as lists of lists; with the next clock
--- and the routes that have ready jobs.
+-- The heartbeat of a process: puts documents (null for none), then reads others, as lists of lists. Answers also the
+-- next clock and the routes that have ready jobs.
 CREATE FUNCTION @heartbeat_v1(p_now int8, p_commit text, p_puts text, p_kind text, p_ids text[], p_first text,
   p_after text, p_max int4,
   OUT now int8, OUT clock int8, OUT puts text, OUT docs text, OUT ready int8[]) LANGUAGE plpgsql AS $$

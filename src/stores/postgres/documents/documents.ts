@@ -1,4 +1,4 @@
-/** Documents (documents/documents.sql.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
+/** Documents (documents/documents.sql.ts): versioned texts under a guard, for settings, leases and the caller's KV. */
 import { untilMs } from "../../../store/due-job.ts";
 import { dueDocsPage, placeOfCursor } from "../../../store/due-docs.ts";
 import { emptyHints, hintDoc } from "../../../store/watch/hints.ts";
@@ -30,7 +30,8 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
 
 function emitPuts(calls: Calls, puts: readonly DocPut[]): void {
   const hints = emptyHints();
-  // The store's time is not known here: whoever hears of it looks, and learns the real clock.
+  // The store's time is not known here, so the hint says "due now". The duty that receives it looks and learns the next
+  // clock.
   if (puts.some(({ due }) => due !== undefined && due !== null)) hintDoc(hints, 0);
   hints.hasEmitted = puts.some(({ emits }) => emits !== undefined);
   calls.emit(hints);
@@ -49,7 +50,7 @@ async function deleteDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDoc
   return placed;
 }
 
-/** Documents that are put wait for the disk as any do; a heartbeat that only reads does not. */
+/** A heartbeat that puts documents waits for the disk as any put does; one that only reads does not. */
 export async function heartbeat(calls: Calls, { puts, read }: HeartbeatRequest): Promise<HeartbeatAnswer> {
   const packed = puts.length === 0 ? null : JSON.stringify(puts.map(unitDoc));
   const by = puts.length === 0 ? lightly(calls) : calls;
@@ -88,7 +89,7 @@ function pageOf(request: ReadDocsRequest, rows: readonly Row[]): ReadDocsAnswer 
   const read = rows.map((row) => docOf(request.kind, row));
   if ("ids" in request) return { docs: read, cursor: null };
   const { prefix, max } = request;
-  // Ids with the prefix stand together in byte order, so nothing is left out behind those that were read.
+  // Ids with the prefix are adjacent in byte order, so the first id without it ends them.
   const found = read.filter(({ id }) => id.startsWith(prefix));
   const docs = found.slice(0, max);
   return { docs, cursor: found.length > max ? (docs.at(-1)?.id ?? null) : null };

@@ -1,11 +1,12 @@
 /**
- * How hints travel to other processes: as payloads of NOTIFY, coalesced and sent after the answer, because a NOTIFY
- * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
- * (jobs/submit-one.sql.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
+ * Sends hints to other processes as payloads of NOTIFY. They are merged and sent after the answer of their calls,
+ * because a NOTIFY inside the transaction would serialise commits. Only the submit of one job in a quiet process sends
+ * its hint inside its own call (jobs/submit-one.sql.ts). If a hint cannot be sent, the polls of the other processes
+ * find the change.
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "f": finished ids,
  *             "c": [[id, owner]], "t": true, "more": true}
- *            p: due jobs were promoted; k: all that was ready there is claimed; t: the feed has
+ *            p: due jobs were promoted; k: all jobs that were ready there are claimed; t: the feed has
  *            grown; more: look at the feed for hints
  */
 import type { Platform } from "../../../platform/platform.ts";
@@ -14,8 +15,9 @@ import type { Hints } from "../../../store/watch/hints.ts";
 
 const sendGapMs = 15;
 /**
- * A short job ends within the gap behind its submit: so often the news of an end does not wait for the gap. More often
- * where the end lets other jobs start, by a permit that came back or as a member of a flow.
+ * The least time between two messages that do not wait for the gap, because a job has ended. A short job often ends
+ * within the gap after its submit, so a message about its end would be late. The time is shorter if the end lets other
+ * jobs start: it has given back a permit, or the job was a member of a flow.
  */
 const hurryGapMs = { ends: 50, frees: 10 };
 const idsMax = 250;
@@ -36,7 +38,7 @@ interface Payload {
   readonly more?: boolean;
 }
 
-/** The turn of a call that tells the others itself. */
+/** The turn of a call that notifies the other processes itself. */
 export interface Ride {
   readonly by: string;
   over(isAnnounced: boolean): void;
@@ -44,24 +46,24 @@ export interface Ride {
 
 export interface Announcer {
   emit(hints: Hints): void;
-  /** All that was ready on these routes was claimed by a claim that was sent then (monotonic). */
+  /** Notes that a claim, sent at this monotonic time, has taken all ready jobs of these routes. */
   announceTaken(routes: readonly number[], sentUs: number): void;
   /** Null while something is being sent, or was a moment ago. */
   ride(): Ride | null;
-  /** Sends what is still to be told, without the gap. */
+  /** Sends the remaining hints, without waiting for the gap. */
   close(): Promise<void>;
 }
 
 export interface AnnouncerOptions {
   readonly platform: Platform;
-  /** Who does not hear them again. */
+  /** The name of this process in its messages, by which it ignores its own. */
   readonly sender: string;
   readonly notify: (payload: string) => Promise<unknown>;
 }
 
 export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): Announcer {
   let outgoing = emptyHints();
-  /** When each of its routes was told of last. */
+  /** When a job of each outgoing route was last announced as ready. */
   const readyUs = new Map<number, number>();
   let isSending = false;
   let isClosed = false;
@@ -113,7 +115,8 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
     },
     announceTaken(routes, sentUs) {
       for (const route of routes) {
-        // What became ready before the claim was sent is among what it took: nobody needs to hear of it any more.
+        // Jobs that became ready before the claim was sent are among the claimed ones, so their hint is not needed any
+        // more.
         if ((readyUs.get(route) ?? 0) < sentUs) outgoing.routes.delete(route);
         if (!outgoing.routes.has(route)) outgoing.taken.add(route);
       }
@@ -160,7 +163,7 @@ export function writePayload(hints: Hints, sender: string): string {
     k: taken.size === 0 ? undefined : [...taken].slice(0, idsMax),
     t: hasEmitted || undefined,
   };
-  // Before anything is written out: a busy process has more to tell with every message.
+  // The counts are checked before the payload is written out, because a busy process collects long lists.
   if ([routes.size, finished.length, cancels.length].every((count) => count <= idsMax)) {
     const whole = JSON.stringify({
       ...brief,
@@ -172,12 +175,15 @@ export function writePayload(hints: Hints, sender: string): string {
   return JSON.stringify({ ...brief, more: true });
 }
 
-/** Of a call that has no name among the senders: everybody looks at the feed, and hears of these routes at once. */
+/**
+ * The payload of a call without a sender's name: every process looks at the feed, and gets the hint of these routes at
+ * once.
+ */
 export function writeMore(routes: ReadonlySet<number>): string {
   return JSON.stringify({ r: [...routes].slice(0, idsMax), more: true });
 }
 
-/** A payload of somebody else who uses the channel says only that there may be more in the feed. */
+/** Any user of the channel can send a payload. One that cannot be read only says that the feed may have more. */
 export function readPayload(text: string): { by: string | null; hints: Hints; hasMore: boolean } {
   const hints = emptyHints();
   let payload: Payload;

@@ -1,7 +1,7 @@
 /**
- * Rule R10 (store/rules/emit.ts): what a call has to emit at its end is one record of the feed, packed as
- * store/packing/packed-events.ts reads it. Counts are appended as deltas, so that two calls never wait for one counter
- * row; every 1024th call folds them.
+ * Rule R10 (store/rules/emit.ts): all events of a call are one record of the feed, which is written at its end, packed
+ * as store/packing/packed-events.ts reads it. Counts are appended as deltas, so that two calls never wait for one
+ * counter row. Every 1024th call folds them.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -15,7 +15,7 @@ const { scheduled, running, completed } = stateCodes;
 
 export const foldEvery = 1024;
 
-/** Groups of a set-based call: one group of ids for each (rev, route, attempt, ...) that occurs. */
+/** The events of a set of jobs: one group of ids for each (rev, route, attempt, ...) that occurs. */
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
   sql`
     concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt,
@@ -29,7 +29,7 @@ export const noteOf = (startedAt: string, log: string): string => sql`
     || CASE WHEN octet_length(${log}) <= ${noteCharsMax}
       OR length(${log}) <= ${noteCharsMax} THEN ${log} ELSE '' END`;
 
-/** A column of many rows as a list, which has a single item when all are the same. */
+/** A column of many rows as a list. If all values are the same, the list has one item. */
 export const brief = (value: string): string => sql`
   CASE WHEN min(${value}) = max(${value})
     THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
@@ -39,24 +39,24 @@ interface SharedStep {
   readonly from: string;
   readonly to: string;
   readonly extra?: string;
-  /** Of the jobs that took the step, how many are counted in the state that it leads to; all unless it is given. */
+  /** How many of the jobs that took the step are counted in the state `to`; all of them by default. */
   readonly counted?: (jobs: string) => string;
   /** Each id in v_ids is followed by its note, and there is an itemEnd between two of them. */
   readonly isNoted?: boolean;
-  /** Of jobs that are alike but for the extra value of the first ones. */
+  /** Given if the jobs are alike, except that the first ones have another extra value. */
   readonly differs?: Difference;
 }
 
 interface Difference {
-  /** This many of v_ids, the first ones, have the extra value. */
+  /** The number of jobs at the start of v_ids that have this extra value. */
   readonly first: string;
   readonly extra: string;
 }
 
 /**
- * Events of a set of jobs that all took the same step, and the deltas of their counts. Variables: v_count; v_ids, a
- * text; l_route, l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too,
- * and nothing has to be grouped.
+ * The events of a set of jobs that all took the same step, and the deltas of their counts. Variables: v_count; v_ids, a
+ * text; l_route, l_rev and l_attempt, brief lists; v_events for the answer. Usually all jobs have the same route, rev
+ * and attempt, and then nothing is grouped.
  */
 export const emitSet = (step: SharedStep): string => {
   const { from, to, extra = "''", counted = (jobs: string) => jobs, isNoted = false, differs } = step;
@@ -89,7 +89,7 @@ export const emitSet = (step: SharedStep): string => {
     END IF;`;
 };
 
-/** Of jobs that are alike but for the extra value of the first ones. */
+/** The events of jobs that are alike, except that the first ones have another extra value. */
 const eventsOfTwo = (
   extra: string,
   { first, extra: own }: Difference,
@@ -143,8 +143,8 @@ BEGIN
   IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM @fold_v1(); END IF;
 END $$;
 
--- Sums up the deltas, and leaves one row of each route, of each gate of it, and one floor. What others append meanwhile
--- stays as it is. Two folds at once are pointless, so the second returns.
+-- Sums up the deltas and removes duplicate rows: one row of each route, of each of its gates, and one floor remain.
+-- Rows that other calls append meanwhile stay as they are. If another fold is running, this one returns at once.
 CREATE FUNCTION @fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('@fold', 0)) THEN RETURN; END IF;

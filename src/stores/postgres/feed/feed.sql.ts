@@ -1,15 +1,15 @@
 /**
- * The feed in an order that never skips. A record gets its number not from the call that wrote it but from the first
- * reader that sees it: all that is visible and has no number yet is numbered, by id, under a lock. A call that commits
- * late is simply numbered later, so no long transaction holds the feed up and nobody who goes on from a number misses
- * anything.
+ * The feed in an order that never skips a record. A record gets its number from the first reader that sees it, not from
+ * the call that wrote it: a read numbers all visible records without a number, by id, under a lock. If a call commits
+ * late, its record is numbered later. So a long transaction does not hold up the feed, and a reader that goes on from a
+ * number misses nothing.
  *
- * Inside a job the order is that of rev: a call that changes a job again sees the call before it committed, and took
- * its feed id behind it.
+ * The records of one job are in order of its rev: a call that changes a job again has seen the commit of the call
+ * before, and has taken its feed id after it.
  */
 import { sql } from "../../../store/sql.ts";
 const numberedMax = 2000;
-/** Whoever asks for the end alone does not come back for what is before it. */
+/** A reader that only asks for the end does not return for earlier records, so this many pages are numbered for it. */
 const roundsMax = 10;
 
 export const feedSql = sql`
@@ -18,7 +18,7 @@ DECLARE v_numbered int4;
 BEGIN
   PERFORM 1 FROM @feed WHERE number IS NULL LIMIT 1;
   IF NOT FOUND THEN RETURN 0; END IF;
-  -- What somebody has read must not vanish in a crash, and claims do not wait for the disk.
+  -- A record that a reader has seen must not vanish in a crash. Claims do not wait for the disk, so this commit does.
   IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('@feed', 0));
   UPDATE @feed f SET number = n.number FROM (

@@ -1,8 +1,8 @@
 /**
- * How processes on one database wake each other: what this one's calls tell goes to its own watchers at once and to the
- * others by NOTIFY; what the others tell comes in by the listening connection, or late, by a look at the feed.
+ * How processes on one database wake each other. Hints of this process's calls go to its own watchers at once, and to
+ * the other processes by NOTIFY. Hints of the others come in over the listening connection or, later, from the feed.
  *
- *  calls ─► tell ─┬─► watch ─► own watchers          listener ─► watch ─► own watchers
+ *  calls ─► emit ─┬─► watch ─► own watchers          listener ─► watch ─► own watchers
  *                 └─► announcer ─► NOTIFY ─► the others' listeners
  */
 import type { Platform } from "../../../platform/platform.ts";
@@ -16,10 +16,13 @@ import type { Database } from "../connection/database.ts";
 import type { PgListener } from "../connection/driver.ts";
 import { openListener } from "../connection/listener.ts";
 
-/** An idle worker asks once a second beside its looks; both together stay below three queries per second. */
+/**
+ * The time between two looks at the feed while not listening. An idle worker also asks once a second, and both together
+ * stay below three queries per second.
+ */
 const deafLookMs = 600;
 
-/** A hint need not survive a crash, so nobody waits for the disk. */
+/** A hint need not survive a crash, so its transaction does not wait for the disk. */
 const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
 
 export interface WakeOptions {
@@ -33,9 +36,9 @@ export interface WakeOptions {
 
 export interface Wake {
   add(watcher: (hint: Hint) => void): Unwatch;
-  /** `isAnnounced`: the call told the others itself. */
-  /** To the others alone. */
+  /** Sends the hint only to the other processes. */
   readonly announceTaken: (routes: readonly number[], sentUs: number) => void;
+  /** Hands out hints. `isAnnounced`: the call itself has notified the other processes. */
   readonly emit: (hints: Hints, isAnnounced?: boolean) => void;
   readonly ride: () => Ride | null;
   close(): Promise<void>;

@@ -1,12 +1,12 @@
 /**
- * Rule R4 (store/rules/flow/arrive.ts): the end of a member goes along its edges and arrives at others, which it frees,
- * or of which it makes known that they never can be. One function for one member and for many that end in one call:
- * what arrives at one target is summed up, and each target is written once. Where the order of the ends matters,
- * arrive-in-order.ts has its part.
+ * Rule R4 (store/rules/flow/arrive.ts): the end of a member goes along its edges and arrives at its targets. It frees
+ * them, or shows that they can never be freed. One function serves one member and many that end in one call: arrivals
+ * at one target are summed up, and each target is written once. arrive-in-order.sql.ts does the targets for which the
+ * order of the ends matters.
  *
- * Targets are locked by id before any of them is counted, so that two calls with the same targets wait at the first of
- * them and for nothing else. A row that moves while it is waited for is looked for again: no arrival may be lost to an
- * edit of its target.
+ * Targets are locked by id before any of them is counted, so that two calls with the same targets wait only at the
+ * first of them. If a row moves while a call waits for it, the call looks for it again, so that an edit of a target
+ * loses no arrival.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes, terminalStates } from "../../../model/job/job-state.ts";
@@ -20,7 +20,7 @@ import { sql } from "../../../store/sql.ts";
 
 const { scheduled, ready, blocked, running, completed } = stateCodes;
 
-/** 1 if the letter of an edge at this place, a digit of base 32, has the bit of an end, else 0. */
+/** 1 if the letter at this place of an edge, a digit of base 32, has the bit of an end, else 0. */
 export const bitAt = (edge: string, at: 1 | 2, ended: string): string =>
   `((((ascii(substr(${edge}, ${at}, 1)) - ascii('0')) % 39) >> (${ended} - ${completed})) & 1)`;
 
@@ -31,9 +31,7 @@ const ends = terminalStates
 
 const isBlocked = `state = ${blocked}`;
 
-/**
- * Locks these rows and takes them among the targets. `place`: where a row lies, for one that is written by its place.
- */
+/** Locks these rows and adds them to the targets. `place`: where the row lies, if it is written by its place. */
 const collect = (table: string, place: string, which: string, where = "true"): string => sql`
   SELECT t_place || array_agg(place), t_id || array_agg(id), t_waits || array_agg(waits),
     t_freed || array_agg(freed), t_state || array_agg(state)
@@ -42,7 +40,8 @@ const collect = (table: string, place: string, which: string, where = "true"): s
     WHERE id = ANY (${which}) AND ${where} ORDER BY id FOR UPDATE) t;`;
 
 /**
- * Where the edges of these members lead, and what comes there: the next p_max edges of each, and whether more are left.
+ * The targets of these members' edges and what arrives there: the next p_max edges of each member, and whether more are
+ * left.
  */
 const comings = (members: string, own: string): string => sql`
   SELECT ${own}, e.o, e.o > coalesce(m.passed, 0) + p_max AS is_left,
@@ -58,7 +57,7 @@ const inOrder = comings(
   "unnest(p_places, p_flows, p_edges, p_states, p_passed) m(place, flow, edges, state, passed)",
   "m.place",
 );
-/** Members that are alike, once for all of them: most often those of a node that fans out. */
+/** Members that are alike are taken once for all of them: usually those of a node that fans out. */
 const inGroups = comings(
   sql`
     (SELECT flow, edges, state, passed, count(*) AS times
@@ -69,7 +68,7 @@ const came = ["id", "ended", "meets", "misses"]
   .map((name) => sql`array_agg(${name}) FILTER (WHERE NOT is_left)`)
   .join(",\n");
 
-/** Targets that wait no more and are placed as they say: v_how is their `freed`, w what they wait for now. */
+/** Frees targets and places them as their column `freed` says, which is v_how; w is what they wait for now. */
 const declareFreed = sql`
   v_how text[]; v_due int8; v_ttl int8; v_state int2; v_count int4; v_ids text; l_route int8[]; l_rev int4[];
   l_attempt int4[]; v_lanes text[]; v_lane_routes int8[]; v_events text;`;
@@ -100,11 +99,12 @@ const freeRows = (which: string): string => sql`
     PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL);
   END IF;`;
 
-/** If one member has at least this many targets, it is worth a look whether all of them are alike. */
+/** If one member has at least this many targets, it is worth checking whether all of them are alike. */
 const manyTargets = 16;
 
 export const arriveSql = sql`
--- Deferred work under these ids, each of them as often as it is named: put_doc_v1 without a guard, over a set.
+-- Leaves deferred work under these ids, for each of them as often as it is named: put_doc_v1 without a guard, over a
+-- set.
 CREATE FUNCTION @defer_work_v1(p_now int8, p_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_floor int8 := coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
 BEGIN
@@ -113,7 +113,7 @@ BEGIN
   FROM unnest(p_ids) o(id) GROUP BY o.id ORDER BY o.id
     ON CONFLICT (kind, id) DO UPDATE SET version = d.version + excluded.version - v_floor, body = excluded.body,
       due_at = excluded.due_at, expires_at = NULL;
-  -- As in put_doc_v1: what was given to one that is gone since is below the floor by now.
+  -- As in put_doc_v1: the versions of a document that was deleted meanwhile are below the floor by now.
   SELECT max(f.version) INTO v_floor FROM @doc_floor f WHERE f.version > v_floor;
   IF v_floor IS NOT NULL THEN
     UPDATE @doc d SET version = v_floor + 1
@@ -121,8 +121,8 @@ BEGIN
   END IF;
 END $$;
 
--- One end meets each of these targets, which wait for nothing else and are alike. If they are (is_alike), they are
--- freed where they lie, in the order of their ids. left: those of them that have moved since they were looked at.
+-- One end meets each of these targets. If all of them wait for nothing else and are alike (is_alike), they are freed
+-- where they lie, in the order of their ids. left: those that have moved since they were read.
 CREATE FUNCTION @free_many_v1(p_now int8, p_ids text[], OUT is_alike bool, OUT events text, OUT left text[])
   LANGUAGE plpgsql
   ${byIndex} AS $$
@@ -149,7 +149,7 @@ BEGIN
 END $$;
 
 -- The ends of these members go along p_max edges each after p_passed (null: from the first one on), in order of
--- p_places. events: of what was freed. defers: deferred work was left.
+-- p_places. events: of the jobs that were freed. defers: deferred work was left.
 CREATE FUNCTION @arrive_v1(p_now int8, p_places int4[], p_ids text[], p_flows text[], p_edges text[], p_states int2[],
   p_passed int4[], p_max int4, OUT events text, OUT defers bool) LANGUAGE plpgsql
   ${byKeys} AS $$
@@ -162,7 +162,7 @@ DECLARE
   v_is_one bool := cardinality(p_ids) = 1; v_are_met bool; v_own int4; v_many record;
   ${declareFreed}
 BEGIN
-  -- Of a member with more edges the first one that is left is seen, too: it shows that work has to be deferred.
+  -- If a member has more edges, the first one that is left is also read: it shows that work has to be deferred.
   IF v_is_one THEN
     SELECT ${came},
       bool_or(is_left), bool_and(meets = 1 AND misses = 0) FILTER (WHERE ended IS NULL)
@@ -181,8 +181,8 @@ BEGIN
       WHERE ${edgeCount("m.")} > coalesce(m.passed, 0) + p_max);
   END IF;
   IF v_are_met AND cardinality(g_id) >= ${manyTargets} THEN
-    -- The flow comes before its members in the order of ids, and so it is locked before them. It stands first among
-    -- the edges.
+    -- The flow is locked before its members, because it comes before them in the order of ids. Its edge is the first
+    -- one.
     v_own := count(*) FROM unnest(g_ended) e WHERE e IS NOT NULL;
     IF v_own > 0 THEN PERFORM 1 FROM @waiting WHERE id = p_flows[1] FOR UPDATE; END IF;
     SELECT * INTO v_many FROM @free_many_v1(p_now, g_id[v_own + 1:]);
@@ -199,7 +199,7 @@ BEGIN
   FOR i IN 1..50 LOOP
     EXIT WHEN coalesce(cardinality(v_asked), 0) = 0;
     ${collect("waiting", "ctid", "v_asked", isBlocked)}
-    -- Most often each target is asked for once and is there.
+    -- Usually each target is named once and is found, so one pass is enough.
     EXIT WHEN cardinality(t_id) = cardinality(g_id);
     v_left := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(t_id));
     EXIT WHEN v_left = '{}';
@@ -216,7 +216,7 @@ BEGIN
     v_asked := v_left;
   END LOOP;
 
-  -- Targets that stand alike and to which the same comes are one step: they are written and emitted together.
+  -- Targets that are alike and have the same arrivals are written and emitted together.
   FOR v_target IN
     SELECT t.waits, t.freed, t.state, c.met, c.missed, c.ends, array_agg(t.id) AS ids, array_agg(t.place) AS places
     FROM (
@@ -265,7 +265,7 @@ BEGIN
   IF defers THEN PERFORM @defer_work_v1(p_now, v_deferred); ELSE defers := false; END IF;
 END $$;
 
--- The end of a finished member, whose row is the caller's, goes along its next p_max edges.
+-- The end of a finished member, whose row the caller has locked, goes along its next p_max edges.
 CREATE FUNCTION @pass_on_v1(p_now int8, p_id text, p_max int4, OUT events text, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE j @waiting; v_passed int4; v_edges int4;
@@ -282,7 +282,7 @@ BEGIN
     ARRAY[j.edges], ARRAY[j.state], ARRAY[v_passed], p_max) a;
 END $$;
 
--- A member that had ended as j says comes back: its flow counts it among the living again.
+-- A member that had ended as j says comes back: its flow counts it as live again.
 CREATE FUNCTION @depart_v1(p_now int8, j @waiting) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   f @waiting := @lock_job_v1(p_now, j.flow); w int8[] := string_to_array(f.waits, ',')::int8[];
@@ -295,7 +295,7 @@ BEGIN
   PERFORM @set_waits_v1(f, array_to_string(w, ','));
 END $$;
 
--- Writes what a job waits for, and nothing else of it, where its row lies; the row is the caller's.
+-- Writes what a job waits for, and nothing else of it. The caller has locked its row.
 CREATE FUNCTION @set_waits_v1(j @waiting, p_waits text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF j.state = ${running} THEN UPDATE @leased SET waits = p_waits WHERE id = j.id;

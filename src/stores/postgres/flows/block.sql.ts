@@ -1,7 +1,7 @@
 /**
- * Rule R4, the way back (store/rules/flow/block.ts): a finished member waits for others again, or a blocked one is
- * counted anew. Its parents are locked before they are read: one that ends meanwhile either has come by then, or meets
- * the job as it is left here.
+ * Rule R4 in reverse (store/rules/flow/block.ts): a finished member waits for others again, or the needs of a blocked
+ * one are counted anew. Its parents are locked before they are read. So a parent that ends meanwhile either has arrived
+ * already, or arrives later at the job as it is left here.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { clearSql } from "../functions/columns.ts";
@@ -32,7 +32,7 @@ BEGIN
   END LOOP;
   IF j.state >= ${completed} THEN
     ${clearSql("place", "replay")}
-    -- With a deadline that has passed it would end at once.
+    -- The job would end at once with a deadline that has passed.
     IF j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
   END IF;
   j.waits := array_to_string(w, ',');
@@ -48,11 +48,11 @@ BEGIN
   END IF;
   j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
   j.counts_attempt := 1;
-  -- A flow that goes on from where it stands may be decided already.
+  -- A flow that goes on from where it was may be decided already.
   defers := w[2] < 0 OR (j.freed IS NULL AND w[1] <= 0) OR (v_freed AND w[4] = 1);
 END $$;
 
--- The state in which a parent has ended and come along its edge to this job; null where it has yet to come. A parent
+-- The state in which a parent has ended, if its end has arrived at this job; null if it has yet to arrive. A parent
 -- that is gone counts as one that never ran.
 CREATE FUNCTION @arrived_from_v1(p_now int8, p_parent text, p_id text) RETURNS int2 LANGUAGE plpgsql AS $$
 DECLARE j @waiting := @lock_job_v1(p_now, p_parent); v_at int8;
@@ -62,7 +62,7 @@ BEGIN
   SELECT min(e.o) INTO v_at FROM jsonb_array_elements_text(j.edges::jsonb) WITH ORDINALITY e(edge, o)
     WHERE ${targetOf("coalesce(j.flow, j.id)", "e.edge")}
       = p_id;
-  -- A parent whose edge is not there any more has come, if it was ever to come.
+  -- If the parent has no edge to this job any more, its end counts as arrived.
   RETURN CASE WHEN coalesce(v_at, 0) <= ${passedOf("j.")} THEN j.state END;
 END $$;
 `;

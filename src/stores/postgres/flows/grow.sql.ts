@@ -1,6 +1,6 @@
 /**
- * Rule R4 (grow and link in store/rules/flow/arrive.ts): members join a flow that is there already, or an edge is added
- * to one.
+ * Rule R4 (grow and link in store/rules/flow/arrive.ts): adds members to a flow that exists already, or an edge to one
+ * of its members.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { edgeCount, isMember, passedOf } from "./member.sql.ts";
@@ -9,7 +9,7 @@ import { sql } from "../../../store/sql.ts";
 const { blocked, running, completed } = stateCodes;
 
 export const growSql = sql`
--- p_by: {id, need, slack, members}. Answers whether it can still grow.
+-- p_by: {id, need, slack, members}. Answers whether the flow can still grow.
 CREATE FUNCTION @grow_v1(p_now int8, p_by jsonb) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE j @waiting := @lock_job_v1(p_now, p_by->>'id'); w int8[] := string_to_array(j.waits, ',')::int8[];
 BEGIN
@@ -21,8 +21,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- p_link: {from, edge}. A member whose end has gone along all its edges goes along this one at once, or defers it
--- inside the caller's transaction. is_there: whether there is such a member.
+-- p_link: {from, edge}. If the end of the member has gone along all its edges, it goes along this one at once, or
+-- inside the caller's transaction defers it. is_there: whether there is such a member.
 CREATE FUNCTION @link_v1(p_now int8, p_link jsonb, p_inside bool, OUT is_there bool, OUT events text, OUT defers bool)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,6 +1,6 @@
 /**
- * What rule R4 reads of a row before anything arrives (store/rules/flow/member.ts), as fragments over its columns; and
- * lock_targets, which locks what several members of a call lead to in one order.
+ * The parts of a row that rule R4 reads before anything arrives (store/rules/flow/member.ts), as fragments over its
+ * columns; and lock_targets_v1, which locks the targets of several members of a call in one order.
  */
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -8,13 +8,13 @@ import { sql } from "../../../store/sql.ts";
 
 const { blocked } = stateCodes;
 
-/** A member of a flow; `of` stands before each column. */
+/** Whether a row is a member of a flow; `of` is put before each column. */
 export const isMember = (of = ""): string => sql`(${of}flow IS NOT NULL AND ${of}waits IS NOT NULL)`;
 
-/** A flow: it counts its members behind the four numbers of every job with waits. */
+/** Whether a row is a flow: after the four numbers of every job with waits it has the counts of its members. */
 export const isFlow = (of = ""): string => sql`coalesce(split_part(${of}waits, ',', 5), '') <> ''`;
 
-/** A job that waits for others, or that is no work for anybody. */
+/** Whether a new job is blocked: it waits for others, or it is a flow, which no worker runs. */
 export const isBornBlocked = (waits: string, freed: string): string =>
   sql`(${waits} IS NOT NULL AND (${freed} IS NULL OR split_part(${waits}, ',', 1)::int8 > 0))`;
 
@@ -23,7 +23,8 @@ export const passedOf = (of = ""): string => sql`split_part(${of}waits, ',', 3):
 export const edgeCount = (of = ""): string => sql`coalesce(jsonb_array_length(${of}edges::jsonb), 0)`;
 
 /**
- * The waits of a member that runs, which is no flow, with another number of edges passed: a tenth of a pattern's time.
+ * The waits of a running member, which is not a flow, with another number of edges passed. It takes a tenth of the time
+ * of a regular expression.
  */
 export const withPassedOfFour = (passed: string): string => sql`
   concat_ws(',', split_part(waits, ',', 1), split_part(waits, ',', 2),
@@ -33,12 +34,12 @@ export const withPassedOfFour = (passed: string): string => sql`
 export const withPassed = (passed: string, of = ""): string =>
   sql`regexp_replace(${of}waits, '^([^,]*,[^,]*,)[^,]*', '\\1' || ${passed})`;
 
-/** The id that an edge leads to. */
+/** The id of the job to which an edge leads. */
 export const targetOf = (flow: string, edge: string): string => sql`
   CASE WHEN length(${edge}) = 2 THEN ${flow}
     ELSE ${flow} || '.' || substr(${edge}, 3) END`;
 
-/** What makes a job a member of a flow, or a flow. */
+/** The fields that make a job a member of a flow, or a flow. */
 export const flowFields = ["flow", "edges", "freed", "waits"] as const satisfies readonly JobFieldName[];
 
 const members = (["waiting", "leased"] as const)
@@ -46,9 +47,9 @@ const members = (["waiting", "leased"] as const)
   .join("\nUNION ALL ");
 
 export const memberSql = sql`
--- Two calls that change several members, or what these lead to, must not wait for each other: what lives of it is
--- locked by id, running jobs first. What a finished member leads to is locked when it comes to it. p_ids: the jobs
--- that the call changes; p_changes: the changes, for the parents that they name; null for none.
+-- Two calls that change several members, or jobs to which these lead, must not wait for each other. So live jobs are
+-- locked by id, running ones first. The targets of a finished member are locked when its end arrives there. p_ids: the
+-- jobs that the call changes; p_changes: the changes, for the parents that they name; null for none.
 CREATE FUNCTION @lock_targets_v1(p_ids text[], p_changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_targets text[]; v_parents text[];
 BEGIN

@@ -1,4 +1,4 @@
-/** Every function of the store, version 1, in the order in which they can be made. */
+/** Every function of the store, version 1, in an order in which they can be created. */
 import { unreadableSql } from "../upkeep/unreadable.sql.ts";
 import { auditSql } from "../upkeep/audit.sql.ts";
 import { callSql } from "./call.sql.ts";

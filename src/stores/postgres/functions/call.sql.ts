@@ -9,7 +9,9 @@ import { isInClock } from "../connection/schema.sql.ts";
 export const setCommit = sql`
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;`;
 
-/** The time of a call: by the test's clock if one is given. Written out where a function call would be felt. */
+/**
+ * The time of a call: that of the test's clock if one is given. It is inlined where a function call would be too slow.
+ */
 export const timeNow = sql`coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)`;
 
 /** For functions whose plan must not depend on what the tables held when it was made. */
@@ -17,9 +19,7 @@ export const byIndex = sql`
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
   SET plan_cache_mode = force_generic_plan`;
 
-/**
- * For functions that find rows by a list of keys and hash them against what was asked (runs/settle.sql.ts says why).
- */
+/** For functions that find rows by a list of keys and hash them against the request (runs/settle.sql.ts says why). */
 export const byKeys = sql`
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
   SET plan_cache_mode = force_generic_plan`;
@@ -34,7 +34,7 @@ export const nextClock = sql`
     (SELECT due_at FROM @doc WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1))`;
 
 export const callSql = sql`
--- At the beginning of a call: answers its time. p_commit: synchronous_commit of this transaction; null leaves it.
+-- Called first in a call: answers its time. p_commit: synchronous_commit of this transaction; null leaves it.
 CREATE FUNCTION @begin_v1(p_now int8, p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 BEGIN
   ${setCommit}

@@ -1,5 +1,5 @@
 /**
- * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
+ * What every operation needs: how to run a function of the store's schema, which time to give it, and where hints go.
  */
 import { isMillraceError } from "../../../model/error.ts";
 import { emptyHints, hintDoc } from "../../../store/watch/hints.ts";
@@ -11,19 +11,19 @@ import { lockNotAvailable, sqlState } from "../connection/errors.ts";
 import { readNumbers } from "./packed-values.ts";
 
 export interface Calls {
-  /** Quoted. */
+  /** The quoted name of the schema. */
   readonly schema: string;
-  /** The time by the platform's clock where a test asks for that; null for the database's. */
+  /** The time of the platform's clock if a test asks for that; null for the database's. */
   now(): number | null;
   /** synchronous_commit for this call; null leaves the server's. */
   readonly commit: "on" | "off" | null;
-  /** True inside the caller's transaction: only appends, nothing shared is locked. */
+  /** Whether the call runs inside the caller's transaction: it then only appends, and locks nothing shared. */
   readonly isInside: boolean;
   write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
   read(text: string, values?: readonly Value[]): Promise<Row[]>;
-  /** isAnnounced: the others know already, from the call itself. */
+  /** Hands out hints. `isAnnounced`: the call itself has notified the other processes. */
   emit(hints: Hints, isAnnounced?: boolean): void;
-  /** For a call that would tell the others itself. */
+  /** Asks for the turn of a call that notifies the other processes itself. */
   ride(): Ride | null;
 }
 
@@ -53,8 +53,8 @@ export function callWrite(
 }
 
 /**
- * For a function that answers one text: a table of columns costs the server a tenth of a small call. Parameters by
- * their names.
+ * Calls a function that answers one text, because a table of columns costs the server a tenth of a small call.
+ * Parameters are passed by name.
  */
 export async function callScalar(
   calls: Calls,
@@ -67,8 +67,8 @@ export async function callScalar(
 }
 
 /**
- * A call of items that may be held up (functions/each-item.sql.ts): where it waits too long it is made once more,
- * carefully.
+ * Makes a call whose items may be held up by locks (functions/each-item.sql.ts). If it waits too long, it is made once
+ * more, carefully: with a savepoint for each item.
  */
 export async function patiently<Answer>(call: (isCareful: boolean) => Promise<Answer>): Promise<Answer> {
   try {
@@ -79,7 +79,7 @@ export async function patiently<Answer>(call: (isCareful: boolean) => Promise<An
   }
 }
 
-/** Items of one kind, each by the function of this name. */
+/** Calls the function of this name for each of these items. */
 export async function callEach<Answer>(
   calls: Calls,
   name: string,
@@ -95,7 +95,7 @@ export async function callEach<Answer>(
   );
 }
 
-/** Of a row as each_v1 answers it; its hints are told. */
+/** The answers in a row of each_v1. Its hints are handed out. */
 export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready, defers]: Row): Answer[] {
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
@@ -106,8 +106,8 @@ export function answersOfEach<Answer>(calls: Calls, [now, answers, events, ready
 }
 
 /**
- * For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the
- * disk.
+ * Calls that do not wait for the disk. They may be lost in a crash of the server, because the epoch then grows
+ * (decision 0012).
  */
 export function lightly(calls: Calls): Calls {
   return { ...calls, commit: "off" };
@@ -123,7 +123,7 @@ export function onlyRow(rows: readonly Row[]): Row {
   return row;
 }
 
-/** Made once: the text of a call is looked up with each of them. */
+/** The text of a call is made once, because each call looks it up. */
 const texts = new Map<string, string>();
 
 function textOf(key: string, make: () => string): string {

@@ -1,10 +1,10 @@
 /**
- * The columns of the three job tables, made from the table of fields (store/job-fields.ts): their order and types, what
- * a move between two tables writes into each, and how a row is read by name. A field that is added to the table of
- * fields is in all of these.
+ * The columns of the three job tables, made from the table of fields (store/job-fields.ts): their order and types, the
+ * values that a move between two tables writes, and how a row is read by name. A field that is added to the table of
+ * fields appears in all of these.
  *
- * Order: what is always there comes first, fixed widths before texts, because reading a column behind a null or a text
- * is slower.
+ * Order: columns without nulls come first, and fixed widths before texts, because reading a column after a null or a
+ * text is slower.
  */
 import { columnOf, fieldNames, isClearedBy, jobFields } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../../store/job-fields.ts";
@@ -24,7 +24,7 @@ const widths: Readonly<Record<string, number>> = { int8: 8, int4: 4, int2: 2, te
 
 const fieldOf = (name: JobFieldName): JobField => jobFields[name];
 export const typeOf = (name: JobFieldName): string => narrow[name] ?? typeNames[fieldOf(name).type];
-/** A large input lies in the table payload, and the row has none. */
+/** A large input is kept in the table payload, and its row has none. */
 const isNullable = (name: JobFieldName): boolean => name === "input" || fieldOf(name).isNullable === true;
 
 function orderOf(name: JobFieldName): number {
@@ -35,7 +35,7 @@ function orderOf(name: JobFieldName): number {
 const fields = fieldNames().sort((one, other) => orderOf(one) - orderOf(other));
 export const columnList = inLines(fields.map(columnOf));
 
-/** Texts compare by their bytes, which is what ids, keys and names are ordered by. */
+/** Texts compare by their bytes, which is the order of ids, keys and names. */
 export const columnsSql = fields
   .map((name) => {
     const collation = typeOf(name) === "text" ? ' COLLATE "C"' : "";
@@ -83,14 +83,14 @@ function valuesSql(valueOf: (name: JobFieldName) => string): string {
   return inLines(fields.map(valueOf));
 }
 
-/** One expression per column of a new row: what is not given has its initial value. */
+/** One expression per column of a new row. A field that is not given has its initial value. */
 export function newRowSql(given: Expressions): string {
   return valuesSql((name) => given[name] ?? initialSql(name));
 }
 
 /**
- * The columns of a row that moves: what `changes` names is new, what the rule clears is back at its initial value, the
- * rest is copied.
+ * The columns of a row that moves: fields in `changes` get new values, fields that the rule clears get their initial
+ * values, the others are copied.
  */
 export function movedBy(rule: Rule, changes: Expressions, from = ""): string {
   const isCleared = isClearedBy(rule);
@@ -99,7 +99,9 @@ export function movedBy(rule: Rule, changes: Expressions, from = ""): string {
   );
 }
 
-/** The columns that `movedBy` reads of a row, and these: all that must come along where rows are carried. */
+/**
+ * The columns that `movedBy` reads of a row, and `others`: all that have to be carried from one statement to the next.
+ */
 export function carriedBy(
   rule: Rule,
   changes: Expressions,
@@ -112,7 +114,7 @@ export function carriedBy(
   return inLines(carried.map((name) => `${from}${columnOf(name)}`));
 }
 
-/** Assignments to the row variable j: all that these rules clear. */
+/** Assignments to the row variable j for all fields that these rules clear. */
 export function clearSql(...rules: readonly Rule[]): string {
   const cleared = fieldNames((field) => rules.some((rule) => isClearedBy(rule)(field)));
   return inLines(
@@ -142,12 +144,12 @@ export function ofAllTables(selected: string, where = "true"): string {
 export const wholeInput = (row: string): string =>
   `coalesce(${row}.input, (SELECT p.input FROM @payload p WHERE p.seq = ${row}.seq))`;
 
-/** These fields of a row, as a select list: what `readFields` reads. */
+/** These fields of a row as a select list, in the order in which `readFields` reads them. */
 export function selectSql(row: string, names: readonly JobFieldName[]): string {
   return inLines(names.map((name) => (name === "input" ? wholeInput(row) : `${row}.${columnOf(name)}`)));
 }
 
-/** `seq int8, id text, ...`, as a function declares what it returns. */
+/** `seq int8, id text, ...`, as a function declares its result. */
 export function declareSql(names: readonly JobFieldName[]): string {
   return inLines(names.map((name) => `${columnOf(name)} ${typeOf(name)}`));
 }

@@ -1,8 +1,8 @@
 /**
- * One item of a call that may meet what others hold: a unit of a submit, a settle, a change, a report. An item that
- * waits for somebody's open transaction must not hold up the others in its call. So a call waits only a moment for a
- * lock. If that fails, nothing of the call has happened, and it is sent again with a savepoint for each item (isLate):
- * the items that are held up are answered as locked, the others are done (`patiently` in call.ts).
+ * Items of a call that may need rows which another transaction holds: the units of a submit, settles, changes and
+ * reports. An item that waits for an open transaction must not hold up the others in its call. So a call waits only a
+ * moment for a lock. If that fails, nothing of the call has happened, and it is sent again with a savepoint for each
+ * item (isLate). Items that are held up are then answered as locked, and the others are done (`patiently` in call.ts).
  */
 import { storeLimits } from "../../../store/contract-limits.ts";
 import { sql } from "../../../store/sql.ts";
@@ -10,7 +10,7 @@ import { byIndex } from "./call.sql.ts";
 
 const { lockWaitMs, lockWaitAgainMs } = storeLimits;
 
-/** At the beginning of a call. Inside the caller's own transaction the caller decides how long. */
+/** At the beginning of a call. Inside the caller's own transaction the caller decides how long to wait. */
 export const waitBriefly = sql`PERFORM set_config('lock_timeout', '${lockWaitMs}', true);`;
 
 /** The functions of one item, each with (p_now, p_item) and an answer {kind, events?, left?, lane?, defers?, ...}. */
@@ -24,19 +24,19 @@ const callOfItem = sql`
     WHEN 'record_one_v1' THEN @record_one_v1(p_now, p_item)
   END`;
 
-/** The answer of an item, all of which happens or nothing. */
+/** The answer of an item, of which everything happens or nothing. */
 export const callItem = (name: ItemFunction, item: string): string => sql`@item_v1('${name}', now, ${item})`;
 
-/** What the answer of an item says for the call, not for the caller. */
+/** The fields of an item's answer that are for the call, not for the caller. */
 export const ofCall = "{events,left,lane,defers}";
 
-/** What an item's answer says of the lane that its job has left (leaves_v1), for lane_hints_v1. */
+/** Collects for lane_hints_v1 what an item's answer says of the lane that its job has left (leaves_v1). */
 export const leaveLane = sql`
   v_left_lanes := v_left_lanes || (v_answer->'lane'->>'lane');
   v_limits := v_limits || ARRAY(SELECT jsonb_array_elements_text(v_answer->'lane'->'limits'));`;
 
 export const eachItemSql = sql`
--- All of an item or nothing. isLate: it may be held up, or refused after something of it was written.
+-- Does all of an item or nothing. isLate: it may be held up, or be refused after some of it was written.
 CREATE FUNCTION @item_v1(p_what text, p_now int8, p_item jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE v_answer jsonb;
 BEGIN
@@ -57,7 +57,7 @@ BEGIN
   RETURN v_answer;
 END $$;
 
--- Items of one kind in order; answers a list. ready: the routes for which there may be room at a gate.
+-- Does items of one kind in order; answers a list. ready: the routes that may have room at a gate now.
 CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text,
   OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[], OUT defers bool) LANGUAGE plpgsql
   ${byIndex} AS $$

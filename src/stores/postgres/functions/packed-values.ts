@@ -1,13 +1,14 @@
 /**
- * Texts and lists as they travel to Postgres and back; store/packing/packed-text.ts says how a text is escaped. A list
- * of texts is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
+ * Texts and lists in the form in which they are sent to Postgres and back; store/packing/packed-text.ts says how a text
+ * is escaped. A list of texts is one parameter that Postgres splits. That is faster on both sides than an array
+ * literal, which quotes every item.
  */
 import { packItems, packText, unpackText } from "../../../store/packing/packed-text.ts";
 import type { Value } from "../connection/database.ts";
 
 export { packText, unpackText };
 
-/** As SQL literals. */
+/** Separators as SQL literals. */
 export const itemEnd = "E'\\x1e'";
 export const fieldEnd = "E'\\x1f'";
 export const nullItem = "E'\\x02'";
@@ -36,12 +37,12 @@ export function textList(texts: readonly (string | null)[]): string {
   return list;
 }
 
-/** The same, or null when no item is anything but null: the column is then left out. */
+/** The same, or null if all items are null: the column is then left out. */
 export function sparseTextList(texts: readonly (string | null)[]): string | null {
   return texts.some((text) => text !== null) ? textList(texts) : null;
 }
 
-/** The same of texts that are not packed yet. */
+/** The same for texts that are not packed yet. */
 export function packedList(texts: readonly (string | null)[]): string | null {
   if (texts.includes(null)) return sparseTextList(texts.map(packNullable));
   return texts.length === 0 ? null : packItems(texts as readonly string[]);
@@ -63,7 +64,7 @@ export function sparseNumberList(
   return numbers.some((number) => number !== absent) ? numberList(numbers) : null;
 }
 
-/** One item where all are the same; null where there is none. */
+/** One item if all are the same; null if there is none. */
 export function briefNumberList(numbers: readonly number[]): string | null {
   const [first] = numbers;
   if (first === undefined) return null;
@@ -71,7 +72,8 @@ export function briefNumberList(numbers: readonly number[]): string | null {
 }
 
 /**
- * Of a column whose items are all the same the one item; to fill a list with it took longer than to read the others.
+ * The item at an index of a column that has one item if all are the same. Filling a list with that item took longer
+ * than reading all other columns.
  */
 export function itemAt<Item>(items: readonly Item[], index: number): Item {
   return items[items.length === 1 ? 0 : index] as Item;
@@ -79,7 +81,7 @@ export function itemAt<Item>(items: readonly Item[], index: number): Item {
 
 const nothing = [null] as const;
 
-/** What `string_agg` made of a column: the items, unpacked; null items as null. Without a list all are null. */
+/** The items of a column that `string_agg` joined, unpacked; null items as null. Without a list all are null. */
 export function readTexts(list: string | null): readonly (string | null)[] {
   if (list === null) return nothing;
   const items = list.split("\x1e");
@@ -87,21 +89,21 @@ export function readTexts(list: string | null): readonly (string | null)[] {
   return items.map((item) => (item === "\x02" ? null : unpackText(item)));
 }
 
-/** The first fields of an answer, and behind them its events, which have such fields of their own. */
+/** The first fields of an answer, and after them its events, which contain the same separator. */
 export function splitEvents(answer: string, count: number): string[] {
   const fields = answer.split("\x1f");
   return [...fields.slice(0, count), fields.slice(count).join("\x1f")];
 }
 
 /**
- * An array of numbers as Postgres writes it. JSON, but for its braces: to split it and read each item took three times
- * as long.
+ * An array of numbers as Postgres writes it. Except for its braces it is JSON; splitting it and reading each item took
+ * three times as long.
  */
 export function readNumbers(list: string | null): number[] {
   return list === null ? [] : (JSON.parse(`[${list.slice(1, -1)}]`) as number[]);
 }
 
-/** A list of numbers as a claim answers it: one item when all are the same, none at all when all are null. */
+/** A list of numbers as a claim answers it: one item if all are the same, no list if all are null. */
 export function readBrief(list: string | null): readonly (number | null)[] {
   if (list === null) return nothing;
   return readNumbers(list.includes("NULL") ? list.replaceAll("NULL", "null") : list);

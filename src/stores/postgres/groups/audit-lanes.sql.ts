@@ -1,6 +1,7 @@
 /**
- * The audit of lanes: the permits that jobs hold, and what lanes show, both recounted from the jobs. In one snapshot
- * with what was appended about them these are exact at every commit, so any difference is a wrong one.
+ * The audit of lanes. It counts the permits that jobs hold, and the first jobs that lanes show, anew from the jobs. In
+ * one snapshot, the stored values together with the changes that were appended are exact at every commit. So any
+ * difference is an error.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { byKey, keyStates, keyUses, laneLock, scopeOfKey, scopeOfQueue, timeLeft } from "./lane.sql.ts";
@@ -16,7 +17,7 @@ const heldBy = (table: string, which: string): string => sql`
 
 const isKeeping = "j.keeps_lane = 1 AND u.cap IS NOT NULL";
 
-/** Also deletes what time has made meaningless. */
+/** Also deletes clocks of keys that no longer delay anything. */
 export const auditPermits = sql`
   WITH real AS MATERIALIZED (
     ${heldBy("leased", "true")}
@@ -36,7 +37,9 @@ export const auditPermits = sql`
   repaired := jsonb_build_object('permit', v_rows);
   DELETE FROM @key_clock WHERE tat_us <= v_now * 1000 AND opens_at IS NULL;`;
 
-/** Lanes after p_after: the first jobs that they show, and whether a lane waits at a gate that would let it pass. */
+/**
+ * Lanes after p_after: whether they show their first jobs, and whether a lane waits at a gate that would let it pass.
+ */
 export const auditLanes = sql`
   v_scopes := ARRAY(
     SELECT ${scopeOfQueue("queue")} FROM @route WHERE lanes IS NOT NULL
@@ -63,7 +66,8 @@ export const auditLanes = sql`
       AND (l.route, l.seq, l.pos) IS DISTINCT FROM (h.route, h.seq, CASE
         WHEN h.lane_step IS NULL THEN coalesce(h.rank, l.turn)
         ELSE coalesce(l.turn, l.pos - 1) END));
-  -- A lane that shows no job at all is gone, or remembers its turn.
+  -- A lane without ready jobs has no row, or a row that only remembers its turn. So only a row with a job is wrong
+  -- then.
   v_wrong := ARRAY(
     SELECT w FROM unnest(v_wrong) w
     WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = w AND l.route IS NOT NULL)

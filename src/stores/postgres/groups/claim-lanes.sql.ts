@@ -1,15 +1,16 @@
 /**
  * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and after each the
- * next of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane
- * will be after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
+ * next job of its lane. If lanes are ordered by rank, that is the order of all these jobs. If they are ordered by turn,
+ * the i-th job of a lane comes where the lane will be after i - 1 turns. That place is known in advance: max(turn, T)
+ * and the steps of the jobs before it.
  *
- * A look finds jobs in sets, as far as their order is certain: up to the last lane that was seen if there may be more
- * lanes, and up to the last job of a lane that may have more. Then they pass their gates one by one. If that does not
- * fill the offer, what it has found is written (jobs that pass, lanes that wait at gates from now on), and a wider look
- * is taken at what is left: a lane that was refused is not read to its depth. A look that has found nothing is taken
- * again over twice as many lanes.
+ * A look finds jobs in sets, as far as their order is certain: up to the last lane that was read if there may be more
+ * lanes, and up to the last job that was read of a lane that may have more. Then the jobs pass their gates one by one.
+ * If that does not fill the offer, the result is written (jobs that pass, lanes that wait at gates from now on), and a
+ * wider look is taken at the remaining lanes. So a lane that was refused is not read to its full depth. A look that has
+ * found nothing is repeated over twice as many lanes.
  *
- * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
+ * A claim never waits for rows that another call holds, and never overtakes them: it leaves out their lanes.
  */
 import { storeLimits } from "../../../store/contract-limits.ts";
 import { itemEnd, nullItem } from "../functions/packed-values.ts";
@@ -22,13 +23,11 @@ import { sql } from "../../../store/sql.ts";
 
 const { lockWaitMs } = storeLimits;
 
-/** Lanes of one look at most, and looks of one claim; who wants more calls again. */
+/** The most lanes of one look, and the most looks of one claim. A worker that wants more claims again. */
 const lanesMax = 4096;
 const looksMax = 16;
 
-/**
- * v_laned: routes of the call that have lanes; null for none. v_key_gates: gates of keys of the jobs that were picked.
- */
+/** v_laned: routes of the call that have lanes; null for none. v_key_gates: gates of keys of the picked jobs. */
 export const declareLanes = sql`
   v_has_lanes bool; v_laned int8[]; v_queues text[]; v_scopes text[]; v_is_laned bool := false; v_pick_lanes record;
   v_woken text[]; v_open_gates text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_key_gates text;
@@ -36,7 +35,9 @@ export const declareLanes = sql`
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
-/** Before the gates are locked. Offers of lanes are left out if another claim of their scopes takes too long. */
+/**
+ * Runs before the gates are locked. If another claim of their scopes takes too long, offers with lanes are left out.
+ */
 export const lockLanes = sql`
   IF v_has_lanes THEN
     SELECT array_agg(DISTINCT number), array_agg(DISTINCT queue) INTO v_laned, v_queues
@@ -76,7 +77,7 @@ export const pickLanes = sql`
     OR (v_open_gates <> '{}' AND NOT v_pick_lanes.again
       AND coalesce(array_length(v_places, 1), 0) < v_left);`;
 
-/** At the end of a call. */
+/** Runs at the end of a call. */
 export const leaveLanes = sql`
   IF v_open_gates <> '{}' OR v_woken <> '{}' THEN
     PERFORM @reopen_lanes_v1(now, v_woken, v_open_gates);
@@ -87,12 +88,12 @@ export const claimLanesSql = sql`
 -- gates; the caller leases them.
 --   gates      of the keys of each job; null if none has any
 --   p_scopes, p_gates   the scopes of their queues and the gates of the routes, which are locked
---   shut       p_shut, and what has refused a job
---   p_floor    open lanes of a lower place are not looked at (floors.ts says why)
---   lowest, look_us     the first place that was seen, and how long finding lanes took
---   p_woken    lanes that wait at gates and are looked at again; left_woken: those that were not written
+--   shut       p_shut, and the gates that have refused a job
+--   p_floor    open lanes of a lower place are not read (floors.ts says why)
+--   lowest, look_us     the first place that was read, and how long finding lanes took
+--   p_woken    lanes that wait at gates and are looked at again; left_woken: those of them that were not written
 --   p_look     the number of this look, from 0
---   p_deep     what the last look has answered as next_deep: how far into lanes to look
+--   p_deep     how many jobs of each lane to read at least: next_deep of the last look
 --   again      there may be more to take
 --   bad        jobs whose input is gone; then nothing was taken
 CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_scopes text[], p_gates text[],
@@ -116,7 +117,7 @@ BEGIN
   left_woken := p_woken;
   look_us := 0;
   LOOP
-    -- Of a look that was given up, because somebody else holds its jobs, nothing may be left.
+    -- Nothing may be left of a look that was given up because another call holds its jobs.
     places := NULL; seqs := NULL; gates := NULL; again := false; more := false;
     v_began := clock_timestamp();
     ${lanesOfRoutes}

@@ -1,6 +1,6 @@
 /**
- * Which candidates of a claim of lanes pass their gates (claim-lanes.ts), one after the other where somebody may be
- * refused, and at which gate a lane waits from now on.
+ * Which candidates of a claim of lanes pass their gates (claim-lanes.sql.ts), and at which gate a refused lane waits
+ * from now on. If a gate may refuse one of them, they are tried one after the other.
  */
 import { held } from "../limits/admit.sql.ts";
 import { keyUses, manyKeyStates, scopeOfKey, timeLeft } from "./lane.sql.ts";
@@ -8,8 +8,8 @@ import { sql } from "../../../store/sql.ts";
 
 /**
  * A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. v_all_pass: each
- * gate lets all that ask for it pass together, and none has tokens to be counted. v_unknown: one of them is of a scope
- * that is not locked, because its first job came after the scopes were looked up. It is shut, and nobody waits at it.
+ * gate lets all candidates that need it pass together, and none has tokens to count. v_unknown: the scope of one gate
+ * is not locked, because its first job came after the scopes were read. That gate is shut, and no lane waits at it.
  */
 const isLocked = (key: string): string => sql`${scopeOfKey(key)} = ANY (p_scopes)`;
 export const gatesOfJobs = sql`
@@ -52,12 +52,15 @@ export const gatesOfJobs = sql`
       AND NOT bool_or(s.step_us IS NOT NULL)
     FROM asked a JOIN states s ON s.key = a.key AND s.is_keyed = a.is_keyed) p;`;
 
-/** Whether a use finds less of its gate than this. */
+/** Whether a use finds fewer permits of its gate than this. */
 const hasLess = (use: string, than: string): string => sql`
   least(g_time[u_gate[${use}]],
     coalesce(u_cap[${use}], g_cap[u_gate[${use}]]) - g_held[u_gate[${use}]]) < ${than}`;
 
-/** The candidates one by one, as store/rules/gates/admit.ts has it; at once if it is known that all of them pass. */
+/**
+ * Tries the candidates one by one, as store/rules/gates/admit.ts does. If all of them are known to pass, it takes them
+ * at once.
+ */
 export const admit = sql`
   v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_any_waits := false;
   v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
@@ -97,7 +100,7 @@ export const admit = sql`
         CONTINUE WHEN NOT coalesce(
           ${hasLess("v_i", "u_weight[v_i]")}, false);
         v_refused := true;
-        -- A cap of the job's own refuses nobody else.
+        -- If a cap of the job's own refuses it, the gate stays open for other jobs.
         CONTINUE WHEN u_cap[v_i] IS NOT NULL AND NOT coalesce(g_time[u_gate[v_i]] < u_weight[v_i], false);
         v_any_shut := true;
         g_shut[u_gate[v_i]] := true;
@@ -125,8 +128,8 @@ export const admit = sql`
   END LOOP;`;
 
 /**
- * A lane whose first job was refused waits at the first gate of a key that lets nobody pass. v_wait_uses: by lane the
- * use that says so.
+ * A lane whose first job was refused waits at the first gate of a key that lets no permit pass. v_wait_uses: for each
+ * lane its use of that gate.
  */
 export const choosePlaces = sql`
   FOR v_lane IN 1..CASE WHEN true = ANY (v_over) THEN v_count ELSE 0 END LOOP

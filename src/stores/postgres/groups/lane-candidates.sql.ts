@@ -1,6 +1,6 @@
 /**
- * What a claim of lanes looks at (claim-lanes.ts): the open lanes of its routes in their order, those that were woken,
- * the first jobs of each, and their gates.
+ * The jobs that a claim of lanes reads (claim-lanes.sql.ts): the open lanes of its routes in their order, the lanes
+ * that were woken, the first jobs of each, and their gates.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { wholeInput } from "../functions/columns.ts";
@@ -19,7 +19,7 @@ const lanesFrom = (lanes: string): string => sql`
   INTO l_place, l_key, l_pos, l_seq, l_turn, l_queue, l_waits_at FROM (
     ${lanes}) l;`;
 
-/** Those of one route come in their order from the index. */
+/** The lanes of one route come in their order from the index. */
 export const lanesOfRoutes = sql`
   IF array_length(p_routes, 1) = 1 AND p_woken = '{}' AND v_skipped = '{}' THEN
     ${lanesFrom(openLanes("p_routes[1]"))}
@@ -34,10 +34,10 @@ export const lanesOfRoutes = sql`
   END IF;`;
 
 /**
- * The first v_certain items of the c lists are candidates in their order, but for those that nobody has asked for
- * (c_go); those after them are known, not certain. v_deepest: the first that is the last one seen of its lane;
- * v_within: how many stand before the end of the last lane that was seen, if there may be more lanes. v_end: the lane
- * whose depth has ended the look, 0 if the number of lanes did, null if all was seen.
+ * The first v_certain items of the c lists are candidates in their order, except for jobs of routes that were not asked
+ * for (c_go is false). The order of later items is not certain. v_deepest: the first item that is the last one read of
+ * its lane. v_within: how many items come before the end of the last lane that was read, if there may be more lanes.
+ * v_end: the lane whose depth has ended the look, 0 if the number of lanes did, null if everything was read.
  */
 const jobsOfLanes = sql`
   WITH tops AS MATERIALIZED (SELECT queue, top FROM @lane_turn WHERE queue = ANY (l_queue)),
@@ -69,7 +69,7 @@ const jobsOfLanes = sql`
   v_certain := least(v_certain, v_deepest, v_within);`;
 
 /**
- * What lane_candidates_v1 answers, under the names of its caller: jobs in their order, gates, and the uses of gates.
+ * The answer of lane_candidates_v1, under the names of its caller: jobs in their order, gates, and the uses of gates.
  */
 const looked = [
   ...["c_place tid[]", "c_seq int8[]", "c_rank int8[]", "c_lane int4[]", "c_route int8[]", "c_gates text[]"],
@@ -100,9 +100,9 @@ export const lookAtCandidates = sql`
   FROM @lane_candidates_v1(p_now, p_routes, p_scopes, p_gates, p_shut, l_key, l_turn, l_queue, v_bound, v_deep) o;`;
 
 export const laneCandidatesSql = sql`
--- The first jobs of these lanes and what their gates let pass, both as they are at one instant, which is why this is
--- STABLE: then its statements share the snapshot of the caller's. A job that came back to its lane between two
--- snapshots would be missing in the first and hold nothing in the second, and the next one would go before it.
+-- The first jobs of these lanes and what their gates let pass, both in one snapshot: the function is STABLE, so its
+-- statements share the caller's snapshot. With two snapshots, a job that returned to its lane between them would be
+-- missing in the first and hold nothing in the second, and the next job would overtake it.
 CREATE FUNCTION @lane_candidates_v1(p_now int8, p_routes int8[], p_scopes text[], p_gates text[], p_shut text[],
   l_key text[], l_turn int8[], l_queue text[], v_bound int8[], v_deep int4,
   ${inLines(looked.map((each) => `OUT ${each}`))}) LANGUAGE plpgsql STABLE AS $$

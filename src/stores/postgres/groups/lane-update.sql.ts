@@ -1,6 +1,6 @@
 /**
- * What a claim of lanes writes beside the leases (claim-lanes.sql.ts): permits and clocks of gates, the job that each
- * lane shows from now on or the gate at which it waits, and how far the turns of its queues have come.
+ * The rows that a claim of lanes writes besides the leases (claim-lanes.sql.ts): permits and clocks of gates, for each
+ * lane its new first job or the gate at which it waits, and the highest turn of each queue.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { headOf } from "./lanes.sql.ts";
@@ -9,7 +9,7 @@ import { sql } from "../../../store/sql.ts";
 
 const { ready } = stateCodes;
 
-/** Locks the rows. If somebody else holds one of a lane, the lane is left out and the look is taken again. */
+/** Locks the rows. If another call holds a row of a lane, the lane is left out and the look is repeated. */
 export const hold = sql`
   IF v_taken > 0 THEN
     v_held := ARRAY(
@@ -28,7 +28,7 @@ const tatAfterClaim = sql`
   CASE WHEN g.passed > 0 AND g.step_us IS NOT NULL
     THEN greatest(g.tat_us, p_now * 1000) + g.passed * g.step_us ELSE g.tat_us END`;
 
-/** The next job of a lane is known, unless all jobs that were looked at were taken. */
+/** The next job of a lane is known, unless all jobs of it that were read were taken. */
 export const writeLanes = sql`
   IF g_key IS NOT NULL THEN
     INSERT INTO @permit

@@ -1,13 +1,13 @@
 /**
  * What a change of a job means for its lane (store/rules/gates/lane.ts), by appends alone: a row of permit for each
- * gate of a key that it holds, and a row of lane_change for each lane whose ready jobs and each gate whose permits have
- * changed. The next claim applies these rows (lanes.sql.ts). So nothing here waits for anybody, also inside the
- * caller's own transaction.
+ * gate of a key that it holds, and rows of lane_change for each lane whose ready jobs have changed and each gate whose
+ * permits have. The next claim applies these rows (lanes.sql.ts). So nothing here waits for other calls, even inside
+ * the caller's own transaction.
  *
- * Claims of lanes go one after the other inside a scope: a queue, whose lanes they show and whose turns they count, or
- * a limit, whose keys several queues may share. A claim locks the scopes of its queues in one order, before it looks
- * and until its commit, and so does everybody else who writes lanes or puts the gate of a key. The scope of a queue has
- * the name of the gate of its groups, so that the scope of every key is what stands before the key.
+ * Claims of lanes run one after the other inside a scope. A scope is a queue, with its lanes and their turns, or a
+ * limit, whose keys several queues may share. A claim locks the scopes of its queues in one order, before it looks and
+ * until its commit. So does every other call that writes lanes or puts the gate of a key. The scope of a queue has the
+ * name of the gate of its groups, so the scope of a key is always the part before the key.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { foreverMs } from "../../../model/limits/gate.ts";
@@ -16,19 +16,19 @@ import { sql } from "../../../store/sql.ts";
 
 const { ready, running } = stateCodes;
 
-/** Lanes or gates in one row of lane_change at most: what a claim applies is bounded by its rows. */
+/** The most lanes or gates in one row of lane_change: a claim bounds its work by the number of rows. */
 const changesPerRowMax = 100;
 
 export const scopeOfQueue = (queue: string): string => `'${groupGateKey("")}' || ${queue}`;
 export const scopeOfKey = (key: string): string => sql`split_part(${key}, E'\\t', 1)`;
 export const laneLock = (scope: string): string => sql`hashtextextended('@lane' || ${scope}, 0)`;
 
-/** The scopes of these queues as far as they are known: the queues, and limits for whose keys their jobs ask. */
+/** The known scopes of these queues: the queues themselves, and the limits whose keys their jobs take. */
 export const scopesOf = (queues: string): string => sql`
   SELECT ${scopeOfQueue("q")} AS scope FROM unnest(${queues}) q
   UNION SELECT scope FROM @lane_scope WHERE queue = ANY (${queues})`;
 
-/** The gate of a key of a limit or a group, by what its key holds. */
+/** Whether a gate is that of a key of a limit or a group: its own key then contains a tab. */
 export const isOfKey = "key LIKE E'%\\t%'";
 
 /** The gates of keys in a job's list (writeKeyUse in model/routing/lane.ts), as rows u. */
@@ -38,7 +38,7 @@ export const keyUses = (gates: string): string => sql`
     FROM jsonb_array_elements_text(${gates}::jsonb) t) u`;
 
 /**
- * The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at
+ * Finds the row with this key by its index, whatever the statistics say: these tables are empty at one time and full at
  * another.
  */
 export const byKey = (table: string, key: string, name: string, condition = "true"): string => sql`
@@ -66,7 +66,7 @@ const eachByKey: KeySources = {
     ${byKey("key_clock", "k.key", "t")}`,
 };
 
-/** Gates of keys as they stand, whether they were put or not. `keys`: rows k with a key. */
+/** The present state of gates of keys, whether they were put or not. `keys`: rows k with a key. */
 export const keyStates = (keys: string, { held, joins } = eachByKey): string => sql`
   SELECT k.key, ${held} AS held,
     coalesce(o.cap, m.key_cap) AS cap,
@@ -77,8 +77,8 @@ export const keyStates = (keys: string, { held, joins } = eachByKey): string => 
     ${joins}`;
 
 /**
- * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gate of a key
- * only if one was put, and a clock only if there is one to be asked. Table `keys`: a column key, each once.
+ * The same for many keys at once, as a claim needs it. Permits and limits are read as sets, the gate of a key only if
+ * any was put, and a clock only if one of the gates has any. Table `keys`: a column key, each once.
  */
 export const manyKeyStates = keyStates("keys k", {
   held: "coalesce(p.held, 0)",
@@ -93,16 +93,14 @@ export const manyKeyStates = keyStates("keys k", {
     ${byKey("key_clock", "k.key", "t", hasOwnTime)}`,
 });
 
-/** What time lets pass of gate g, whoever holds it; null for any number. */
+/** How many permits the clock of gate g lets pass, whatever jobs hold; null for any number. */
 export const timeLeft = (now: string): string => sql`
   CASE WHEN g.closed_until > ${now} THEN 0
     WHEN g.step_us IS NOT NULL THEN
       greatest(0, floor(
         (${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END`;
 
-/**
- * When the clock of gate g lets this many pass, once `passed` have; null if the clock does not hold them back.
- */
+/** When the clock of gate g lets this many pass, after `passed` have; null if the clock does not hold them back. */
 export const opensAfter = (passed: string, permits: string, now: string): string => sql`
   CASE WHEN g.closed_until IS DISTINCT FROM ${foreverMs} THEN (
     SELECT at FROM (
@@ -112,15 +110,15 @@ export const opensAfter = (passed: string, permits: string, now: string): string
           + ${permits} * g.step_us - g.burst_us) / 1000))::int8 AS at) o
     WHERE at > ${now}) END`;
 
-/** The rows of a list of n, cut into parts of their scope that are small enough for one row of lane_change. */
+/** Cuts the rows of a list n into parts of one scope that are small enough for one row of lane_change. */
 const parts = (rows: string): string => sql`
   (SELECT scope, item, row_number() OVER (PARTITION BY scope) AS number FROM (
     ${rows}) d) n
   GROUP BY scope, (number - 1) / ${changesPerRowMax}`;
 
 export const laneRuleSql = sql`
--- The first jobs of these lanes may have changed. p_routes: of each lane the route of a job in it; one route if it is
--- the same for all. p_reopened: its first job may ask for other gates than before, so it waits at none.
+-- The first jobs of these lanes may have changed. p_routes: for each lane the route of a job in it; one route if it is
+-- the same for all. p_reopened: the first job may need other gates than before, so the lane does not wait any more.
 CREATE FUNCTION @lanes_changed_v1(p_lanes text[], p_routes int8[], p_reopened bool) RETURNS void
   LANGUAGE plpgsql AS $$
 BEGIN
@@ -134,7 +132,7 @@ BEGIN
       WHERE l.lane IS NOT NULL`)};
 END $$;
 
--- What these gates of keys let pass may have changed.
+-- The number of permits that these gates of keys let pass may have changed.
 CREATE FUNCTION @gates_changed_v1(p_gates text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO @lane_change (scope, gates)
@@ -143,7 +141,7 @@ BEGIN
 END $$;
 
 -- Locks the scopes of these queues. is_busy: not all of them are locked, because another call holds one for too long,
--- or because jobs have begun to ask for a limit that was not known before. p_waits: whether to wait for another call.
+-- or because jobs have begun to use a limit that was not known before. p_waits: whether to wait for another call.
 CREATE FUNCTION @lock_scopes_v1(p_queues text[], p_waits bool, OUT scopes text[], OUT is_busy bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
@@ -160,7 +158,7 @@ BEGIN
   is_busy := EXISTS (SELECT 1 FROM @lane_scope o WHERE o.queue = ANY (p_queues) AND o.scope <> ALL (scopes));
 END $$;
 
--- A job with a lane before and after a change; p_kept: it is there after it.
+-- A job with a lane before and after a change; p_kept: the job is still there after it.
 CREATE FUNCTION @move_lane_v1(p_from @waiting, j @waiting, p_kept bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_gates text[]; v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1;
@@ -192,14 +190,14 @@ BEGIN
   RETURN v_limits;
 END $$;
 
--- What lane_hints_v1 takes of one job, before it is changed; null if it holds nothing.
+-- The argument for lane_hints_v1, taken of one job before it is changed; null if the job holds nothing.
 CREATE FUNCTION @leaves_v1(j @waiting) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN j.state = ${running} OR j.keeps_lane = 1 THEN jsonb_build_object(
     'lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
 $$;
 
--- The routes on which somebody may go on after jobs of these lanes have left, which held these keys of limits. Without
--- a lock, so it may be too many.
+-- The routes that may go on after jobs of these lanes have left, which held these keys of limits. It is read without a
+-- lock, so it may answer too many.
 CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE sql STABLE
   SET enable_nestloop = on AS $$
   SELECT ARRAY(

@@ -1,14 +1,14 @@
 /**
- * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its place
- * among the others) and the gate at which it waits. What has happened since the last claim lies in lane_change. The
- * next claim applies it, or a submit if much of it has piled up. All of this happens under the locks of the scopes that
- * are given as p_scopes (lane.sql.ts).
+ * Lanes as a claim finds them (docs/decisions/0023). The table lane has the first ready job of each lane (its route,
+ * its place among the others) and the gate at which the lane waits. Changes since the last claim are in lane_change.
+ * The next claim applies them, or a submit does if many have piled up. All of this happens under the locks of the
+ * scopes in p_scopes (lane.sql.ts).
  *
- * A lane that waits at a gate is in no index that a claim reads. It begins to wait when it comes to show a job that its
- * gate lets by no means pass, or when a claim has refused it. When something about the gate has changed, a claim looks
+ * A lane that waits at a gate is in no index that a claim reads. It begins to wait when its first job becomes one that
+ * its gate cannot let pass, or when a claim has refused it. When something about the gate has changed, a claim looks
  * again at the first lanes of each route, up to the number that the gate may let pass. If more lanes wait there, the
- * gate is an open gate: the claim appends a change for it, so that the next claim goes on if these lanes have not taken
- * what there is.
+ * gate is an open gate: the claim appends a change for it. So the next claim goes on if these lanes have not taken all
+ * permits.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { sql } from "../../../store/sql.ts";
@@ -17,20 +17,27 @@ import { byKey, keyStates, keyUses, opensAfter, scopeOfKey, scopesOf, timeLeft }
 
 const { ready } = stateCodes;
 
-/** Rows of lane_change that one claim applies at most. */
+/** The most rows of lane_change that one claim applies. */
 const changesMax = 100;
-/** This many rows have piled up: with those of two large submits a claim takes a few times as long as without. */
+/**
+ * Rows from which on changes count as piled up. With the rows of two large submits a claim takes a few times as long as
+ * without.
+ */
 const piledUp = 20;
-/** If at most this many lanes wait at a gate, they are all looked at again, whatever it lets pass. */
+/** If at most this many lanes wait at a gate, all of them are looked at again, whatever the gate lets pass. */
 const fewLanes = 4;
 const wokenMax = 1000;
 
 /**
- * Changes that were applied stay in the way while a long reader keeps Postgres from clearing them. So a look begins
- * after those of transactions that had ended at an earlier look; that floor moves after this many transactions.
+ * While a long reader keeps Postgres from clearing applied changes, claims would walk over their dead rows. So a look
+ * begins after the changes of transactions that had ended at an earlier look. That floor moves after this many
+ * transactions.
  */
 const floorStep = 5000;
-/** What began before the floor was applied already, unless this is another server than the one that has set it. */
+/**
+ * Changes of transactions below the floor were applied already. The floor does not count on another server than the one
+ * that has set it.
+ */
 const floorOf = sql`
   coalesce((
     SELECT l.xact FROM @lane_floor l
@@ -42,7 +49,7 @@ export const headOf = (lane: string, where = ""): string => sql`
   WHERE lane_key = ${lane} AND state = ${ready} ${where}
   ORDER BY rank, seq LIMIT 1`;
 
-/** Permits that a lane with this own cap finds at gate s. */
+/** The permits that gate s has left for a lane with this own cap. */
 const leftFor = (ownCap: string, s = "s"): string =>
   sql`coalesce(least(${s}.by_time, coalesce(${ownCap}, ${s}.cap) - ${s}.held), ${wokenMax})`;
 
@@ -54,8 +61,8 @@ const statesOf = (keys: string): string => sql`
     ${keyStates(keys)}) g`;
 
 /**
- * The first gate of a job that lets nobody of it pass. A gate that is not locked does not count: the call that opens it
- * at this moment would not see that a lane waits there.
+ * The first gate of a job that lets no permit of it pass. A gate that is not locked does not count: a call that opens
+ * it at this moment would not see that a lane waits there.
  */
 const closedFor = (gates: string): string => sql`
   SELECT u.key AS gate, u.cap, s.tat_us, CASE WHEN s.by_time < 1 THEN s.opens END AS opens FROM
@@ -66,7 +73,7 @@ const closedFor = (gates: string): string => sql`
     AND ${leftFor("u.cap")} < 1
   LIMIT 1`;
 
-/** The clock of a full gate at which lanes wait. */
+/** Sets the clocks of full gates at which lanes wait. */
 const setClocks = (full: string): string => sql`
   INSERT INTO @key_clock
   SELECT key, tat_us, opens FROM
@@ -74,8 +81,8 @@ const setClocks = (full: string): string => sql`
     ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
 
 export const lanesSql = sql`
--- Shows the first job of each of these lanes. A lane whose first job is another than before waits if the gates of that
--- job let nobody pass, and so do those of p_reopened.
+-- Shows the first job of each of these lanes. If the first job has changed, or the lane is in p_reopened, the lane
+-- waits if a gate of that job lets no permit pass.
 CREATE FUNCTION @refresh_lanes_v1(p_now int8, p_lanes text[], p_reopened text[], p_scopes text[]) RETURNS void
   LANGUAGE plpgsql
   ${byIndex} AS $$
@@ -154,8 +161,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Applies what has happened in these scopes. more: there are more changes than one claim applies. p_all: looks at all
--- of them, also below the floor.
+-- Applies the changes in these scopes. more: there are more changes than one claim applies. p_all: applies all of them,
+-- also those below the floor.
 CREATE FUNCTION @apply_lane_changes_v1(p_now int8, p_scopes text[], p_all bool,
   OUT woken text[], OUT open_gates text[], OUT more bool) LANGUAGE plpgsql
   ${byIndex} AS $$
@@ -199,8 +206,8 @@ BEGIN
   END IF;
 END $$;
 
--- At the end of a submit of jobs with lanes: if so many changes have piled up that claims would be slow, because nobody
--- works there, they are applied now. No claim is waited for.
+-- Runs at the end of a submit of jobs with lanes. If no worker claims there, changes pile up until a claim would be
+-- slow. Then they are applied now, unless a claim is running: the submit does not wait for it.
 CREATE FUNCTION @relieve_claims_v1(p_now int8, p_queues text[]) RETURNS void LANGUAGE plpgsql
   ${byIndex} AS $$
 DECLARE v_rows int4; v_locked record; v_lanes record;

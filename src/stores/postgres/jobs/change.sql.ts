@@ -1,7 +1,7 @@
 /**
- * change_v1: what operators and duties do to jobs under guards (rule R2). Of each change the first case whose guard
- * holds is applied; none holding answers where the job stands. The row stays locked from the look to the write. Ends
- * that are alike go as a set (finish_set_v1), all others one by one (change_one_v1).
+ * change_v1: changes of jobs by operators and duties, under guards (rule R2). Of each change the first case whose guard
+ * holds is applied. If none holds, the answer is the job's present state. The row stays locked from the look to the
+ * write. Ends that are alike are written as a set (finish_set_v1), all other changes one by one (change_one_v1).
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/contract-limits.ts";
@@ -18,7 +18,7 @@ import { sql } from "../../../store/sql.ts";
 const { running, completed } = stateCodes;
 const { edgesAtOnceMax, edgesPerStepMax } = storeLimits;
 
-/** Rule R3 over rows that wait and of which nothing special is true. */
+/** Rule R3 over waiting rows that have no special fields. */
 const finished = movedBy("finish", {
   state: "v_to",
   rev: "rev + 1",
@@ -31,9 +31,9 @@ const finished = movedBy("finish", {
 
 export const changeSql = sql`
 -- Changes that end jobs in one state in the same way, as one set: hundreds of flows end together. p_changes: as
--- change_one_v1 has them, each job once, all with one guard but for its rev; p_end, p_log: their next and attempts.
--- Answers null, with nothing done, if one of the jobs is not as guarded, or is a member, holds a key, or stands in a
--- lane: then each is changed by itself.
+-- change_one_v1 has them, each job once, all with one guard except for its rev; p_end, p_log: their next and attempts.
+-- If one of the jobs does not meet its guard, is a member, holds a key or is in a lane, nothing is done and the answer
+-- is null: then each job is changed by itself.
 CREATE FUNCTION @finish_set_v1(p_now int8, p_changes jsonb, p_from int2, p_end jsonb, p_log text,
   OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -75,8 +75,8 @@ BEGIN
     JOIN unnest(r_id, r_rev) r(id, rev) ON r.id = c.change->>'id';
 END $$;
 
--- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, of a job that ran,
--- the route that it has left.
+-- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, if the job was
+-- running, the route that it has left.
 CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record;

@@ -1,4 +1,4 @@
-/** Change (jobs/change.sql.ts): what operators and duties do to a job under a guard. */
+/** Changes of jobs by operators and duties, under a guard (jobs/change.sql.ts). */
 import { stateCodes, stateOfCode } from "../../../model/job/job-state.ts";
 import type { JobState } from "../../../model/job/job-state.ts";
 import { choosePath } from "../../../store/paths.ts";
@@ -31,8 +31,8 @@ export async function changeIf(calls: Calls, changes: readonly Change[]): Promis
 const noEnd = [null, null, null] as const;
 
 /**
- * By the parameters of change_v1: how all of them end, where they may end as a set (store/path-predicates.ts). Whether
- * their jobs are plain only their rows can tell.
+ * The parameters of change_v1 that say how all jobs end, or null if the changes may not be made as a set
+ * (store/path-predicates.ts). Whether the jobs are plain is checked in their rows.
  */
 function sharedEnd(changes: readonly Change[]): readonly (number | string | null)[] | null {
   const [first] = changes;

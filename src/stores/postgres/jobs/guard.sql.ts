@@ -8,7 +8,7 @@ import { sql } from "../../../store/sql.ts";
 const clocks = Object.entries(clockFields).map(
   ([clock, name]) => sql`WHEN '${clock}' THEN j.${columnOf(name)}`,
 );
-/** When the clock of this name rings for the job j. */
+/** The time of the clock of this name in job j. */
 export const clockSql = (clock: string): string => sql`
   CASE ${clock}
     ${clocks.join("\n")} END`;
@@ -23,7 +23,7 @@ CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool 
       ${clockSql("p_guard->>'rang'")} <= p_now, false)))
 $$;
 
--- Why a lease is not the current one. An id with another seq is another job, that came after this one was deleted.
+-- Why a lease is not the current one. An id with another seq is another job, which came after this one was deleted.
 CREATE FUNCTION @refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((
     SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (

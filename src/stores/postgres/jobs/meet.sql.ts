@@ -15,7 +15,7 @@ const unstarted = unstartedStates.map((state) => stateCodes[state]).join(", ");
 
 export const isReplaceable = sql`attempt = 0 AND state IN (${unstarted}) AND waits IS NULL`;
 
-/** Until when a key taken now is held by time; null where it is held by the job. */
+/** The time until which a key that is taken now is held; null if the job holds it. */
 export const heldUntil = (hold: string): string =>
   sql`CASE WHEN ${hold} > ${uniqueHolds.none} THEN p_now + ${hold} END`;
 

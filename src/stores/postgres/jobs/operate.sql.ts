@@ -1,6 +1,6 @@
 /**
- * What operators do to a job, each under its name in store/rules: update, edit, replay; and apply, which does to a
- * job what the model computed (change there), or removes it, and writes it.
+ * What operators do to a job: update, edit and replay, under their names in store/rules; and apply_v1, which applies a
+ * change that the model computed, or a delete, and writes the row.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -32,7 +32,7 @@ BEGIN
   RETURN @edit_v1(j, p_next->'edit');
 END $$;
 
--- A finished job comes back. Its key, if it was held until the end, was taken by who calls this.
+-- A finished job comes back. If its key is held until its end, the caller has taken the key already.
 CREATE FUNCTION @replay_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   ${clearSql("replay")}
@@ -41,9 +41,9 @@ BEGIN
   RETURN @place_v1(p_now, j, p_next);
 END $$;
 
--- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers its events, the
--- state after, and instead of both the holder of the key that a replay would need; defers: deferred work was left.
--- What the end of a member passes on is the caller's, behind everything else of its unit.
+-- p_next: the change to apply. p_log: the new attempt log; null leaves it. Answers the events and the new state, or
+-- instead of both the holder of the key that a replay would need. defers: deferred work was left. If a member ends, the
+-- caller passes its end on along its edges, after everything else of its unit.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
     OUT state int2, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -61,7 +61,7 @@ BEGIN
     v_kept := false;
     v_frees := true;
   ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= ${completed} THEN
-    -- A replay takes its key from nobody but a hold that has run out.
+    -- A replay takes its key only if it is free, or if the time of its hold has run out.
     IF j.unique_hold = ${uniqueHolds.end} THEN
       INSERT INTO @uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
         ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL
@@ -95,7 +95,7 @@ BEGIN
   v_next := @advance_v1(j.state, v_next);
   IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
   events := @write_v1(j, v_next, v_kind, v_kept);
-  -- A flow that goes leaves its members to a duty.
+  -- The members of a flow that is deleted are left to a duty.
   defers := defers OR (NOT v_kept AND ${isFlow("j.")});
   IF defers THEN PERFORM @defer_work_v1(p_now, ARRAY[j.id]); END IF;
   state := CASE WHEN v_kind = ${eventCodes.deleted} THEN NULL ELSE v_next.state END;

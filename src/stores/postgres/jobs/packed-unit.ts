@@ -1,6 +1,6 @@
 /**
- * Jobs, documents and what comes next, as the functions of the general road read them: JSON with packed texts, fields
- * under their columns.
+ * Jobs, documents and changes, as the functions of the general path read them: JSON with packed texts, fields under the
+ * names of their columns.
  */
 import type { ChangeNext, Edit, Finish } from "../../../model/job/change.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
@@ -22,13 +22,13 @@ export interface Unit {
   readonly docs: readonly DocPut[];
   readonly checks?: readonly DocCheck[] | undefined;
   readonly isRepeat: boolean;
-  /** It needs a way back (functions/each-item.sql.ts). */
+  /** Whether it needs a savepoint (functions/each-item.sql.ts). */
   readonly isLate: boolean;
   readonly grows?: Growth["grows"] | undefined;
   readonly links?: Growth["links"] | undefined;
-  /** Inside the caller's transaction nothing goes along an edge: it is deferred. */
+  /** Inside the caller's transaction an end does not go along its edges: that is deferred. */
   readonly isInside: boolean;
-  /** Its jobs come from outside, and one of their queues is draining. */
+  /** Whether its jobs are refused if their queue is draining; set if one of the call's queues is. */
   readonly asksGates?: boolean;
 }
 
@@ -44,7 +44,10 @@ export function unitOf(unit: Unit, routes: RouteList): object {
   };
 }
 
-/** Whether an input is kept apart. Where the bytes of an UTF-16 unit decide it, they are counted. */
+/**
+ * Whether an input is kept in the table payload. Its bytes are counted only if its length in characters does not decide
+ * it.
+ */
 export function isLarge(input: string): boolean {
   if (input.length * 3 <= inlineBytesMax) return false;
   return input.length > inlineBytesMax || Buffer.byteLength(packText(input)) > inlineBytesMax;

@@ -1,6 +1,6 @@
 /**
- * The numbers by which a submit says where a new job is placed (rule R1), each under the name of its parameter:
- * submit_v1 takes a list of each, submit_one_v1 one number of each.
+ * The numbers with which a submit places a new job (rule R1), each under the name of its parameter: submit_v1 takes a
+ * list of each, submit_one_v1 one number of each.
  */
 import type { Due } from "../../../model/job/change.ts";
 import type { NewJob } from "../../../store/records.ts";
@@ -11,7 +11,7 @@ const at = (due: Due | null): number | null => (due !== null && "at" in due ? du
 interface PlaceParameter {
   readonly name: string;
   readonly of: (job: NewJob) => number | null;
-  /** A list of nothing else is left out. */
+  /** A list in which all jobs have this value is left out. */
   readonly usual: number | null;
 }
 

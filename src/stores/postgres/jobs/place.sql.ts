@@ -1,6 +1,6 @@
 /**
- * Rule R1 (store/rules/place.ts): a job among the waiting. A new job is placed by its submit, a running one comes back
- * by a retry or a hand-back, a waiting one is moved by a reschedule. Due at once means ready, else scheduled.
+ * Rule R1 (store/rules/place.ts): places a job among the waiting ones. A submit places a new job, a retry or a
+ * hand-back a running one, a reschedule a waiting one. A job that is due at once is ready, else scheduled.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { clearSql, initialJson } from "../functions/columns.ts";
@@ -18,10 +18,11 @@ CREATE FUNCTION @due_v1(p_now int8, p_due jsonb) RETURNS int8 LANGUAGE sql IMMUT
   SELECT coalesce((p_due->>'at')::int8, p_now + (p_due->>'inMs')::int8)
 $$;
 
--- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
+-- p_next: a Schedule or a HandBack; or a new job, which has those fields of a Schedule that place it.
 CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  -- If a job that holds its group is replayed, it goes on holding the group until it is ready, as the first of its
+  -- lane.
   v_keeps bool := j.lane_key IS NOT NULL
   AND ((p_next->>'keepsLane')::bool OR (j.state >= ${completed} AND j.keeps_lane = 1));
 BEGIN
@@ -31,7 +32,7 @@ BEGIN
   j.due_at := @due_v1(p_now, p_next->'due');
   j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
   j.state := ${stateSql("j.due_at", "p_now")};
-  -- A retry that keeps its lane keeps its place there, too.
+  -- A retry that keeps its lane also keeps its place there.
   IF v_keeps THEN
     j.keeps_lane := CASE WHEN j.state = ${scheduled} THEN 1 ELSE 0 END;
   ELSE

@@ -1,4 +1,4 @@
-/** Looking at jobs: by id, in lists, their counts, their log lines. None of it writes. */
+/** Reads jobs: by id, in lists, their counts, their log lines. Nothing here writes. */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
@@ -6,13 +6,16 @@ import { byIndex } from "../functions/call.sql.ts";
 import { declareSql, ofAllTables, selectSql, typeOf } from "../functions/columns.ts";
 import { inLines, sql } from "../../../store/sql.ts";
 
-/** What a read of a job shows: all but the store's own fields, and the route, which stands for its queue and name. */
+/**
+ * The fields of a job that a read answers: all but the store's own fields, and the route, from which its queue and name
+ * follow.
+ */
 export const recordFields: readonly JobFieldName[] = [...fieldNames(({ isOwn }) => isOwn !== true), "route"];
 const recordColumns = inLines(recordFields.map(columnOf));
 
 const byId = (id: string): string => ofAllTables(recordColumns, `j.id = ${id}`);
 
-/** Newest first below v_below, one table. */
+/** The rows of one table below v_below, the newest first. */
 const newest = (table: string, where: string): string => sql`
   (SELECT ${recordColumns}
     FROM @${table} WHERE seq < v_below AND ${where} ORDER BY seq DESC LIMIT v_chunk)`;
@@ -43,8 +46,8 @@ const filter = sql`
   AND (p_before IS NULL OR w.created_at < p_before) AND (NOT p_keeps OR w.keeps_lane = 1)`;
 
 /**
- * One chunk: the rows of it that match, each with its place among all rows looked at; then where the chunk ended,
- * unless enough was found.
+ * Reads one chunk: its rows that match, each with its number among all rows read; then where the chunk ended, unless
+ * enough jobs were found.
  */
 const findIn = (rows: string): string => sql`
   RETURN QUERY SELECT v_seen + w.place,
@@ -68,8 +71,8 @@ const noJob = inLines(
 );
 
 export const readSql = sql`
--- These jobs, in any order. Not in LANGUAGE sql: it would become a part of the caller's statement and be planned with
--- each call, 2.1 ms for one job instead of 0.7.
+-- These jobs, in any order. It is not in LANGUAGE sql, because it would then be inlined into the caller's statement and
+-- planned with each call: 2.1 ms for one job instead of 0.7.
 CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (
     ${declareSql(recordFields)})
   LANGUAGE plpgsql STABLE
@@ -81,10 +84,10 @@ BEGIN
     ${byId("a.id")}) k;
 END $$;
 
--- Jobs by filters, newest first. p_completed: all finished jobs; p_uncompleted: those that did not complete;
--- p_keeping: those that hold their groups. p_keeps: only jobs that do, whether they have finished or not. Looks at
--- p_scan rows at most, in growing chunks. Unless p_max jobs were found, a last row without a job says how many rows
--- were looked at and, if there may be more, below which seq.
+-- Jobs by filters, newest first. p_completed: all finished jobs; p_uncompleted: those that did not complete; p_keeping:
+-- those that hold their groups. p_keeps: only jobs that hold their groups, finished or not. Reads at most p_scan rows,
+-- in growing chunks. If fewer than p_max jobs were found, a last row without a job says how many rows were read and, if
+-- there may be more, below which seq.
 CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool,
   p_completed bool, p_uncompleted bool, p_keeping bool, p_keeps bool, p_tag text, p_states int2[], p_queue text,
   p_name text, p_requires text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8,

@@ -1,7 +1,4 @@
-/**
- * Looking at jobs (jobs/read.sql.ts, feed/feed.sql.ts): by id, in lists, their counts, their log lines, and what was
- * told.
- */
+/** Reads jobs (jobs/read.sql.ts) by id, in lists, their counts and their log lines; and the feed (feed/feed.sql.ts). */
 import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../../model/job/job-state.ts";
 import { shownRoute, talliedRoute } from "../../../model/routing/route.ts";
 import type { RouteContent } from "../../../model/routing/route.ts";
@@ -90,7 +87,7 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
 
 export async function countJobs(calls: Calls, routes: Routes): Promise<StateCount[]> {
   const rows = await callRead(calls, "count_jobs_v1", []);
-  // What is counted under a code of no state is corrected by the audit.
+  // Counts under a code that is no state are left out; the audit corrects them.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
   return addStateCounts(
@@ -104,7 +101,7 @@ export async function countJobs(calls: Calls, routes: Routes): Promise<StateCoun
   );
 }
 
-/** Numbers what is fresh, so it is a read that writes. */
+/** A read that writes, because it numbers the new records. */
 export async function readPackedFeed(calls: Calls, { after, max }: FeedRequest): Promise<PackedFeed> {
   const rows = await callRead(calls, "read_feed_v1", [after, max]);
   const end = Number(rows.at(-1)?.[0] ?? Math.max(0, after));

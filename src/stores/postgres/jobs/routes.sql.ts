@@ -1,8 +1,8 @@
 /**
  * Routes, each under the number that follows from its content (model/routing/route.ts). A submit adds the row if it
- * sees none. Two at once may both add it, readers take distinct ones and a fold leaves one: nobody waits or fails for
- * the first job of a name. What a route's gates are is kept beside it by gate, in gate_use. The limits for whose keys
- * jobs of its queue ask are kept by queue, in lane_scope.
+ * sees none. If two submits add the same row at once, readers take distinct rows, and a fold leaves one. So no call
+ * waits or fails because of the first job of a name. gate_use has the gates of each route. lane_scope has for each
+ * queue the limits whose keys its jobs take.
  */
 import { sql } from "../../../store/sql.ts";
 import { fieldEnd, texts } from "../functions/packed-values.ts";
@@ -19,8 +19,8 @@ export const keepRoutes = (queues = texts("p_queues")): string => sql`
     ${texts("p_lanes")}, ${texts("p_scopes")});`;
 
 export const routesSql = sql`
--- Before anything else of a call is written. Another content under a number is refused. A serializable transaction
--- only adds: its look would make a conflict with everybody else's first job of another name.
+-- Runs before anything else of a call is written. Other content under a known number is refused. In a serializable
+-- transaction it only adds rows: a look would conflict with every other call that submits the first job of a name.
 CREATE FUNCTION @keep_routes_v1(p_numbers int8[], p_queues text[], p_names text[], p_requires text[],
   p_gates text[], p_lanes text[], p_scopes text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_same bool; v_looks bool := current_setting('transaction_isolation') <> 'serializable';

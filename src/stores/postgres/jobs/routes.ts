@@ -1,6 +1,6 @@
 /**
  * Routes on their way to the store and back (jobs/routes.sql.ts): a submit brings the content of its jobs' routes
- * along, reads get a number and look its content up. It never changes, so what was looked up once is remembered.
+ * along; a read gets numbers and looks their content up. The content of a number never changes, so it is cached.
  */
 import { MillraceError } from "../../../model/error.ts";
 import type { GateUse } from "../../../model/limits/gate.ts";
@@ -56,13 +56,13 @@ export function openRoutes(calls: Calls): Routes {
   };
 }
 
-/** Its jobs are there; the next submit of the same name adds the row again. */
+/** A route without a row, whose jobs are still there; the next submit of the same name adds the row again. */
 const lost = (number: number): RouteContent => ({
   ...{ queue: "?", name: `route ${number}` },
   ...{ requires: noRequires, gates: noGates },
 });
 
-/** Null where the number does not follow from what is written there. */
+/** Null if the number does not follow from the content of the row. */
 function readRoute(row: Row): Route | null {
   const [number, queue, name, requires, gates, lanes = null] = row as [
     string,
@@ -96,7 +96,7 @@ export function gatesText(gates: readonly GateUse[]): string {
 /** The routes of a call's jobs, each once. */
 export class RouteList {
   readonly #routes = new Map<number, Route & { readonly place: number }>();
-  /** By route the limits for whose keys its jobs ask. */
+  /** For each route the limits whose keys its jobs take. */
   readonly #scopes = new Map<number, Set<string>>();
 
   /** The number of a job's route, and its place in the list, from 1 on. */
@@ -109,7 +109,7 @@ export class RouteList {
     const number = routeNumber(queue, name, requires, gates, lanes);
     if (job.laneGates) for (const use of job.laneGates) this.#addScope(number, queue, use);
     const known = this.#routes.get(number);
-    // Jobs of one plan share these lists. What the lanes are, the number says.
+    // Jobs of one plan share these lists. The number covers the lanes.
     if (known?.queue === queue && known.name === name && known.requires === requires && known.gates === gates)
       return known;
     const asked = { requires, gates, ...(lanes === null ? {} : { lanes }) };

@@ -1,11 +1,12 @@
 /**
- * The general path of a submit: units that may meet something. A job under a given id, the repeat of an unknown submit,
- * the holder of a unique key (rule R8), a document's guard. Also the way that effects of a settle take.
+ * The general path of a submit, for units that may meet something: a job under a given id, the repeat of an unknown
+ * submit, the holder of a unique key (rule R8), a document's guard. The effects of a settle also take it.
  *
- * Two calls may meet at the same id or key at once. Both insert and never only look: a unique index makes the second
- * wait for the first, and a look behind the insert finds a job that has left the waiting table meanwhile.
+ * Two calls may use the same id or key at once. So both insert, and never rely on a look alone: a unique index makes
+ * the second call wait for the first, and a look after the insert finds a job that has left the waiting table
+ * meanwhile.
  *
- * What a refused unit took of the sequence of jobs stays taken: seqs grow, but not by one.
+ * A refused unit does not give back its numbers of the sequence of jobs, so seqs grow, but have gaps.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { columnList, ofAllTables } from "../functions/columns.ts";
@@ -15,8 +16,8 @@ import { heldUntil, isReplaceable } from "./meet.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
 export const submitUnitSql = sql`
--- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind
--- a savepoint gives up after a moment instead.
+-- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit with a
+-- savepoint is left out: it gives up after a moment instead.
 CREATE FUNCTION @lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN
@@ -29,8 +30,8 @@ BEGIN
   END IF;
 END $$;
 
--- Jobs in order, then what they mean to their flow, then documents in order; the first refusal is the answer. Checks
--- come before both, but a repeat asks first whether it has happened.
+-- Writes jobs in order, then their growth of a flow, then documents in order; the first refusal is the answer. Checks
+-- come before everything else; but in a repeat only after the look whether it has happened already.
 CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
@@ -54,7 +55,7 @@ BEGIN
     v_ids := v_ids || to_jsonb(v_one.id);
     v_hows := v_hows || to_jsonb(v_one.how);
     v_events := @append_events_v1(v_events, v_one.events);
-    -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
+    -- If a minted id of a unit is known, the unit has happened whole, so its documents are not put again.
     IF v_repeat AND v_one.how = 'existing' AND v_one.id = v_job->'given'->>'id'
       AND v_job->'given'->>'digest' IS NULL THEN
       v_happened := true;
@@ -90,9 +91,8 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events, 'defers', v_defers);
 END $$;
 
--- p_job as place_new_v1 takes it, with onHeld, and with queueGate where its queue may be draining. how: null when the
--- id is there with another digest; 'draining' for a job that is not known, 'key-held' for a member whose key another
--- has.
+-- p_job as place_new_v1 takes it, with onHeld, and with queueGate if its queue may be draining. how: null if the id
+-- exists with another digest; 'draining' for a new job; 'key-held' for a member whose key another job holds.
 CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text)
   LANGUAGE plpgsql AS $$
 #variable_conflict use_column

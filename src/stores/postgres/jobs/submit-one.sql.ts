@@ -1,13 +1,12 @@
 /**
  * submit_one_v1: the most frequent submit of a quiet process, one plain job with a small input and no tags. It has a
- * path of its own, because how long it takes is how long a user waits. submit_v1 does the same for any number of jobs
- * and spends most of a single job's time on setting up its lists. Without this path a job starts a tenth later in
- * another process (docs/decisions/0017-postgres-paths.md); paths.test.ts holds its rows against those of the other
- * paths.
+ * path of its own, because a user waits for it. submit_v1 does the same for any number of jobs, but spends most of a
+ * single job's time on setting up its lists. Without this path a job starts a tenth later in another process
+ * (docs/decisions/0017-postgres-paths.md); paths.test.ts compares its rows with those of the other paths.
  *
- * p_by: the sender of a hint to the others. A hint inside the transaction saves a round trip before they hear of the
- * job, but holds the server's lock of notifications through the commit; so only one call at a time may, and whoever
- * finds the place taken sends it after the answer as everybody else does.
+ * p_by: the sender of a hint to the other processes. A hint inside the transaction reaches them a round trip earlier,
+ * but holds the server's lock of notifications through the commit. So only one call at a time may send one; if another
+ * call is sending, the hint is sent after the answer, as all others are.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { queueGateKey } from "../../../model/limits/gate.ts";
@@ -42,12 +41,12 @@ const placed: Expressions = {
   timerAt: "v_timer_at",
 };
 
-/** On which hints go: named after the schema, which the text has in quotes. */
+/** The channel of hints. It is named after the schema, whose name has quotes here. */
 const channel = sql`split_part('@hint', '"', 2) || '_hint'`;
 
 export const submitOneSql = sql`
 -- One plain job with a small input and without tags. Answers: time, state, the clock that was set (0: none), whether
--- the others were notified. Empty if the queue is draining.
+-- the other processes were notified. Empty if the queue is draining.
 CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text,
   p_requires text, p_gates jsonb,
   ${inLines(givenFields.map((name) => `p_${columnOf(name)} text`))},

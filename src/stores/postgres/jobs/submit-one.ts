@@ -1,6 +1,6 @@
 /**
- * Submit of one plain job (jobs/submit-one.sql.ts): the short road of a quiet process, whose hint may ride in the call
- * itself.
+ * Submit of one plain job (jobs/submit-one.sql.ts): the fast path of a quiet process, whose call may carry the hint to
+ * the other processes itself.
  */
 import { routeNumber } from "../../../model/routing/route.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";

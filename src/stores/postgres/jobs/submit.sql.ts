@@ -1,10 +1,10 @@
 /**
- * submit_v1: the first step of a job's life. Plain jobs (store/path-predicates.ts) go in by sets; other units job by
- * job (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit, n < 0 the next
- * -n plain jobs if the checks of the next unit hold.
+ * submit_v1: the first step of a job's life. Plain jobs (store/path-predicates.ts) are inserted in sets, other units
+ * job by job (submit-general.sql.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit,
+ * n < 0 the next -n plain jobs if the checks of the next unit hold.
  *
- * Each field that a plain job may give is one parameter with a list, null where no job gives it. Lists are read by
- * position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
+ * Each field that a plain job may give is one parameter with a list, null if no job gives it. Lists are read by
+ * position, because array variables are unpacked once, and an unnest of thirteen lists costs 2 us more per job.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { queueGateKey } from "../../../model/limits/gate.ts";
@@ -26,15 +26,15 @@ import { inLines, sql } from "../../../store/sql.ts";
 
 const { blocked, scheduled, ready } = stateCodes;
 
-/** What a submit gives of every job under the field's own name; the rare fields take the general path. */
+/** Fields that a submit gives of every job under the field's own name; jobs with rare fields take the general path. */
 const isListed = ({ home, isRare }: JobField, name: string): boolean =>
   home === "spec" && isRare !== true && name !== "seq" && name !== "createdAt";
 export const listedFields: readonly JobFieldName[] = fieldNames(isListed);
-/** Of jobs with lanes, which are sets of their own: a plain job does not pay for them. */
+/** Fields of jobs with lanes, which form sets of their own, so that plain jobs do not pay for them. */
 export const laneFields = ["laneKey", "laneStep", "laneGates"] as const satisfies readonly JobFieldName[];
-/** Of members and flows, which are such sets, too; they may have lanes. */
+/** Fields of members and flows, which form such sets too; they may have lanes. */
 const specialFields = [...laneFields, ...flowFields];
-/** Members that stand alike in their flow differ in nothing else: all other fields are sent once for all of them. */
+/** Members that are alike in their flow differ only in these fields: all others are sent once for all of them. */
 const ownFields: readonly JobFieldName[] = ["id", "input"];
 export const sharedFields: readonly JobFieldName[] = [...listedFields, ...specialFields].filter(
   (name) => !ownFields.includes(name),
@@ -59,7 +59,7 @@ const valuesOf = (names: readonly JobFieldName[], at = "i"): Expressions =>
 const listed = valuesOf(listedFields);
 const laned = valuesOf(laneFields);
 const special = valuesOf(sharedFields, "k");
-/** i: which job of the call; k: which of the shared fields are its own. */
+/** i: which job of the call; k: which item of the shared fields belongs to it. */
 const eachJob = "generate_series(v_from, v_to) i";
 const eachMember = "ROWS FROM (generate_series(v_from, v_to), unnest(p_like[v_from:v_to])) m(i, k)";
 
@@ -73,7 +73,7 @@ const rankOf = (dueAt: string): string =>
 /** Rule R1 for jobs that are due at once and have no other clock. */
 const placedAtOnce: Expressions = { ...seated, state: `${ready}`, dueAt: "now", rank: rankOf("now") };
 
-/** Rule R1 for any job; its clocks are made one after the other. */
+/** Rule R1 for any job; its clocks are computed one after the other. */
 const placed: Expressions = {
   ...seated,
   state: "c.state",
@@ -92,7 +92,7 @@ const clocks = sql`
   CROSS JOIN LATERAL (
     SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state,
       d.due_at + p_ttl[i] AS ttl_at) c`;
-/** Rule R4: what waits for others is blocked, and has no time-to-live yet. */
+/** Rule R4: a job that waits for others is blocked, and its time-to-live has not begun. */
 const blockedClocks = sql`
   ${dues}
   CROSS JOIN LATERAL (
@@ -128,11 +128,11 @@ const insertAnywhere = (values: Expressions, placing = clocks, each = eachJob): 
   INTO v_plain, v_ready, v_timer FROM grouped;`;
 
 export const submitSql = sql`
--- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the
+-- p_routes to p_scopes: the routes of all jobs of the call; p_route_at: which of them each plain job has, null for the
 -- first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. p_like: if there are
--- members of flows, of each job which one of the lists of shared fields and of p_tag_at is its own; else null. Answers
--- one text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the
--- queues is draining, nothing is done and the answer is empty, unless p_asks: then its units ask for themselves.
+-- members of flows, which item of the lists of shared fields and of p_tag_at each job has; else null. Answers one text:
+-- time; ready routes and the earliest timer of plain jobs; answers of units, and their events. If one of the queues is
+-- draining, nothing is done and the answer is empty, unless p_asks: then each unit looks at the gates of its queues.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[],
   ${declareRouteLists},
   p_route_at int4[],
@@ -148,7 +148,7 @@ DECLARE
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text;
   v_ready int8[]; v_timer int8; v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[];
   v_timer_first int8; v_failed text;
-  -- Of one route and without a clock: nothing has to be grouped.
+  -- If all jobs have one route and no clock, nothing has to be grouped.
   v_alike bool := array_length(p_routes, 1) = 1
     AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
@@ -185,7 +185,7 @@ BEGIN
       END IF;
     END IF;
     v_to := v_from + v_step - 1;
-    -- If something else will be written under them, seqs are drawn beforehand.
+    -- If large inputs or tags will be written under the seqs, they are drawn in advance.
     IF p_large_at IS NOT NULL OR p_tag_at IS NOT NULL THEN
       v_seqs := v_seqs || ARRAY(SELECT nextval('@job_seq') FROM generate_series(v_from, v_to));
     END IF;

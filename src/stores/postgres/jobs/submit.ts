@@ -1,5 +1,5 @@
 /**
- * Submit: the first step of a job's life (jobs/submit.sql.ts). Units of plain jobs travel as one list per field; the
+ * Submit: the first step of a job's life (jobs/submit.sql.ts). Units of plain jobs are sent as one list per field, the
  * others as JSON.
  */
 import { columnOf } from "../../../store/job-fields.ts";
@@ -38,7 +38,7 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   if (paths[0] === "one job") return [await submitOne(calls, units[0]?.jobs[0] as NewJob)];
   const arePlain = paths.map((path) => path !== "general");
   return patiently((isCareful) =>
-    // A check may wait for somebody's put, which a set cannot be taken back from.
+    // A check may wait for another call's put. Units with checks need a savepoint then, and the set path has none.
     submitBy(
       calls,
       units,
@@ -53,8 +53,8 @@ function isChecked(unit: SubmitUnit | undefined): boolean {
 }
 
 /**
- * `arePlain`: which units take the set path. `isCareful`: each of the others gets a savepoint. `asksGates`: each of
- * their jobs is refused if its queue is draining; where one is, nobody takes the set path, which refuses nothing.
+ * `arePlain`: which units take the set path. `isCareful`: each of the others gets a savepoint. `asksGates`: one of the
+ * queues is draining, so each job asks whether its own is. Then no unit takes the set path, which refuses nothing.
  */
 export async function submitBy(
   calls: Calls,
@@ -134,14 +134,14 @@ function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
 }
 
 /**
- * The lists of plain jobs, by the names of submit_v1's parameters. A list is null if it has no value beyond the usual
- * one. Members that stand alike in their flow send what they share once.
+ * The lists of plain jobs, by the names of submit_v1's parameters. A list is null if all jobs have the usual value.
+ * Members that are alike in their flow send their shared fields once.
  */
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
   const likes = jobs.some(({ waits }) => waits !== undefined && waits !== null) ? likesOf(jobs) : null;
   const emitted = likes === null ? jobs : likes.firsts;
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : null));
-  // Each once, so that the insert need not look for conflicts: members of a flow have a tag each.
+  // Each tag once, so that the insert need not look for conflicts: members of a flow have a tag each.
   const tags = placesOf(emitted, ({ tags: given }) => (given ? [...new Set(given)] : null));
   const places = jobs.map((job) => routes.add(job).place);
   const lists: Record<string, string | null> = {
@@ -163,7 +163,10 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
 const idOf = ({ id }: NewJob): string => id;
 const smallInputOf = ({ input }: NewJob): string | null => (isLarge(input) ? null : input);
 
-/** The first of all jobs in a row that share all shared fields, and of each job which one that is, from 1 on. */
+/**
+ * The first job of each run of jobs whose shared fields are equal, and for each job which of these it belongs to, from
+ * 1 on.
+ */
 function likesOf(jobs: readonly NewJob[]): { places: readonly number[]; firsts: readonly NewJob[] } {
   const firsts: NewJob[] = [];
   let last: NewJob | null = null;
@@ -174,7 +177,7 @@ function likesOf(jobs: readonly NewJob[]): { places: readonly number[]; firsts: 
   return { places, firsts };
 }
 
-/** As far as can be told without a look into lists: members that the engine has planned alike share them. */
+/** Compares the fields without looking into lists: members that the engine has planned alike share the same lists. */
 function areLike(one: NewJob, other: NewJob): boolean {
   const [first, second] = [one, other] as unknown as readonly Readonly<Record<string, unknown>>[];
   for (const name of sharedFields) if (first?.[name] !== second?.[name]) return false;
@@ -200,7 +203,7 @@ function valueOf(job: NewJob, name: JobFieldName): FieldValue {
   return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
 }
 
-/** Texts that some jobs have several of and most have none, each with the place of its job, from 1 on. */
+/** Texts of which a few jobs have several and most have none, each with the place of its job, from 1 on. */
 function placesOf(
   jobs: readonly NewJob[],
   textsOf: (job: NewJob) => readonly string[] | null,

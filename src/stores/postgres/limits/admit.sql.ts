@@ -1,18 +1,18 @@
 /**
- * Rule R7, admit (model/limits/gate.ts), as fragments over the row of a gate: how much of it is held, how many permits
- * pass now, and when its own clock lets so many pass.
+ * Rule R7, admit (model/limits/gate.ts), as fragments over the row of a gate: how many of its permits are held, how
+ * many pass now, and when its own clock lets a number of them pass.
  *
- * Two claims with two snapshots would each give the last permit away. So a claim locks the gates of its routes before
- * it looks (advisory locks, sorted, until its commit), and what it looks at then holds what everybody before it has
- * leased. A gate without a cap and a rate only has to keep still: its lock is shared. Who puts a gate takes the lock
- * alone, so a pause that has answered holds; where the gate is new, nobody could lock it, and the put takes the lock of
- * all gates, which every claim shares.
+ * Two claims with two snapshots would both give away the last permit. So a claim locks the gates of its routes before
+ * it looks (advisory locks, sorted, until its commit). Its snapshot then has all leases of earlier claims. A gate
+ * without a cap and a rate only must not change meanwhile, so its lock is shared. A put of a gate takes the lock
+ * exclusively, so a pause holds once it has been answered. No call can have locked a new gate, so its put takes the
+ * lock of all gates, which every claim shares.
  */
 import { foreverMs, queueGateKey } from "../../../model/limits/gate.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { sql } from "../../../store/sql.ts";
 
-/** Shared by every claim; alone with whoever adds a gate. */
+/** Shared by every claim; exclusive for a put that adds a gate. */
 export const allGates = "hashtextextended('@gate', 0)";
 export const gateLock = (key: string): string => sql`hashtextextended('@gate' || ${key}, 0)`;
 
@@ -42,7 +42,7 @@ export const permitsLeft = (now: string): string => sql`
       greatest(0, floor(
         (${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END) END`;
 
-/** The token time of gate g, which has a rate, once this many permits have passed now. */
+/** The token time of gate g, which has a rate, after this many permits have passed now. */
 export const tatAfter = (permits: string, now: string): string =>
   sql`greatest(g.tat_us, ${now} * 1000) + ${permits} * g.step_us`;
 

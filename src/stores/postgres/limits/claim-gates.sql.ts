@@ -1,15 +1,15 @@
 /**
- * Gates at a claim (rule R7, limits/admit.sql.ts): fragments of claim_v1, for calls one of whose routes has a gate that
- * was put. Before each look at the first jobs of routes comes a look at their gates. The jobs are cut before the first
- * one that a gate refuses. That gate is shut for the rest of the call, and the routes that need it leave the offer. So
- * a look is taken once more for each gate that gets shut, and plain routes of the same offer go on.
+ * Gates at a claim (rule R7, limits/admit.sql.ts): fragments of claim_v1, for calls with a route that has a gate which
+ * was put. A look at the gates precedes each look at the first jobs of the routes. The found jobs are cut before the
+ * first one that a gate refuses. That gate is shut for the rest of the call, and the routes that need it leave the
+ * offer. So one more look is taken for each gate that gets shut, and plain routes of the same offer go on.
  *
- * A route of which nothing is known at the beginning of the call leaves its offer too: its first job may be committed
- * between the look for gates and the look for jobs. Without any gate nobody has to know, because none can be added
+ * A route that is unknown at the beginning of the call also leaves its offer, because its first job may be committed
+ * between the look for gates and the look for jobs. If there are no gates, that does not matter: none can be added
  * meanwhile.
  *
- * A gate whose lock cannot be had within a moment, or that has got a cap while its lock was waited for, is shut from
- * the beginning: a claim never hangs behind another one, its answer says when to come again.
+ * A claim never waits long for another one. If it cannot lock a gate within a moment, or if a gate has got a cap while
+ * the claim waited for its lock, the gate is shut from the beginning. The answer says when to claim again.
  */
 import { storeLimits } from "../../../store/contract-limits.ts";
 import { timeNow } from "../functions/call.sql.ts";
@@ -18,7 +18,7 @@ import { sql } from "../../../store/sql.ts";
 
 const { lockWaitMs } = storeLimits;
 
-/** The lowest rank that a route which was not looked at may have. */
+/** Lower than the rank of any job, for routes that were not looked at. */
 const anyRank = -Number.MAX_SAFE_INTEGER;
 
 /**
@@ -31,8 +31,8 @@ export const declareGates = sql`
   u_routes int8[]; u_keys text[]; u_weights int8[]; u_permits float8[];`;
 
 /**
- * At the beginning of a call, before it looks: whoever adds a gate waits for the claims that did not see it. To try
- * costs a tenth of a statement and nearly always succeeds.
+ * Runs at the beginning of a call, before it looks. So a put that adds a gate waits for claims that did not see the
+ * gate. The attempt costs a tenth of a statement and nearly always succeeds.
  */
 export const shareAllGates = sql`
   IF NOT pg_try_advisory_xact_lock_shared(${allGates}) THEN
@@ -57,7 +57,7 @@ export const lockGates = sql`
     END IF;
   END IF;`;
 
-/** At the beginning of an offer: a route of which nothing is known has no jobs for this call. */
+/** Runs at the beginning of an offer: an unknown route has no jobs for this call. */
 export const leaveUnknown = sql`
   IF v_has_gates AND NOT v_offer <@ v_known THEN
     v_offer := ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_known));
@@ -87,7 +87,7 @@ export const lookAtGates = sql`
   END IF;
   EXIT WHEN v_offer IS NULL;`;
 
-/** Of the jobs at v_places, which stand on v_seen, those before the first one that a gate refuses. */
+/** Keeps of the jobs at v_places, whose routes are v_seen, those before the first one that a gate refuses. */
 export const cutByGates = sql`
   IF u_routes IS NOT NULL THEN
     WITH asked AS (
@@ -102,7 +102,7 @@ export const cutByGates = sql`
     END IF;
   END IF;`;
 
-/** Tokens of the jobs that were leased. */
+/** Takes tokens for the jobs that were leased. */
 export const takeTokens = sql`
   IF v_rated THEN
     UPDATE @gate g SET tat_us = ${tatAfter("t.permits", "now")} FROM (
@@ -113,7 +113,7 @@ export const takeTokens = sql`
     WHERE g.key = t.key AND g.step_us IS NOT NULL;
   END IF;`;
 
-/** The gates that have refused a job stay shut for the rest of the call. */
+/** Shuts the gates that have refused a job for the rest of the call. */
 export const shutGates = sql`
   v_shut := v_shut || v_refusing;
   SELECT least(v_opens, min(${opensAt("r.weight", "now")})) INTO v_opens
@@ -134,8 +134,8 @@ EXCEPTION WHEN lock_not_available THEN
   RETURN false;
 END $$;
 
--- Locks the gates of these routes that were put, and answers their keys. is_busy: not all could be locked as they have
--- to be.
+-- Locks the gates of these routes that were put, and answers their keys. is_busy: not all of them could be locked as
+-- needed.
 CREATE FUNCTION @lock_gates_v1(p_routes int8[], OUT keys text[], OUT is_busy bool) LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[]; v_free bool[];
 BEGIN

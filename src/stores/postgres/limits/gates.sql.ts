@@ -1,7 +1,7 @@
 /**
- * Putting and reading gates (rule R7, limits/admit.sql.ts). Who puts one waits a moment for the claims that may be
- * passing it, so that what it says holds from the answer on. A claim that is itself held up is not waited for: the put
- * is sent again, and then takes only the locks that are free (patiently in call.ts).
+ * Puts and reads gates (rule R7, limits/admit.sql.ts). A put waits a moment for claims that may be passing the gate, so
+ * that the new bounds hold from the answer on. It does not wait for a claim that is itself held up: the put is sent
+ * again, and then takes only the locks that are free (patiently in call.ts).
  *
  * A settle or a change by which jobs leave \`running\` answers the routes that share a capped gate with them.
  */
@@ -18,10 +18,10 @@ const scopesInOrder = sql`
 const gatesInOrder = sql`
   (SELECT ${gateLock("k")} AS lock FROM unnest(v_keys) k ORDER BY 1) l`;
 
-/** Keys of gates that belong to a key of a limit or a group. */
+/** The pattern of gates of keys, which belong to a limit or a group. */
 const anyKeyed = "E'%\\t%'";
 
-/** What is shown of gate g, which is that of a key: its bounds, and a token time only while it is ahead. */
+/** The shown fields of gate g, the gate of a key: its bounds, and its token time if that is still ahead. */
 const shownKey = sql`
   (SELECT to_jsonb(s) || jsonb_build_object(
       'tat_us', CASE WHEN s.tat_us > now * 1000 THEN s.tat_us ELSE 0 END, 'has_keys', false)
@@ -62,7 +62,7 @@ BEGIN
   version := coalesce(version, (SELECT o.version FROM @gate o WHERE o.key = v_key), 0);
 END $$;
 
--- ready: the routes of the gates that were put. p_careful: nobody is waited for.
+-- ready: the routes of the gates that were put. p_careful: takes only locks that are free.
 CREATE FUNCTION @put_gates_v1(p_now int8, p_commit text, p_puts jsonb, p_careful bool,
   OUT answers jsonb, OUT ready int8[]) LANGUAGE plpgsql AS $$
 DECLARE
@@ -101,7 +101,7 @@ BEGIN
   PERFORM @emit_v1(v_now, v_events, false);
   ready := ARRAY(SELECT DISTINCT route FROM @gate_use WHERE key = ANY (v_keys));
   IF v_keyed THEN
-    -- Lanes that wait at these gates, or at those of keys of these limits.
+    -- Lanes that wait at these gates, or at the gates of keys of these limits.
     WITH waits AS MATERIALIZED (
       SELECT l.waits_at, l.route FROM unnest(v_keys) k
         JOIN @lane l ON l.waits_at = k OR (l.waits_at >= k || E'\\t' AND l.waits_at < k || E'\\n'))
@@ -110,7 +110,7 @@ BEGIN
   END IF;
 END $$;
 
--- By keys, or from p_first on after p_after. In byte order.
+-- Gates by keys, or those from p_first on that come after p_after. In byte order.
 CREATE FUNCTION @read_gates_v1(p_now int8, p_keys text[], p_first text, p_after text, p_max int4,
   OUT now int8, OUT gates jsonb) LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -124,7 +124,7 @@ BEGIN
     WHERE CASE WHEN p_keys IS NULL
       THEN g.key >= p_first AND (p_after IS NULL OR g.key > p_after) ELSE g.key = ANY (p_keys) END
     ORDER BY g.key LIMIT p_max) g;
-  -- Gates of keys that nobody has put and that are held, or whose tokens are spent.
+  -- Gates of keys that were never put, but are held or have spent tokens.
   IF p_keys IS NOT NULL THEN
     SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates FROM (
       SELECT jsonb_array_elements(gates) AS e
@@ -139,7 +139,7 @@ BEGIN
   END IF;
 END $$;
 
--- The routes for which there may be room once jobs have left these; null for none.
+-- The routes that may have room after jobs have left these; null for none.
 CREATE FUNCTION @sharing_v1(p_routes int8[]) RETURNS int8[] LANGUAGE sql STABLE SET enable_nestloop = on AS $$
   SELECT array_agg(DISTINCT o.route)
   FROM @gate_use u JOIN @gate g ON g.key = u.key AND g.cap IS NOT NULL JOIN @gate_use o ON o.key = u.key

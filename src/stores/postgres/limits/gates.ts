@@ -1,4 +1,7 @@
-/** Gates (limits/gates.sql.ts): what claims must pass, put under a version and read with what is held. */
+/**
+ * Gates (limits/gates.sql.ts): claims must pass them. They are put under a version, and read with the permits that are
+ * held.
+ */
 import type { TokenRate } from "../../../model/limits/gate.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../../store/operations.ts";
 import { emptyHints } from "../../../store/watch/hints.ts";
@@ -45,7 +48,7 @@ export async function readGates(calls: Calls, request: ReadGatesRequest): Promis
   const { prefix, after, max } = request;
   const first = prefix === "" ? "" : packText(prefix);
   const { now, gates } = await read(null, first, packNullable(after), max + 1);
-  // Keys with the prefix stand together in byte order, so nothing is left out behind those that were read.
+  // Keys with the prefix are adjacent in byte order, so the first key without it ends them.
   const found = gates.filter(({ key }) => key.startsWith(prefix));
   const page = found.slice(0, max);
   return { gates: page, cursor: found.length > max ? (page.at(-1)?.key ?? null) : null, now };

@@ -1,7 +1,7 @@
 /**
- * What every rule over one job ends with (store/rules/advance.ts), on the general path. A rule is a function from a row
- * to a row, under the name that it has there; the row has the type of \`waiting\`, which all three job tables share.
- * Guards were checked by the caller, under the row's lock.
+ * The end of every rule over one job (store/rules/advance.ts), on the general path. A rule is a function from a row to
+ * a row, under its name in store/rules. The row has the type of \`waiting\`, which all three job tables share. The
+ * caller has checked the guards under the row's lock.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { columnList, jobTables, ofAllTables } from "../functions/columns.ts";
@@ -11,16 +11,16 @@ import { sql } from "../../../store/sql.ts";
 
 const { scheduled, running, completed } = stateCodes;
 
-/** Every arrow of the model as from * 16 + to; staying in a state is allowed too. */
+/** Every arrow of the model as from * 16 + to; a job may also stay in its state. */
 const allowed = jobStates
   .map((from) => [from, ...arrows[from]].map((to) => stateCodes[from] * 16 + stateCodes[to]).join(", "))
   .join(",\n");
 
-/** The earliest clock of a job that waits; `of` stands before each column, `deadlineOf` before the deadline. */
+/** The earliest clock of a waiting job; `of` is put before each column, `deadlineOf` before the deadline. */
 export const waitingTimer = (of: string, deadlineOf = of): string =>
   sql`least(CASE ${of}state WHEN ${scheduled} THEN ${of}due_at END, ${deadlineOf}deadline_at, ${of}ttl_at)`;
 
-/** The largest input, in bytes, that lies in the job's row; a larger one lies in payload. */
+/** The largest input, in bytes, that is kept in the job's row; a larger one is kept in payload. */
 export const inlineBytesMax = 1024;
 
 const lookIn = (table: JobTable): string => sql`
@@ -55,8 +55,8 @@ BEGIN
   RETURN j;
 END $$;
 
--- Finds a job in any table and locks its row; null without one, and for one that cannot be read, which is moved to
--- unreadable. A row that moves meanwhile is looked for again.
+-- Finds a job in any table and locks its row. Answers null if there is no job, or if it cannot be read; then it is
+-- moved to unreadable. If the row moves meanwhile, it is looked for again.
 CREATE FUNCTION @lock_job_v1(p_now int8, p_id text) RETURNS @waiting LANGUAGE plpgsql AS $$
 DECLARE j @waiting;
 BEGIN
@@ -69,17 +69,17 @@ BEGIN
   RAISE EXCEPTION 'millrace: the job % moves too fast', p_id USING ERRCODE = '40001';
 END $$;
 
--- Its tags, each once.
+-- Adds the tags of a job, each once.
 CREATE FUNCTION @add_tags_v1(j @waiting) RETURNS void LANGUAGE sql AS $$
   INSERT INTO @tag SELECT t, j.seq, j.id FROM unnest(@tags_of_v1(j.tags)) t ON CONFLICT DO NOTHING
 $$;
 
--- The tags of a job that has these.
+-- Deletes the rows of these tags of a job.
 CREATE FUNCTION @drop_tags_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE sql AS $$
   DELETE FROM @tag WHERE seq = p_seq AND tag = ANY (@tags_of_v1(p_tags))
 $$;
 
--- What hangs on a job that is kept nowhere any more.
+-- Deletes everything that belongs to a job without a row.
 CREATE FUNCTION @delete_attached_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF p_tags IS NOT NULL THEN PERFORM @drop_tags_v1(p_seq, p_tags); END IF;
@@ -87,8 +87,8 @@ BEGIN
   DELETE FROM @payload WHERE seq = p_seq;
 END $$;
 
--- Writes what a rule made of a job (j) in place of its row as it was (p_from): the row in the table of its state or,
--- unless it is kept, nothing of it; its input and tags where they changed; the counts of its route. Answers its event.
+-- Writes the result j of a rule in place of the row p_from: the row into the table of its state, or nothing if it is
+-- not kept; its input and tags if they have changed; the counts of its route. Answers its event.
 CREATE FUNCTION @write_v1(p_from @waiting, j @waiting, p_kind int4, p_kept bool) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   IF p_from.lane_key IS NOT NULL OR j.lane_key IS NOT NULL THEN

@@ -1,15 +1,16 @@
 /**
- * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq). Never a job one of whose clocks
- * has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for.
+ * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq). It leaves out a job with a clock
+ * that is due, which belongs to a duty, and skips rows that another claim holds.
  *
- * One statement finds the places of an offer's jobs, whether it has one route or many: the first jobs of each route,
- * as many as their gates let pass (claim-gates.ts), merged in order. Offers of routes with lanes find theirs by lanes
- * (claim-lanes.ts). Everything after that is the same for both and goes by sets, in the order of the places.
+ * One statement finds the places of an offer's jobs, for one route or many: the first jobs of each route, up to the
+ * number that their gates let pass (claim-gates.sql.ts), merged in order. Offers of routes with lanes find their jobs
+ * by lanes (claim-lanes.sql.ts). Everything after that is the same for both, in sets, in the order of the places.
  *
- * A claim moves the row (delete and insert) instead of updating it: 10.8 against 15.0 us per job by 100. The planner is
- * told to keep to the index: on a freshly filled table without statistics it would sort all that waits.
+ * A claim moves the row (delete and insert) instead of updating it: 10.8 instead of 15.0 us per job at 100 jobs. The
+ * planner is forced to use the index, because on a newly filled table without statistics it would sort all waiting
+ * jobs.
  *
- * The answer has a list per field; rows of single jobs cost the driver more than the query.
+ * The answer has a list per field, because rows of single jobs cost the driver more than the query.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -41,20 +42,22 @@ import { inLines, sql } from "../../../store/sql.ts";
 const { ready, running } = stateCodes;
 const [byLanes] = postgresPaths.claim;
 
-/** Lists of a batch: what a claim hands out of a job but the time of the claim, which is that of the batch. */
+/**
+ * The lists of a batch: the fields that a claim hands out, except the time of the claim, which is that of the batch.
+ */
 export const listedFields = leasedFields.filter(
   (name): name is Exclude<typeof name, "claimedAt"> => name !== "claimedAt",
 );
 const values: Expressions = leasedValues;
 
-/** Fields that mostly equal another one: the list is then left out. */
+/** Fields that usually equal another one: their list is then left out. */
 export const sameAs = { dueAt: "createdAt" } as const satisfies Partial<
   Record<(typeof listedFields)[number], (typeof listedFields)[number]>
 >;
 
 /**
- * A field of all rows as one list. A list of numbers that are all the same has one item. A list without any value, or
- * with the values of another list, is null. Seqs are never the same, so they are not compared.
+ * A field of all rows as one list. A list of equal numbers has one item. A list without values, or equal to the list of
+ * another field, is null. Seqs are never equal, so they are not compared.
  */
 function listOf(name: JobFieldName, input: string): string {
   const { isNullable }: JobField = jobFields[name];
@@ -78,12 +81,12 @@ const listDeclared = listedFields.map(
   (name) => `${listName(name)} ${typeOf(name) === "text" ? "text" : `${typeOf(name)}[]`};`,
 );
 
-/** What no other claim holds, at the head of a route. */
+/** Jobs at the head of a route that may be claimed; rows that another claim holds are skipped. */
 const isClaimable = sql`state = ${ready} AND lane_key IS NULL AND (timer_at IS NULL OR timer_at > now)`;
 
 /**
- * The first jobs of all routes in one order. Of several routes the order is certain up to the last job that was seen of
- * a route that may have more. v_got: how many jobs were looked for with certainty.
+ * The first jobs of all routes in one order. With several routes the order is certain up to the last job that was read
+ * of a route that may have more. v_got: how many jobs were looked for with certainty.
  */
 const pick = sql`
   v_got := v_left;
@@ -111,7 +114,7 @@ const wanted = inLines([
 ]);
 const listNames = inLines(listedFields.map(listName));
 
-/** The rows at v_places as lists, and how many of them have their input elsewhere. */
+/** The rows at v_places as lists, and how many of them have their input in payload. */
 const listRows = (rows: string, input: string): string => sql`
   SELECT count(*) FILTER (WHERE input IS NULL),
     ${listedFields.map((name) => listOf(name, input)).join(",\n")},
@@ -124,19 +127,21 @@ const listRows = (rows: string, input: string): string => sql`
     SELECT ${wanted}
     FROM ${rows}) h;`;
 
-/** In the order of the places, each looked up by itself: the settings of claim_v1 leave no other plan. */
+/**
+ * Reads the rows in the order of the places, each by a lookup of its own: the settings of claim_v1 allow no other plan.
+ */
 const listInOrder = (input: string): string =>
   listRows("unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place", input);
-/** In the order in which they lie in the table, which mostly is the same one, in half the time. */
+/** Reads the rows in the order of the table, in half the time. That is usually the order of the places. */
 const listAsTheyLie = (input: string): string => listRows("@waiting WHERE ctid = ANY (v_places)", input);
 
-/** The input where it lies in the row. */
+/** The input if it is in the row. */
 const smallInput = sql`coalesce(input, ${nullItem})`;
 
 /**
- * Cuts the picked rows at v_bytes of inputs. Only if inputs are large or many: sizes are told without reading the
- * inputs, and then the lists are made with all of them. A row whose input is gone is unreadable: it is moved away
- * before anything is leased, and the claim looks again.
+ * Cuts the picked rows at v_bytes of inputs; used only if inputs are large or many. It reads the sizes without the
+ * inputs, then makes the lists with the inputs of the remaining rows. A row whose input is gone is unreadable: it is
+ * moved away before anything is leased, and the claim looks again.
  */
 const cutByBytes = sql`
   SELECT array_agg(place) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL)
@@ -153,7 +158,7 @@ const cutByBytes = sql`
   END IF;
   ${listInOrder(wholeInput("h"))}`;
 
-/** Emits what was leased, and frees keys that were held until the start. */
+/** Emits the leased jobs, and frees keys that were held until the start. */
 const emitClaimed = sql`
   v_ids := replace(l_id, ${itemEnd}, ${fieldEnd});
   ${emitSet({
@@ -169,16 +174,16 @@ const emitClaimed = sql`
   END IF;`;
 
 /**
- * A batch of the answer; no value holds the character between its fields, null is empty. v_key_gates: the gates of
- * their keys, of jobs with lanes.
+ * A batch of the answer. No value holds the character between its fields, and null is empty. v_key_gates: the gates of
+ * keys of jobs with lanes.
  */
 const batch = inLines(
   ["now", "v_i", "v_key_gates", ...listedFields.map(listName)].map((field) => `${fieldEnd}, ${field}`),
 );
 
 export const claimSql = sql`
--- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
--- crash, a failover and a restore empty its table, and acknowledged writes or claims may be gone then.
+-- Enters this run of the server: answers its epoch, which grows if the row in alive is gone. The table is unlogged: a
+-- crash, a failover and a restore empty it, and with any of them acknowledged writes or claims may be lost.
 CREATE FUNCTION @epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_epoch int8;
 BEGIN
@@ -187,18 +192,18 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('@epoch', 0));
   SELECT epoch INTO v_epoch FROM @alive;
   IF FOUND THEN RETURN v_epoch; END IF;
-  -- Whatever this call's durability: an epoch must never be given twice.
+  -- An epoch must never be given twice, so this commit waits for the disk.
   PERFORM set_config('synchronous_commit', 'on', true);
   UPDATE @meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' RETURNING value::int8 INTO v_epoch;
   INSERT INTO @alive VALUES (v_epoch);
   RETURN v_epoch;
 END $$;
 
--- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
--- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
--- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
--- when the first gate that refused a job opens, of each offer the lowest rank that was seen; then of each batch its
--- time, the number of its offer, gates of keys and its lists.
+-- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not read (floors.ts says
+-- why); null reads all. Answers one text, because a table of columns costs a small call more than its rows: time, how
+-- long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes, when
+-- the first gate that refused a job opens, for each offer the lowest rank that was read; then for each batch its time,
+-- the number of its offer, gates of keys and its lists.
 CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[],
   p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool, p_bytes int8) RETURNS text LANGUAGE plpgsql
   ${byIndex} AS $$
@@ -227,7 +232,7 @@ BEGIN
   END IF;
   ${lockLanes}
   ${lockGates}
-  -- With all its items from the start: a list whose first items nobody sets would be written with a lower bound.
+  -- All items are set at the start, because Postgres writes a list with unset first items with a lower bound.
   v_lowest := array_fill(NULL::int8, ARRAY[coalesce(array_length(p_ends, 1), 0)]);
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
@@ -278,8 +283,8 @@ BEGIN
       END IF;
       EXIT WHEN v_count IS NULL AND v_cut IS NULL;
       IF v_count > 0 THEN
-        -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
-        -- before they were due.
+        -- The batch may have jobs that were submitted while this call ran. With the time of its beginning they would be
+        -- claimed before they were due.
         now := greatest(now, ${timeNow});
         v_ends := now + p_lease;
         v_begun := least(v_starts, v_count);
@@ -305,7 +310,7 @@ BEGIN
       END IF;
     END LOOP;
     IF v_bytes <= 0 THEN
-      -- Of the routes that a gate has shut, nobody has refused yet what comes after the last job that was taken.
+      -- On routes that a gate has shut, the jobs after the last one that was taken have not been refused yet.
       v_more := EXISTS (
           SELECT 1 FROM @waiting
           WHERE route = ANY (v_offer || p_routes[v_from:])

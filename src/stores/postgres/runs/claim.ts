@@ -1,4 +1,4 @@
-/** Claim (runs/claim.sql.ts): the lists of what was handed out, put together to jobs again. */
+/** Claim (runs/claim.sql.ts): turns the lists of the answer back into jobs. */
 import { readKeyUse } from "../../../model/routing/lane.ts";
 import { jobFields } from "../../../store/job-fields.ts";
 import type { JobRow } from "../../../store/job-fields.ts";
@@ -29,7 +29,7 @@ export async function claim(calls: Calls, floors: Floors, request: ClaimRequest)
   const plan = floors.plan(offers, request.leaseMs);
   const { answer, looks } = await ask(calls, request, offers, plan);
   floors.learn(offers, plan, looks);
-  // Below its floor an offer may still find something.
+  // A claim with a floor found nothing. Below its floor an offer may still have jobs.
   if (answer.jobs.length > 0 || !plan.isBounded) return answer;
   const whole = planWhole(offers);
   const again = await ask(calls, request, offers, whole);
@@ -61,7 +61,7 @@ async function ask(
   const now = Number(time);
   const jobs: LeasedJob[] = [];
   const taken = offers.map(() => 0);
-  /** The lowest rank that was seen, also of a job that a gate has held back: it has to be found again. */
+  /** The lowest rank that was read, also of a job that a gate has refused, because that job has to be found again. */
   const known = readBrief(seen || null);
   const lowest = offers.map((_, index) => itemAt(known, index));
   const batchLength = 3 + listedFields.length;
@@ -79,7 +79,7 @@ async function ask(
     }
     taken[offer] = (taken[offer] ?? 0) + count;
   }
-  // Only this process hears of it: a message for each claim would wake all the others.
+  // Only this process gets the hint: a message for each claim would wake all the others.
   if (jobs.length > 0) calls.emit({ ...emptyHints(), hasEmitted: true }, true);
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {
@@ -97,7 +97,7 @@ function keysIn(laneGates: string): string[] {
   return readList(laneGates).map((use) => readKeyUse(use).key);
 }
 
-/** Of a field that is the same for all jobs one item (itemAt), of seq always all. */
+/** A list has one item if all jobs have the same value (itemAt); the list of seqs is always complete. */
 type Lists = { readonly [Name in (typeof listedFields)[number]]: readonly JobRow[Name][] };
 
 function listsOf(texts: readonly string[]): Lists {
@@ -109,7 +109,7 @@ function listsOf(texts: readonly string[]): Lists {
     if (name === "seq") continue;
     lists[name] = jobFields[name].type === "text" ? readTexts(text) : readBrief(text);
   }
-  // In this order: each says what the one before it has said.
+  // In this order, because a list may be equal to one that was itself left out.
   for (const [name, other] of Object.entries(sameAs))
     if (textOf(name) === null) lists[name] = lists[other] as readonly number[];
   return lists as unknown as Lists;

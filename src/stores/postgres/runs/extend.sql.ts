@@ -1,7 +1,4 @@
-/**
- * What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start,
- * progress and logs.
- */
+/** Writes of a running attempt, always under its fence: a longer lease, the report of its start, progress and logs. */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { leasedFields } from "../../../store/job-fields.ts";
 import { storeLimits } from "../../../store/contract-limits.ts";
@@ -15,17 +12,17 @@ export const leaveEnd = -1;
 const linesMax = storeLimits.logLinesPerJobMax;
 
 export const extendSql = sql`
--- Why a lease could not be written to. That the row is there after all (unknown) means that somebody holds it.
+-- Why a lease could not be written. unknown: the row is there, but another transaction holds it.
 CREATE FUNCTION @lost_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN EXISTS (SELECT 1 FROM @leased WHERE id = p_id AND seq = p_seq AND fence = p_fence) THEN 'unknown'
     WHEN @refusal_v1(p_id, p_seq, p_fence) = 'gone' THEN 'gone' ELSE 'stale' END
 $$;
 
 -- Extends leases. p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it.
--- answers: of each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
+-- answers: for each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
 -- timer_at: the earliest attempt end that was set. has_emitted: starts were reported that had not been emitted before.
--- A row that somebody holds is passed over: the other leases must not end because one job is being settled in a
--- caller's long transaction.
+-- A row that another transaction holds is passed over: the other leases must not end because one job is being settled
+-- in a caller's long transaction.
 CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
   p_fences int8[], p_started int8[], p_ends int8[], p_others bool,
   OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool) LANGUAGE plpgsql
@@ -61,8 +58,8 @@ BEGIN
     IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
   END LOOP;
   IF p_others THEN
-    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice
-    -- under one fence.
+    -- Leases of an earlier run of the server are left out: the end of such a job may have been acknowledged and lost,
+    -- and the job would run twice under one fence.
     SELECT jsonb_agg(jsonb_build_array(
       ${selectSql("l", leasedFields)}) ORDER BY l.seq)
     INTO others FROM @leased l JOIN @alive e ON l.fence > e.epoch * ${fencesPerEpoch}

@@ -1,7 +1,4 @@
-/**
- * What a running attempt writes while it runs (runs/extend.sql.ts). Of a lease that is named twice, the later words
- * count.
- */
+/** Writes of a running attempt (runs/extend.sql.ts). If a lease is named twice, the later values count. */
 import type {
   Extend,
   ExtendAnswer,
@@ -39,7 +36,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     ),
     request.wantsOthers,
   ];
-  // Behind a connection that is dead without a word there is time for another try before the leases end.
+  // If the connection turns out to be dead, there is time for another try before the leases end.
   const timeoutMs = Math.max(answerMinMs, request.leaseMs / 3);
   const [now, answered, timerAt, others, hasEmitted] = onlyRow(
     await callWrite(lightly(calls), "extend_v1", values, timeoutMs),
@@ -60,7 +57,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   };
 }
 
-/** A field that is there but undefined says nothing. */
+/** Removes fields that are undefined, so that they do not replace earlier values. */
 function definedOf(lease: Extend): Extend {
   return Object.fromEntries(
     Object.entries(lease).filter(([, value]) => value !== undefined),

@@ -1,7 +1,6 @@
 /**
- * Rule R3 (store/rules/finish.ts): the end of a job, however it came about; a member of a flow is kept as long as its
- * flow. Who calls it frees the key that the job holds; where p_next keeps its lane, it goes on holding the gate of its
- * group.
+ * Rule R3 (store/rules/finish.ts): the end of a job, whatever ended it. A member of a flow is kept as long as its flow.
+ * The caller frees the key that the job holds. If p_next keeps its lane, the job goes on holding the gate of its group.
  */
 import { keptForeverAt } from "../../../store/rules/finish.ts";
 import { clearSql } from "../functions/columns.ts";

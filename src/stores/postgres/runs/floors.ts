@@ -1,23 +1,24 @@
 /**
- * Claims under a long reader. A transaction that stays open for minutes (a backup, a forgotten session) keeps Postgres
- * from clearing dead index entries, and they pile up exactly where claims begin: 10 us per job grew to 103 within
- * 100,000 jobs. So when finding rows gets slow, a claim begins at the rank where the last one found its first row, and
- * does not ask for the next clock each time.
+ * Claims under a long reader. A transaction that stays open for minutes (a backup, an abandoned session) keeps Postgres
+ * from clearing dead index entries. They pile up exactly at the place where claims begin: within 100,000 jobs, a claim
+ * grew from 10 to 103 us per job. So when finding rows gets slow, a claim begins at the rank at which the last claim
+ * found its first row, and does not ask for the next clock each time.
  *
- * What comes in below the floor (a higher priority, a hand-back) is found by looking at all again, for at most a
- * twentieth of the time, and always before an offer is said to be empty. While finding is fast nothing of this happens.
+ * Jobs that come in below the floor (a higher priority, a hand-back) are found by claims without a floor. These take at
+ * most a twentieth of the time, and one is always made before an offer is said to be empty. While finding is fast,
+ * there are no floors.
  */
 import type { Platform } from "../../../platform/platform.ts";
 
 export interface ClaimPlan {
   readonly isBounded: boolean;
-  /** Per offer. */
+  /** One for each offer; null for none. */
   readonly floors: readonly (number | null)[];
-  /** The next clock, where it is known well enough not to ask; null asks. */
+  /** The next clock if it is known well enough; null asks for it. */
   readonly knownClock: number | null;
 }
 
-/** What a claim saw. */
+/** The measurements of a claim. */
 export interface Looks {
   readonly lowest: readonly (number | null)[];
   readonly pickUs: number;
@@ -30,7 +31,10 @@ interface Offer {
   readonly routes: readonly number[];
 }
 
-/** Slow: more than this to find and read the rows, and this for each. Fast is 3 to 5 us for each. */
+/**
+ * Finding and reading the rows is slow if it takes more than this per call plus this per job. A fast claim takes 3 to 5
+ * us per job.
+ */
 const slowUs = { call: 3000, job: 12 };
 const restFactor = 20;
 const restMinUs = 50_000;
@@ -47,7 +51,7 @@ export const planWhole = (offers: readonly Offer[]): ClaimPlan => ({
   knownClock: null,
 });
 
-/** Always looks at everything: where time is the test's, nothing can be told slow. */
+/** No floors: on a test's clock, a slow claim cannot be recognised. */
 export const noFloors: Floors = { plan: planWhole, learn: () => undefined };
 
 export function openFloors(platform: Platform): Floors {
@@ -56,11 +60,11 @@ export function openFloors(platform: Platform): Floors {
   let lookAgainUs = 0;
   let clock: { readonly at: number | null; readonly seenUs: number; readonly now: number } | null = null;
 
-  /** Null once it has rung: then it must be asked for. */
+  /** Null if it is due: then it must be asked for. */
   const knownClock = (leaseMs: number): number | null => {
     if (clock === null || clock.at === null) return null;
     const now = clock.now + (platform.monotonicUs() - clock.seenUs) / 1000;
-    // The leases of this very claim may end before the clock that is known.
+    // The leases of this very claim may end before the known clock.
     return clock.at > now && clock.at <= now + leaseMs ? clock.at : null;
   };
 

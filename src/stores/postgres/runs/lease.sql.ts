@@ -1,7 +1,7 @@
 /**
- * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: a ready job is handed to a worker. Variables: now,
- * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner, v_begun (so many, the first
- * ones, start with their claim).
+ * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: ready jobs are handed to a worker. Variables: now,
+ * v_ends (the lease's end), v_fence (the lowest fence of this run of the server), p_owner, v_begun (how many jobs, from
+ * the first on, start with their claim).
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
@@ -22,7 +22,7 @@ export const leasedValues = {
   holds: sql`CASE holds WHEN ${uniqueHolds.started} THEN ${uniqueHolds.none} ELSE holds END`,
 } as const satisfies Expressions;
 
-/** Copies the waiting rows at v_places, which are locked. begun_at: of those that start with their claim. */
+/** Copies the waiting rows at v_places, which are locked. begun_at: set for jobs that start with their claim. */
 export const lease = sql`
       INSERT INTO @leased (
         ${columnList})

@@ -1,12 +1,12 @@
 /**
- * settle_v1: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
- * fence; a repeat with the same fence answers already. Plain endings (store/path-predicates.ts) move from leased to
- * history by sets; retries, hand-backs and endings with effects go one by one. p_steps says in which order: n > 0 takes
- * a run of n plain endings that end alike, 0 the next of p_singles.
+ * settle_v1: the end of a running attempt, written under its fence. It is applied at most once and only with the
+ * current fence; a repeat with the same fence answers already. Plain endings (store/path-predicates.ts) move from
+ * leased to history in sets; retries, hand-backs and endings with effects are written one by one. p_steps says in which
+ * order: n > 0 takes a run of n plain endings that end alike, 0 the next of p_singles.
  *
- * Rows are found by the index over the list of ids and hashed against what was asked, whatever the statistics say: they
- * change by the second in a table that fills and empties, and a nested loop from the wrong side took 60 ms for 250
- * jobs. The index also gives one order of locks.
+ * Rows are found by the index over the list of ids and hashed against the request, whatever the statistics say. In a
+ * table that fills and empties the statistics change by the second, and a nested loop from the wrong side took 60 ms
+ * for 250 jobs. The index also gives one order of locks.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { storeLimits } from "../../../store/contract-limits.ts";
@@ -25,7 +25,7 @@ import { sql } from "../../../store/sql.ts";
 const { running, completed } = stateCodes;
 const { edgesAtOnceMax } = storeLimits;
 
-/** Rule R3 over the rows of a run, whose ending is v_state, v_keep and v_reason and whose place in the call is at. */
+/** Rule R3 over the rows of a run. Its ending is v_state, v_keep and v_reason; a row's place in the call is at. */
 const endings: Expressions = {
   state: "v_state",
   rev: "rev + 1",
@@ -41,20 +41,17 @@ const endings: Expressions = {
   attempts: "coalesce(v_logs[at], attempts)",
 };
 const finished = movedBy("finish", endings);
-/**
- * What that copies, and what is looked at besides. A column that is not carried from one table to the other costs
- * nothing.
- */
+/** The columns that this copies, and those that are also read. Other columns are not carried, which saves time. */
 const carried = carriedBy("finish", endings, ["rev", "waits", "attempts", "holds"]);
 
-/** Of a run that keeps nothing: members stay nevertheless. */
+/** Rows that are not kept, of a run that keeps nothing: members are kept anyway. */
 const isDropped = sql`v_keep = 0 AND NOT ${isMember()}`;
 
-/** Columns of the jobs of a run that are true of some of them, as lists. */
+/** A column of those jobs of a run for which a condition holds, as a list. */
 const listOf = (column: string, where: string): string => sql`
   array_agg(${column}) FILTER (WHERE ${where})`;
 
-/** The members that the runs so far have ended go along their edges, in the order of the call. */
+/** The ends of members in the runs so far go along their edges, in the order of the call. */
 const arriveAll = sql`
   IF m_id IS NOT NULL THEN
     IF p_inside THEN
@@ -71,7 +68,7 @@ const arriveAll = sql`
   END IF;`;
 
 export const settleSql = sql`
--- One settle with all it carries. The answer has its events, the route and the lane that its job has left, and whether
+-- One settle with its effects. The answer has its events, the route and the lane that its job has left, and whether
 -- deferred work was left. p_settle: {id, seq, fence, next, attempts, effects?, isLate, isInside}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -115,11 +112,11 @@ BEGIN
     'defers', v_defers);
 END $$;
 
--- p_routes to p_scopes: the routes of all jobs in effects. p_places: of each plain settle its place in the order of the
+-- p_routes to p_scopes: the routes of all jobs in effects. p_places: the place of each plain settle in the order of the
 -- call; null if they are in that order. p_fences: one if all are the same. p_states, p_kinds, p_keeps, p_reasons: the
 -- ending of each run. Answers one text: time; {position of a plain settle: why it was not applied}; answers of
--- p_singles; routes for which there may be room at a gate; whether deferred work was left; events of p_singles and of
--- what was freed.
+-- p_singles; routes that may have room at a gate; whether deferred work was left; events of p_singles and of jobs that
+-- were freed.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[],
   ${declareRouteLists},
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text,
@@ -214,10 +211,10 @@ BEGIN
         WHEN p_places IS NULL THEN r_at ELSE ARRAY(SELECT p_places[at] FROM unnest(r_at) at) END;
       m_id := m_id || r_id; m_flow := m_flow || r_flow; m_edges := m_edges || r_edges;
       m_state := m_state || array_fill(v_state, ARRAY[cardinality(r_at)]);
-      -- Members are kept whatever their end says.
+      -- Members are kept even if their ending keeps nothing, so they are counted.
       IF v_keep = 0 THEN INSERT INTO @state_count SELECT r, v_state, count(*) FROM unnest(r_route) r GROUP BY r; END IF;
     END IF;
-    -- A job without gates of keys has kept nobody of its lane waiting.
+    -- A job without gates of keys does not keep the next job of its lane waiting, so only the others are looked at.
     IF v_laned IS NOT NULL THEN
       v_left_lanes := v_left_lanes || v_lanes;
       v_limits := v_limits || @return_permits_v1(v_laned);
@@ -226,7 +223,8 @@ BEGIN
       DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq)
       WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
     END IF;
-    -- delete_attached_v1 by sets: one job at a time it cost more than a history. Only jobs with tags go one by one.
+    -- delete_attached_v1 in sets: job by job it cost more than keeping the jobs. Only jobs with tags are done one by
+    -- one.
     IF v_dropped IS NOT NULL THEN
       DELETE FROM @journal WHERE seq = ANY (v_dropped);
       DELETE FROM @payload WHERE seq = ANY (v_dropped);

@@ -1,6 +1,6 @@
 /**
- * Settle (runs/settle.sql.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is
- * named twice starts new runs, so that the second meets what the first has written.
+ * Settle (runs/settle.sql.ts). Plain settles are sent as one list per field, in runs that end alike. If a lease is
+ * named twice, new runs begin, so that the second settle finds the result of the first.
  */
 import type { Finish } from "../../../model/job/change.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
@@ -60,7 +60,7 @@ export async function settleBy(
       plain.map((index) => settles[index] as PlainSettle),
       endings,
     ),
-    // Runs stand one behind the other, arrivals in the order of the call.
+    // The lists are in the order of the runs; ends of members arrive in the order of the call.
     p_places: isSorted(plain) ? null : numberList(plain),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
   });
@@ -96,7 +96,7 @@ function unpackAnswer(answer: OrLocked<SettleAnswer>): OrLocked<SettleAnswer> {
 type PlainSettle = Settle & { readonly next: Finish };
 
 interface Runs {
-  /** How many plain settles each run has; 0 stands for one settle of the general road. */
+  /** How many plain settles each run has; 0 stands for one settle of the general path. */
   readonly steps: readonly number[];
   /** Indexes into the call, run by run. */
   readonly plain: readonly number[];
@@ -105,7 +105,7 @@ interface Runs {
   readonly endings: readonly Finish[];
 }
 
-/** Plain settles that stand together are told apart by how they end: most often that makes one run. */
+/** Divides adjacent plain settles into runs by their ending; usually that makes one run. */
 function inRuns(settles: readonly Settle[], arePlain: readonly boolean[]): Runs {
   const steps: number[] = [];
   const plain: number[] = [];
@@ -167,7 +167,7 @@ interface SingleOptions {
 function singleOf(settle: Settle, routes: RouteList, { isCareful, isInside }: SingleOptions): object {
   const { id, seq, fence, next, attempts, effects } = settle;
   const { jobs = [], docs = [], ...growth } = effects ?? {};
-  // The end of the job is written before its effects.
+  // The end of the job is written before its effects, so a refusal of the effects needs a savepoint.
   const isLate = isCareful || docs.length > 0 || isGrowth(growth) || jobs.some(mayBeRefused);
   return {
     ...{ id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) },

@@ -1,6 +1,6 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing;
- * a repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
+ * The index audit: reads all derived rows and corrects wrong ones. In a healthy store it repairs nothing. A repair
+ * means a bug or a manual change in the database, so repairs are counted by kind for operators.
  */
 import { jobTables, ofAllTables } from "../functions/columns.ts";
 import { auditLanes, auditPermits } from "../groups/audit-lanes.sql.ts";
@@ -8,7 +8,7 @@ import { usesOf } from "../limits/admit.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
 /**
- * In this order: records that cannot be read, clocks of the waiting and of the running, keys, orphans, gates, lanes,
+ * In this order: records that cannot be read, clocks of waiting and of running jobs, keys, orphans, gates, lanes,
  * counts.
  */
 export const auditPhases: readonly string[] = [
@@ -23,9 +23,12 @@ export const auditPhases: readonly string[] = [
   "tallies",
 ];
 
-/** A row may have been given any seq. */
+/** The lowest possible seq: a damaged row may have any. */
 const firstSeq = "'-9223372036854775808'::int8";
-/** Times the rows of the other phases, which do more with each. A look at all jobs at once took 50 ms of 60,000. */
+/**
+ * The phase unreadable reads this many times the rows of the others, which do more with each row. Reading all jobs at
+ * once took 50 ms for 60,000.
+ */
 const lookedAtOnce = 4;
 const seqsAfter = jobTables
   .map(
@@ -41,8 +44,8 @@ const deleteOrphans = (table: string, isOwner: string): string => sql`
   repaired := repaired || jsonb_build_object('${table}', v_rows);`;
 
 export const auditSql = sql`
--- One phase of the audit. repaired: how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows
--- after p_after, unreadable at more. checked: how many rows these were; last: which was the last one, in the phase
+-- One phase of the audit. repaired: how many rows were wrong, by kind. The phases jobs, unique and lanes read p_max
+-- rows after p_after, unreadable reads more. checked: how many rows were read; last: the last of them, in the phase
 -- unreadable only if there are more.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4,
   OUT repaired jsonb, OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
@@ -75,7 +78,7 @@ BEGIN
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     repaired := jsonb_build_object('timer', v_rows);
   WHEN 'unique' THEN
-    -- Keys held by a job, not by time, whose job does not live any more.
+    -- Keys held by a job, not by time, whose job is not live any more.
     SELECT count(*), max(key) INTO checked, last FROM (
       SELECT key FROM @uniq WHERE key > p_after ORDER BY key LIMIT p_max) k;
     DELETE FROM @uniq u WHERE key > p_after AND key <= last AND held_until IS NULL AND NOT EXISTS (
@@ -83,12 +86,13 @@ BEGIN
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     repaired := jsonb_build_object('unique', v_rows);
   WHEN 'orphans' THEN
-    -- Of jobs that are gone. A row that a call is just moving is in one of the tables of a statement's snapshot.
+    -- Rows of deleted jobs. A row that another call is moving is in exactly one of the tables in a statement's
+    -- snapshot.
     ${deleteOrphans("tag", "j.id = t.id")}
     ${deleteOrphans("journal", "j.seq = t.seq")}
     ${deleteOrphans("payload", "j.seq = t.seq")}
   WHEN 'gates' THEN
-    -- Without these nobody would know what the jobs of a route have to pass, and nobody would claim them.
+    -- Without these rows claims would not know the gates of a route, and would leave its jobs out.
     INSERT INTO @gate_use
     SELECT u.key, u.route, u.weight FROM @route r CROSS JOIN LATERAL (
       ${usesOf("r.number", "r.queue", "r.gates")}) u

@@ -1,15 +1,14 @@
 /**
- * Time passing: promotion of what is due (rule R5), and the reading of clocks that rang, for the duties that decide
- * what follows.
+ * Promotes due jobs (rule R5), and reads jobs whose clock is due, for the duties that decide what follows.
  *
- * Where a clock is watched: scheduled jobs by due_at, running ones by timer_at in leased, deadlines and times-to-live
- * of the rest in the clock index. A scheduled job whose deadline comes after its due time is found among the scheduled
- * ones.
+ * Clocks are watched by three indexes: scheduled jobs by due_at, running ones by timer_at in leased, deadlines and
+ * times-to-live of the others in the clock index. A scheduled job whose deadline comes after its due time is found
+ * among the scheduled ones.
  *
- * A promotion is shared by the routes that have due jobs (PromoteAnswer in store/operations.ts). Where no more are due
- * than one call may promote, a look along the due times has seen all their routes. Behind a flood that look would see
- * one route only: then the routes are found by leaping from each to the next in the index by route, some 4 us for each
- * of them.
+ * All routes with due jobs share a promotion (PromoteAnswer in store/operations.ts). If no more jobs are due than one
+ * call may promote, a look along the due times has seen all routes. If many jobs of one route are due, that look would
+ * see only this route. Then the routes are found by leaping from each to the next in the index by route, at about 4 us
+ * per route.
  */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -45,7 +44,7 @@ const nextRoute = (where = "true"): string => sql`
     ORDER BY route, due_at, seq LIMIT 1)`;
 
 export const dueSql = sql`
--- Promotes what is due, up to p_max jobs (rule R5). ready: their routes; more: whether more may be due.
+-- Promotes due jobs, up to p_max (rule R5). ready: their routes; more: whether more may be due.
 CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4,
   OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql
   ${byIndex} AS $$
@@ -91,13 +90,13 @@ BEGIN
     END IF;
   END IF;
   jobs := v_count;
-  -- If nothing could be promoted, others hold what is due: there is no use in looking again at once.
+  -- If nothing could be promoted, other calls hold the due jobs, so looking again at once is useless.
   more := jobs > 0 AND EXISTS (
     SELECT 1 FROM @waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT 1);
   next_clock := @next_clock_v1();
 END $$;
 
--- Jobs whose clock has rung, in order of (timer, seq) after (p_timer, p_seq). The last row has no job, but the next
+-- Jobs whose clock is due, in order of (timer, seq) after (p_timer, p_seq). The last row has no job, but the next
 -- clock.
 CREATE FUNCTION @read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, timer int8,

@@ -1,4 +1,4 @@
-/** Time passing (upkeep/due.sql.ts): promotion of what is due, and the reading of clocks that rang. */
+/** Promotes due jobs, and reads jobs whose clock is due (upkeep/due.sql.ts). */
 import { dueJobOf } from "../../../store/due-job.ts";
 import { dueFields } from "../../../store/job-fields.ts";
 import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../../store/operations.ts";
@@ -26,7 +26,7 @@ function inMs(clock: string | null, now: number): number | null {
 
 export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueRequest): Promise<ReadDueAnswer> {
   const [timer, seq] = cursor === null ? [-Number.MAX_SAFE_INTEGER, 0] : cursor.split(":").map(Number);
-  // One more than asked for tells whether anything is left.
+  // One more than asked for shows whether anything is left.
   const values = [calls.now(), clock, timer as number, seq as number, max + 1];
   const rows = await callRead(calls, "read_due_v1", values);
   const [time, nextClock] = rows.pop() as Row;

@@ -1,8 +1,8 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
- * payload and log lines. A day's partition of the history that may go nearly whole goes whole: the few rows that must
- * stay move to the rest, the partition is dropped. So with a retention of a day or more, rows of a day wait until the
- * whole day may go, and are deleted one by one only if it cannot go whole.
+ * Retention: deletes records that have been kept long enough, a bounded number per call. Finished jobs are deleted with
+ * their tags, payload and log lines. If nearly all rows of a day's partition may be deleted, the few that must stay
+ * move to the default partition, and the partition is dropped. So with a retention of a day or more, the rows of a day
+ * wait until the whole day may be deleted. They are deleted one by one only if the partition cannot be dropped.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { isKeptForATime } from "../connection/schema.sql.ts";
@@ -13,12 +13,12 @@ const windowFactor = 4;
 const windowMin = 1000;
 const dayMs = 86_400_000;
 const daysAhead = 3;
-/** Below this a partition is emptied row by row. */
+/** A partition with fewer rows is emptied row by row. */
 const dropMin = 5000;
 
 const { completed } = stateCodes;
 
-/** Rows of days that may go, and of the default partition, which has all days. */
+/** Rows of days that may be pruned, and of the default partition, which has all days. */
 const oldRows = (where: string): string => {
   const columns = "seq, id, ended_at, route, state, keep_until, keeps_lane";
   return sql`
@@ -28,12 +28,14 @@ const oldRows = (where: string): string => {
     WHERE ended_at >= v_bound AND ended_at <= v_old AND seq > p_after AND ${where}`;
 };
 
-/** A row h of a day: of the state $1, without a keeping time of its own, holding no group, of none of the queues $2. */
+/**
+ * A row h of a day: of the state $1, without a retention time of its own, holding no group, of none of the queues $2.
+ */
 const mayGo = sql`
   h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0
   AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
-/** Acts on the finished rows whose time, a column of theirs, is over: those of v_ids and v_ends, null if none is. */
+/** Acts on finished rows for which the time in a column of theirs is over: v_ids and v_ends, null if there is none. */
 const pruneTimed = (until: string, act: string, where = "true"): string => sql`
   SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
     SELECT id, ended_at FROM @history
@@ -43,14 +45,14 @@ const pruneTimed = (until: string, act: string, where = "true"): string => sql`
   pruned := pruned + v_count;
   v_seen := v_seen + coalesce(cardinality(v_ids), 0);`;
 
-/** The results alone; their jobs stay. */
+/** Deletes only the results; their jobs stay. */
 const deleteResults = sql`
   UPDATE @history h SET result = NULL, result_until = NULL FROM unnest(v_ids, v_ends) d(id, ended_at)
   WHERE h.id = ANY (v_ids) AND h.id = d.id AND h.ended_at = d.ended_at AND h.result_until <= v_now;
   GET DIAGNOSTICS v_count = ROW_COUNT;`;
 
 export const pruneSql = sql`
--- Deletes finished rows by place, none if the lists are null; answers how many. A flow that goes leaves deferred work.
+-- Deletes finished rows by place, none if the lists are null; answers how many. A deleted flow leaves deferred work.
 CREATE FUNCTION @delete_finished_v1(p_now int8, p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_pruned int8; v_flows text[];
 BEGIN
@@ -67,8 +69,8 @@ BEGIN
   RETURN v_pruned;
 END $$;
 
--- Finished jobs of an outcome without a keeping time of their own, in order of seq after p_after. Days that are too
--- young are not looked at, so the cost follows from what may go, not from what is kept.
+-- Deletes finished jobs of an outcome without a retention time of their own, in order of seq after p_after. Days that
+-- are too young are not read, so the cost depends on the rows that may be deleted, not on the rows that are kept.
 CREATE FUNCTION @prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[],
   p_older int8, p_max int4, p_after int8, OUT pruned int8, OUT more bool, OUT last int8) LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
@@ -81,7 +83,7 @@ BEGIN
   pruned := CASE WHEN p_after = 0
     THEN @drop_partition_v1(v_now, p_state, p_queue, p_except, v_old) ELSE 0 END;
   IF pruned > 0 THEN more := true; last := 0; RETURN; END IF;
-  -- Planned for this p_state: the others than completed have an index of their own.
+  -- The plan is made for this p_state: states other than completed have an index of their own.
   SELECT count(*), max(seq) INTO v_seen, v_stop FROM (
     SELECT seq FROM (
       ${oldRows(`(p_state = ${completed} OR state <> ${completed})`)}) h
@@ -99,8 +101,8 @@ BEGIN
   IF pruned < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;
 
--- What a queue has of an outcome beyond p_keep, in windows of seqs after p_after; in a window the first ended first.
--- Only one call at a time counts and deletes: two would both delete what is too many.
+-- Deletes the jobs of a queue and an outcome beyond the newest p_keep, in windows of seqs after p_after; in a window
+-- those that ended first. Only one call at a time counts and deletes, because two would both delete the same surplus.
 CREATE FUNCTION @prune_surplus_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_keep int8,
   p_max int4, p_after int8, OUT pruned int8, OUT more bool, OUT last int8) LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
@@ -131,7 +133,7 @@ BEGIN
   END IF;
 END $$;
 
--- Finished jobs whose own keeping time is over, and results whose time is over.
+-- Deletes finished jobs whose own retention time is over, and results whose time is over.
 CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql AS $$
 DECLARE
@@ -143,7 +145,7 @@ BEGIN
   more := v_seen = p_max;
 END $$;
 
--- Unique keys and documents whose time is over.
+-- Deletes unique keys and documents whose time is over.
 CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit);
@@ -161,7 +163,7 @@ BEGIN
   more := pruned = p_max;
 END $$;
 
--- Records of the feed that are too old. The newest one stays: the next number follows from it.
+-- Deletes records of the feed that are too old. The newest one stays, because the next number follows from it.
 CREATE FUNCTION @prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT pruned int8, OUT more bool)
   LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_last int8;
@@ -176,9 +178,9 @@ BEGIN
   PERFORM @fold_v1();
 END $$;
 
--- Partitions for today and the days to come. A day whose rows are already in the default partition stays there; so does
--- every day for a user who may not make tables. Only the owner of a table may partition it: this function and the next
--- run with the rights of whoever migrated, whichever user calls them.
+-- Makes partitions for today and the days to come. A day whose rows are already in the default partition stays there;
+-- so does every day if the user may not create tables. Only the owner of a table may partition it, so this function and
+-- the next run with the rights of the user who migrated, not of the caller.
 CREATE FUNCTION @make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;
@@ -201,7 +203,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Drops the oldest day that ended before p_before if nearly all of it may go; answers how many rows went.
+-- Drops the oldest day that ended before p_before if nearly all of it may be deleted; answers how many rows were
+-- deleted.
 CREATE FUNCTION @drop_partition_v1(p_now int8, p_state int2, p_queue text, p_except text[], p_before int8)
   RETURNS int8 LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -33,7 +33,7 @@ function valuesOf(request: PruneRequest): Value[] {
   }
 }
 
-/** The cursor is the phase, ":" and the last row that was looked at there. */
+/** The cursor is the phase, ":" and the last row that was read there. */
 export async function auditIndexes(
   calls: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },

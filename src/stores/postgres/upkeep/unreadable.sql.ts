@@ -1,10 +1,11 @@
 /**
- * Records that cannot be read. Whoever meets one (a read, a claim, a change, the audit) has it moved to the table
- * unreadable: it leaves its table, its indexes and its counts in one step, for an operator to look at and to delete.
+ * Records that cannot be read. A read, a claim, a change or the audit that finds one has it moved to the table
+ * unreadable: it leaves its table, its indexes and its counts in one step. Operators can look at it there and delete
+ * it.
  *
- * A row is unreadable if its state is none of its table's, its tags are no list of texts, its waits are no numbers, its
- * input is gone, or one of its numbers is beyond what a program can count; in leased or history also if it has no lease
- * or no end.
+ * A row is unreadable if its state is not one of its table, its tags are no list of texts, its waits are no numbers,
+ * its input is gone, or one of its numbers is too large to count with; in leased or history also if it has no lease or
+ * no end.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
@@ -27,7 +28,7 @@ const needed: Record<JobTable, readonly JobFieldName[]> = {
 const codesOf = (table: JobTable): string => Object.values(stateCodes).filter(isStateOf[table]).join(", ");
 
 /**
- * A list of texts without rare escapes. The audit looks at every row: to read each list as JSON took 40 us a job,
+ * A list of texts without rare escapes. The audit reads every row, and reading each list as JSON took 40 us per job,
  * because a block that expects an error begins a subtransaction.
  */
 const text = String.raw`"(?:[^"\\[:cntrl:]]|\\["\\/bfnrt])*"`;
@@ -41,20 +42,20 @@ const isNoList = (list: string): string => sql`
 const waitsPattern = "^-?[0-9]{1,15}(,-?[0-9]{1,15}){3}((,-?[0-9]{1,15}){6})?$";
 const listsOfRow = ["tags", "lane_gates", "edges"];
 
-/** What rules and reads stumble over: a state of another table; tags, gates, edges or counts that cannot be read. */
+/** Values at which rules and reads fail: a state of another table; tags, gates, edges or counts that cannot be read. */
 export const isUnreadable = (table: JobTable, row: string): string => sql`
   (${row}.state NOT IN (${codesOf(table)})
     OR ${listsOfRow.map((list) => isNoList(`${row}.${list}`)).join("\nOR ")}
     OR coalesce(${row}.waits !~ '${waitsPattern}', false))`;
 
-/** The next number of each must fit as well. */
+/** The number after it must fit as well, hence the 2. */
 const limits: Readonly<Record<string, number>> = { int8: Number.MAX_SAFE_INTEGER, int4: 2 ** 31 - 2 };
 const isBeyond = fieldNames((_, name) => limits[typeOf(name as JobFieldName)] !== undefined)
   .map((name) => [columnOf(name), limits[typeOf(name)] as number] as const)
   .map(([column, max]) => `j.${column} NOT BETWEEN ${-max} AND ${max}`)
   .join("\nOR ");
 
-/** In words; null for a sound row. */
+/** The reason in words; null for a sound row. */
 const whyUnreadable = (table: JobTable): string => sql`
   CASE
     WHEN j.state NOT IN (${codesOf(table)}) THEN 'state ' || j.state || ' in ${table}'
@@ -93,7 +94,7 @@ const keepUnreadable = (table: JobTable): string => sql`
   PERFORM @lanes_changed_v1(v_lanes, v_lane_routes, NULL) WHERE v_lanes IS NOT NULL;
   PERFORM @gates_changed_v1(v_gates) WHERE v_gates IS NOT NULL;
   kept := kept + v_count;
-  -- What a row without a known state was counted as can only be told by counting.
+  -- The state under which a damaged row was counted is unknown, so its route is counted anew.
   IF v_count > 0 THEN PERFORM @recount_v1(v_routes); END IF;`;
 
 export const unreadableSql = sql`
@@ -106,7 +107,7 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 
 -- Corrects the counts of these routes, or of all; answers how many were wrong. It counts in one snapshot with the
--- stored counts: they are exact at every commit, so any difference is a wrong one. The correction is one more delta.
+-- stored counts, which are exact at every commit, so any difference is an error. The correction is one more delta.
 CREATE FUNCTION @recount_v1(p_routes int8[]) RETURNS int8 LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_repaired int8;
@@ -125,7 +126,7 @@ BEGIN
   RETURN v_repaired;
 END $$;
 
--- Looks at the rows of p_ids, or at those after p_after up to p_last. kept: how many were unreadable.
+-- Checks the rows of p_ids, or those after p_after up to p_last. kept: how many were unreadable.
 CREATE FUNCTION @keep_unreadable_v1(p_now int8, p_commit text, p_ids text[],
   p_after int8 DEFAULT NULL, p_last int8 DEFAULT NULL, OUT kept int8) LANGUAGE plpgsql
   SET plan_cache_mode = force_custom_plan AS $$
@@ -138,7 +139,7 @@ BEGIN
   ${jobTables.map((table) => keepUnreadable(table)).join("\n")}
 END $$;
 
--- A row of route whose content is not what its number stands for: its jobs' next submit adds it as it should be.
+-- A row of route whose number does not follow from its content. The next submit of its jobs adds the right row.
 CREATE FUNCTION @keep_unreadable_route_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text,
   p_requires text, p_gates jsonb, p_lanes text) RETURNS void LANGUAGE sql AS $$
   WITH bad AS (
@@ -152,12 +153,12 @@ CREATE FUNCTION @keep_unreadable_route_v1(p_now int8, p_commit text, p_number in
   FROM bad LIMIT 1 ON CONFLICT DO NOTHING
 $$;
 
--- A page of the records that were kept, in order of their refs after p_after.
+-- A page of the unreadable records, in order of their refs after p_after.
 CREATE FUNCTION @read_unreadable_v1(p_after text, p_max int4) RETURNS SETOF @unreadable LANGUAGE sql STABLE AS $$
   SELECT * FROM @unreadable WHERE p_after IS NULL OR ref > p_after ORDER BY ref LIMIT p_max
 $$;
 
--- Answers how many of these records were there.
+-- Deletes these records; answers how many of them there were.
 CREATE FUNCTION @delete_unreadable_v1(p_now int8, p_commit text, p_refs text[]) RETURNS int8 LANGUAGE sql AS $$
   SELECT @begin_v1(p_now, p_commit);
   WITH gone AS (DELETE FROM @unreadable WHERE ref = ANY (p_refs) RETURNING 1) SELECT count(*) FROM gone

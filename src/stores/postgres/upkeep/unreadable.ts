@@ -1,6 +1,6 @@
 /**
- * Records that cannot be read (upkeep/unreadable.sql.ts): kept as unreadable where they are met, looked at and deleted
- * by an operator.
+ * Records that cannot be read (upkeep/unreadable.sql.ts): calls that find one keep it as unreadable; operators read and
+ * delete them.
  */
 import { isMillraceError } from "../../../model/error.ts";
 import type { JobFieldName, JobRow } from "../../../store/job-fields.ts";
@@ -22,9 +22,9 @@ export async function keepUnreadable(calls: Calls, ids: readonly string[] | null
 const restUs = 60_000_000;
 
 /**
- * Calls that end well although they met a value that Postgres cannot compute with: what is bad is kept as unreadable,
- * and they are made again. Behind a look that found nothing, the value came with the call; then nobody looks for a
- * while.
+ * Writes that are repeated if they find a value with which Postgres cannot compute: all unreadable records are put
+ * away, and the call is made again. If there were none, the bad value came with the call itself; then further errors do
+ * not start a search for a minute.
  */
 export function mending(calls: Calls, platform: Platform): Calls["write"] {
   let restsUntilUs = 0;
@@ -40,9 +40,7 @@ export function mending(calls: Calls, platform: Platform): Calls["write"] {
   };
 }
 
-/**
- * The jobs of those rows that can be read; those of the others are kept as unreadable, unless this user may only read.
- */
+/** The jobs of those rows that can be read. The others are kept as unreadable, unless this user may only read. */
 export async function readRows<Name extends JobFieldName, Read>(
   calls: Calls,
   rows: readonly (readonly unknown[])[],
@@ -54,7 +52,7 @@ export async function readRows<Name extends JobFieldName, Read>(
   for (const row of rows) {
     try {
       const fields = readFields(row, names);
-      // It may lie in payload, and payload may have lost it.
+      // The input may be in payload, and payload may have lost it.
       if ("input" in fields && fields.input === null) throw new RangeError("the input is gone");
       found.push(read(fields));
     } catch {
