@@ -30,3 +30,17 @@ test("the walk of a job names functions that are declared in their files", () =>
   const missing = visits.filter(([, file = "", name = ""]) => !declaredIn(file).has(name));
   expect(missing.map(([line]) => line)).toEqual([]);
 });
+
+test("the walk of a job counts its own lines and files", () => {
+  const visits = page
+    .split("\n### ")
+    .slice(1)
+    .map((section) => {
+      const files = [...section.matchAll(/^\| \d+ \| `([\w/.-]+\.ts)`/gm)].map(([, file]) => file);
+      return [section.slice(0, section.indexOf("\n")).toLowerCase(), files.length, new Set(files).size];
+    });
+  const counted = [...page.matchAll(/^\| (from .*) \| (\d+) \| (\d+) \|$/gm)];
+  expect(
+    counted.map(([, part = "", lines, files]) => [part.toLowerCase(), Number(lines), Number(files)]),
+  ).toEqual(visits);
+});
