@@ -1,6 +1,6 @@
 /**
- * The store contract: everything that the engine may ask of a place where jobs live. Thirty operations in the language
- * of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
+ * The store contract: everything that the engine may ask of a place where jobs live. Its operations are in the
+ * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
  * A store decides no policy. It applies what the model computed, by ten mechanical rules. Each has vectors in
  * test/contract:

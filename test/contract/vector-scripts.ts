@@ -37,7 +37,7 @@ export const ruleNames = [
   "r5-promote",
   "r6-claim",
   "r8-unique",
-  "r10-tell",
+  "r10-emit",
 ] as const;
 export type RuleName = (typeof ruleNames)[number];
 
@@ -228,7 +228,7 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       submit(1, keyed("a", {}, { digest: "1" }), keyed("a", {}, { digest: "2" })),
     ],
   ],
-  "r10-tell": [
+  "r10-emit": [
     [
       "one record per call that changed something",
       submit(0, aJob({ id: "a" }), aJob({ id: "b" })),
