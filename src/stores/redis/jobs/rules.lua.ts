@@ -1,7 +1,7 @@
 /**
  * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
- * (R5), lease (R6), and what operators do: update, edit, delete, replay. A rule changes the job's own fields and its key;
- * the caller emits the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
+ * (R5), lease (R6), and what operators do: update, edit, delete, replay. A rule changes the job's own fields and its
+ * key; the caller emits the event. What the change of a member of a flow means to others (R4) is in arrive.lua.ts.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
