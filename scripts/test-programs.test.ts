@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { hangMs } from "../test/support/hang-ms.ts";
 import { adviceFor, find, findAll, installTestPrograms, testPrograms } from "./test-programs.ts";
 import type { Installation } from "./test-programs.ts";
 
@@ -127,7 +128,7 @@ describe("the set-up", () => {
     const start = (): Promise<unknown> =>
       promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
         cwd: folder,
-        timeout: 30_000,
+        timeout: hangMs,
       });
     await Promise.all([start(), start()]);
     expect(readFileSync(join(folder, "calls"), "utf8")).toBe("install\n");

@@ -90,7 +90,7 @@ describe.each(urls)("on %s", (_store, place) => {
     }
     const isOver = async (): Promise<boolean> =>
       ((await mill.jobs.counts())["default"]?.completed ?? 0) === 2 * keys.length * perKey;
-    await until("all are done", isOver, 60_000);
+    await until("all are done", isOver);
     await Promise.all(alive.map(({ kill }) => kill()));
     for (const key of keys) {
       const ofKind = (kind: GroupLine["kind"]): Run[] =>

@@ -72,7 +72,7 @@ describe.concurrent.each(urls)("on %s", (_store, place, receiver) => {
       await enqueueSome();
       delivering = start();
       for (let kill = 0; kill < kills; kill++) {
-        await until("both hooks are in the middle", () => held.size === 2, 100_000);
+        await until("both hooks are in the middle", () => held.size === 2);
         await delivering.kill();
         held.clear();
         isHolding = kill + 1 < kills;
@@ -84,7 +84,7 @@ describe.concurrent.each(urls)("on %s", (_store, place, receiver) => {
         await enqueueSome();
       }
       const isDone = (): boolean => Object.values(accepted).every((own) => own.size === ids.length);
-      await until("every event was accepted by both", isDone, 100_000);
+      await until("every event was accepted by both", isDone);
       expect(overtaken).toEqual([]);
       for (const path of ["/ordered", "/loose"]) {
         const came = receiver.all.filter((received) => received.path === path);

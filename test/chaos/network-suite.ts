@@ -197,7 +197,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
       const cutting = (async () => {
         for (let cuts = 0; cuts < 12; cuts++) {
           const sofar = runs.size;
-          await until("some more jobs have run", () => isOver || runs.size > sofar, 20_000);
+          await until("some more jobs have run", () => isOver || runs.size > sofar);
           proxy.cut();
         }
         proxy.delayMs = proxy.sliceBytes = 0;

@@ -6,13 +6,12 @@ import { hangMs } from "./hang-ms.ts";
 
 const lookMs = 50;
 
-/** @param longerMs for work that may take longer than `hangMs` without a hang; a shorter bound is not heeded. */
+/** @param limitMs only for work that may take longer than `hangMs` without a hang. */
 export async function until(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  longerMs = hangMs,
+  limitMs = hangMs,
 ): Promise<void> {
-  const limitMs = Math.max(hangMs, longerMs);
   const endUs = nodePlatform.monotonicUs() + limitMs * 1000;
   while (!(await holds())) {
     if (nodePlatform.monotonicUs() > endUs)

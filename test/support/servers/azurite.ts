@@ -6,6 +6,7 @@ import { nodePlatform } from "../../../src/platform/node-platform.ts";
 import { signAzure } from "../../../src/stores/bucket/objects/azure-signature.ts";
 import { freePort } from "./free-port.ts";
 import { serverAt } from "./http-server.ts";
+import { hangMs } from "../hang-ms.ts";
 import { until } from "../until.ts";
 
 export interface Azurite {
@@ -58,7 +59,7 @@ export async function startAzurite(): Promise<Azurite> {
       const { status } = await exchange(
         nodePlatform,
         signAzure(request, { accountKey: azuriteKey }, place),
-        30_000,
+        hangMs,
       );
       if (status !== 201) throw new Error(`Azurite made no container ${name}: status ${status}`);
     },

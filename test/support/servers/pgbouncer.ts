@@ -54,7 +54,7 @@ export async function startPgbouncer(url: string, poolSize: number): Promise<Pgb
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    await until("pgbouncer answers", () => child.exitCode === null && answers(pooled), 15_000);
+    await until("pgbouncer answers", () => child.exitCode === null && answers(pooled));
   } catch (cause) {
     await stop();
     throw new Error(`pgbouncer did not start: ${said}`, { cause });

@@ -25,6 +25,7 @@ import {
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { hangMs } from "../hang-ms.ts";
 import { freePort } from "./free-port.ts";
 import { startServer } from "./test-server.ts";
 import type { TestServer } from "./test-server.ts";
@@ -37,6 +38,7 @@ export interface PostgresBinaries {
 export type PostgresServer = TestServer;
 
 const require = createRequire(import.meta.url);
+const lookMs = 25;
 const isRoot = process.getuid?.() === 0;
 const nobody = { uid: 65_534, gid: 65_534 };
 
@@ -164,18 +166,19 @@ function ready(child: ChildProcess, dataFolder: string): Promise<ChildProcess> {
   let said = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-4000)));
   return new Promise((resolve, reject) => {
-    let looks = 0;
+    let waitedMs = 0;
     const look = setInterval(() => {
+      waitedMs += lookMs;
       const isReady = existsSync(pidFile) && /^ready\s*$/m.test(readFileSync(pidFile, "utf8"));
       if (isReady) {
         clearInterval(look);
         resolve(child);
-      } else if (child.exitCode !== null || ++looks > 1200) {
+      } else if (child.exitCode !== null || waitedMs > hangMs) {
         clearInterval(look);
         child.kill("SIGKILL");
         reject(new Error(`Postgres did not start: ${said}`));
       }
-    }, 25);
+    }, lookMs);
     child.once("error", (cause) => {
       clearInterval(look);
       reject(new Error("Postgres did not start.", { cause }));

@@ -10,6 +10,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { find, findAll, testPrograms } from "../../../scripts/test-programs.ts";
+import { hangMs } from "../hang-ms.ts";
 import { freePort } from "./free-port.ts";
 import { startServer } from "./test-server.ts";
 import type { TestServer } from "./test-server.ts";
@@ -21,8 +22,6 @@ export interface RedisServerOptions {
   /** Later settings win: `["appendfsync", "always"]`. */
   readonly settings?: readonly (readonly [name: string, value: string])[];
 }
-
-const startMaxMs = 20_000;
 
 export function redisBinary(): string {
   return find(testPrograms.redis);
@@ -98,7 +97,7 @@ function ready(child: ChildProcess, port: number): Promise<ChildProcess> {
     child.once("error", fail);
     const look = (): void => {
       if (isOver) return;
-      if (child.exitCode !== null || waitedMs > startMaxMs) return fail();
+      if (child.exitCode !== null || waitedMs > hangMs) return fail();
       waitedMs += 25;
       const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
       const again = (): void => {

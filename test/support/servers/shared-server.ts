@@ -7,10 +7,12 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { hangMs } from "../hang-ms.ts";
 
 export type ServerKind = "postgres-npm" | "postgres-installed" | "redis";
 
-const startMaxMs = 100_000;
+/** The keeper, which waits for the server as long as for a hang, is to say first what is wrong. */
+const startMaxMs = 1.5 * hangMs;
 const lookMs = 40;
 
 export async function sharedServerUrl(kind: ServerKind): Promise<string> {
