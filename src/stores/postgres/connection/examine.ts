@@ -13,6 +13,7 @@ import { checkSchema, readStoreUrl } from "./store-url.ts";
 import type { StoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.sql.ts";
 import { functionsSql } from "../functions/all-functions.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 export interface TableCondition {
   readonly name: string;
@@ -122,8 +123,10 @@ type Server = Pick<PostgresCondition, "server" | "settings" | "connections">;
 
 async function readServer(database: Database): Promise<Server> {
   const settings = settingNames.map((name) => `'${name}', current_setting('${name}')`).join(", ");
-  const text = `SELECT current_setting('server_version') AS server, json_build_object(${settings}) AS settings, json_build_object(
-    'open', (SELECT sum(numbackends) FROM pg_catalog.pg_stat_database), 'max', current_setting('max_connections')::int4) AS connections`;
+  const text = sql`
+    SELECT current_setting('server_version') AS server, json_build_object(${settings}) AS settings,
+      json_build_object('open', (SELECT sum(numbackends) FROM pg_catalog.pg_stat_database),
+        'max', current_setting('max_connections')::int4) AS connections`;
   return (await readObjects<Server>(database, text))[0] as Server;
 }
 
@@ -136,8 +139,11 @@ async function findMissing(database: Database, schema: string): Promise<readonly
   const expected = [...(tablesSql + functionsSql).matchAll(made)].map(
     ([, kind = "", name = ""]) => `${kind.toLowerCase()} ${name}`,
   );
-  const text = `SELECT 'table ' || c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')
-    UNION ALL SELECT 'index ' || c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
+  const text = sql`
+    SELECT 'table ' || c.relname FROM pg_catalog.pg_class c
+      WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')
+    UNION ALL SELECT 'index ' || c.relname
+      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
       WHERE c.relnamespace = $1::regnamespace AND i.indisvalid
     UNION ALL SELECT 'function ' || p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = $1::regnamespace`;
   const there = new Set((await database.read(text, [quoted(schema)])).map(([name]) => name));
@@ -166,7 +172,9 @@ async function hearsItself(
 }
 
 function readTables(database: Database, schema: string): Promise<readonly TableCondition[]> {
-  const text = `SELECT relname AS name, n_live_tup AS "liveRows", n_dead_tup AS "deadRows", pg_catalog.pg_total_relation_size(relid) AS bytes
+  const text = sql`
+    SELECT relname AS name, n_live_tup AS "liveRows", n_dead_tup AS "deadRows",
+      pg_catalog.pg_total_relation_size(relid) AS bytes
     FROM pg_catalog.pg_stat_user_tables WHERE schemaname = $1 ORDER BY relname`;
   return readObjects(database, text, [schema]);
 }
@@ -177,10 +185,13 @@ function readTables(database: Database, schema: string): Promise<readonly TableC
  */
 function readTransactions(database: Database, olderThanMs: number): Promise<readonly OpenTransaction[]> {
   const ageMs = (since: string): string => `(extract(epoch FROM clock_timestamp() - ${since}) * 1000)::int8`;
-  const text = `SELECT * FROM (
-      SELECT pid, coalesce(usename, '') AS user, coalesce(application_name, '') AS application, coalesce(state, '') AS state,
-        ${ageMs("xact_start")} AS "ageMs", coalesce(left(query, ${queryLengthMax}), '') AS query
-        FROM pg_catalog.pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+  const text = sql`
+    SELECT * FROM (
+      SELECT pid, coalesce(usename, '') AS user, coalesce(application_name, '') AS application,
+        coalesce(state, '') AS state, ${ageMs("xact_start")} AS "ageMs",
+        coalesce(left(query, ${queryLengthMax}), '') AS query
+        FROM pg_catalog.pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
           AND backend_type = 'client backend'
       UNION ALL SELECT 0, owner, gid, 'prepared', ${ageMs("prepared")}, 'PREPARE TRANSACTION'
         FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()) t

@@ -16,6 +16,7 @@ import type { Row, Value } from "./database.ts";
 import { storeError } from "./errors.ts";
 import { settleIfLeased } from "../runs/settle.ts";
 import { submit } from "../jobs/submit.ts";
+import { sql } from "../../../store/sql.ts";
 
 export interface OwnStore {
   readonly calls: Calls;
@@ -89,7 +90,9 @@ async function isInTransaction(connection: Connection, inside: Calls): Promise<b
 }
 
 /** Identifies a database during one run of its server: the same on every connection, for every user. */
-const identityText = `SELECT oid, extract(epoch FROM pg_postmaster_start_time()), datname FROM pg_catalog.pg_database WHERE datname = current_database()`;
+const identityText = sql`
+  SELECT oid, extract(epoch FROM pg_postmaster_start_time()), datname
+  FROM pg_catalog.pg_database WHERE datname = current_database()`;
 
 /** A connection never changes its database, so each connection is checked once. */
 function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Calls) => Promise<void> {

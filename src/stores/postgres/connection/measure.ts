@@ -6,9 +6,10 @@ import { stateCodes } from "../../../model/job/job-state.ts";
 import type { ReadyHead, StoreMeasure } from "../../../store/store.ts";
 import type { Database } from "./database.ts";
 import { unpackText } from "../functions/packed-values.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** Input: the schema. Answer: bytes of its tables, connections to the database. */
-const text = `SELECT coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0),
+const text = sql`SELECT coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0),
     (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE datname = current_database())
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relkind IN ('r', 'm')`;
@@ -26,9 +27,10 @@ const ready = `state = ${stateCodes.ready}`;
  * Input: the time, if the machine's clock is the store's, else null. Answer: for each route with ready jobs its queue,
  * packed, and how long the first job has been due.
  */
-const headsText = (schema: string): string => `
+const headsText = (schema: string): string => sql`
   WITH at AS (SELECT ${schema}.begin_v1($1, NULL) AS now), oldest AS (
-    SELECT route, min(due_at) AS due_at FROM (SELECT route, due_at, state, lane_key FROM ${schema}.waiting ORDER BY seq LIMIT ${lanedMax}) w
+    SELECT route, min(due_at) AS due_at
+      FROM (SELECT route, due_at, state, lane_key FROM ${schema}.waiting ORDER BY seq LIMIT ${lanedMax}) w
       WHERE ${ready} AND lane_key IS NOT NULL GROUP BY route)
   SELECT r.queue, greatest(0, at.now - least(first.due_at, oldest.due_at)) FROM at
     CROSS JOIN (SELECT DISTINCT route FROM ${schema}.state_count WHERE ${ready}) t

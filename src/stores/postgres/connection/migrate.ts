@@ -9,10 +9,11 @@ import type { Database, Row } from "./database.ts";
 import { lockNotAvailable, sqlState } from "./errors.ts";
 import { inSchema, tablesSql } from "./schema.sql.ts";
 import { functionsSql } from "../functions/all-functions.sql.ts";
+import { sql } from "../../../store/sql.ts";
 
 interface Migration {
   readonly version: number;
-  readonly sql: string;
+  readonly text: string;
 }
 
 /**
@@ -22,7 +23,7 @@ interface Migration {
 const firstDaysSql = "SELECT @make_partitions_v1(@begin_v1(NULL, NULL));";
 
 const migrations: readonly Migration[] = [
-  { version: 1, sql: [tablesSql, functionsSql, firstDaysSql].join("\n\n") },
+  { version: 1, text: [tablesSql, functionsSql, firstDaysSql].join("\n\n") },
 ];
 
 export const schemaVersion = 1;
@@ -48,7 +49,7 @@ export async function migrate(database: Database, schema: string, waitMs: number
  */
 export async function readVersion({ read }: Asked, schema: string): Promise<number> {
   const [meta] =
-    await read(`SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    await read(sql`SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = '${schema}' AND c.relname = 'meta'`);
   if (meta === undefined) return 0;
   const [version] = await read(`SELECT value FROM ${quoted(schema)}.meta WHERE name = 'schema_version'`);
@@ -66,7 +67,7 @@ function checkVersion(version: number, where: string): number {
 
 async function migrateTo(
   run: Asked["read"],
-  { version, sql }: Migration,
+  { version, text }: Migration,
   { schema, where, waitMs }: { readonly schema: string; readonly where: string; readonly waitMs: number },
 ): Promise<void> {
   const name = quoted(schema);
@@ -83,9 +84,11 @@ async function migrateTo(
     if (checkVersion(await readVersion({ read: run }, schema), where) < version) {
       const [found] = await run(`SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '${schema}'`);
       if (found === undefined) await run(`CREATE SCHEMA ${name}`);
-      await run(inSchema(sql, name));
+      await run(inSchema(text, name));
       await run(
-        `INSERT INTO ${name}.meta VALUES ('schema_version', '${version}') ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+        sql`
+          INSERT INTO ${name}.meta VALUES ('schema_version', '${version}')
+          ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
       );
     }
     await run("COMMIT");

@@ -6,12 +6,15 @@ import { MillraceError } from "../../../model/error.ts";
 import type { ErrorCode } from "../../../model/error.ts";
 import type { Calls } from "../functions/call.ts";
 import type { Database } from "./database.ts";
+import { sql } from "../../../store/sql.ts";
 
 const oldestVersion = 140_000;
 
-const settingsText = `SELECT current_setting('server_version_num'), pg_is_in_recovery(), current_setting('fsync'), current_setting('synchronous_commit'),
-  current_setting('default_transaction_isolation'), current_setting('default_transaction_read_only'), current_setting('server_encoding'),
-  current_setting('full_page_writes')`;
+const settingsText = sql`
+  SELECT current_setting('server_version_num'), pg_is_in_recovery(), current_setting('fsync'),
+    current_setting('synchronous_commit'), current_setting('default_transaction_isolation'),
+    current_setting('default_transaction_read_only'), current_setting('server_encoding'),
+    current_setting('full_page_writes')`;
 
 export interface ServerFacts {
   readonly commit: Calls["commit"];
@@ -75,7 +78,8 @@ export async function enterEpoch(database: Database, schema: string): Promise<nu
     .read("SELECT system_identifier FROM pg_control_system()")
     .catch(() => [[null]]);
   const cluster = identity?.[0] ?? "unknown";
-  const text = `INSERT INTO ${schema}.meta VALUES ('cluster', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+  const text = sql`
+    INSERT INTO ${schema}.meta VALUES ('cluster', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value
     WHERE meta.value <> excluded.value RETURNING xmax::text <> '0'`;
   const [row] = await database.write(text, [cluster]);
   if (row?.[0] === "t") await database.write(`DELETE FROM ${schema}.alive`);

@@ -10,6 +10,7 @@
 import type { Row, Value } from "./database.ts";
 import type { PgClient, PgListener, PgQuery } from "./driver.ts";
 import { valueText } from "../functions/packed-values.ts";
+import { sql } from "../../../store/sql.ts";
 
 const names = new Map<string, string>();
 /** Whether a connection leads straight to the server. */
@@ -80,7 +81,7 @@ function nameOf(text: string): string {
 /**
  * Cancels only if the backend still works on this very call: its process number may belong to another session by now.
  */
-const cancelText = `SELECT pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity
+const cancelText = sql`SELECT pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity
   WHERE pid = $1 AND usename = current_user AND state = 'active' AND left(query, 200) = left($2, 200)`;
 const answerMaxMs = 10_000;
 

@@ -11,7 +11,8 @@ import { sql } from "../../../store/sql.ts";
 
 const { running, completed } = stateCodes;
 
-const replayHolds = sql`CASE WHEN j.unique_hold = ${uniqueHolds.end} THEN ${uniqueHolds.end} ELSE ${uniqueHolds.none} END`;
+const { end, none } = uniqueHolds;
+const replayHolds = sql`CASE WHEN j.unique_hold = ${end} THEN ${end} ELSE ${none} END`;
 
 export const operateSql = sql`
 -- p_edit: {input?, policy?, meta?}; null for none.

@@ -22,6 +22,7 @@
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";
+import { sql } from "../../../store/sql.ts";
 
 export interface Migration {
   readonly version: number;
@@ -50,14 +51,15 @@ export const isLanedRoute = "lanes IS NOT NULL";
 export const isWaitingLane = "waits_at IS NOT NULL";
 export const isEmptyLane = "route IS NULL AND queue IS NOT NULL";
 
-const first = `
-CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, requires TEXT NOT NULL,
-  gates TEXT NOT NULL, lanes TEXT
+const first = sql`
+CREATE TABLE millrace_route (
+  number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, requires TEXT NOT NULL, gates TEXT NOT NULL,
+  lanes TEXT
 );
 CREATE INDEX millrace_route_lanes ON millrace_route (number) WHERE ${isLanedRoute};
 CREATE TABLE millrace_gate (
-  key TEXT PRIMARY KEY, version INTEGER NOT NULL, cap INTEGER, step_us INTEGER, burst_us INTEGER, tat_us INTEGER NOT NULL,
-  closed_until INTEGER, is_draining INTEGER NOT NULL, per_key TEXT, body TEXT
+  key TEXT PRIMARY KEY, version INTEGER NOT NULL, cap INTEGER, step_us INTEGER, burst_us INTEGER,
+  tat_us INTEGER NOT NULL, closed_until INTEGER, is_draining INTEGER NOT NULL, per_key TEXT, body TEXT
 ) WITHOUT ROWID;
 CREATE TABLE millrace_gate_route (
   key TEXT NOT NULL, route INTEGER NOT NULL, weight INTEGER NOT NULL, PRIMARY KEY (key, route)

@@ -19,6 +19,7 @@ import { routesFreed } from "../limits/gates.ts";
 import { flushLanes } from "../groups/lanes.ts";
 import type { KnownRoutes } from "../jobs/routes.ts";
 import type { Target } from "../flows/targets.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** What the calls of one transaction share. */
 export interface Commit {
@@ -117,7 +118,7 @@ export function endStep(step: Step, hints: Hints): number | null {
 }
 
 /** Inputs: route, state, change. */
-const addStateCount = `INSERT INTO millrace_state_count (route, state, count) VALUES (?, ?, ?)
+const addStateCount = sql`INSERT INTO millrace_state_count (route, state, count) VALUES (?, ?, ?)
   ON CONFLICT (route, state) DO UPDATE SET count = count + excluded.count`;
 
 /** Writes what the calls so far have left to be written together: before anybody looks, and before the commit. */

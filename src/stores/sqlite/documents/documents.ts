@@ -18,18 +18,19 @@ import { limitTo, readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
 import { nextClockInMs } from "../upkeep/due.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** Inputs: kind, id. Answer: version and expiry of what is written there, expired or not. */
 const findVersion = "SELECT version, expires_at FROM millrace_doc WHERE kind = ? AND id = ?";
 /** Inputs: the whole row. Guard: checked before, in the same transaction. */
-const putRow = `INSERT OR REPLACE INTO millrace_doc (kind, id, version, body, due_at, expires_at)
+const putRow = sql`INSERT OR REPLACE INTO millrace_doc (kind, id, version, body, due_at, expires_at)
   VALUES (?, ?, ?, ?, ?, ?)`;
 /** Inputs: kind, id. */
 const dropRow = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 /** No input. Answer: the floor; no row before the first document went. */
 const readFloor = "SELECT value FROM millrace_meta WHERE name = 'doc_floor'";
 /** Input: version of a document that goes. */
-const putFloor = `INSERT INTO millrace_meta (name, value) VALUES ('doc_floor', ?)
+const putFloor = sql`INSERT INTO millrace_meta (name, value) VALUES ('doc_floor', ?)
   ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)`;
 
 export function putDocs(step: Step, puts: readonly DocPut[]): PutDocAnswer[] {
@@ -83,10 +84,10 @@ type DocRow = [id: string, version: number, body: string, dueAt: number | null, 
 const columns = "id, version, body, due_at, expires_at";
 const isPresent = "(expires_at IS NULL OR expires_at > ?)";
 /** Inputs: kind, a JSON list of ids, now. Answer: in byte order. */
-const readNamed = `SELECT ${columns} FROM millrace_doc
+const readNamed = sql`SELECT ${columns} FROM millrace_doc
   WHERE kind = ? AND id IN (SELECT value FROM json_each(?)) AND ${isPresent} ORDER BY id`;
 /** Inputs: kind, first id, id to go on after, now, limit. Answer: in byte order. */
-const readRange = `SELECT ${columns} FROM millrace_doc
+const readRange = sql`SELECT ${columns} FROM millrace_doc
   WHERE kind = ? AND id >= ? AND id > ? AND ${isPresent} ORDER BY id ${limitTo("?")}`;
 
 export function readDocs({ statements, now }: Step, request: ReadDocsRequest): ReadDocsAnswer {
@@ -105,7 +106,7 @@ export function readDocs({ statements, now }: Step, request: ReadDocsRequest): R
 }
 
 /** Inputs: now, due time, kind and id to go on after, limit. Answer: by due time, kind and id. */
-const readDueRows = `SELECT kind, ${columns} FROM millrace_doc INDEXED BY millrace_doc_due
+const readDueRows = sql`SELECT kind, ${columns} FROM millrace_doc INDEXED BY millrace_doc_due
   WHERE due_at <= @now AND (due_at, kind, id) > (@dueAt, @kind, @id) ORDER BY due_at, kind, id ${limitTo("@max")}`;
 
 export function readDueDocs({ statements, now }: Step, request: ReadDueDocsRequest): ReadDueDocsAnswer {

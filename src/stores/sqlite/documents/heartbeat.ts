@@ -6,9 +6,11 @@ import type { HeartbeatAnswer, HeartbeatRequest } from "../../../store/operation
 import { putDocs, readDocs } from "./documents.ts";
 import { nextClockInMs } from "../upkeep/due.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** No input. Answer: the routes that have ready jobs. */
-const readyRoutes = `SELECT route FROM millrace_state_count WHERE state = ${stateCodes.ready} AND count > 0 ORDER BY route`;
+const readyRoutes = sql`
+  SELECT route FROM millrace_state_count WHERE state = ${stateCodes.ready} AND count > 0 ORDER BY route`;
 
 export function heartbeat(step: Step, { puts, read }: HeartbeatRequest): HeartbeatAnswer {
   const { statements, now } = step;

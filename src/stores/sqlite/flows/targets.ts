@@ -21,6 +21,7 @@ import { readLive } from "../jobs/job-rows.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import type { Step } from "../connection/transaction.ts";
 import { writeOutcome } from "../jobs/write-outcome.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** What an arrival has to know of a job, and what is told of one that it frees. */
 const targetNames = [
@@ -110,7 +111,7 @@ function freeTarget(step: Step, target: Target, waits: Waits): void {
 const countLive = "UPDATE millrace_job SET waits = ? WHERE seq = ?";
 const countFinished = "UPDATE millrace_history SET waits = ? WHERE seq = ?";
 /** Inputs: where they go, by name; then the seqs. Guard: read as blocked in the same transaction. */
-const placeFreed = `UPDATE millrace_job SET ${setList({
+const placeFreed = sql`UPDATE millrace_job SET ${setList({
   ...{ state: "@state", rev: "rev + 1", rank: "@rank", dueAt: "@dueAt", ttlAt: "@ttlAt" },
   ...{ timerAt: "@timerAt", waits: "@waits" },
 })}`;

@@ -16,6 +16,7 @@ import {
 } from "../runs/leased-columns.ts";
 import { isOpenLane } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** A lane as this claim sees it. */
 export interface Head {
@@ -51,11 +52,11 @@ type LaneRow = readonly [
 const columns = `${jobColumns}, l.number, s.lane_gates, l.rank, l.timer_at, l.pos, s.lane_step`;
 const joined = "CROSS JOIN millrace_job j ON j.seq = l.seq CROSS JOIN millrace_spec s ON s.seq = l.seq";
 /** Inputs: now, lowest fence, route, place and seq to go on after, limit. Answer: heads of open lanes, in order. */
-const readOpen = `SELECT ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
+const readOpen = sql`SELECT ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
   WHERE ${isOpenLane.replaceAll(/route|waits_at/g, "l.$&")} AND l.route = @route AND (l.pos, l.seq) > (@pos, @seq)
   ORDER BY l.pos, l.seq ${limitTo("@max")}`;
 /** Inputs: now, lowest fence, number of a lane. Answer: its head. */
-const readOne = `SELECT ${columns} FROM millrace_lane l ${joined} WHERE l.number = @number`;
+const readOne = sql`SELECT ${columns} FROM millrace_lane l ${joined} WHERE l.number = @number`;
 /** Input: seq. Answer: what its spec says of its lane. */
 const readSpec = "SELECT lane_step, lane_gates FROM millrace_spec WHERE seq = ?";
 

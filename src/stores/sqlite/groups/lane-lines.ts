@@ -3,6 +3,7 @@
  */
 import { openRowSets, runRowSets } from "../connection/connection.ts";
 import type { SqlValue, Statements } from "../connection/connection.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** A ready job of a lane. */
 export interface Place {
@@ -22,15 +23,15 @@ const addPlaces = openRowSets(
   `lane, ${placeColumns}`,
   (set) =>
     `WITH ${set} INSERT OR REPLACE INTO millrace_line (lane, ${placeColumns}) SELECT lane, ${placeColumns} FROM e`,
-  `INSERT OR REPLACE INTO millrace_line (lane, ${placeColumns}) VALUES (?, ?, ?, ?, ?)`,
+  sql`INSERT OR REPLACE INTO millrace_line (lane, ${placeColumns}) VALUES (?, ?, ?, ?, ?)`,
 );
 /** Inputs: number of the lane, rank, seq. */
 const dropPlace = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
 const inOrder = "ORDER BY rank, seq LIMIT 1";
 /** Input: number of the lane. Answer: its first job. */
-const readFirst = `SELECT ${placeColumns} FROM millrace_line WHERE lane = ? ${inOrder}`;
+const readFirst = sql`SELECT ${placeColumns} FROM millrace_line WHERE lane = ? ${inOrder}`;
 /** Inputs: number of the lane, rank and seq of a job. Answer: the one that follows it. */
-const readNext = `SELECT ${placeColumns} FROM millrace_line WHERE lane = ? AND (rank, seq) > (?, ?) ${inOrder}`;
+const readNext = sql`SELECT ${placeColumns} FROM millrace_line WHERE lane = ? AND (rank, seq) > (?, ?) ${inOrder}`;
 
 /** A job and the number of its lane. */
 export interface InLine {

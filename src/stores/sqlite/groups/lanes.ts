@@ -20,13 +20,14 @@ import { isEmptyLane, isOpenLane } from "../connection/schema.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import type { Commit, Step } from "../connection/transaction.ts";
 import { isAnyWaiting, releaseLanes } from "./waiting-lanes.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** Input: lane. */
-const readLane = `SELECT number, queue, pos, ${placeColumns} FROM millrace_lane WHERE key = ?`;
+const readLane = sql`SELECT number, queue, pos, ${placeColumns} FROM millrace_lane WHERE key = ?`;
 const readHighest = "SELECT max(number) FROM millrace_lane";
 const laneColumns = `number, key, queue, waits_at, pos, ${placeColumns}`;
 const lanesSql = (rows: string): string =>
-  `INSERT INTO millrace_lane (${laneColumns}) ${rows} ON CONFLICT (number) DO UPDATE SET
+  sql`INSERT INTO millrace_lane (${laneColumns}) ${rows} ON CONFLICT (number) DO UPDATE SET
     ${`waits_at, pos, ${placeColumns}`.replaceAll(/\w+/g, "$& = excluded.$&")}`;
 /** Inputs of each row: these. Key and queue of a lane that is there stay. */
 const setLanes = openRowSets(
@@ -202,7 +203,8 @@ export function readTop(statements: Statements, queue: string): number {
 }
 
 /** Input: route. */
-const readOpen = `SELECT 1 FROM millrace_lane INDEXED BY millrace_lane_open WHERE ${isOpenLane} AND route = ? LIMIT 1`;
+const readOpen = sql`
+  SELECT 1 FROM millrace_lane INDEXED BY millrace_lane_open WHERE ${isOpenLane} AND route = ? LIMIT 1`;
 
 export function hasOpenLane(statements: Statements, routes: readonly number[]): boolean {
   return routes.some((route) => readValue(statements, readOpen, route) !== null);
@@ -227,7 +229,7 @@ export function writeLanes(statements: Statements, lanes: Iterable<LaneRow>): vo
 /** Inputs: queue, turn. */
 const setTop = "INSERT OR REPLACE INTO millrace_turn (queue, top) VALUES (?, ?)";
 /** Inputs: queue, turn. */
-const forgetEmpty = `DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
+const forgetEmpty = sql`DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
 
 /** What queues have reached; empty lanes whose turns are forgotten are deleted. */
 export function writeTops(statements: Statements, tops: ReadonlyMap<string, number>): void {

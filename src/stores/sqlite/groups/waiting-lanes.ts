@@ -14,18 +14,19 @@ import type { KeyStates } from "../limits/key-gates.ts";
 import { isWaitingLane } from "../connection/schema.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 const waiting = `millrace_lane INDEXED BY millrace_lane_waiting WHERE ${isWaitingLane}`;
 /** Input: key of the gate. Answer: up to two lanes that wait there: most gates have one. */
-const readTwo = `SELECT number, route FROM ${waiting} AND waits_at = ? ORDER BY route, pos, seq LIMIT 2`;
+const readTwo = sql`SELECT number, route FROM ${waiting} AND waits_at = ? ORDER BY route, pos, seq LIMIT 2`;
 /** Inputs: key of the gate, route. Answer: the next route with lanes there. */
-const readRoute = `SELECT min(route) FROM ${waiting} AND waits_at = ? AND route > ?`;
+const readRoute = sql`SELECT min(route) FROM ${waiting} AND waits_at = ? AND route > ?`;
 /** Inputs: key of the gate, route, limit. Answer: the first lanes of the route that wait there. */
-const readFirst = `SELECT number FROM ${waiting} AND waits_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
+const readFirst = sql`SELECT number FROM ${waiting} AND waits_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
 /** Inputs: the numbers of lanes. */
 const release = "UPDATE millrace_lane SET waits_at = NULL";
 /** Inputs: first and last key of gates. Answer: those at which lanes wait, from this one on. */
-const readGate = `SELECT min(waits_at) FROM ${waiting} AND waits_at > ? AND waits_at < ?`;
+const readGate = sql`SELECT min(waits_at) FROM ${waiting} AND waits_at > ? AND waits_at < ?`;
 
 export interface ReleasedLane {
   readonly number: number;

@@ -5,16 +5,17 @@
  */
 import type { Statements } from "../connection/connection.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** Inputs: first and last seq. */
-const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
+const listTags = sql`INSERT OR IGNORE INTO millrace_tag (tag, seq)
   SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE s.tags IS NOT NULL AND s.seq BETWEEN ? AND ?`;
 /** Inputs: a tag, first and last seq of new live jobs. */
-const listTag = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
+const listTag = sql`INSERT OR IGNORE INTO millrace_tag (tag, seq)
   SELECT ?, seq FROM millrace_job WHERE seq BETWEEN ? AND ?`;
 /** Input: a JSON list of seqs. What cannot be read is left to the audit. */
-const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN
+const unlistTags = sql`DELETE FROM millrace_tag WHERE (tag, seq) IN
   (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE json_valid(s.tags) AND s.seq IN (SELECT value FROM json_each(?)))`;
 /** Inputs: the seqs. */

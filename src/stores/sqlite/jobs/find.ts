@@ -14,6 +14,7 @@ import { readRecord } from "./read.ts";
 import { readRoutes } from "./routes.ts";
 import { isKeeping, isNotCompleted, isRunning } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 const scannedNames = ["seq", "route", "state", "reason", "createdAt", "keepsLane"] as const;
 const readScanned = rowReader(scannedNames);
@@ -23,7 +24,7 @@ const createdAt = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)"
 const newestFirst = `t.seq < ? ORDER BY t.seq DESC ${limitTo("?")}`;
 /** Inputs: seq to go on below, limit. Answer: rows to look at, newest first. */
 const ofTable = (source: string, formulas: Formulas, condition = "true"): string =>
-  `SELECT ${columnList(scannedNames, { createdAt, ...formulas }, "t.")} FROM ${source}
+  sql`SELECT ${columnList(scannedNames, { createdAt, ...formulas }, "t.")} FROM ${source}
     WHERE ${condition} AND ${newestFirst}`;
 const noReason: Formulas = { reason: "NULL" };
 const live = ofTable("millrace_job t", noReason);
@@ -39,7 +40,7 @@ const ofEither = {
   state: "ifnull(j.state, h.state)",
   keepsLane: "ifnull(j.keeps_lane, h.keeps_lane)",
 };
-const tagged = `SELECT ${columnList(scannedNames, ofEither, "h.")}
+const tagged = sql`SELECT ${columnList(scannedNames, ofEither, "h.")}
   FROM millrace_tag t LEFT JOIN millrace_job j ON j.seq = t.seq LEFT JOIN millrace_history h ON h.seq = t.seq
   WHERE t.tag = ? AND (j.seq IS NOT NULL OR h.seq IS NOT NULL) AND ${newestFirst}`;
 

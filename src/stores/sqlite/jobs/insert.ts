@@ -13,6 +13,7 @@ import { columnList, sqlValue } from "../connection/columns.ts";
 import { openRowSets, runRowSets } from "../connection/connection.ts";
 import type { NamedValues, RowSet, SqlValue, Statements } from "../connection/connection.ts";
 import { addTags, shareTags } from "./delete-job.ts";
+import { sql } from "../../../store/sql.ts";
 
 export interface Insert {
   /** The rare fields of a plain job are initial: nobody looks at them. */
@@ -81,10 +82,10 @@ function openSetInsert(
 ): SetInsert {
   const insert = `INSERT INTO ${table} (${columnList(["seq", ...shared, ...perRow])})`;
   const sharedInputs = shared.map(named);
+  const selected = ["@seq + e.at", ...sharedInputs, columnList(perRow, {}, "e.")].join(", ");
   const sets = openRowSets(
     columnList(perRow),
-    (set) =>
-      `WITH ${set} ${insert} SELECT ${["@seq + e.at", ...sharedInputs, columnList(perRow, {}, "e.")].join(", ")} FROM e`,
+    (set) => sql`WITH ${set} ${insert} SELECT ${selected} FROM e`,
     `${insert} VALUES (${["@seq", ...sharedInputs, ...perRow.map(() => "?")].join(", ")})`,
   );
   return { sets, perRow, shared };
@@ -121,7 +122,7 @@ const liveGroups = rareGroups.reduce(
 );
 /** Inputs: these fields by name; first and last seq. Answer: live rows that share them, with the ids of their specs. */
 const copyLive = (shared: readonly JobFieldName[]): string =>
-  `INSERT INTO millrace_job (${columnList(["seq", "id", ...shared])})
+  sql`INSERT INTO millrace_job (${columnList(["seq", "id", ...shared])})
   SELECT seq, id, ${shared.map(named).join(", ")} FROM millrace_spec WHERE seq BETWEEN ? AND ?`;
 const copiedPlain = { names: placeNames, sql: copyLive(placeNames) };
 const memberNames = [...placeNames, ...flowFields(-1, isRareLive)];

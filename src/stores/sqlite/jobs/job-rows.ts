@@ -14,6 +14,7 @@ import type { Statements } from "../connection/connection.ts";
 import { Unreadable } from "../connection/errors.ts";
 import { readOnSeqs } from "../connection/seq-list.ts";
 import { readOrReport } from "../upkeep/find-unreadable.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
@@ -22,11 +23,12 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
     names,
     initialValues((field) => field.home !== "spec" && !isKept(field)),
   );
-  const sql = `SELECT ${columnList(names, fromJob)}
+  const text = sql`
+    SELECT ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRow | null =>
     readOrReport("job", seq, () => {
-      const values = statements(sql).get(seq);
+      const values = statements(text).get(seq);
       const row = values === undefined ? null : read(values);
       if (row !== null) stateOfCode(row.state);
       return row;
@@ -36,10 +38,10 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
 /** Reads these fields of live jobs by seq; those that are not live are left out. */
 export function liveReader<Name extends JobFieldName>(names: readonly Name[], base: Partial<JobRow> = {}) {
   /** Inputs: the seqs. */
-  const sql = `SELECT ${columnList(names)} FROM millrace_job`;
+  const text = `SELECT ${columnList(names)} FROM millrace_job`;
   const read = rowReader(names, base);
   return (statements: Statements, seqs: readonly number[]): Picked<Name>[] =>
-    readOnSeqs(statements, sql, seqs).map(read);
+    readOnSeqs(statements, text, seqs).map(read);
 }
 
 const readStates = liveReader(
@@ -62,7 +64,7 @@ const laneNames = [
 ] as const;
 const readLaned = rowReader(laneNames);
 /** Input: a JSON list of seqs. Answer: of live jobs with a lane what their lanes have to know. */
-const ofLanes = `SELECT ${columnList(laneNames, fromJob)} FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
+const ofLanes = sql`SELECT ${columnList(laneNames, fromJob)} FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(?)) AND s.lane_key IS NOT NULL`;
 
 /** The jobs with lanes among these live ones, by seq, as they stand. */
@@ -82,7 +84,7 @@ export function readLaneGates(statements: Statements, seqs: readonly number[]): 
 
 export type Member = Pick<JobRow, "flow" | "edges">;
 /** Inputs: the seqs. */
-const edgesOf = `SELECT ${columnList(["seq", "flow", "edges"])} FROM millrace_spec`;
+const edgesOf = sql`SELECT ${columnList(["seq", "flow", "edges"])} FROM millrace_spec`;
 
 /** The flows and edges of members, by seq. Those of one flow with the same edges are one object. */
 export function readEdges(statements: Statements, seqs: readonly number[]): Map<number, Member> {

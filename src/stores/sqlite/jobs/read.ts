@@ -14,6 +14,7 @@ import { readKept, seqOfId } from "./job-rows.ts";
 import { isReady } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
 import { isKnownState, readOrReport } from "../upkeep/find-unreadable.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** The job with a seq that was found in the same transaction. */
 export function readRecord({ statements, commit }: Step, seq: number): JobRecord {
@@ -33,7 +34,9 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
 /**
  * No input. Answer: every count that is not zero. Routes that differ in the order of their lanes are counted together.
  */
-const readStateCounts = `SELECT r.queue, r.name, ${requiresColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END, t.state, sum(t.count)
+const readStateCounts = sql`
+  SELECT r.queue, r.name, ${requiresColumn}, CASE WHEN json_valid(r.gates) THEN r.gates ELSE '[]' END,
+    t.state, sum(t.count)
   FROM millrace_state_count t JOIN millrace_route r ON r.number = t.route
   WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5`;
 
@@ -48,7 +51,7 @@ export function countJobs({ statements }: Step): StateCount[] {
 }
 
 /** Inputs: number to go on after, limit. */
-const readRecords = `SELECT number, at, body FROM millrace_feed WHERE number > ? ORDER BY number ${limitTo("?")}`;
+const readRecords = sql`SELECT number, at, body FROM millrace_feed WHERE number > ? ORDER BY number ${limitTo("?")}`;
 /** No input. Answer: the number of the newest record. */
 const readEnd = "SELECT max(number) FROM millrace_feed";
 type FeedRow = readonly [number: number, at: number, body: string];
@@ -96,7 +99,7 @@ export function readNews({ statements }: Step, seen: NewsRequest): News {
 }
 
 /** Inputs: seq, number to go on after, limit. */
-const readLines = `SELECT number, at, body FROM millrace_journal
+const readLines = sql`SELECT number, at, body FROM millrace_journal
   WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
 
 export function readJournal(
@@ -120,7 +123,7 @@ export function readSize({ statements }: Step): number {
 }
 
 /** No input. Answer: per route with ready jobs, the due time of the first of them. */
-const firstDue = `SELECT t.route, (SELECT j.due_at FROM millrace_job j INDEXED BY millrace_job_ready
+const firstDue = sql`SELECT t.route, (SELECT j.due_at FROM millrace_job j INDEXED BY millrace_job_ready
     WHERE j.route = t.route AND j.${isReady} ORDER BY j.rank, j.seq LIMIT 1)
   FROM millrace_state_count t WHERE t.${isReady} AND t.count > 0`;
 

@@ -13,6 +13,7 @@ import type { NewJob } from "../../../store/records.ts";
 import type { Statements } from "../connection/connection.ts";
 import { isLanedRoute } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /**
  * Routes of which this connection knows that they are written, by number. What a transaction wrote is forgotten when it
@@ -27,7 +28,7 @@ export const requiresColumn = "CASE WHEN json_valid(requires) THEN requires ELSE
 /** Of gates that are damaged nobody knows what they let pass: such a route is unreadable. */
 const columns = `queue, name, ${requiresColumn}, gates, lanes`;
 /** Input: number. Answer: the content behind it, and whether it is whole. */
-const readContent = `SELECT ${columns}, json_valid(requires) FROM millrace_route WHERE number = ?`;
+const readContent = sql`SELECT ${columns}, json_valid(requires) FROM millrace_route WHERE number = ?`;
 /**
  * Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. What is damaged under the number is
  * mended.
@@ -52,7 +53,7 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
 }
 
 /** No input. Answer: the routes that have lanes. */
-export const laned = `SELECT number FROM millrace_route INDEXED BY millrace_route_lanes WHERE ${isLanedRoute}`;
+export const laned = sql`SELECT number FROM millrace_route INDEXED BY millrace_route_lanes WHERE ${isLanedRoute}`;
 
 export function readLanedRoutes(statements: Statements): Set<number> {
   return new Set((statements(laned).all() as [number: number][]).flat());
@@ -107,7 +108,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = `SELECT number, ${columns} FROM millrace_route ORDER BY number`;
+const readAll = sql`SELECT number, ${columns} FROM millrace_route ORDER BY number`;
 
 export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)

@@ -5,6 +5,7 @@
 import type { JobRow } from "../../../store/job-fields.ts";
 import { heldUntilOf } from "../../../store/rules/unique-holds.ts";
 import type { Statements } from "../connection/connection.ts";
+import { sql } from "../../../store/sql.ts";
 
 export interface Holder {
   readonly seq: number;
@@ -32,7 +33,9 @@ export function takeKey(
 }
 
 /** Input: seq twice. Guard: only this job's own entry. */
-const free = `DELETE FROM millrace_unique WHERE key = (SELECT unique_key FROM millrace_spec WHERE seq = ?) AND seq = ?`;
+const free = sql`
+  DELETE FROM millrace_unique
+  WHERE key = (SELECT unique_key FROM millrace_spec WHERE seq = ?) AND seq = ?`;
 
 export function freeKey(statements: Statements, seq: number): void {
   statements(free).run(seq, seq);

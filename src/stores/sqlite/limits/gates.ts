@@ -18,6 +18,7 @@ import { drainKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";
 import { releaseAfterPut } from "../groups/waiting-lanes.ts";
 import { laned, readLanedRoutes, readRoute } from "../jobs/routes.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 type GateRow = [
   key: string,
@@ -38,14 +39,14 @@ const held = `(SELECT coalesce(sum(r.weight * t.count), 0) FROM millrace_gate_ro
   JOIN millrace_state_count t ON t.route = r.route AND t.state = ${stateCodes.running} WHERE r.key = g.key)`;
 const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body, ${held}`;
 /** Input: key. */
-const readOne = `SELECT ${columns} FROM millrace_gate g WHERE key = ?`;
+const readOne = sql`SELECT ${columns} FROM millrace_gate g WHERE key = ?`;
 /** Input: a JSON list of keys. Answer: in byte order. */
-const readNamed = `SELECT ${columns} FROM millrace_gate g
+const readNamed = sql`SELECT ${columns} FROM millrace_gate g
   WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key`;
 /** Inputs: first key, key to go on after, limit. Answer: in byte order. */
-const readRange = `SELECT ${columns} FROM millrace_gate g WHERE key >= ? AND key > ? ORDER BY key ${limitTo("?")}`;
+const readRange = sql`SELECT ${columns} FROM millrace_gate g WHERE key >= ? AND key > ? ORDER BY key ${limitTo("?")}`;
 /** Inputs: the whole row but what is held. */
-const writeRow = `INSERT OR REPLACE INTO millrace_gate
+const writeRow = sql`INSERT OR REPLACE INTO millrace_gate
   (key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 /** Inputs: token time, key. */
@@ -56,7 +57,7 @@ const hasAny = "SELECT 1 FROM millrace_gate LIMIT 1";
 const hasCap = "SELECT 1 FROM millrace_gate WHERE cap IS NOT NULL LIMIT 1";
 const readDraining = "SELECT key FROM millrace_gate WHERE is_draining = 1";
 /** Input: route. Answer: the routes that share a gate with a cap with it, itself among them. */
-const readSharing = `SELECT DISTINCT other.route FROM millrace_gate_route own
+const readSharing = sql`SELECT DISTINCT other.route FROM millrace_gate_route own
   JOIN millrace_gate g ON g.key = own.key AND g.cap IS NOT NULL
   JOIN millrace_gate_route other ON other.key = own.key WHERE own.route = ?`;
 
@@ -174,5 +175,5 @@ export function routesFreed(statements: Statements, routes: Iterable<number>): S
 /** No input. Answer: grows with every put. */
 export const sumVersions = "SELECT coalesce(sum(version), 0) FROM millrace_gate";
 /** No input. Answer: the routes of all gates that were put, and those whose lanes may wait at gates of keys. */
-export const readAllRoutes = `SELECT r.route FROM millrace_gate g JOIN millrace_gate_route r ON r.key = g.key
+export const readAllRoutes = sql`SELECT r.route FROM millrace_gate g JOIN millrace_gate_route r ON r.key = g.key
   UNION ${laned}`;

@@ -10,6 +10,7 @@ import { openRowSets, readValue, runRowSets } from "../connection/connection.ts"
 import type { SqlValue, Statements } from "../connection/connection.ts";
 import { readGate } from "./gates.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** Input: key. */
 const readPermit = "SELECT held, tat_us, opens_at FROM millrace_permit WHERE key = ?";
@@ -24,7 +25,7 @@ const addHelds = openRowSets(
 /** Of a row that says nothing but that so much is held. */
 const isSpent = "held = @back AND tat_us <= @nowUs AND opens_at IS NULL";
 /** Inputs: key, now in us. A row that says nothing goes. */
-const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
+const dropIdle = sql`DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
 /**
  * Inputs: now in us, how much of each is given back; the keys. A row that says nothing behind it goes. By key and what
  * is given back, as pairs, it takes 1.2 us a row, one by one 0.8, so 0.5.
@@ -32,16 +33,16 @@ const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat
 const dropLasts = openRowSets(
   "key",
   (set) => `WITH ${set} DELETE FROM millrace_permit WHERE key IN (SELECT key FROM e) AND ${isSpent}`,
-  `DELETE FROM millrace_permit WHERE ${isSpent} AND key = ?`,
+  sql`DELETE FROM millrace_permit WHERE ${isSpent} AND key = ?`,
 );
 /** Inputs: how much of it is given back, key. */
 const takeHeld = "UPDATE millrace_permit SET held = held - ? WHERE key = ?";
 /** Inputs: key, token time. */
-const setToken = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, 0, ?)
+const setToken = sql`INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, 0, ?)
   ON CONFLICT (key) DO UPDATE SET tat_us = max(tat_us, excluded.tat_us)`;
 
 function heldSql(rows: string): string {
-  return `INSERT INTO millrace_permit (key, held, tat_us) ${rows}
+  return sql`INSERT INTO millrace_permit (key, held, tat_us) ${rows}
     ON CONFLICT (key) DO UPDATE SET held = held + excluded.held`;
 }
 
@@ -150,7 +151,7 @@ export function drainKey({ statements, now }: Step, key: string): void {
 }
 
 /** Inputs: key, time. */
-const setOpens = `INSERT INTO millrace_permit (key, held, tat_us, opens_at) VALUES (?, 0, 0, ?)
+const setOpens = sql`INSERT INTO millrace_permit (key, held, tat_us, opens_at) VALUES (?, 0, 0, ?)
   ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
 /** Input: now. Answer: gates at which lanes wait for a clock that has rung. */
 const readRung = "SELECT key FROM millrace_permit WHERE opens_at IS NOT NULL AND opens_at <= ? LIMIT 1000";

@@ -38,6 +38,7 @@ import { isReady } from "../connection/schema.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import type { Step } from "../connection/transaction.ts";
 import { writeOutcome } from "../jobs/write-outcome.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { ready, running } = stateCodes;
 
@@ -56,20 +57,20 @@ const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR 
 const inOrder = "ORDER BY j.rank, j.seq";
 
 /** Inputs: route, now. Answer: a row where anybody waits. */
-const hasAny = `SELECT 1 FROM ${claimable} WHERE ${isClaimable} LIMIT 1`;
+const hasAny = sql`SELECT 1 FROM ${claimable} WHERE ${isClaimable} LIMIT 1`;
 /** Inputs: route, now, rank, seq, limit. Answer: (rank, seq) of what waits behind that place. */
-const readBehind = `SELECT j.rank, j.seq FROM ${claimable}
+const readBehind = sql`SELECT j.rank, j.seq FROM ${claimable}
   WHERE ${isClaimable} AND (j.rank, j.seq) > (@rank, @seq) ${inOrder} ${limitTo("@max")}`;
 const readCandidate = rowReader(["rank", "seq"]);
 /** Input: seq. Answer: the input of this job, however large. */
 const readInput = "SELECT input FROM millrace_spec WHERE seq = ?";
 /** Inputs: route, now, lowest fence, limit. Answer: the head of the route; null for an input that is not small. */
-const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s ON s.seq = j.seq
+const readHead = sql`SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
 /** Inputs: lowest fence, a JSON list of seqs. Answer: the same of these jobs. */
 const readChosen = `${readListed} ${inOrder}`;
 /** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
-const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
+const leaseSeqs = sql`UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
 
 export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const { statements, now } = step;

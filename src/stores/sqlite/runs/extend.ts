@@ -18,6 +18,7 @@ import { readLiveStates, seqOfId } from "../jobs/job-rows.ts";
 import { isRunning } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
 import { updateLive } from "../jobs/write-outcome.ts";
+import { sql } from "../../../store/sql.ts";
 
 export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer {
   const { statements, now } = step;
@@ -55,11 +56,11 @@ function openLeases(statements: Statements, refs: readonly LeaseRef[]) {
 }
 
 /** Input: owner. Answer: what it runs, by seq. */
-const readOwned = `SELECT ${columnList(["seq", "id", "fence"])} FROM millrace_job INDEXED BY millrace_job_running
+const readOwned = sql`SELECT ${columnList(["seq", "id", "fence"])} FROM millrace_job INDEXED BY millrace_job_running
   WHERE ${isRunning} AND owner = ? ORDER BY seq`;
 const readRef = rowReader(["seq", "id", "fence"]);
 /** Input: seq. Answer: the lease as a claim hands it out. */
-const readHandedOut = `SELECT ${columnList(leasedFields, fromJob)}
+const readHandedOut = sql`SELECT ${columnList(leasedFields, fromJob)}
   FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
 const readLeased = rowReader(leasedFields);
 

@@ -7,6 +7,7 @@ import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { columnList, fieldReader, fromJob, placesOf } from "../connection/columns.ts";
 import type { Formulas, Picked } from "../connection/columns.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** `lease` of store/rules/lease.ts, of a job that holds no key until its start. */
 export const handedOut: Formulas = {
@@ -53,7 +54,7 @@ export function readLeased(values: unknown, now: number): Picked<(typeof leasedF
 }
 
 /** Inputs: lowest fence, a JSON list of seqs. Answer: these jobs, in any order. */
-export const readListed = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
+export const readListed = sql`SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs))`;
 
 /** These jobs as they will stand once leased, by seq. */

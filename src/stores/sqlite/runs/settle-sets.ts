@@ -27,6 +27,7 @@ import type { Member } from "../jobs/job-rows.ts";
 import { readOnSeqs, runOnSeqs } from "../connection/seq-list.ts";
 import type { Step } from "../connection/transaction.ts";
 import { freeKey } from "../jobs/unique-keys.ts";
+import { sql } from "../../../store/sql.ts";
 
 const leaseNames = [
   "seq",
@@ -44,7 +45,7 @@ const leaseNames = [
 export type Lease = Picked<(typeof leaseNames)[number]>;
 
 /** Inputs: the seqs. */
-const selectLeases = `SELECT ${columnList(leaseNames)} FROM millrace_job`;
+const selectLeases = sql`SELECT ${columnList(leaseNames)} FROM millrace_job`;
 const at = placesOf(leaseNames);
 
 /** Live jobs by seq; those that are not live are left out. */

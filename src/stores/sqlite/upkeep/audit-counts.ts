@@ -1,9 +1,10 @@
 /** The last step of the index audit: the state counts, held against a recount of all jobs by route and state. */
 import { stateCodes } from "../../../model/job/job-state.ts";
 import type { Statements } from "../connection/connection.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** No input. Answer: route, state and how many there really are, where the state count says otherwise. */
-const wrongStateCounts = `WITH real (route, state, count) AS (
+const wrongStateCounts = sql`WITH real (route, state, count) AS (
     SELECT route, state, count(*) FROM millrace_job GROUP BY route, state
     UNION ALL SELECT route, state, count(*) FROM millrace_history GROUP BY route, state)
   SELECT route, state, count FROM real
@@ -14,7 +15,7 @@ const wrongStateCounts = `WITH real (route, state, count) AS (
 const setStateCount = "INSERT OR REPLACE INTO millrace_state_count (route, state, count) VALUES (?, ?, ?)";
 
 /** No input. Answer: how many rows there are, and how many the state counts say, live and finished. */
-const readSums = `SELECT (SELECT count(*) FROM millrace_job), (SELECT count(*) FROM millrace_history),
+const readSums = sql`SELECT (SELECT count(*) FROM millrace_job), (SELECT count(*) FROM millrace_history),
   (SELECT ifnull(sum(count), 0) FROM millrace_state_count WHERE state < ${stateCodes.completed}),
   (SELECT ifnull(sum(count), 0) FROM millrace_state_count WHERE state >= ${stateCodes.completed})`;
 

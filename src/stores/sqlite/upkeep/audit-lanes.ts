@@ -12,31 +12,32 @@ import { readLanes } from "../jobs/job-rows.ts";
 import { isKeeping, isLanedRoute, isReady, isRunning, isScheduled } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
 import { releaseLanes } from "../groups/waiting-lanes.ts";
+import { sql } from "../../../store/sql.ts";
 
 const laned = `route IN (SELECT number FROM millrace_route WHERE ${isLanedRoute})`;
-const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route, j.timer_at AS timer_at
+const inLine = sql`SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route, j.timer_at AS timer_at
   FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.${laned} AND j.${isReady} AND s.lane_key IS NOT NULL`;
-const lines = `SELECT ifnull(l.key, 'lane ' || i.lane) AS lane, i.rank AS rank, i.seq AS seq, i.route AS route,
+const lines = sql`SELECT ifnull(l.key, 'lane ' || i.lane) AS lane, i.rank AS rank, i.seq AS seq, i.route AS route,
     i.timer_at AS timer_at FROM millrace_line i LEFT JOIN millrace_lane l ON l.number = i.lane`;
 /** No input. Answer: how many entries there should be, and are. */
-const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_state_count WHERE ${laned} AND ${isReady}),
+const countLines = sql`SELECT (SELECT ifnull(sum(count), 0) FROM millrace_state_count WHERE ${laned} AND ${isReady}),
   (SELECT count(*) FROM millrace_line)`;
 /** No input. Answer: entries that should not be, and those that should. */
-const strayLines = `SELECT * FROM (${lines}) EXCEPT ${inLine}`;
+const strayLines = sql`SELECT * FROM (${lines}) EXCEPT ${inLine}`;
 const missingLines = `${inLine} EXCEPT SELECT * FROM (${lines})`;
 /** Inputs: lane, rank, seq. */
-const dropStray = `DELETE FROM millrace_line WHERE rank = @rank AND seq = @seq
+const dropStray = sql`DELETE FROM millrace_line WHERE rank = @rank AND seq = @seq
   AND lane IN (SELECT number FROM millrace_lane WHERE key = @lane)`;
 /** No input. Entries of lanes that are not there. */
 const dropOrphans = "DELETE FROM millrace_line WHERE lane NOT IN (SELECT number FROM millrace_lane)";
 /** No input. Answer: lanes that do not show the first job of their line, and empty ones by rank. */
-const wrongLanes = `SELECT l.key FROM millrace_lane l LEFT JOIN millrace_line i ON i.lane = l.number
+const wrongLanes = sql`SELECT l.key FROM millrace_lane l LEFT JOIN millrace_line i ON i.lane = l.number
     AND (i.rank, i.seq) = (SELECT rank, seq FROM millrace_line WHERE lane = l.number ORDER BY rank, seq LIMIT 1)
   WHERE (i.rank, i.seq, i.route, i.timer_at) IS NOT (l.rank, l.seq, l.route, l.timer_at)
     OR (i.seq IS NULL AND l.queue IS NULL)`;
 /** No input. Answer: jobs that hold permits of keys. */
-const holders = `SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
+const holders = sql`SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
     WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))
   UNION ALL SELECT h.state, h.keeps_lane, s.lane_gates FROM millrace_history h INDEXED BY millrace_history_keeping
     JOIN millrace_spec s ON s.seq = h.seq WHERE h.${isKeeping} AND s.lane_gates IS NOT NULL`;

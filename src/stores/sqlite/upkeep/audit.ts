@@ -12,6 +12,7 @@ import { presentTimerAt } from "../jobs/clock.ts";
 import { limitTo } from "../connection/connection.ts";
 import type { SqlValue } from "../connection/connection.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** What one call has looked at. */
 interface Piece {
@@ -33,7 +34,7 @@ const isKeptNowhere = "seq NOT IN (SELECT seq FROM millrace_spec)";
 /** A key held by time outlives its job. */
 const isHeldByNobody = "held_until IS NULL AND seq NOT IN (SELECT seq FROM millrace_job)";
 const isTimerWrong = `timer_at IS NOT ${presentTimerAt}`;
-const setTimer = `UPDATE millrace_job SET timer_at = ${presentTimerAt}`;
+const setTimer = sql`UPDATE millrace_job SET timer_at = ${presentTimerAt}`;
 
 const phases: readonly Phase[] = [
   { name: "records", repairs: "unreadable", start: seqRange.after, audit: auditRecords },
@@ -109,7 +110,7 @@ function walk(given: Walk): Pick<Phase, "start" | "audit"> {
 }
 
 /** Inputs: seq as a text, limit. Answer: how many specs, and the last seq as a text. */
-const readSpecs = `SELECT count(*), CAST(max(seq) AS TEXT) FROM
+const readSpecs = sql`SELECT count(*), CAST(max(seq) AS TEXT) FROM
   (SELECT seq FROM millrace_spec WHERE seq > CAST(? AS INTEGER) ORDER BY seq ${limitTo("?")})`;
 
 /** Records that nobody may ever meet: whatever cannot be read is kept as unreadable. */

@@ -17,6 +17,7 @@ import type { Statements } from "../connection/connection.ts";
 import { Unreadable } from "../connection/errors.ts";
 import { isRunning, isWatched } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** The two indexes of clocks. */
 const inRunning = { index: "millrace_job_running", condition: isRunning } as const;
@@ -25,14 +26,14 @@ type Source = typeof inRunning | typeof inClock;
 
 /** The earliest time in an index. What is no number comes behind all numbers. */
 const headOf = ({ index, condition }: Source): string =>
-  `SELECT * FROM (SELECT timer_at AS at FROM millrace_job INDEXED BY ${index}
+  sql`SELECT * FROM (SELECT timer_at AS at FROM millrace_job INDEXED BY ${index}
     WHERE ${condition} AND timer_at <= ${Number.MAX_SAFE_INTEGER} ORDER BY timer_at, seq LIMIT 1)`;
 
-const headOfDocs = `SELECT * FROM (SELECT due_at AS at FROM millrace_doc INDEXED BY millrace_doc_due
+const headOfDocs = sql`SELECT * FROM (SELECT due_at AS at FROM millrace_doc INDEXED BY millrace_doc_due
     WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job or document; null without one. */
-const nextOfAll = `SELECT min(at) FROM (${[...[inRunning, inClock].map(headOf), headOfDocs].join(" UNION ALL ")})`;
+const nextOfAll = sql`SELECT min(at) FROM (${[...[inRunning, inClock].map(headOf), headOfDocs].join(" UNION ALL ")})`;
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
@@ -56,7 +57,7 @@ type Rung = ReturnType<typeof readRung>;
  */
 function rungSql(clock: Clock, { index, condition }: Source): string {
   const column = columnOf(clockFields[clock]);
-  return `SELECT ${columnList(rungNames, fromJob)}
+  return sql`SELECT ${columnList(rungNames, fromJob)}
     FROM millrace_job j INDEXED BY ${index} LEFT JOIN millrace_spec s ON s.seq = j.seq
     WHERE ${condition} AND timer_at <= @now AND ${column} <= @now AND (timer_at, j.seq) > (@timerAt, @seq)
     ORDER BY timer_at, j.seq ${limitTo("@max")}`;

@@ -11,6 +11,7 @@ import { columnOf, jobFields } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
 import { finishedNames, liveNames, specNames } from "../connection/columns.ts";
 import { resultName, Unreadable } from "../connection/errors.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** What `read` answers. Where it fails, the record of this number cannot be read. */
 export function readOrReport<A>(what: "job" | "feed", number: number, read: () => A): A {
@@ -82,14 +83,14 @@ const whyUnreadable = `CASE
   END`;
 
 const isInRange = "seq > CAST(@after AS INTEGER) AND seq <= CAST(@last AS INTEGER)";
-const withoutSpec = (table: string): string => `SELECT CAST(seq AS TEXT), 'its spec is missing'
+const withoutSpec = (table: string): string => sql`SELECT CAST(seq AS TEXT), 'its spec is missing'
   FROM ${table} t WHERE ${isInRange} AND NOT EXISTS (SELECT 1 FROM millrace_spec s WHERE s.seq = t.seq)`;
 
 /**
  * Inputs: seqs as texts, the first exclusive. Answer: the seq of each unreadable record, as a text because it may
  * itself be a number that cannot be read, and why.
  */
-export const findUnreadable = `SELECT seq, why FROM (
+export const findUnreadable = sql`SELECT seq, why FROM (
     SELECT CAST(s.seq AS TEXT) AS seq, ${whyUnreadable} AS why
     FROM (SELECT * FROM millrace_spec WHERE ${isInRange}) s
     LEFT JOIN millrace_job j ON j.seq = s.seq LEFT JOIN millrace_history h ON h.seq = s.seq)

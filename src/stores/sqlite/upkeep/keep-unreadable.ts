@@ -15,6 +15,7 @@ import { columnOf } from "../../../store/job-fields.ts";
 import { limitTo } from "../connection/connection.ts";
 import type { Step } from "../connection/transaction.ts";
 import { findUnreadable } from "./find-unreadable.ts";
+import { sql } from "../../../store/sql.ts";
 
 /** A record that cannot be read, and why. The seq is a text: it may itself be more than a number of JavaScript. */
 type Found = readonly [seq: string, why: string];
@@ -38,7 +39,7 @@ const ofRecord = "seq = CAST(@seq AS INTEGER)";
 const tables = { job: liveNames, history: finishedNames, spec: specNames };
 
 /** The id, where one of the rows still tells it. */
-const foundId = `SELECT id FROM (${Object.keys(tables)
+const foundId = sql`SELECT id FROM (${Object.keys(tables)
   .map((table) => `SELECT id FROM millrace_${table} WHERE ${ofRecord}`)
   .join(" UNION ALL ")}) WHERE typeof(id) = 'text' LIMIT 1`;
 
@@ -51,7 +52,7 @@ const foundText = Object.entries(tables)
   .join(" || char(10) || ");
 
 /** Inputs: seq as a text, why, time. */
-const insertUnreadable = `INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
+const insertUnreadable = sql`INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
   SELECT 'job:' || @seq, (${foundId}), @why, @now, ${foundText}`;
 /** Input: a JSON list of seqs as texts. */
 const drops = [...Object.keys(tables), "journal", "tag", "unique"].map(
@@ -69,7 +70,7 @@ export function keepUnreadable(step: Step, found: readonly Found[]): void {
 }
 
 /** Inputs: number, why, time. */
-const insertUnreadableFeed = `INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
+const insertUnreadableFeed = sql`INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
   SELECT 'feed:' || number, NULL, @why, @now, quote(body) FROM millrace_feed WHERE number = @number`;
 const emptyFeed = "UPDATE millrace_feed SET body = '' WHERE number = ?";
 
@@ -81,7 +82,7 @@ export function keepUnreadableFeed({ statements, now }: Step, number: number, wh
 /** As an operator reads it. The store keeps it whole. */
 const textCharsMax = 4000;
 /** Inputs: characters, ref to go on after, limit. */
-const readPage = `SELECT ref, id, why, at, substr(body, 1, ?) FROM millrace_unreadable
+const readPage = sql`SELECT ref, id, why, at, substr(body, 1, ?) FROM millrace_unreadable
   WHERE ref > ? ORDER BY ref ${limitTo("?")}`;
 
 export function readUnreadable(

@@ -21,6 +21,7 @@ import { readLive } from "../jobs/job-rows.ts";
 import { isScheduled, isWatched } from "../connection/schema.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 const { scheduled, ready } = stateCodes;
 
@@ -32,13 +33,13 @@ const columns = columnList(promotedNames, { rev: "rev + 1" });
 const byRoute = "millrace_job j INDEXED BY millrace_job_due";
 
 /** Inputs: now, limit. Answer: jobs whose timer has rung, whatever it was; those that are due with their next rev. */
-const readRung = `SELECT ${columns} FROM millrace_job INDEXED BY millrace_job_clock
+const readRung = sql`SELECT ${columns} FROM millrace_job INDEXED BY millrace_job_clock
   WHERE ${isWatched} AND timer_at <= ? ORDER BY timer_at, seq ${limitTo("?")}`;
 /** Inputs: route, now, limit. Answer: the due jobs of one route as they will stand, longest due first. */
-const readOfRoute = `SELECT ${columns} FROM ${byRoute}
+const readOfRoute = sql`SELECT ${columns} FROM ${byRoute}
   WHERE ${isScheduled} AND route = ? AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
 /** Input: now. Answer: the routes that have due jobs, by their longest due job. Goes from route to route by seeks. */
-const readDueRoutes = `WITH RECURSIVE
+const readDueRoutes = sql`WITH RECURSIVE
   present (route) AS (
     SELECT min(j.route) FROM ${byRoute} WHERE ${isScheduled}
     UNION ALL SELECT (SELECT min(j.route) FROM ${byRoute}
@@ -48,7 +49,8 @@ const readDueRoutes = `WITH RECURSIVE
       WHERE ${isScheduled} AND j.route = present.route) FROM present WHERE route IS NOT NULL)
   SELECT route FROM heads WHERE at <= ? ORDER BY at, route`;
 /** Inputs: the seqs. Guard: read as scheduled in the same transaction. `promote` of store/rules/promote.ts. */
-const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", keepsLane: 0, timerAt: timerAt.ready })}`;
+const promote = sql`
+  UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", keepsLane: 0, timerAt: timerAt.ready })}`;
 
 export function promoteDue(step: Step, { max }: { readonly max: number }): PromoteAnswer {
   const { statements, now } = step;

@@ -18,6 +18,7 @@ import { readKept as readKeptJob } from "../jobs/job-rows.ts";
 import { isNotCompleted } from "../connection/schema.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import type { Step } from "../connection/transaction.ts";
+import { sql } from "../../../store/sql.ts";
 
 export function prune(step: Step, request: PruneRequest): PruneAnswer {
   switch (request.what) {
@@ -45,8 +46,8 @@ const windowMin = 1000;
 const chunkRows = 500;
 
 /** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
-const readAll = `SELECT ${columns} FROM millrace_history WHERE seq > ? ORDER BY seq ${limitTo("?")}`;
-const readOthers = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_other
+const readAll = sql`SELECT ${columns} FROM millrace_history WHERE seq > ? ORDER BY seq ${limitTo("?")}`;
+const readOthers = sql`SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_other
   WHERE ${isNotCompleted} AND seq > ? ORDER BY seq ${limitTo("?")}`;
 /** Input: seq. Answer: when it was submitted. */
 const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
@@ -85,7 +86,8 @@ const readOf = ({ outcome }: HistoryRequest | SurplusRequest): string =>
   outcome === "completed" ? readAll : readOthers;
 
 /** Inputs: queue, state. Answer: how many finished so. */
-const countFinished = `SELECT ifnull(sum(t.count), 0) FROM millrace_state_count t JOIN millrace_route r ON r.number = t.route
+const countFinished = sql`
+  SELECT ifnull(sum(t.count), 0) FROM millrace_state_count t JOIN millrace_route r ON r.number = t.route
   WHERE r.queue = ? AND t.state = ?`;
 
 /**
@@ -126,11 +128,11 @@ function pruneFinished(step: Step, rows: readonly Row[]): void {
 }
 
 /** Inputs: now, limit. */
-const readKept = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_keep
+const readKept = sql`SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_keep
   WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq ${limitTo("?")}`;
 
 /** Inputs: now, limit. */
-const dropResults = `UPDATE millrace_history SET result = NULL, result_until = NULL WHERE seq IN (
+const dropResults = sql`UPDATE millrace_history SET result = NULL, result_until = NULL WHERE seq IN (
   SELECT seq FROM millrace_history INDEXED BY millrace_history_result
   WHERE result_until IS NOT NULL AND result_until <= ? ORDER BY result_until, seq ${limitTo("?")})`;
 
@@ -144,9 +146,9 @@ function pruneKept(step: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: now, limit. */
-const readFreeKeys = `SELECT key FROM millrace_unique
+const readFreeKeys = sql`SELECT key FROM millrace_unique
   WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until ${limitTo("?")}`;
-const readOldDocs = `SELECT kind, id, version FROM millrace_doc
+const readOldDocs = sql`SELECT kind, id, version FROM millrace_doc
   WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at ${limitTo("?")}`;
 const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
 
@@ -161,7 +163,7 @@ function pruneExpired({ statements, now }: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: limit, time. Answer: the newest record that may go, among the oldest ones. */
-const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number ${limitTo("?")})
+const lastOld = sql`SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number ${limitTo("?")})
   WHERE at <= ? AND number < (SELECT max(number) FROM millrace_feed)`;
 const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
 
