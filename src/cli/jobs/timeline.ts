@@ -1,0 +1,134 @@
+/** The life of one job as `millrace show` prints it: one line for each moment, with its errors and what it printed. */
+import type { AttemptView, JobView } from "../../client/jobs/job-view.ts";
+import type { LogLine } from "../../client/jobs/jobs.ts";
+import { durationText } from "../../model/duration.ts";
+import { reasonText } from "../../model/job/after-run.ts";
+import type { AttemptOutput, ErrorRecord } from "../../model/job/attempt-log.ts";
+import { escapeText, shorten } from "../output/escape.ts";
+import { formatAge, formatInstant } from "../output/format-time.ts";
+import { toJsonLine } from "../output/print-json.ts";
+
+interface Moment {
+  readonly at: Date;
+  /** Its place in the timeline, if that is not its time. */
+  readonly sortedAt?: number;
+  readonly lines: readonly string[];
+}
+
+export interface TimelineOptions {
+  readonly wantsStacks: boolean;
+  readonly now: number;
+}
+
+/** In the order of time. Of equal times the cause comes first. */
+export function timelineOf(
+  job: JobView,
+  logs: readonly LogLine[],
+  { wantsStacks, now }: TimelineOptions,
+): readonly string[] {
+  const { attempts, attempt, createdAt, deadlineAt, dueAt, endedAt } = job;
+  const shown = attempts.filter(({ outcome, output }) => outcome !== "completed" || output !== undefined);
+  const [ofThis = [], ofEarlier = []] = [true, false].map((isThis) =>
+    shown
+      .filter((entry) => (entry.attempt === attempt) === isThis)
+      .map((entry) => endOfAttempt(entry, wantsStacks)),
+  );
+  const moments: Moment[] = [
+    { at: createdAt, lines: ["created"] },
+    { at: dueAt, lines: [dueAt.getTime() > now ? `due ${formatAge(dueAt, now)}` : "due"] },
+    ...ofEarlier,
+    ...startOfAttempt(job),
+    ...logs.map(logged),
+    ...ofThis,
+  ];
+  if (endedAt !== null) moments.push(endOfJob(job, endedAt, [...ofEarlier, ...ofThis, ...logs]));
+  else if (deadlineAt !== null) moments.push({ at: deadlineAt, lines: ["deadline"] });
+  const placeOf = ({ at, sortedAt = at.getTime() }: Moment): number => sortedAt;
+  return moments
+    .toSorted((left, right) => placeOf(left) - placeOf(right))
+    .flatMap(({ at, lines }) =>
+      lines.map((text, index) => `${index === 0 ? formatInstant(at) : " ".repeat(24)}  ${text}`),
+    );
+}
+
+/**
+ * Stands after all that a worker wrote of the job, even if its own time is earlier: a worker only estimates the clock
+ * of the store.
+ */
+function endOfJob(job: JobView, endedAt: Date, written: readonly { readonly at: Date }[]): Moment {
+  const why = job.reason === null ? "" : `: ${escapeText(reasonText(job))}`;
+  const sortedAt = Math.max(...[endedAt, ...written.map(({ at }) => at)].map(Number));
+  return { at: endedAt, sortedAt, lines: [`${job.state}${why}`] };
+}
+
+function endOfAttempt(entry: AttemptView, wantsStacks: boolean): Moment {
+  const { at, attempt, outcome, output, ranUs, worker, error } = entry;
+  const ran = ranUs === undefined ? "" : ` after ${durationText(ranUs / 1000)}`;
+  const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
+  const what = `attempt ${attempt} ${outcome}${ran}${where}`;
+  return { at: new Date(at), lines: [what, ...describe(error, wantsStacks), ...outputLines(output)] };
+}
+
+function startOfAttempt({
+  attempt,
+  claimedAt,
+  endedAt,
+  startedAt,
+  state,
+  worker,
+}: JobView): readonly Moment[] {
+  const where = worker === null ? "" : ` on ${escapeText(worker)}`;
+  if (startedAt !== null) return [{ at: startedAt, lines: [`attempt ${attempt} started${where}`] }];
+  if (claimedAt === null || (state !== "running" && endedAt === null)) return [];
+  return [{ at: claimedAt, lines: [`attempt ${attempt} claimed${where}`] }];
+}
+
+function logged({ at, level, message, fields }: LogLine): Moment {
+  const details = fields === undefined ? "" : ` ${toJsonLine(fields)}`;
+  return { at, lines: [`log ${escapeText(level)}: ${escapeText(message)}${details}`] };
+}
+
+const outputLinesMax = 20;
+
+/** How the attempt exited, and the last lines that it printed. */
+function outputLines(output: AttemptOutput | undefined): readonly string[] {
+  if (output === undefined) return [];
+  const { exitCode, signal, stdout, stderr } = output;
+  const exit =
+    signal === undefined ? (exitCode === undefined ? [] : [`exit code ${exitCode}`]) : [`ended by ${signal}`];
+  const printed = ([stream, text]: readonly [string, string | undefined]): readonly string[] =>
+    (text ?? "")
+      .trimEnd()
+      .split("\n")
+      .filter((line) => line !== "")
+      .slice(-outputLinesMax)
+      .map((line) => `${stream}: ${escapeText(line)}`);
+  return [
+    ...exit,
+    ...(
+      [
+        ["stdout", stdout],
+        ["stderr", stderr],
+      ] as const
+    ).flatMap(printed),
+  ];
+}
+
+const messageCharsMax = 2000;
+
+function describe(error: ErrorRecord | undefined, wantsStacks: boolean): readonly string[] {
+  const lines: string[] = [];
+  for (let each = error; each !== undefined; each = each.cause) {
+    const code = each.code === undefined ? "" : ` [${escapeText(each.code)}]`;
+    const prefix = lines.length === 0 ? "" : "caused by ";
+    lines.push(`${prefix}${escapeText(each.name)}: ${shorten(each.message, messageCharsMax)}${code}`);
+    if (!wantsStacks || each.stack === undefined) continue;
+    lines.push(
+      ...each.stack
+        .split("\n")
+        .filter((line) => /^\s+at /.test(line))
+        .map(escapeText),
+    );
+  }
+  return lines;
+}
