@@ -17,6 +17,7 @@ import { openGcsServer } from "../support/servers/gcs-server.ts";
 import { clientPlatform } from "../support/servers/http-server.ts";
 import { openS3Server } from "../support/servers/s3-server.ts";
 import type { S3Server } from "../support/servers/s3-server.ts";
+import { until } from "../support/until.ts";
 
 const send = job("send");
 const folder = mkdtempSync(join(tmpdir(), "millrace-open-bucket-"));
@@ -89,6 +90,67 @@ test("bucket: a caller's own four verbs, in a namespace too", async () => {
   await other.close();
 });
 
+test("bucket: an error of another class does not end the store, and no answer passes for a stored object", async () => {
+  const bucket = new MemoryBucket();
+  let answers: "well" | "throws" | "nothing" = "well";
+  const own = (): Objects => {
+    const objects = bucket.open();
+    return {
+      put: async (name, bytes, ifAbsent) => {
+        if (answers === "throws") throw new TypeError("socket hang up");
+        return answers === "nothing" ? (undefined as never) : objects.put(name, bytes, ifAbsent);
+      },
+      get: (name) => objects.get(name),
+      list: (prefix, after) => objects.list(prefix, after),
+      remove: (names) => objects.remove(names),
+      close: () => objects.close(),
+    };
+  };
+  const open = (given = own()) =>
+    openMillraceOn(nodePlatform, "bucket:jobs", {
+      ...{ ...silent, giveUp: 0 },
+      bucket: { ...silent.bucket, objects: given, callTimeout: 100 },
+    });
+  const mill = await open();
+  for (const how of ["throws", "nothing"] as const) {
+    answers = how;
+    await expect(mill.enqueue(send, {})).rejects.toMatchObject({
+      code: "outcome-unknown",
+      message: expect.stringMatching(/bucket\.objects\.put (threw .*socket hang up|gave)/) as string,
+    });
+    answers = "well";
+    await until("it goes on", async () => {
+      const handle = await mill.enqueue(send, {}).catch(() => null);
+      return handle !== null;
+    });
+  }
+  await mill.close();
+  const broken = { ...own(), get: async () => undefined as never };
+  await expect(open(broken)).rejects.toMatchObject({
+    code: "store-unavailable",
+    message: expect.stringContaining("bucket.objects.get gave") as string,
+  });
+});
+
+test("a function that gives no credentials, or a wrong expiration, is refused by name", async () => {
+  const cases = [
+    ["s3://jobs", undefined, /gave no credentials: they need accessKeyId and secretAccessKey/],
+    ["s3://jobs", { accessKeyId: "a" }, /gave no credentials/],
+    ["s3://jobs", { accessKeyId: "a", secretAccessKey: "b", expiration: "2026-01-01" }, /no Date/],
+    ["gs://jobs", {}, /they need accessToken/],
+    ["az://jobs?account=a", null, /they need accountKey, or sasToken, or accessToken/],
+  ] as const;
+  for (const [url, given, pattern] of cases) {
+    const credentials = async () => given as never;
+    const region = url.startsWith("s3") ? { region: "us-east-1" } : {};
+    const bucket = { ...silent.bucket, ...region, endpoint: "http://127.0.0.1:1", credentials };
+    await expect(
+      openMillraceOn(clientPlatform({}), url, { ...silent, bucket }),
+      JSON.stringify(given),
+    ).rejects.toMatchObject({ code: "store-denied", message: expect.stringMatching(pattern) as string });
+  }
+});
+
 test("options that an address cannot use, or of the wrong type, are refused", async () => {
   const refused = async (url: string, bucket: unknown): Promise<void> => {
     const opening = openMillraceOn(clientPlatform({}), url, { ...silent, bucket } as MillraceOptions);
@@ -142,7 +204,7 @@ test("missing buckets, wrong keys and missing credentials are errors with codes 
 test("storage that ignores conditions, or does not know them, is refused", async () => {
   for (const [conditions, code] of [
     ["ignored", "durability-refused"],
-    ["refused", "store-unavailable"],
+    ["refused", "durability-refused"],
   ] as const) {
     const server = await openS3Server({ conditions });
     const opening = openMillraceOn(s3Environment(server), "s3://jobs", silent);

@@ -21,7 +21,10 @@ import type { Head } from "./layout.ts";
 import { findHole } from "./restore/history.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import type { LogWitness } from "./log/log-writer.ts";
+import { momentOf } from "./moment.ts";
+import type { Moment } from "./moment.ts";
 import { CountedObjects } from "./objects/counted.ts";
+import { UnknownCondition } from "./objects/objects.ts";
 import type { Objects } from "./objects/objects.ts";
 import { retrying } from "./objects/retrying.ts";
 import { readPrices, requestsOf } from "./prices.ts";
@@ -96,7 +99,7 @@ async function becomeWriter(
   replica: Replica,
   writer: Writer,
   { platform, whenHeld, signal, onWaiting }: BucketOptions & { readonly whenHeld: WhenHeld },
-): Promise<{ epoch: number; isAfterCrash: boolean }> {
+): Promise<Pick<Opened, "epoch" | "isAfterCrash" | "beganAt">> {
   for (let tries = 0; ; tries++) {
     await untilFree(replica, { whenHeld, signal, onWaiting }, platform);
     // One that stood by and slept while the log was removed behind it can only begin again.
@@ -107,9 +110,10 @@ async function becomeWriter(
     const hole = await findHole(objects, replica);
     if (hole !== null) throw damaged(hole.object, hole.problem);
     const isAfterCrash = !replica.isFree;
+    const beganAt = momentOf(platform);
     const yields = whenHeld !== "take" && tries < yieldsMax;
     const epoch = await takeOver(objects, replica, { writer, platform, yields });
-    if (epoch !== null) return { epoch, isAfterCrash };
+    if (epoch !== null) return { epoch, isAfterCrash, beganAt };
     await pause(platform, signal);
     await replica.catchUp();
   }
@@ -121,6 +125,8 @@ interface Opened {
   readonly writer: Writer;
   readonly epoch: number;
   readonly isAfterCrash: boolean;
+  /** Before the fence was put. */
+  readonly beganAt: Moment;
 }
 
 interface WriterOptions extends BucketOptions {
@@ -131,7 +137,7 @@ interface WriterOptions extends BucketOptions {
 
 async function openWriter(
   options: WriterOptions,
-  { folder, replica, writer, epoch, isAfterCrash }: Opened,
+  { folder, replica, writer, epoch, isAfterCrash, beganAt }: Opened,
 ): Promise<Store> {
   const { objects, counted, prices, platform, callTimeoutMs } = options;
   const opened: { log?: LogWriter; tail?: WalTail } = {};
@@ -148,7 +154,8 @@ async function openWriter(
         opened.tail = new WalTail(database, replica.path);
         opened.log = new LogWriter({
           // It waits in a way of its own: callers are answered while its put is tried again.
-          ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs, isAfterCrash },
+          ...{ objects: counted, platform, tail: opened.tail, writer, epoch, callTimeoutMs },
+          ...{ isAfterCrash, beganAt },
           ...{ n: replica.n, digest: replica.digest, sleptMs: tuning.sleptMs, witness: options.witness },
           onPages: (pages) => checkpoints.notePages(pages),
           onRecord: (n) => checkpoints.noteRecord(n),
@@ -198,7 +205,12 @@ async function readHead(objects: Objects, platform: Platform): Promise<Head> {
   if (found !== null) return headFrom(found);
   const head: Head = { layout: layoutVersion, pageSize, madeAt: platform.now() };
   const bytes = headBytes(head);
-  await objects.put(headName, bytes, true);
+  await objects.put(headName, bytes, true).catch((error: unknown) => {
+    if (!(error instanceof UnknownCondition)) throw error;
+    throw new MillraceError("durability-refused", `The bucket cannot be used: ${error.message}.`, {
+      cause: error,
+    });
+  });
   // Other bytes: a put that finds its own ones after a lost reply counts as stored.
   const others = headBytes({ ...head, madeAt: head.madeAt + 1 });
   if ((await objects.put(headName, others, true)) === "stored") {

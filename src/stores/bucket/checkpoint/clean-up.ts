@@ -20,6 +20,8 @@ import {
   numberOf,
 } from "../layout.ts";
 import type { Mark } from "../layout.ts";
+import { momentOf } from "../moment.ts";
+import type { Moment } from "../moment.ts";
 import type { Objects } from "../objects/objects.ts";
 import type { BucketTuning } from "../tuning.ts";
 
@@ -40,14 +42,13 @@ export class CleanUp {
   readonly #options: CleanUpOptions;
   #doneAtUs = Number.NEGATIVE_INFINITY;
   /** Both clocks at the beginning: if the wall clock leaps forward, the grace must not end early. */
-  readonly #begun: { readonly nowMs: number; readonly monotonicUs: number };
+  readonly #begun: Moment;
   /** When each mark was made, by its number: most of them are asked for again at the next clean-up. */
   #times = new Map<number, number>();
 
   constructor(options: CleanUpOptions) {
     this.#options = options;
-    const { platform } = options;
-    this.#begun = { nowMs: platform.now(), monotonicUs: platform.monotonicUs() };
+    this.#begun = momentOf(options.platform);
   }
 
   /** `newest`: the mark that this writer has just put. */

@@ -15,6 +15,8 @@ import { isRead } from "../../sqlite/connection/commit.ts";
 import type { Call, CallOutcome, CommitOutcome } from "../../sqlite/connection/commit.ts";
 import type { Landing } from "../../sqlite/connection/executor.ts";
 import { isPassed, logName } from "../layout.ts";
+import { momentOf, sinceMs } from "../moment.ts";
+import type { Moment } from "../moment.ts";
 import { objectsError } from "../bucket-errors.ts";
 import { bodyOf, encodeRecord } from "./log-record.ts";
 import type { Page } from "./log-record.ts";
@@ -50,6 +52,8 @@ export interface LogWriterOptions {
   /** The last record of the log, and its digest. */
   readonly n: number;
   readonly digest: string;
+  /** Before the fence of this writer was put. */
+  readonly beganAt: Moment;
   readonly callTimeoutMs: number;
   readonly sleptMs: number;
   /** The writer before this one did not close. */
@@ -102,7 +106,8 @@ export class LogWriter implements Landing {
   /** Gives the waits up that have waited too long. */
   #giveUpTimer: Timer | null = null;
   #timerAtUs = Number.POSITIVE_INFINITY;
-  #landedAt: { nowMs: number; monotonicUs: number };
+  /** Before the put of the last landed record began: since then nothing is known of other writers. */
+  #landedAt: Moment;
   readonly #carefulUntilUs: number;
   #trouble: { readonly sinceUs: number; error: ObjectsError } | null = null;
   /** Why nothing more is written: another writer, a local copy that cannot be read, or the close. */
@@ -114,8 +119,9 @@ export class LogWriter implements Landing {
     this.#options = options;
     this.n = options.n;
     this.digest = options.digest;
-    this.#landedAt = this.#clocks();
-    this.#carefulUntilUs = this.#landedAt.monotonicUs + (options.isAfterCrash ? carefulMs * 1000 : 0);
+    this.#landedAt = options.beganAt;
+    const { platform } = options;
+    this.#carefulUntilUs = platform.monotonicUs() + (options.isAfterCrash ? carefulMs * 1000 : 0);
     // The tables, at least the epoch: a view should find them soon.
     this.#putWithin(this.#takePages() ? lazyMs : keepAliveMs);
     this.#shown = this.#taken;
@@ -166,6 +172,9 @@ export class LogWriter implements Landing {
       if (freed.hasLanes) this.#freedLanes = this.#taken;
       this.#putWithin(emitted.length > 0 ? lazyMs : keepAliveMs);
     }
+    // Such reads count as a commit: a put that begins after them has to land.
+    if (calls.some(({ operation }) => isRead(operation) && this.#isDoubtful(operation)))
+      this.#shown = this.#taken += 1;
     for (const [call, { operation }] of calls.entries())
       if (operation === "settleIfLeased") this.settled += appliedOf(outcomes[call]);
     this.#options.witness?.onTaken(calls, commit, this.#taken, this.#shown);
@@ -203,9 +212,13 @@ export class LogWriter implements Landing {
     await closed;
   }
 
-  /** After a pause somebody else may have the bucket, and no handler should begin or go on before that is known. */
+  /**
+   * After a pause somebody else may have the bucket. Before that is known no handler should begin or go on, and no read
+   * should be answered from a copy that may be hours old.
+   */
   #isDoubtful(operation: Call["operation"]): boolean {
-    if (operation !== "claim" && operation !== "extendIfLeased") return false;
+    const isHandler = operation === "claim" || operation === "extendIfLeased";
+    if (!isHandler && waitsOf[operation] !== "for-landing") return false;
     if (this.#sinceLandedMs() > silentMs) return true;
     return operation === "claim" && this.#options.platform.monotonicUs() < this.#carefulUntilUs;
   }
@@ -226,11 +239,6 @@ export class LogWriter implements Landing {
     onPages(read.pages);
     tail.cutLong();
     return true;
-  }
-
-  #clocks(): { nowMs: number; monotonicUs: number } {
-    const { platform } = this.#options;
-    return { nowMs: platform.now(), monotonicUs: platform.monotonicUs() };
   }
 
   #putWithin(delayMs: number): void {
@@ -278,6 +286,7 @@ export class LogWriter implements Landing {
       compressed,
     );
     this.#options.witness?.onPut(n, position);
+    const beganAt = momentOf(platform);
     const outcome = await this.#putUntilLanded(n, bytes);
     if (outcome !== "landed") {
       this.#end(fenced(), outcome);
@@ -285,6 +294,8 @@ export class LogWriter implements Landing {
     }
     this.n = n;
     this.digest = digest;
+    // A process may sleep between the landing and its reply. So what is known is known of the time before the put.
+    this.#landedAt = beganAt;
     this.#land(position);
     this.#options.onRecord(n);
     return isLast;
@@ -318,13 +329,11 @@ export class LogWriter implements Landing {
   }
 
   #sinceLandedMs(): number {
-    const { nowMs, monotonicUs } = this.#clocks();
-    return Math.max(nowMs - this.#landedAt.nowMs, (monotonicUs - this.#landedAt.monotonicUs) / 1000);
+    return sinceMs(this.#landedAt, this.#options.platform);
   }
 
   #land(position: number): void {
     this.#landed = position;
-    this.#landedAt = this.#clocks();
     for (const [route, freedBy] of this.#freed) if (freedBy <= position) this.#freed.delete(route);
     const landed = this.#waits.filter((wait) => wait.position <= position);
     this.#waits = this.#waits.filter((wait) => wait.position > position);

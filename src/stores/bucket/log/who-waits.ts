@@ -7,6 +7,9 @@
  * makes no difference: of two claims that have not landed the later one is lost with the earlier one. Everything else
  * is safe by the order of the log.
  *
+ * After a pause reads, claims and renewals wait for a put that begins after them, whatever this table says: somebody
+ * else may have the bucket by then (log-writer.ts).
+ *
  * A read does not wait for a heartbeat: a registration ends by itself within seconds, so it may vanish. A heartbeat
  * comes every second or two, so otherwise each look of an idle process at its settings would cost a put.
  */

@@ -72,7 +72,11 @@ class AzureObjects implements Objects {
     this.#service = new http.HttpService<AzureCredentials>({
       platform,
       shown: `az://${container}/${prefix}`,
-      credentials: new CredentialSource(platform, credentials),
+      credentials: new CredentialSource(platform, credentials, [
+        ["accountKey"],
+        ["sasToken"],
+        ["accessToken"],
+      ]),
       sign: (request, given) => signAzure(request, given, { account, now: platform.now() }),
       codeOf: azureCode,
       meanings,

@@ -14,13 +14,20 @@ const denialEveryMs = 10_000;
 export class CredentialSource<Credentials extends { readonly expiration?: Date | undefined }> {
   readonly #platform: Platform;
   readonly #ask: () => Promise<Credentials>;
+  readonly #kinds: readonly (readonly string[])[];
   #known: Credentials | null = null;
   #asking: Promise<Credentials> | null = null;
   #deniedUs = Number.NEGATIVE_INFINITY;
 
-  constructor(platform: Platform, ask: () => Promise<Credentials>) {
+  /** `kinds`: the fields of each kind of credentials that the provider takes. */
+  constructor(
+    platform: Platform,
+    ask: () => Promise<Credentials>,
+    kinds: readonly (readonly (keyof Credentials & string)[])[],
+  ) {
     this.#platform = platform;
     this.#ask = ask;
+    this.#kinds = kinds;
   }
 
   async current(): Promise<Credentials> {
@@ -47,7 +54,7 @@ export class CredentialSource<Credentials extends { readonly expiration?: Date |
   }
 
   #renew(): Promise<Credentials> {
-    this.#asking ??= this.#ask()
+    this.#asking ??= this.#askWhole()
       .then((credentials) => (this.#known = credentials))
       .catch((error: unknown) => {
         if (error instanceof ObjectsError || error instanceof MillraceError) throw error;
@@ -56,6 +63,19 @@ export class CredentialSource<Credentials extends { readonly expiration?: Date |
       })
       .finally(() => (this.#asking = null));
     return this.#asking;
+  }
+
+  /** The caller's function may give anything. */
+  async #askWhole(): Promise<Credentials> {
+    const given = ((await this.#ask()) ?? {}) as Credentials & Readonly<Record<string, unknown>>;
+    const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
+    const isWhole = this.#kinds.some((fields) => fields.every((field) => isText(given[field])));
+    const { expiration } = given;
+    const isTimed = expiration === undefined || Number.isFinite((expiration as Partial<Date>).getTime?.());
+    if (isWhole && isTimed) return given;
+    const kinds = this.#kinds.map((fields) => fields.join(" and ")).join(", or ");
+    const what = isWhole ? "an expiration that is no Date" : `no credentials: they need ${kinds}`;
+    throw new ObjectsError("denied", `the function bucket.credentials gave ${what}`);
   }
 }
 

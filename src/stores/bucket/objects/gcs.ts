@@ -60,7 +60,9 @@ class GcsObjects implements Objects {
     this.#service = new http.HttpService<GcsCredentials>({
       platform,
       shown: `gs://${bucket}/${prefix}`,
-      credentials: isOpen ? null : new CredentialSource(platform, credentials ?? googleCredentials(platform)),
+      credentials: isOpen
+        ? null
+        : new CredentialSource(platform, credentials ?? googleCredentials(platform), [["accessToken"]]),
       sign: (request, { accessToken }) => ({
         ...request,
         headers: { ...request.headers, authorization: `Bearer ${accessToken}` },

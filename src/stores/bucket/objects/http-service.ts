@@ -11,7 +11,7 @@ import type { Platform } from "../../../platform/platform.ts";
 import { ObjectsError } from "../../../store/objects.ts";
 import type { ObjectsErrorKind } from "../../../store/objects.ts";
 import type { CredentialSource } from "./credential-source.ts";
-import { closedError } from "./objects.ts";
+import { closedError, UnknownCondition } from "./objects.ts";
 
 const timeoutMs = 20_000;
 
@@ -105,7 +105,8 @@ export class HttpService<Credentials extends { readonly expiration?: Date | unde
       : meaning.sentence;
     const isOpen = verb.isWrite && reply.status >= 500 && reply.status !== 501 && didNothing !== true;
     const said = [verb.what, `status ${reply.status}`, ...(code === null ? [] : [code])].join(", ");
-    return new ObjectsError(kind, `${shown} ${sentence} (${said})`, {
+    const ErrorOf = isUnknownCondition ? UnknownCondition : ObjectsError;
+    return new ErrorOf(kind, `${shown} ${sentence} (${said})`, {
       outcome: isOpen ? "unknown" : "did-not-happen",
       retryAfterMs: retryAfterMs(reply, platform),
     });

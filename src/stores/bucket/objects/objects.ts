@@ -21,6 +21,9 @@ export function checkName(name: string): string {
   throw new TypeError(`${JSON.stringify(name.slice(0, 80))} cannot be the name of an object.`);
 }
 
+/** A storage that refuses a put for its condition, because it does not know it. */
+export class UnknownCondition extends ObjectsError {}
+
 export function closedError(): ObjectsError {
   return new ObjectsError("refused", "The object storage was closed; nothing of this call happened.");
 }

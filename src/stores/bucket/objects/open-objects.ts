@@ -8,7 +8,8 @@ import type {
   S3Credentials,
 } from "../../../store/objects.ts";
 import type { BucketPlace } from "../bucket-url.ts";
-import type { NamePage, Objects } from "./objects.ts";
+import type { Objects } from "./objects.ts";
+import { ownObjects } from "./own-objects.ts";
 
 /** What `open` is given in `bucket` for the objects. */
 export interface ObjectsOptions {
@@ -57,7 +58,7 @@ export async function openObjects(
       return openAzure({ platform, container: name, prefix, account: account ?? undefined, ...given });
     }
     case "bucket": {
-      if (objects !== undefined) return prefix === "" ? objects : prefixed(objects, prefix);
+      if (objects !== undefined) return ownObjects(objects, prefix);
       const sentence = "A URL bucket: needs your own objects in the option bucket.objects.";
       throw new MillraceError("invalid-option", sentence);
     }
@@ -65,17 +66,3 @@ export async function openObjects(
 }
 
 type Asked<Credentials> = (() => Promise<Credentials>) | undefined;
-
-/** The caller's own objects know of no prefix. */
-function prefixed(objects: Objects, prefix: string): Objects {
-  return {
-    put: (name, bytes, ifAbsent) => objects.put(prefix + name, bytes, ifAbsent),
-    get: (name) => objects.get(prefix + name),
-    async list(begin, after): Promise<NamePage> {
-      const page = await objects.list(prefix + begin, after === null ? null : prefix + after);
-      return { ...page, names: page.names.map((name) => name.slice(prefix.length)) };
-    },
-    remove: (names) => objects.remove(names.map((name) => prefix + name)),
-    close: () => objects.close(),
-  };
-}

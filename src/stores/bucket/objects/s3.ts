@@ -81,7 +81,9 @@ class S3Objects implements Objects {
     this.#service = new http.HttpService<S3Credentials>({
       platform,
       shown: `s3://${bucket}/${prefix}`,
-      credentials: new CredentialSource(platform, options.credentials ?? fromEnvironment(platform)),
+      credentials: new CredentialSource(platform, options.credentials ?? fromEnvironment(platform), [
+        ["accessKeyId", "secretAccessKey"],
+      ]),
       sign: (request, credentials) => signS3(request, credentials, { region, now: platform.now() }),
       codeOf: (reply) => http.plainCode(http.xmlTexts(http.textOf(reply), "Code")[0]),
       meanings,

@@ -6,6 +6,8 @@
 import { MillraceError } from "../../../model/error.ts";
 import type { Platform } from "../../../platform/platform.ts";
 import { silentMs } from "../log/log-writer.ts";
+import { momentOf, sinceMs } from "../moment.ts";
+import type { Moment } from "../moment.ts";
 import { ObjectsError } from "../objects/objects.ts";
 import type { Replica } from "../copy/replica.ts";
 
@@ -59,32 +61,26 @@ export function isWriterRunning(replica: Replica, platform: Platform): boolean |
 export class Follower {
   readonly replica: Replica;
   readonly #platform: Platform;
-  #lookedAt: { nowMs: number; monotonicUs: number };
+  #lookedAt: Moment;
 
   constructor(replica: Replica, platform: Platform) {
     this.replica = replica;
     this.#platform = platform;
-    this.#lookedAt = this.#clocks();
+    this.#lookedAt = momentOf(platform);
   }
 
-  /** For so long nobody has looked, by the clock that says more: a machine may have slept, or its time been set. */
   get sinceLookMs(): number {
-    const { nowMs, monotonicUs } = this.#clocks();
-    return Math.max(nowMs - this.#lookedAt.nowMs, (monotonicUs - this.#lookedAt.monotonicUs) / 1000);
+    return sinceMs(this.#lookedAt, this.#platform);
   }
 
   /** @returns whether there was anything new. */
   async look(): Promise<boolean> {
-    const began = this.#clocks();
+    const began = momentOf(this.#platform);
     const isLong = this.sinceLookMs > pauseMaxMs;
     const isRenewed = isLong && (await this.replica.renewIfPassed());
     const records = await this.replica.catchUp();
     this.#lookedAt = began;
     return isRenewed || records > 0;
-  }
-
-  #clocks(): { nowMs: number; monotonicUs: number } {
-    return { nowMs: this.#platform.now(), monotonicUs: this.#platform.monotonicUs() };
   }
 }
 

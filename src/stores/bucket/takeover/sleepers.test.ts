@@ -80,6 +80,77 @@ test("a writer that slept until its slot was used and removed again acknowledges
   await heir.close();
 });
 
+test("a writer that slept again while it looked for a newer mark looks again before it acknowledges the next call", async () => {
+  const world = aBucketWorld(folder);
+  const sleeper = aSleeper(world.platform);
+  const objects = world.bucket.open();
+  let isLook = false;
+  const store = await openBucketStore({
+    ...{ platform: sleeper.platform, whenHeld: "take", cacheFolder: folder },
+    objects: {
+      ...awayIf(objects, () => false),
+      list: async (prefix, after) => {
+        const page = await objects.list(prefix, after);
+        if (isLook && prefix === markPrefix) {
+          isLook = false;
+          await othersLive(world);
+        }
+        return page;
+      },
+    },
+  });
+  await world.submit(store, 5);
+  sleeper.sleep();
+  await world.advance(60_000);
+  isLook = true;
+  // It landed before anybody took the bucket over.
+  await store.submit([{ jobs: [aJob({ id: "early" })] }]);
+  const late = store.submit([{ jobs: [aJob({ id: "late" })] }]);
+  await expect(late).rejects.toMatchObject({ code: "outcome-unknown", outcome: "unknown" });
+  await store.close();
+  const heir = await world.open();
+  const [early, lost] = await heir.readJobs(["early", "late"]);
+  expect([early?.id, lost]).toEqual(["early", null]);
+  await heir.close();
+});
+
+test("a writer that wakes answers no read from its copy before it knows that the bucket is still its own", async () => {
+  const world = aBucketWorld(folder);
+  const sleeper = aSleeper(world.platform);
+  const { platform } = sleeper;
+  const options = { objects: world.bucket.open(), platform, whenHeld: "take", cacheFolder: folder } as const;
+  const store = await openBucketStore(options);
+  await store.submit([{ jobs: [aJob({ id: "seen" })] }]);
+  sleeper.sleep();
+  const heir = await world.open();
+  await world.advance(60_000);
+  const read = store.readJobs(["seen"]);
+  await expect(read).rejects.toMatchObject({ code: "store-fenced", outcome: "did-not-happen" });
+  await expect(store.readJobs(["seen"])).rejects.toMatchObject({ code: "store-fenced" });
+  await store.close();
+  await heir.close();
+});
+
+test("a writer that wakes and still has the bucket answers its first read after one put", async () => {
+  const world = aBucketWorld(folder);
+  const sleeper = aSleeper(world.platform);
+  const { platform } = sleeper;
+  const options = { objects: world.bucket.open(), platform, whenHeld: "take", cacheFolder: folder } as const;
+  const store = await openBucketStore(options);
+  await store.submit([{ jobs: [aJob({ id: "seen" })] }]);
+  sleeper.sleep();
+  await world.advance(60_000);
+  const records = (await world.names(logPrefix)).length;
+  expect(await Promise.all([store.readJobs(["seen"]), store.countJobs()])).toMatchObject([
+    [{ id: "seen" }],
+    {},
+  ]);
+  expect(await store.readJobs(["seen"])).toMatchObject([{ id: "seen" }]);
+  expect(await world.names(logPrefix)).toHaveLength(records + 1);
+  sleeper.wake();
+  await store.close();
+});
+
 test("a new writer whose clock is hours ahead leaves the slots of a writer that sleeps for a moment", async () => {
   const world = aBucketWorld(folder);
   const sleeper = aSleeper(world.platform);
@@ -154,6 +225,43 @@ test("an opener that slept before its fence does not begin in slots that were re
   });
   expect(await findAll(store)).toHaveLength(5 + 5 * 110);
   await store.close();
+  await first.close();
+});
+
+test("an opener that slept after its fence, while it looked for a newer mark, writes nothing", async () => {
+  const world = aBucketWorld(folder);
+  const first = await world.open();
+  await world.submit(first, 5);
+  const objects = world.bucket.open();
+  let [hasFence, hasSlept] = [false, false];
+  const store = await openBucketStore({
+    ...{ platform: world.platform, whenHeld: "take", cacheFolder: folder },
+    objects: {
+      ...awayIf(objects, () => false),
+      put: async (name, bytes, ifAbsent) => {
+        const answer = await objects.put(name, bytes, ifAbsent);
+        hasFence ||= name.startsWith(logPrefix);
+        return answer;
+      },
+      list: async (prefix, after) => {
+        const page = await objects.list(prefix, after);
+        // The last look: the fence is there, and every slot before it is filled.
+        const records = await namesOf(objects, logPrefix);
+        if (hasFence && !hasSlept && records.at(-1) === logName(records.length)) {
+          hasSlept = true;
+          await othersLive(world);
+        }
+        return page;
+      },
+    },
+  });
+  expect(hasSlept).toBe(true);
+  const late = store.submit([{ jobs: [aJob({ id: "late" })] }]);
+  await expect(late).rejects.toMatchObject({ code: "outcome-unknown" });
+  await store.close();
+  const heir = await world.open();
+  expect(await heir.readJobs(["late"])).toEqual([null]);
+  await heir.close();
   await first.close();
 });
 
