@@ -74,13 +74,12 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     countJobs: () => Promise.resolve([{ queue, name, state: "completed", count: next }]),
     readRoutes: () => Promise.resolve([route]),
     readFeed: ({ after }) => Promise.resolve({ records: [], cursor: after }),
-    readJournal: ({ after }) => Promise.resolve({ lines: [], cursor: after }),
+    readJournal: (reads) => Promise.resolve(reads.map(() => ({ kind: "gone" }) as const)),
+    readLogs: ({ after }) => Promise.resolve({ lines: [], cursor: after }),
     prune: () => Promise.resolve({ pruned: 0, more: false, cursor: null }),
     auditIndexes: () => Promise.resolve({ checked: 0, repaired: {}, cursor: null }),
     readUnreadable: () => Promise.resolve({ records: [], cursor: null }),
     deleteUnreadable: () => Promise.resolve(0),
-    signal: refuse("signal"),
-    adjust: refuse("adjust"),
     exportPage: refuse("exportPage"),
     importPage: refuse("importPage"),
     watch: () => () => {},
@@ -107,6 +106,7 @@ function makeJobs(count: number, input: string, route: number): LeasedJob[] {
     dueAt: 0,
     claimedAt: 0,
     deadlineAt: null,
+    durable: 0,
   }));
 }
 

@@ -19,6 +19,8 @@ export const storeLimits = {
   edgesAtOnceMax: 64,
   edgesPerStepMax: 500,
   logLinesPerJobMax: 1000,
+  /** Keys of entries that others have appended which a journal goes on refusing in a new round, the newest ones. */
+  journalKeysKeptMax: 1000,
   /** Characters of an attempt log that the event of a settle carries. */
   noteCharsMax: 48,
   /**

@@ -50,12 +50,12 @@ export const jobFields = {
 
   route: { type: "integer", home: "state", isOwn: true },
   state: { type: "integer", home: "state" },
-  /** 1 after the submit, then one more with every event but `started` and `progress`, which change no state. */
+  /** 1 after the submit, then one more with every event but `started`, `progress` and `signalled`. */
   rev: { type: "integer", home: "state", initial: 1 },
   rank: { type: "integer", home: "state" },
   dueAt: { type: "integer", home: "state" },
   deadlineAt: { type: "integer", home: "state", isNullable: true, initial: null },
-  ttlAt: { type: "integer", home: "state", isNullable: true, initial: null, cleared: ["lease"] },
+  ttlAt: { type: "integer", home: "state", isNullable: true, initial: null, cleared: ["lease", "place"] },
   /** The earliest clock of the present state, computed from the others. */
   timerAt: {
     type: "integer",
@@ -79,6 +79,8 @@ export const jobFields = {
   keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place"] },
   /** What a member waits for and has passed on (model/flow/flow-waits.ts); null without a flow. */
   waits: { type: "text", home: "state", isNullable: true, initial: null, isRare: true },
+  /** Marks and the round of a durable run (model/durable/durable-marks.ts); 0 as long as its journal is empty. */
+  durable: { type: "integer", home: "state", initial: 0 },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
 
@@ -129,13 +131,21 @@ export type JobRow = { -readonly [Name in JobFieldName]: ValueOf<JobFields[Name]
 /** The fields of a job that a claim returns. */
 export const leasedFields = [
   ...(["id", "seq", "fence", "route", "rev", "attempt", "input", "policy", "meta", "attempts"] as const),
-  ...(["createdAt", "dueAt", "claimedAt", "deadlineAt"] as const),
+  ...(["createdAt", "dueAt", "claimedAt", "deadlineAt", "durable"] as const),
 ] as const satisfies readonly JobFieldName[];
 
 /** The fields that a duty needs to decide about a job with a due clock. */
 export const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev", "attempt", "policy", "attempts", "owner"] as const),
-  ...(["cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
+  ...([
+    "cancelAsked",
+    "startedAt",
+    "leaseEndsAt",
+    "attemptEndsAt",
+    "deadlineAt",
+    "ttlAt",
+    "durable",
+  ] as const),
 ] as const satisfies readonly JobFieldName[];
 
 /** Those of `dueFields` that a duty gets in another form: `DueJob` in records.ts, made by due-job.ts. */

@@ -1,11 +1,17 @@
-/** Requests of a later version (signals, budgets, moving a store) are refused, never ignored. */
+/** Requests of a later version (moving a store) are refused, never ignored. */
 import { notYetSupported } from "../model/error.ts";
-import type { Store } from "./store.ts";
+import type { Store, TransactionStore } from "./store.ts";
 
 /** The operations of the contract that no store has yet. */
 export const laterOperations = {
-  signal: () => Promise.reject(notYetSupported("signal")),
-  adjust: () => Promise.reject(notYetSupported("adjust")),
   exportPage: () => Promise.reject(notYetSupported("exportPage")),
   importPage: () => Promise.reject(notYetSupported("importPage")),
 } satisfies Partial<Store>;
+
+/** Of a store that keeps no journals of durable runs yet. */
+export const laterJournals = {
+  readJournal: () => Promise.reject(notYetSupported("readJournal")),
+} satisfies Partial<Store>;
+export const laterSlips = {
+  commitSlip: () => Promise.reject(notYetSupported("commitSlip")),
+} satisfies Partial<TransactionStore>;

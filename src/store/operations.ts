@@ -13,6 +13,8 @@ import type {
   DocPut,
   DueJob,
   Effects,
+  Entry,
+  EntryPut,
   FeedRecord,
   Gate,
   Growth,
@@ -20,6 +22,7 @@ import type {
   LeasedJob,
   LeaseRef,
   NewJob,
+  Slip,
 } from "./records.ts";
 
 /**
@@ -150,6 +153,15 @@ export interface ReadGatesAnswer {
 
 export interface Settle extends LeaseRef {
   readonly next: SettleNext;
+  /** For a durable run: entries that are appended in the same step, before `next` is applied. */
+  readonly journal?: {
+    /**
+     * The settle is applied iff this is the last number of the journal before the entries. Null: whatever the journal
+     * holds.
+     */
+    readonly seen: number | null;
+    readonly entries: readonly EntryPut[];
+  };
   /** The new packed attempt log; null keeps the old one. */
   readonly attempts: string | null;
   readonly effects?: Effects;
@@ -164,6 +176,8 @@ export type SettleAnswer =
    */
   | { readonly kind: "stale" }
   | { readonly kind: "gone" }
+  /** The journal holds more than was seen; this is its last number. If it holds less, the answer is `stale`. */
+  | { readonly kind: "arrived"; readonly last: number }
   /** A cancel was requested, so the job must not wait again: only a Finish is applied. */
   | { readonly kind: "cancel-asked" }
   | { readonly kind: "doc-changed"; readonly id: string }
@@ -179,6 +193,8 @@ export interface Extend extends LeaseRef {
   readonly startedAgoMs?: number;
   /** The backstop for an attempt that outlives its timeout; null for none. */
   readonly attemptEndsInMs?: number | null;
+  /** For a durable run: the last number of its journal that the worker knows. */
+  readonly seen?: number;
 }
 
 export interface ExtendRequest {
@@ -201,6 +217,8 @@ export interface ExtendAnswer {
   readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone" | "unknown")[];
   readonly others: readonly LeasedJob[];
   readonly now: number;
+  /** The ids of leases with a `seen` whose journal holds more by now; absent for none. */
+  readonly grown?: readonly string[];
 }
 
 export interface LeasedWrite extends LeaseRef {
@@ -210,13 +228,27 @@ export interface LeasedWrite extends LeaseRef {
   readonly logs?: readonly string[];
   /** The line that replaces the last one that fits (`storeLimits.logLinesPerJobMax`) if there are more. */
   readonly overflow?: string;
+  /** Entries for the journal of a durable run. With them the answer is `appended`. */
+  readonly entries?: readonly EntryPut[];
+  /** With entries only: applied in the same step. A job whose given id and digest are known is passed over. */
+  readonly effects?: Effects;
+  /** The run has got further, so its attempts count anew: attempt = 1, and the attempt log is emptied. */
+  readonly setsBack?: true;
 }
 
-export type RecordAnswer = "ok" | "stale" | "gone";
+export type RecordAnswer =
+  | "ok"
+  | "stale"
+  | "gone"
+  /** @property last the last number of the journal; @property at the time of the entries */
+  | { readonly kind: "appended"; readonly last: number; readonly at: number }
+  /** An effect was refused; nothing of the write happened. */
+  | { readonly kind: "doc-changed" | "flow-closed" | "key-held" | "id-differs"; readonly id: string };
 
 // change: operators and duties, under a guard -------------------------------------------------------------------------
 
-export type Clock = "lease" | "attempt" | "deadline" | "ttl";
+/** `ttl` and `wake` are one field: of a suspended job `ttlAt` is when it wakes, of any other when it expires. */
+export type Clock = "lease" | "attempt" | "deadline" | "ttl" | "wake";
 
 export interface Guard {
   readonly states: readonly JobState[];
@@ -224,6 +256,8 @@ export interface Guard {
   readonly fence?: number;
   /** This clock of the job is due by the store's time. */
   readonly rang?: Clock;
+  /** Of the field `durable`, the bits in `mask` are exactly `is`. */
+  readonly marks?: { readonly mask: number; readonly is: number };
 }
 
 /** The first case whose guard holds is applied; if none holds, the answer is `changed`. */
@@ -242,6 +276,18 @@ export interface ChangeCase {
   readonly next: ChangeNext;
   /** The new packed attempt log; null or absent keeps the old one. */
   readonly attempts?: string | null;
+  /** For a durable run: appended to its journal in the same step. */
+  readonly append?: Append;
+}
+
+/**
+ * An entry that others append: a signal, the end of a child, an ending. If the journal has its key, the change is
+ * answered `repeated`, before any guard is looked at.
+ */
+export interface Append {
+  readonly entry: EntryPut;
+  /** With this entry the journal has at most so many unread ones, of this size in all; else the answer is `full`. */
+  readonly unreadMax?: { readonly count: number; readonly size: number };
 }
 
 export type ChangeAnswer =
@@ -255,6 +301,10 @@ export type ChangeAnswer =
   /** The change with this token was applied before: the reply was lost, the effect is there. */
   | { readonly kind: "already"; readonly state: JobState; readonly rev: number }
   | { readonly kind: "changed"; readonly state: JobState; readonly rev: number }
+  /** The journal has the key of the append already. */
+  | { readonly kind: "repeated"; readonly state: JobState; readonly rev: number }
+  /** The journal has too many unread entries, or too large ones. */
+  | { readonly kind: "full"; readonly state: JobState; readonly rev: number }
   /** A replay would take a unique key that another live job holds. */
   | { readonly kind: "key-held"; readonly by: string }
   | { readonly kind: "gone" };
@@ -395,7 +445,36 @@ export interface FeedAnswer {
   readonly cursor: number;
 }
 
-export interface JournalAnswer {
+export interface LogsAnswer {
   readonly lines: readonly { readonly number: number; readonly at: number; readonly body: string }[];
   readonly cursor: number;
 }
+
+export interface JournalRead {
+  readonly id: string;
+  /** Entries with a greater number. */
+  readonly after: number;
+  readonly max: number;
+  /** Answered only while this lease is the current one: a superseded worker must not follow its successor's journal. */
+  readonly lease?: Pick<LeaseRef, "seq" | "fence">;
+}
+
+export type JournalAnswer =
+  | {
+      readonly kind: "ok";
+      readonly entries: readonly Entry[];
+      /** The last number of the journal; 0 for an empty one. */
+      readonly last: number;
+      readonly slips: readonly Slip[];
+      /** The job's field `durable`. */
+      readonly durable: number;
+      readonly now: number;
+    }
+  | { readonly kind: "stale" }
+  | { readonly kind: "gone" };
+
+export type SlipAnswer =
+  | { readonly kind: "ok" }
+  /** The journal has a slip of this key: the caller's transaction must be rolled back. */
+  | { readonly kind: "recorded"; readonly body: string }
+  | { readonly kind: "stale" };

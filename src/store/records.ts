@@ -100,6 +100,40 @@ export interface JobRecord extends Readonly<Omit<Pick<JobRow, ShownField>, "stat
   readonly cancelAsked: boolean;
 }
 
+/**
+ * An entry of the journal of a durable run, before the store has accepted it. model/durable/journal-entry.ts says what
+ * a body means; a store does not read it.
+ */
+export interface EntryPut {
+  /** The journal accepts it once per round. An entry whose key it has already is passed over. */
+  readonly key: string;
+  readonly body: string;
+  /** Bits that it sets in the field `durable` of the job (model/durable/durable-marks.ts); absent for none. */
+  readonly marks?: number;
+  /** Its size as long as nobody has read it, above 0. Absent for an entry that needs no reader. */
+  readonly unread?: number;
+  /** The numbers of the unread entries that this one reads. */
+  readonly reads?: readonly number[];
+}
+
+/** An entry as the journal keeps it. Numbers begin at 1 and have no gaps. */
+export interface Entry {
+  readonly number: number;
+  /** When the store accepted it. */
+  readonly at: number;
+  readonly key: string;
+  readonly body: string;
+}
+
+/**
+ * A result that was committed together with the caller's own rows. It has no number: the run's worker adopts it by an
+ * entry. A journal has one per key and round.
+ */
+export interface Slip {
+  readonly key: string;
+  readonly body: string;
+}
+
 /** A versioned document: settings, registrations, the leader lease, the caller's KV. One mechanism for all. */
 export interface Doc {
   readonly kind: string;
@@ -227,8 +261,8 @@ export interface FeedEvent {
   readonly attempt: number;
   /**
    * By the kind: claimed = 1 if its handler starts with the claim; started = startedAt; progress = the text. For any
-   * other kind, by the state after: scheduled = dueAt; terminal = reason; running with a requested cancel = owner; else
-   * null.
+   * other kind, by the state after: scheduled = dueAt; terminal = reason; running with a requested cancel, or
+   * signalled = owner; else null.
    */
   readonly extra: string | number | null;
   /**

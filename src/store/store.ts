@@ -7,8 +7,14 @@
  *
  *  R1 clock    (place: schedules a job.) Durations come in relative; dueAt = now + inMs (or the named instant), rank =
  *              rankBase + rankSlope * dueAt, ttlAt = dueAt + ttlMs, timerAt = the earliest clock of the present state.
- *              A job that is due at once is ready, else scheduled
- *  R2 guard    a change is applied iff its guard holds, else the refusal carries the current value
+ *              A job that is due at once is ready, else scheduled. A suspended job keeps rank and dueAt; its ttlAt is
+ *              when it wakes, and ends when it is placed again
+ *  R2 guard    a change is applied iff its guard holds, else the refusal carries the current value. An entry is
+ *              appended to a journal iff its key is new in the round. A settle with `seen` is applied iff the journal
+ *              ends there. Entries set their marks, and clear the unread ones that they read. The mark isEnding clears
+ *              the deadline and a requested cancel. A new round keeps the unread entries, in order and with new numbers
+ *              from 1 on; it clears the marks, counts the round up, deletes the slips, and still refuses the keys of
+ *              the newest journalKeysKeptMax entries that others have appended
  *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless the
  *              key is held by time. A member of a flow is kept with its result until foreverMs, whatever the finish
  *              says
@@ -85,10 +91,13 @@ import type {
   SubmitAnswer,
   SubmitUnit,
   JournalAnswer,
+  JournalRead,
+  LogsAnswer,
+  SlipAnswer,
 } from "./operations.ts";
 import type { UnreadableAnswer, AuditAnswer, PruneAnswer, PruneRequest } from "./upkeep.ts";
 import type { Route } from "../model/routing/route.ts";
-import type { DocPut, GatePut, JobRecord, StateCount } from "./records.ts";
+import type { DocPut, GatePut, JobRecord, LeaseRef, Slip, StateCount } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
@@ -115,9 +124,6 @@ export interface Store {
 
   promoteDue(request: { readonly max: number }): Promise<PromoteAnswer>;
   readDue(request: ReadDueRequest): Promise<ReadDueAnswer>;
-  /** Later, with signals and budgets: refused as not-yet-supported. */
-  signal(request: unknown): Promise<never>;
-  adjust(request: unknown): Promise<never>;
 
   putGates(puts: readonly GatePut[]): Promise<readonly GatePutAnswer[]>;
   readGates(request: ReadGatesRequest): Promise<ReadGatesAnswer>;
@@ -131,11 +137,14 @@ export interface Store {
   /** Every route that has ever had a job here, by number: it maps numbers back to names. */
   readRoutes(): Promise<readonly Route[]>;
   readFeed(request: FeedRequest): Promise<FeedAnswer>;
-  readJournal(request: {
+  /** Log lines of a job. */
+  readLogs(request: {
     readonly id: string;
     readonly after: number;
     readonly max: number;
-  }): Promise<JournalAnswer>;
+  }): Promise<LogsAnswer>;
+  /** The journals of durable runs, an answer for each read. A page may end before `max`; its `last` says so. */
+  readJournal(reads: readonly JournalRead[]): Promise<readonly JournalAnswer[]>;
 
   prune(request: PruneRequest): Promise<PruneAnswer>;
   auditIndexes(request: { readonly cursor: string | null; readonly max: number }): Promise<AuditAnswer>;
@@ -171,7 +180,13 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export type TransactionStore = Pick<Store, "submit" | "settleIfLeased">;
+export type TransactionStore = Pick<Store, "submit" | "settleIfLeased"> & {
+  /**
+   * The last statement of the caller's transaction: the result of a step, which is committed with the caller's rows iff
+   * the lease is the current one at the commit. It takes no lock that a renewal needs.
+   */
+  commitSlip(lease: LeaseRef, slip: Slip): Promise<SlipAnswer>;
+};
 
 export type Unwatch = () => void;
 
@@ -195,7 +210,9 @@ export type Hint =
    * other store sends it only for changes without another hint.
    */
   | { readonly kind: "emitted"; readonly partition: number }
-  | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string };
+  | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string }
+  /** The journals of these running jobs of the owner have grown. */
+  | { readonly kind: "signalled"; readonly ids: readonly string[]; readonly owner: string };
 
 /** What an acknowledged write survives: a power loss, the end of the process only, or neither. */
 export type Durability = "strict" | "relaxed" | "memory";

@@ -9,6 +9,7 @@
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
+import { laterSlips } from "../store/later-version.ts";
 import type { Store } from "../store/store.ts";
 
 export interface RememberedJob {
@@ -93,6 +94,7 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
           "The connection cannot be used: it is no object. Pass the transaction.",
         );
       return {
+        ...laterSlips,
         submit: (units) => store.submit(units),
         settleIfLeased: (settles) => store.settleIfLeased(settles),
       };

@@ -54,7 +54,7 @@ export interface FencedWrite {
   readonly id: string;
   readonly seq: number;
   readonly fence: number;
-  readonly answer: SettleAnswer["kind"] | null;
+  readonly answer: SettleAnswer["kind"] | "appended" | null;
   readonly call: StoreCall;
   /** Of an extend: store time of the answer, and what was added to it. */
   readonly now?: number;
@@ -228,7 +228,9 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
   } else if (call.kind === "recordIfLeased") {
     for (const [index, { id, seq, fence }] of call.request.entries()) {
       const answer = call.answer?.[index];
-      if (!isLocked(answer)) writes.push({ what: "record", id, seq, fence, answer: answer ?? null, call });
+      if (isLocked(answer)) continue;
+      const kind = typeof answer === "object" ? answer.kind : (answer ?? null);
+      writes.push({ what: "record", id, seq, fence, answer: kind, call });
     }
   } else if (call.kind === "extendIfLeased") {
     const { leaseMs } = call.request;

@@ -109,6 +109,7 @@ export class Scribe {
       laneStep: job.laneStep ?? null,
       laneGates: job.laneGates ?? null,
       keepsLane: 0,
+      durable: 0,
       flow: job.flow ?? null,
       edges: job.edges ?? null,
       waits: job.waits ?? null,
@@ -232,6 +233,7 @@ export class Scribe {
         dueAt,
         claimedAt: this.now,
         deadlineAt: null,
+        durable: 0,
         route: this.#routeOf(id),
       });
       events.push({ kind: "claimed", id, rev, state: "running", attempt, extra: null });

@@ -374,7 +374,7 @@ export class HistoryWorld {
     await this.#both("all due documents", (store) => readAllDueDocs(store));
     await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
     for (const id of new Set(this.#ids))
-      await this.#both(`the journal of ${id}`, (store) => store.readJournal({ id, after: 0, max: 99 }));
+      await this.#both(`the journal of ${id}`, (store) => store.readLogs({ id, after: 0, max: 99 }));
     expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});
   }
 }

@@ -10,6 +10,8 @@ import type {
   Edit,
   Finish,
   HandBack,
+  SettleNext,
+  Suspend,
   Update,
   Schedule,
 } from "../../src/model/job/change.ts";
@@ -26,6 +28,8 @@ import type {
   Doc,
   DocCheck,
   DocPut,
+  Entry,
+  EntryPut,
   FeedEvent,
   FeedRecord,
   Gate,
@@ -35,6 +39,7 @@ import type {
   JobRecord,
   LeasedJob,
   NewJob,
+  Slip,
 } from "../../src/store/records.ts";
 import { ReferenceFlows } from "./reference-flows.ts";
 
@@ -55,6 +60,14 @@ export interface Passage {
   readonly ownCap?: number | null;
 }
 
+/** The journal of a durable run. */
+interface Journal {
+  entries: (Entry & { unread: number; isForeign: boolean })[];
+  slips: Slip[];
+  /** Keys of earlier rounds that are still refused, oldest first. */
+  oldKeys: string[];
+}
+
 interface Contents {
   jobs: Map<string, Job>;
   keys: Map<string, { id: string; seq: number; hold: UniqueHold; until: number }>;
@@ -67,7 +80,8 @@ interface Contents {
   tops: Map<string, number>;
   /** The highest version of any document that was deleted or pruned. */
   docFloor: number;
-  journals: Map<string, { number: number; at: number; body: string }[]>;
+  logs: Map<string, { number: number; at: number; body: string }[]>;
+  journals: Map<string, Journal>;
   routes: Route[];
   seq: number;
   events: FeedEvent[];
@@ -90,6 +104,7 @@ export class ReferenceRules {
     turns: new Map(),
     tops: new Map(),
     docFloor: 0,
+    logs: new Map(),
     journals: new Map(),
     routes: [],
     seq: 0,
@@ -157,6 +172,59 @@ export class ReferenceRules {
   emitNews({ id, rev, route, state, attempt, startedAt, progress }: Job, kind: "started" | "progress"): void {
     const extra = kind === "started" ? startedAt : progress;
     this.all.events.push({ kind, id, rev, route, state, attempt, extra });
+  }
+
+  /** What a listener of the journal's owner hears. */
+  emitSignal({ id, rev, route, state, attempt, owner, dueAt, reason }: Job): void {
+    const extra =
+      state === "running" ? owner : state === "scheduled" ? dueAt : isTerminal(state) ? reason : null;
+    this.all.events.push({ kind: "signalled", id, rev, route, state, attempt, extra });
+  }
+
+  journalOf({ id }: Pick<Job, "id">): Journal {
+    const journal = this.all.journals.get(id) ?? { entries: [], slips: [], oldKeys: [] };
+    this.all.journals.set(id, journal);
+    return journal;
+  }
+
+  /** R2. */
+  append(job: Job, puts: readonly EntryPut[], isForeign = false): void {
+    const { entries } = this.journalOf(job);
+    for (const { key, body, marks = 0, unread = 0, reads = [] } of puts) {
+      job.durable |= 1;
+      if (entries.some((entry) => entry.key === key)) continue;
+      entries.push({ number: entries.length + 1, at: this.now, key, body, unread, isForeign });
+      for (const entry of entries) if (reads.includes(entry.number)) entry.unread = 0;
+      job.durable |= marks;
+      if ((marks & 4) !== 0) Object.assign(job, { deadlineAt: null, cancelAsked: false });
+    }
+  }
+
+  /** R2: why the entry of another is not appended; null if it is. */
+  appendRefusal(job: Job, { entry, unreadMax }: operations.Append): "full" | null {
+    if (unreadMax === undefined) return null;
+    const unread = this.journalOf(job).entries.filter((each) => each.unread > 0);
+    const size = unread.reduce((sum, each) => sum + each.unread, entry.unread ?? 0);
+    return unread.length + 1 > unreadMax.count || size > unreadMax.size ? "full" : null;
+  }
+
+  isKnownKey(job: Job, key: string): boolean {
+    const { entries, oldKeys } = this.journalOf(job);
+    return oldKeys.includes(key) || entries.some((entry) => entry.key === key);
+  }
+
+  /** R2. */
+  beginRound(job: Job): void {
+    const { entries, oldKeys } = this.journalOf(job);
+    const foreign = entries.filter(({ isForeign }) => isForeign).map(({ key }) => key);
+    this.all.journals.set(job.id, {
+      entries: entries
+        .filter(({ unread }) => unread > 0)
+        .map((entry, index) => ({ ...entry, number: index + 1 })),
+      slips: [],
+      oldKeys: [...new Set([...oldKeys, ...foreign])].slice(-storeLimits.journalKeysKeptMax),
+    });
+    job.durable = (Math.floor(job.durable / 8) + 1) * 8 + (job.durable & 1);
   }
 
   move(job: Job, to: JobState, event: EventKind): void {
@@ -239,6 +307,7 @@ export class ReferenceRules {
       attempt: 0,
     });
     Object.assign(job, { countsAttempt: 1, cancelAsked: false, createdAt: this.now, keepsLane: 0 });
+    job.durable = 0;
     job.uniqueKey = spec.unique?.key ?? null;
     job.route = this.routeOf(spec);
     this.write(job, spec);
@@ -452,13 +521,26 @@ export class ReferenceRules {
     return keyGates.length === 0 ? asLeased(job) : { ...asLeased(job), keyGates };
   }
 
-  settle({ id, seq, fence, next, attempts, effects = {} }: operations.Settle): operations.SettleAnswer {
+  settle({
+    id,
+    seq,
+    fence,
+    next,
+    journal,
+    attempts,
+    effects = {},
+  }: operations.Settle): operations.SettleAnswer {
     const job = this.all.jobs.get(id);
     if (job === undefined) return { kind: "gone" };
     if (job.seq !== seq) return { kind: "stale" };
     if (job.state !== "running" || job.fence !== fence)
       return { kind: job.settledFence === fence ? "already" : "stale" };
     if (job.cancelAsked && !isTerminal(next.to as JobState)) return { kind: "cancel-asked" };
+    if (journal !== undefined && journal.seen !== null) {
+      const last = this.journalOf(job).entries.length;
+      if (last !== journal.seen) return last > journal.seen ? { kind: "arrived", last } : { kind: "stale" };
+    }
+    if (journal !== undefined) this.append(job, journal.entries);
     const isShort = attempts !== null && attempts.length <= storeLimits.noteCharsMax;
     this.note = `${job.startedAt === null ? "!" : ""}${isShort ? attempts : ""}`;
     if (attempts !== null) job.attempts = attempts;
@@ -472,22 +554,26 @@ export class ReferenceRules {
   }
 
   /** R2. */
-  holds(job: Job, { states, rev = job.rev, fence = job.fence, rang }: operations.Guard): boolean {
+  holds(job: Job, { states, rev = job.rev, fence = job.fence, rang, marks }: operations.Guard): boolean {
     return (
       states.includes(job.state) &&
       rev === job.rev &&
       fence === job.fence &&
+      (marks === undefined || (job.durable & marks.mask) === marks.is) &&
       (rang === undefined || this.rang(job, rang))
     );
   }
 
   rang(job: Job, clock: operations.Clock): boolean {
-    const at = isTerminal(job.state) ? null : clockAt(job, clock);
+    const isOfState =
+      clock === "wake" ? job.state === "suspended" : clock !== "ttl" || job.state !== "suspended";
+    const at = isTerminal(job.state) || !isOfState ? null : clockAt(job, clock);
     return at !== null && at <= this.now;
   }
 
-  change(job: Job, next: ChangeNext): void {
-    if (next.to === "same") this.update(job, next);
+  change(job: Job, next: ChangeNext | SettleNext): void {
+    if (next.to === "suspended") this.suspend(job, next);
+    else if (next.to === "same") this.update(job, next);
     else if (next.to === "blocked") this.block(job, next);
     else if (next.to === "deleted") this.remove(job);
     else if (next.to === "scheduled") this.schedule(job, next);
@@ -546,15 +632,28 @@ export class ReferenceRules {
     edit(job, next.edit);
     job.countsAttempt = next.countsAttempt;
     job.attempt = next.attempt ?? job.attempt;
+    if (next.newRound === true) this.beginRound(job);
     this.move(job, job.dueAt <= this.now ? "ready" : "scheduled", next.event);
   }
 
+  suspend(job: Job, { wake, countsAttempt, attempt = job.attempt, keepsLane, event }: Suspend): void {
+    job.ttlAt = wake === null ? null : this.at(wake);
+    Object.assign(job, { countsAttempt, attempt });
+    this.move(job, "suspended", event);
+    job.keepsLane = keepsLane === true && job.laneKey !== null ? 1 : 0;
+  }
+
   handBack(job: Job, { countsAttempt, event }: HandBack): void {
+    job.ttlAt = null;
     job.countsAttempt = countsAttempt;
     this.move(job, "ready", event);
   }
 
   update(job: Job, { cancelAsked, rankBase, rankSlope, edit: edited, event, passesOn }: Update): void {
+    if (event === "signalled") {
+      this.emitSignal(job);
+      return;
+    }
     job.cancelAsked = cancelAsked ?? job.cancelAsked;
     if (rankBase !== undefined || rankSlope !== undefined)
       job.rank = (rankBase ?? 0) + (rankSlope ?? 1) * job.dueAt;
@@ -572,6 +671,7 @@ export class ReferenceRules {
   drop(job: Job): void {
     const { id } = job;
     this.all.jobs.delete(id);
+    this.all.logs.delete(id);
     this.all.journals.delete(id);
     this.flows.leave(job);
   }
@@ -632,9 +732,8 @@ function checkArrow(from: Origin, to: JobState): void {
 }
 
 export function clockAt(job: Job, clock: operations.Clock): number | null {
-  return { lease: job.leaseEndsAt, attempt: job.attemptEndsAt, deadline: job.deadlineAt, ttl: job.ttlAt }[
-    clock
-  ];
+  const { leaseEndsAt: lease, attemptEndsAt: attempt, deadlineAt: deadline, ttlAt } = job;
+  return { lease, attempt, deadline, ttl: ttlAt, wake: ttlAt }[clock];
 }
 
 /** R1: the earliest clock of the present state; Infinity when none is set. */
@@ -655,7 +754,7 @@ function edit(job: Job, { input = job.input, policy = job.policy, meta = job.met
 }
 
 const leasedFields = ["id", "seq", "fence", "route", "rev", "attempt", "input", "policy", "meta"] as const;
-const leasedTimes = ["attempts", "createdAt", "dueAt", "claimedAt", "deadlineAt"] as const;
+const leasedTimes = ["attempts", "createdAt", "dueAt", "claimedAt", "deadlineAt", "durable"] as const;
 
 export function asLeased(job: Job): LeasedJob {
   return pick(job, [...leasedFields, ...leasedTimes]) as LeasedJob;

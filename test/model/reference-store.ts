@@ -27,7 +27,7 @@ import type { Job, KeptGate } from "./reference-rules.ts";
 
 const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev"] as const),
-  ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
+  ...(["attempt", "policy", "attempts", "owner", "cancelAsked", "durable"] as const),
 ];
 const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
@@ -138,7 +138,7 @@ export class ReferenceStore {
     return this.#rules.call(() =>
       settles.map((settle) => {
         const apply = (): operations.SettleAnswer => this.#rules.settle(settle);
-        // Only effects can be refused behind a write; a copy of everything for each settle takes its time.
+        // Only effects can be refused after a write; a copy of everything for each settle takes its time.
         return settle.effects === undefined ? apply() : this.#rules.unit(apply);
       }),
     );
@@ -160,35 +160,61 @@ export class ReferenceStore {
           job.attemptEndsAt = addMs(this.#rules.now, lease.attemptEndsInMs);
         return job.cancelAsked ? "cancel-asked" : "ok";
       });
+      const grown = leases
+        .filter(({ id, seen }, at) => {
+          const isHeld = answers[at] === "ok" || answers[at] === "cancel-asked";
+          return seen !== undefined && isHeld && this.#rules.journalOf({ id }).entries.length > seen;
+        })
+        .map(({ id }) => id);
       const isNamed = (job: Job): boolean =>
         leases.some(({ id, fence }) => id === job.id && fence === job.fence);
       const others = this.#rules.jobs(
         (job) => wantsOthers && job.state === "running" && job.owner === owner && !isNamed(job),
       );
-      return { answers, others: others.map(asLeased), now: this.#rules.now };
+      const found = { answers, others: others.map(asLeased), now: this.#rules.now };
+      return grown.length === 0 ? found : { ...found, grown };
     });
   }
 
   recordIfLeased(writes: readonly operations.LeasedWrite[]): readonly operations.RecordAnswer[] {
     return this.#rules.call(() =>
-      writes.map(({ id, seq, fence, progress, logs = [], overflow = "" }) => {
-        const job = this.#rules.all.jobs.get(id);
-        if (job === undefined) return "gone";
-        if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
-        if (progress !== undefined) {
-          job.progress = progress;
-          this.#rules.emitNews(job, "progress");
-        }
-        const lines = this.#rules.all.journals.get(id) ?? [];
-        this.#rules.all.journals.set(id, lines);
-        for (const body of logs) {
-          const isFull = lines.length >= storeLimits.logLinesPerJobMax;
-          if (isFull) lines.pop();
-          lines.push({ number: lines.length + 1, at: this.#rules.now, body: isFull ? overflow : body });
-        }
-        return "ok";
+      writes.map((write) => {
+        if (write.effects === undefined) return this.#record(write);
+        const before = { answer: "ok" as operations.RecordAnswer };
+        this.#rules.unit(() => {
+          before.answer = this.#record(write);
+          const { answer } = before;
+          return { kind: typeof answer === "object" && answer.kind !== "appended" ? "refused" : "ok" };
+        });
+        return before.answer;
       }),
     );
+  }
+
+  #record(write: operations.LeasedWrite): operations.RecordAnswer {
+    const { id, seq, fence, progress, logs = [], overflow = "", entries, effects, setsBack } = write;
+    const job = this.#rules.all.jobs.get(id);
+    if (job === undefined) return "gone";
+    if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
+    if (progress !== undefined) {
+      job.progress = progress;
+      this.#rules.emitNews(job, "progress");
+    }
+    const lines = this.#rules.all.logs.get(id) ?? [];
+    this.#rules.all.logs.set(id, lines);
+    for (const body of logs) {
+      const isFull = lines.length >= storeLimits.logLinesPerJobMax;
+      if (isFull) lines.pop();
+      lines.push({ number: lines.length + 1, at: this.#rules.now, body: isFull ? overflow : body });
+    }
+    if (entries === undefined) return "ok";
+    if (setsBack === true) Object.assign(job, { attempt: 1, attempts: null });
+    this.#rules.append(job, entries);
+    const { jobs, docs, ...growth } = effects ?? {};
+    const answer = this.#rules.put(jobs, docs, growth);
+    if (answer.kind === "refused") return { kind: answer.reason, id: answer.id } as operations.RecordAnswer;
+    if (effects !== undefined) this.#rules.flows.passOnAll();
+    return { kind: "appended", last: this.#rules.journalOf(job).entries.length, at: this.#rules.now };
   }
 
   changeIf(changes: readonly operations.Change[]): readonly operations.ChangeAnswer[] {
@@ -196,12 +222,17 @@ export class ReferenceStore {
       changes.map(({ id, cases, token }) => {
         const job = this.#rules.all.jobs.get(id);
         if (job === undefined) return { kind: "gone" };
+        const present = { state: job.state, rev: job.rev };
+        if (cases.some(({ append }) => append !== undefined && this.#rules.isKnownKey(job, append.entry.key)))
+          return { kind: "repeated", ...present };
         const applied = cases.findIndex(({ guard }) => this.#rules.holds(job, guard));
         if (applied < 0) {
           const isRepeat = token !== undefined && job.changeToken === token;
           return { kind: isRepeat ? "already" : "changed", state: job.state, rev: job.rev };
         }
-        const { next, attempts = null } = cases[applied] as operations.ChangeCase;
+        const { next, attempts = null, append } = cases[applied] as operations.ChangeCase;
+        if (append !== undefined && this.#rules.appendRefusal(job, append) !== null)
+          return { kind: "full", ...present };
         const from = job.state;
         const isReplay = isTerminal(from) && (next.to === "scheduled" || next.to === "blocked");
         if (isReplay && !this.#rules.flows.hasPassedOn(job))
@@ -210,6 +241,7 @@ export class ReferenceStore {
         if (by !== null) return { kind: "key-held", by };
         if (attempts !== null) job.attempts = attempts;
         if (token !== undefined) job.changeToken = token;
+        if (append !== undefined) this.#rules.append(job, [append.entry], true);
         this.#rules.change(job, next);
         const answer = {
           kind: "ok",
@@ -377,11 +409,32 @@ export class ReferenceStore {
     return { records, cursor: records.at(-1)?.number ?? after };
   }
 
-  readJournal({ id, after, max }: { id: string; after: number; max: number }): operations.JournalAnswer {
-    const lines = (this.#rules.all.journals.get(id) ?? [])
-      .filter(({ number }) => number > after)
-      .slice(0, max);
+  readLogs({ id, after, max }: { id: string; after: number; max: number }): operations.LogsAnswer {
+    const lines = (this.#rules.all.logs.get(id) ?? []).filter(({ number }) => number > after).slice(0, max);
     return { lines, cursor: lines.at(-1)?.number ?? after };
+  }
+
+  readJournal(reads: readonly operations.JournalRead[]): readonly operations.JournalAnswer[] {
+    return this.#rules.call(() =>
+      reads.map(({ id, after, max, lease }): operations.JournalAnswer => {
+        const job = this.#rules.all.jobs.get(id);
+        if (job === undefined) return { kind: "gone" };
+        const isLeased = job.state === "running" && job.seq === lease?.seq && job.fence === lease.fence;
+        if (lease !== undefined && !isLeased) return { kind: "stale" };
+        const { entries, slips } = this.#rules.journalOf(job);
+        return {
+          kind: "ok",
+          entries: entries
+            .filter(({ number }) => number > after)
+            .slice(0, max)
+            .map(({ number, at, key, body }) => ({ number, at, key, body })),
+          last: entries.length,
+          slips,
+          durable: job.durable,
+          now: this.#rules.now,
+        };
+      }),
+    );
   }
 
   prune(request: PruneRequest): PruneAnswer {

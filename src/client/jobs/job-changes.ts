@@ -160,6 +160,7 @@ export function refuse(answer: ChangeAnswer, id: string): void {
   switch (answer.kind) {
     case "ok":
     case "already":
+    case "repeated":
       return;
     case "gone":
       throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
@@ -169,6 +170,7 @@ export function refuse(answer: ChangeAnswer, id: string): void {
         `The unique key of ${JSON.stringify(id)} is held by ${JSON.stringify(answer.by)}.`,
       );
     case "changed":
+    case "full":
       throw new MillraceError(
         "job-changed",
         `The job ${JSON.stringify(id)} is ${answer.state}${isTerminal(answer.state) ? " already" : ""}; this is not possible then.`,

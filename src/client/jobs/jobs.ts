@@ -184,7 +184,7 @@ export class Jobs {
     checkOptions(options, "logs", ["after", ...callKeys]);
     const after = checkWhole(options.after ?? 0, "logs: after", 0, Number.MAX_SAFE_INTEGER);
     const request = { id, after, max: storeLimits.logLinesPerJobMax };
-    const { lines } = await this.#read("logs", options, () => this.#needs.store.readJournal(request));
+    const { lines } = await this.#read("logs", options, () => this.#needs.store.readLogs(request));
     return lines.map(({ number, at, body }) => ({ number, at: new Date(at), ...this.#readLine(body) }));
   }
 

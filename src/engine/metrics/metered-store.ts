@@ -39,6 +39,7 @@ const timed: Readonly<Record<Exclude<keyof Store, Untimed>, true>> = {
   countJobs: true,
   readRoutes: true,
   readFeed: true,
+  readLogs: true,
   readJournal: true,
   prune: true,
   auditIndexes: true,

@@ -37,6 +37,8 @@ export const eventCodes = {
   "worker-left": 28,
   /** The end of a member was passed on along more of its edges. */
   "passed-on": 29,
+  /** An entry was appended to the journal of a durable run, whose state did not change. */
+  signalled: 30,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

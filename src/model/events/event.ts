@@ -247,6 +247,7 @@ export function secondEventOf({ kind, extra }: Pick<RecordedEvent, "kind" | "ext
 const internal: Readonly<Record<Exclude<EventKind, EventName | "promoted">, null>> = {
   suspended: null,
   resumed: null,
+  signalled: null,
   "passed-on": null,
 };
 

@@ -22,7 +22,7 @@
  */
 import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./attempt-log.ts";
-import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
+import type { Finish, HandBack, Schedule, AttemptNext } from "./change.ts";
 import { durationText } from "../duration.ts";
 import type { EndReason } from "./end-reason.ts";
 import type { EventKind } from "../events/event-kind.ts";
@@ -72,7 +72,7 @@ export interface Sources extends BackoffSources {
 }
 
 export interface Decision {
-  readonly next: SettleNext;
+  readonly next: AttemptNext;
   /** The new packed log; null keeps the old one. */
   readonly attempts: string | null;
 }
@@ -186,7 +186,7 @@ export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sou
     return afterFailure({ ...ended, attempts }, failure, sources);
   }
   const waitsAtLimit = isClosed && (isOwnKey ?? policy.limits.some(([name]) => name === limit));
-  const next: SettleNext = waitsAtLimit
+  const next: AttemptNext = waitsAtLimit
     ? { to: "ready", event: "throttled", countsAttempt: 0 }
     : schedule(policy, cooldownMs, 0, "throttled", sources.strideMs);
   return { next, attempts };
@@ -207,7 +207,7 @@ export function afterUnreadable(ended: EndedAttempt, parts: readonly string[], s
 /** What a stopping worker does with an unfinished job: it is claimable again at once, with its old rank. */
 export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
 
-export function afterHandBack(policy: DecidedPolicy, strideMs: number): SettleNext {
+export function afterHandBack(policy: DecidedPolicy, strideMs: number): AttemptNext {
   return policy.isPermit ? schedule(policy, 0, 0, handBack.event, strideMs) : handBack;
 }
 

@@ -50,6 +50,24 @@ export interface Schedule {
    */
   readonly keepsLane?: true;
   readonly edit?: Edit;
+  /** A durable run begins a new round: its journal keeps what nobody has read, and nothing else. */
+  readonly newRound?: true;
+}
+
+/**
+ * A durable run waits for a signal, a child or a time. It keeps its place, and an append makes it ready again. It comes
+ * with the number of the journal's last entry (`Settle.journal.seen`), so that no append is missed.
+ */
+export interface Suspend {
+  readonly to: "suspended";
+  readonly event: EventKind;
+  /** When it wakes by itself; null for never. */
+  readonly wake: Due | null;
+  readonly countsAttempt: 0 | 1;
+  /** Sets the attempt number, as in a schedule. */
+  readonly attempt?: number;
+  /** As in a schedule. */
+  readonly keepsLane?: true;
 }
 
 /** The job is claimable again at once, with its old rank and due time: it keeps its place. */
@@ -59,7 +77,10 @@ export interface HandBack {
   readonly countsAttempt: 0 | 1;
 }
 
-/** The job stays in its state: an edit of its payload or priority, or a requested cancel. */
+/**
+ * The job stays in its state: an edit of its payload or priority, a requested cancel, or an entry for its journal
+ * (event `signalled`, which changes nothing else of the job and is no new rev).
+ */
 export interface Update {
   readonly to: "same";
   readonly event: EventKind;
@@ -101,6 +122,8 @@ export interface Edit {
 }
 
 /** What a running attempt may write with its fence. */
-export type SettleNext = Finish | Schedule | HandBack;
+export type SettleNext = AttemptNext | Suspend;
+/** How an attempt ends, whoever decides it. */
+export type AttemptNext = Finish | Schedule | HandBack;
 /** What an operator or a duty may write with its guard. */
-export type ChangeNext = Finish | Schedule | HandBack | Update | Block | Delete;
+export type ChangeNext = AttemptNext | Update | Block | Delete;

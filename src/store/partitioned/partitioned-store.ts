@@ -257,7 +257,13 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         throw new MillraceError("invalid-option", `This store has no partition ${number}.`);
       return partition.store.readFeed(request);
     },
-    readJournal: (request) => at(placement.ofId(request.id)).store.readJournal(request),
+    readLogs: (request) => at(placement.ofId(request.id)).store.readLogs(request),
+    readJournal: (reads) =>
+      split(
+        reads,
+        ({ id }) => placement.ofId(id),
+        ({ store }, own) => store.readJournal(own),
+      ),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
     readUnreadable: (request) => readUnreadable(calls, request),

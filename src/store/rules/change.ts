@@ -1,6 +1,6 @@
 /** Applies what the model computed (model/job/change.ts) to a job: each kind of change by its rule. */
 import assert from "node:assert/strict";
-import type { ChangeNext } from "../../model/job/change.ts";
+import type { ChangeNext, SettleNext } from "../../model/job/change.ts";
 import { stateCodes, stateOfCode } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { Change, ChangeAnswer, Settle } from "../operations.ts";
@@ -9,6 +9,7 @@ import { block } from "./flow/block.ts";
 import type { JobById } from "./flow/block.ts";
 import { finish } from "./finish.ts";
 import { isHeld } from "./guard.ts";
+import { suspend } from "./journal.ts";
 import { update } from "./update.ts";
 import { hasPassedOn } from "./flow/member.ts";
 import { place } from "./place.ts";
@@ -21,7 +22,7 @@ export function isFinished({ state }: Pick<JobRow, "state">): boolean {
 }
 
 /** Whether the change brings a finished job back, so that its key has to be free. */
-export function isReplay(row: JobRow, next: ChangeNext): boolean {
+export function isReplay(row: JobRow, next: ChangeNext | SettleNext): boolean {
   return isFinished(row) && (next.to === "scheduled" || next.to === "ready" || next.to === "blocked");
 }
 
@@ -31,7 +32,7 @@ export function isReplay(row: JobRow, next: ChangeNext): boolean {
  */
 export function change(
   row: JobRow,
-  next: ChangeNext,
+  next: ChangeNext | SettleNext,
   attempts: string | null,
   now: number,
   jobById?: JobById,
@@ -45,6 +46,8 @@ export function change(
       return place(noted, next, now);
     case "same":
       return update(noted, next);
+    case "suspended":
+      return suspend(noted, next, now);
     case "blocked":
       assert(jobById !== undefined, "a settle does not block a job");
       return block(noted, next, jobById, now);

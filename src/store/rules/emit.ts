@@ -36,7 +36,7 @@ export const unreportedStart = "!";
 
 /**
  * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a
- * requested cancel = its owner.
+ * requested cancel, or a signal for it = its owner.
  */
 export function extraOf(
   row: Pick<JobRow, "state" | "dueAt" | "reason" | "cancelAsked" | "owner" | "startedAt" | "progress">,
@@ -47,7 +47,8 @@ export function extraOf(
   if (event === "progress") return row.progress;
   if (row.state === stateCodes.scheduled) return row.dueAt;
   if (row.state >= stateCodes.completed) return row.reason;
-  return row.state === stateCodes.running && row.cancelAsked === 1 ? row.owner : null;
+  const isForOwner = row.cancelAsked === 1 || event === "signalled";
+  return row.state === stateCodes.running && isForOwner ? row.owner : null;
 }
 
 /** A change of the number of jobs of a route in a state. */

@@ -14,16 +14,24 @@ export const clockFields = {
   attempt: "attemptEndsAt",
   deadline: "deadlineAt",
   ttl: "ttlAt",
+  wake: "ttlAt",
 } as const satisfies Readonly<Record<Clock, keyof JobRow>>;
 
-export function isHeld({ states, rev, fence, rang }: Guard, row: JobRow, now: number): boolean {
+export function isHeld({ states, rev, fence, rang, marks }: Guard, row: JobRow, now: number): boolean {
   const state = stateOfCode(row.state);
   if (!states.includes(state)) return false;
   if (rev !== undefined && rev !== row.rev) return false;
   if (fence !== undefined && fence !== row.fence) return false;
-  if (rang === undefined) return true;
-  const at = row[clockFields[rang]];
-  return at !== null && at <= now && !isTerminal(state);
+  if (marks !== undefined && (row.durable & marks.mask) !== marks.is) return false;
+  return rang === undefined || hasRung(row, rang, now);
+}
+
+/** Whether a clock of the job is due. */
+export function hasRung(row: JobRow, clock: Clock, now: number): boolean {
+  const at = row[clockFields[clock]];
+  if (at === null || at > now || isTerminal(stateOfCode(row.state))) return false;
+  if (clock !== "ttl" && clock !== "wake") return true;
+  return (clock === "wake") === (row.state === stateCodes.suspended);
 }
 
 /**

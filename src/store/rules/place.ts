@@ -13,6 +13,7 @@ import type { Outcome } from "./advance.ts";
 import { edit } from "./edit.ts";
 import { asLaned } from "./gates/lane.ts";
 import { isBornBlocked } from "./flow/member.ts";
+import { newRound } from "./journal.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";
 import { holdCode, holdsOf, uniqueHolds } from "./unique-holds.ts";
 
@@ -164,6 +165,7 @@ export function waitingFields(row: JobRow, next: Schedule | HandBack, now: numbe
     ...edit(next.edit),
     countsAttempt,
     attempt: next.attempt ?? row.attempt,
+    ...(next.newRound === true ? { durable: newRound(row.durable) } : {}),
     deadlineAt: isPassed && next.clearsPassedDeadline === true ? null : deadlineAt,
   };
 }

@@ -10,6 +10,8 @@ import { edit } from "./edit.ts";
 
 export function update(row: JobRow, next: Update): Outcome {
   const { cancelAsked, rankBase, rankSlope } = next;
+  // Else a signal would make every guard by rev fail.
+  if (next.event === "signalled") return { row, event: next.event, isKept: true, key: "stays" };
   const isRanked = rankBase !== undefined || rankSlope !== undefined;
   const updated = advance(row, {
     ...edit(next.edit),

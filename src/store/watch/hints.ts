@@ -21,18 +21,20 @@ export interface Hints {
   taken: Set<number>;
   finished: string[];
   cancels: { id: string; owner: string }[];
+  /** Running jobs whose journal has grown. */
+  signals: { id: string; owner: string }[];
 }
 
 export function emptyHints(): Hints {
-  const lists = { finished: [], cancels: [] };
+  const lists = { finished: [], cancels: [], signals: [] };
   const flags = { hasDueDocs: false, hasPromoted: false, hasEmitted: false };
   return { routes: new Set(), dueInMs: null, taken: new Set(), ...flags, ...lists };
 }
 
 export function isEmpty(hints: Hints): boolean {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels, signals } = hints;
   const hasNoClock = dueInMs === null && !hasDueDocs && !hasPromoted;
-  const hasNoIds = finished.length === 0 && cancels.length === 0;
+  const hasNoIds = finished.length === 0 && cancels.length === 0 && signals.length === 0;
   return hasNoClock && hasNoIds && !hasEmitted && routes.size === 0 && taken.size === 0;
 }
 
@@ -68,12 +70,14 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
   else if (state === stateCodes.scheduled && typeof extra === "number") hintDue(hints, extra - now);
   else if (state === stateCodes.running && kind === eventCodes["cancel-asked"] && typeof extra === "string")
     for (const id of ids) hints.cancels.push({ id, owner: extra });
+  else if (state === stateCodes.running && kind === eventCodes.signalled && typeof extra === "string")
+    for (const id of ids) hints.signals.push({ id, owner: extra });
   else if (state >= stateCodes.completed) hints.finished.push(...ids);
 }
 
 /** The hints as listeners get them: plain objects, which can cross to another thread. */
 export function contractHints(emitted: Hints): Hint[] {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels } = emitted;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels, signals } = emitted;
   const hints: Hint[] = [];
   // Before routes that became ready in the same call: those jobs are not taken.
   if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
@@ -83,16 +87,16 @@ export function contractHints(emitted: Hints): Hint[] {
   if (hasDueDocs) hints.push({ kind: "due", inMs: 0 });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
   if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
-  const owners = new Map<string, string[]>();
-  for (const { id, owner } of cancels) {
-    const ids = owners.get(owner);
-    if (ids === undefined) owners.set(owner, [id]);
-    else ids.push(id);
-  }
-  for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
+  for (const [owner, ids] of byOwner(cancels)) hints.push({ kind: "cancel", ids, owner });
+  for (const [owner, ids] of byOwner(signals)) hints.push({ kind: "signalled", ids, owner });
   // Followers of the feed read it after any hint.
   if (hasEmitted && hints.length === 0) hints.push({ kind: "emitted", partition: 0 });
   return hints;
+}
+
+function byOwner(leases: readonly { readonly id: string; readonly owner: string }[]): Map<string, string[]> {
+  const owners = Map.groupBy(leases, ({ owner }) => owner);
+  return new Map([...owners].map(([owner, held]) => [owner, held.map(({ id }) => id)]));
 }
 
 export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>): void {

@@ -9,7 +9,7 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
-import { laterOperations } from "../../store/later-version.ts";
+import { laterJournals, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { mending, readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
 import type { Calls } from "./functions/call.ts";
@@ -25,7 +25,7 @@ import { noFloors, openFloors } from "./runs/floors.ts";
 import { openTransactions } from "./connection/in-transaction.ts";
 import { measureDatabase, readHeads } from "./connection/measure.ts";
 import { migrate, quoted, schemaVersion } from "./connection/migrate.ts";
-import { findJobs, readFeed, readJobs, readPackedFeed, readJournal, countJobs } from "./jobs/read.ts";
+import { findJobs, readFeed, readJobs, readPackedFeed, readLogs, countJobs } from "./jobs/read.ts";
 import { openRoutes } from "./jobs/routes.ts";
 import { checkServer, enterEpoch } from "./connection/server-check.ts";
 import { settleIfLeased } from "./runs/settle.ts";
@@ -156,11 +156,12 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         readDocs,
         readDueDocs,
         readFeed,
-        readJournal,
+        readLogs,
       },
       ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },
     }),
     ...laterOperations,
+    ...laterJournals,
     watch: (watcher) => wake.add(watcher),
     announceTaken: wake.announceTaken,
     inTransaction: openTransactions({ calls, where: database.where, channel }),

@@ -8,7 +8,7 @@
 import { MillraceError } from "../../model/error.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/watch/hints.ts";
-import { laterOperations } from "../../store/later-version.ts";
+import { laterJournals, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch/watch.ts";
 import { readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
@@ -33,7 +33,7 @@ import {
   readJobs,
   readHeads,
   readPackedFeed,
-  readJournal,
+  readLogs,
   countJobs,
 } from "./jobs/read.ts";
 import { readRoute } from "./packing/route-text.ts";
@@ -69,7 +69,7 @@ const operations = {
     countJobs,
     readRoutes,
     readFeed,
-    readJournal,
+    readLogs,
   },
   ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },
 };
@@ -147,6 +147,7 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
     measure: () => measureServer((command, args) => connection.ask(command, args)),
     ...bindOperations(calls, operations),
     ...laterOperations,
+    ...laterJournals,
     watch: (listener) => watch.add(listener),
     announceTaken(routes) {
       // Lost with a connection, as any hint.

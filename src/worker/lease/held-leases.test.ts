@@ -10,7 +10,7 @@ const policy = createPolicyReader()(null);
 const origin = { owner: "w", leasedUs: 0, leaseMs: 30_000 } as AttemptOrigin;
 
 function attemptOf(seq: number, fence = 1): Attempt {
-  const times = { createdAt: 0, dueAt: 0, claimedAt: 0, deadlineAt: null };
+  const times = { createdAt: 0, dueAt: 0, claimedAt: 0, deadlineAt: null, durable: 0 };
   const texts = { input: "null", policy: null, meta: null, attempts: null };
   const job = { id: `job-${seq}`, seq, fence, route: 1, rev: 2, attempt: 1, ...texts, ...times };
   return new Attempt(job, policy, origin);

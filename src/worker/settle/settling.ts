@@ -121,6 +121,7 @@ export class Settling {
         const message = `An effect was refused: ${answer.kind} (${answer.id}).`;
         return this.#effectsRefused(attempt, new MillraceError("version-conflict", message));
       }
+      case "arrived":
       case "stale":
       case "gone":
         this.#stalls.tell(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));

@@ -16,8 +16,9 @@ BEGIN
     w[2] := w[2] - ((((ascii(substr(v_edge, 2, 1)) - ascii('0')) % 39) >> (v_ended - 5)) & 1);
   END LOOP;
   IF j.state >= 5 THEN
-    j.cancel_asked := 0; j.keeps_lane := 0; j.lease_ends_at := NULL; j.attempt_ends_at := NULL;
-    j.ended_at := NULL; j.keep_until := NULL; j.result_until := NULL; j.reason := NULL; j.result := NULL;
+    j.ttl_at := NULL; j.cancel_asked := 0; j.keeps_lane := 0; j.lease_ends_at := NULL;
+    j.attempt_ends_at := NULL; j.ended_at := NULL; j.keep_until := NULL; j.result_until := NULL;
+    j.reason := NULL; j.result := NULL;
     -- The job would end at once with a deadline that has passed.
     IF j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
   END IF;

@@ -13,7 +13,7 @@ DECLARE
   -- The jobs of a batch, a list for each field.
   l_id text; l_seq int8[]; l_fence int8[]; l_route int8[]; l_rev int4[]; l_attempt int4[];
   l_input text; l_policy text; l_meta text; l_attempts text; l_created_at int8[]; l_due_at int8[];
-  l_deadline_at int8[];
+  l_deadline_at int8[]; l_durable int8[];
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4;
   v_places tid[]; v_count int4; v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8;
   v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
@@ -193,15 +193,17 @@ BEGIN
             THEN ARRAY[min(created_at)] ELSE array_agg(created_at) END,
           CASE WHEN NOT bool_and(due_at = created_at) THEN array_agg(due_at) END,
           CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END,
+          CASE WHEN min(durable) = max(durable)
+            THEN ARRAY[min(durable)] ELSE array_agg(durable) END,
           array_agg(unique_key) FILTER (WHERE holds = -1),
           array_agg(seq) FILTER (WHERE holds = -1)
         INTO v_away,
           l_id, l_seq, l_fence, l_route, l_rev, l_attempt, l_input, l_policy, l_meta, l_attempts, l_created_at,
-          l_due_at, l_deadline_at,
+          l_due_at, l_deadline_at, l_durable,
           v_keys, v_freed
         FROM (
           SELECT id, seq, fence, route, rev, attempt, input, policy, meta, attempts, created_at, due_at, deadline_at,
-          counts_attempt, holds, unique_key
+          durable, counts_attempt, holds, unique_key
           FROM @waiting WHERE ctid = ANY (v_places)) h;
       END IF;
       IF v_is_laned OR l_seq <> v_order THEN
@@ -224,15 +226,17 @@ BEGIN
             THEN ARRAY[min(created_at)] ELSE array_agg(created_at) END,
           CASE WHEN NOT bool_and(due_at = created_at) THEN array_agg(due_at) END,
           CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END,
+          CASE WHEN min(durable) = max(durable)
+            THEN ARRAY[min(durable)] ELSE array_agg(durable) END,
           array_agg(unique_key) FILTER (WHERE holds = -1),
           array_agg(seq) FILTER (WHERE holds = -1)
         INTO v_away,
           l_id, l_seq, l_fence, l_route, l_rev, l_attempt, l_input, l_policy, l_meta, l_attempts, l_created_at,
-          l_due_at, l_deadline_at,
+          l_due_at, l_deadline_at, l_durable,
           v_keys, v_freed
         FROM (
           SELECT id, seq, fence, route, rev, attempt, input, policy, meta, attempts, created_at, due_at, deadline_at,
-          counts_attempt, holds, unique_key
+          durable, counts_attempt, holds, unique_key
           FROM unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place) h;
       END IF;
       IF v_is_laned THEN
@@ -256,15 +260,17 @@ BEGIN
               THEN ARRAY[min(created_at)] ELSE array_agg(created_at) END,
             CASE WHEN NOT bool_and(due_at = created_at) THEN array_agg(due_at) END,
             CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END,
+            CASE WHEN min(durable) = max(durable)
+              THEN ARRAY[min(durable)] ELSE array_agg(durable) END,
             array_agg(unique_key) FILTER (WHERE holds = -1),
             array_agg(seq) FILTER (WHERE holds = -1)
           INTO v_away,
             l_id, l_seq, l_fence, l_route, l_rev, l_attempt, l_input, l_policy, l_meta, l_attempts, l_created_at,
-            l_due_at, l_deadline_at,
+            l_due_at, l_deadline_at, l_durable,
             v_keys, v_freed
           FROM (
             SELECT id, seq, fence, route, rev, attempt, input, policy, meta, attempts, created_at, due_at, deadline_at,
-            counts_attempt, holds, unique_key
+            durable, counts_attempt, holds, unique_key
             FROM unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place) h;
         END IF;
       ELSIF v_away > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN
@@ -299,15 +305,17 @@ BEGIN
             THEN ARRAY[min(created_at)] ELSE array_agg(created_at) END,
           CASE WHEN NOT bool_and(due_at = created_at) THEN array_agg(due_at) END,
           CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END,
+          CASE WHEN min(durable) = max(durable)
+            THEN ARRAY[min(durable)] ELSE array_agg(durable) END,
           array_agg(unique_key) FILTER (WHERE holds = -1),
           array_agg(seq) FILTER (WHERE holds = -1)
         INTO v_away,
           l_id, l_seq, l_fence, l_route, l_rev, l_attempt, l_input, l_policy, l_meta, l_attempts, l_created_at,
-          l_due_at, l_deadline_at,
+          l_due_at, l_deadline_at, l_durable,
           v_keys, v_freed
         FROM (
           SELECT id, seq, fence, route, rev, attempt, input, policy, meta, attempts, created_at, due_at, deadline_at,
-          counts_attempt, holds, unique_key
+          durable, counts_attempt, holds, unique_key
           FROM unnest(v_places) p(place) JOIN @waiting w ON w.ctid = p.place) h;
       END IF;
       v_count := array_length(v_places, 1);
@@ -323,16 +331,17 @@ BEGIN
         v_begun := least(v_starts, v_count);
         v_starts := v_starts - v_begun;
         INSERT INTO @leased (
-          seq, created_at, route, rank, due_at, fence, rev, attempt, state, counts_attempt, cancel_asked, holds,
-          keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at, settled_fence,
-          claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until, result_until, digest,
-          unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta, change_token, waits,
-          attempts, progress, owner, reason, result)
-        SELECT seq, created_at, route, rank, due_at, greatest(fence, v_fence) + 1, rev + 1, attempt + counts_attempt,
-        3, 1, cancel_asked, CASE holds WHEN -1 THEN 0 ELSE holds END, keeps_lane, id, input, unique_hold,
-        lane_step, deadline_at, NULL, least(v_ends, deadline_at), settled_fence, now, begun_at, v_ends, NULL,
-        ended_at, keep_until, result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags,
-        policy, meta, change_token, waits, attempts, progress, p_owner, reason, result
+          seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+          cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
+          settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
+          result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
+          change_token, waits, attempts, progress, owner, reason, result)
+        SELECT seq, created_at, route, rank, due_at, greatest(fence, v_fence) + 1, durable, rev + 1,
+        attempt + counts_attempt, 3, 1, cancel_asked, CASE holds WHEN -1 THEN 0 ELSE holds END, keeps_lane, id,
+        input, unique_hold, lane_step, deadline_at, NULL, least(v_ends, deadline_at), settled_fence, now,
+        begun_at, v_ends, NULL, ended_at, keep_until, result_until, digest, unique_key, lane_key, lane_gates,
+        flow, edges, freed, tags, policy, meta, change_token, waits, attempts, progress, p_owner, reason,
+        result
         FROM (SELECT now AS begun_at, * FROM @waiting WHERE ctid = ANY (v_places[:v_begun]) UNION ALL SELECT NULL, *
             FROM @waiting WHERE ctid = ANY (v_places[v_begun + 1:])) w;
         DELETE FROM @waiting WHERE ctid = ANY (v_places);
@@ -384,7 +393,8 @@ BEGIN
         v_answer := concat(v_answer,
           E'\x1f', now, E'\x1f', v_i, E'\x1f', v_key_gates, E'\x1f', l_id, E'\x1f', l_seq, E'\x1f', l_fence,
           E'\x1f', l_route, E'\x1f', l_rev, E'\x1f', l_attempt, E'\x1f', l_input, E'\x1f', l_policy,
-          E'\x1f', l_meta, E'\x1f', l_attempts, E'\x1f', l_created_at, E'\x1f', l_due_at, E'\x1f', l_deadline_at);
+          E'\x1f', l_meta, E'\x1f', l_attempts, E'\x1f', l_created_at, E'\x1f', l_due_at, E'\x1f', l_deadline_at,
+          E'\x1f', l_durable);
         v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
         EXIT WHEN v_bytes <= 0;
       END IF;

@@ -44,7 +44,7 @@ BEGIN
     SELECT jsonb_agg(jsonb_build_array(
       l.id, l.seq, l.fence, l.route, l.rev, l.attempt,
       coalesce(l.input, (SELECT p.input FROM @payload p WHERE p.seq = l.seq)), l.policy, l.meta, l.attempts,
-      l.created_at, l.due_at, l.claimed_at, l.deadline_at) ORDER BY l.seq)
+      l.created_at, l.due_at, l.claimed_at, l.deadline_at, l.durable) ORDER BY l.seq)
     INTO others FROM @leased l JOIN @alive e ON l.fence > e.epoch * 4294967296
     WHERE l.owner = p_owner AND NOT EXISTS (
       SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);

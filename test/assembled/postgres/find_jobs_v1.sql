@@ -8,7 +8,7 @@ CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting b
     seq int8, id text, created_at int8, unique_key text, lane_key text, lane_step int8, lane_gates text,
     flow text, edges text, tags text, policy text, meta text, input text, state int2, rev int4, rank int8,
     due_at int8, deadline_at int8, ttl_at int8, attempt int4, counts_attempt int2, fence int8,
-    cancel_asked int2, keeps_lane int2, waits text, attempts text, progress text, owner text,
+    cancel_asked int2, keeps_lane int2, waits text, durable int8, attempts text, progress text, owner text,
     claimed_at int8, started_at int8, lease_ends_at int8, attempt_ends_at int8, ended_at int8,
     keep_until int8, reason text, result text, route int8)
   LANGUAGE plpgsql STABLE AS $$
@@ -27,39 +27,40 @@ BEGIN
         w.seq, w.id, w.created_at, w.unique_key, w.lane_key, w.lane_step, w.lane_gates, w.flow, w.edges,
         w.tags, w.policy, w.meta, coalesce(w.input, (SELECT p.input FROM @payload p WHERE p.seq = w.seq)),
         w.state, w.rev, w.rank, w.due_at, w.deadline_at, w.ttl_at, w.attempt, w.counts_attempt, w.fence,
-        w.cancel_asked, w.keeps_lane, w.waits, w.attempts, w.progress, w.owner, w.claimed_at, w.started_at,
-        w.lease_ends_at, w.attempt_ends_at, w.ended_at, w.keep_until, w.reason, w.result, w.route
+        w.cancel_asked, w.keeps_lane, w.waits, w.durable, w.attempts, w.progress, w.owner, w.claimed_at,
+        w.started_at, w.lease_ends_at, w.attempt_ends_at, w.ended_at, w.keep_until, w.reason, w.result,
+        w.route
       FROM (
         SELECT v.*, row_number() OVER () AS place FROM
         (SELECT * FROM (
           (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
           input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-          keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-          ended_at, keep_until, reason, result, route
+          keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+          attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @waiting WHERE seq < v_below AND p_waiting ORDER BY seq DESC LIMIT v_chunk)
           UNION ALL
           (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
           input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-          keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-          ended_at, keep_until, reason, result, route
+          keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+          attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @leased WHERE seq < v_below AND p_leased ORDER BY seq DESC LIMIT v_chunk)
           UNION ALL
           (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
           input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-          keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-          ended_at, keep_until, reason, result, route
+          keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+          attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @history WHERE seq < v_below AND p_completed ORDER BY seq DESC LIMIT v_chunk)
           UNION ALL
           (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
           input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-          keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-          ended_at, keep_until, reason, result, route
+          keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+          attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @history WHERE seq < v_below AND state <> 5 AND p_uncompleted ORDER BY seq DESC LIMIT v_chunk)
           UNION ALL
           (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
           input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-          keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-          ended_at, keep_until, reason, result, route
+          keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+          attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @history WHERE seq < v_below AND keeps_lane = 1 AND p_keeping ORDER BY seq DESC LIMIT v_chunk)) a
           ORDER BY seq DESC LIMIT v_chunk) v) w
       WHERE (p_states IS NULL OR w.state = ANY (p_states)) AND (v_routes IS NULL OR w.route = ANY (v_routes))
@@ -73,32 +74,32 @@ BEGIN
       (SELECT * FROM (
         (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
         input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-        keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-        ended_at, keep_until, reason, result, route
+        keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+        attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @waiting WHERE seq < v_below AND p_waiting ORDER BY seq DESC LIMIT v_chunk)
         UNION ALL
         (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
         input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-        keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-        ended_at, keep_until, reason, result, route
+        keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+        attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @leased WHERE seq < v_below AND p_leased ORDER BY seq DESC LIMIT v_chunk)
         UNION ALL
         (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
         input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-        keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-        ended_at, keep_until, reason, result, route
+        keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+        attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @history WHERE seq < v_below AND p_completed ORDER BY seq DESC LIMIT v_chunk)
         UNION ALL
         (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
         input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-        keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-        ended_at, keep_until, reason, result, route
+        keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+        attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @history WHERE seq < v_below AND state <> 5 AND p_uncompleted ORDER BY seq DESC LIMIT v_chunk)
         UNION ALL
         (SELECT seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
         input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-        keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-        ended_at, keep_until, reason, result, route
+        keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+        attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @history WHERE seq < v_below AND keeps_lane = 1 AND p_keeping ORDER BY seq DESC LIMIT v_chunk)) a
         ORDER BY seq DESC LIMIT v_chunk) v;
     ELSE
@@ -106,8 +107,9 @@ BEGIN
         w.seq, w.id, w.created_at, w.unique_key, w.lane_key, w.lane_step, w.lane_gates, w.flow, w.edges,
         w.tags, w.policy, w.meta, coalesce(w.input, (SELECT p.input FROM @payload p WHERE p.seq = w.seq)),
         w.state, w.rev, w.rank, w.due_at, w.deadline_at, w.ttl_at, w.attempt, w.counts_attempt, w.fence,
-        w.cancel_asked, w.keeps_lane, w.waits, w.attempts, w.progress, w.owner, w.claimed_at, w.started_at,
-        w.lease_ends_at, w.attempt_ends_at, w.ended_at, w.keep_until, w.reason, w.result, w.route
+        w.cancel_asked, w.keeps_lane, w.waits, w.durable, w.attempts, w.progress, w.owner, w.claimed_at,
+        w.started_at, w.lease_ends_at, w.attempt_ends_at, w.ended_at, w.keep_until, w.reason, w.result,
+        w.route
       FROM (
         SELECT v.*, row_number() OVER () AS place FROM
         (SELECT k.* FROM (
@@ -116,20 +118,20 @@ BEGIN
             SELECT
               seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
               input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-              keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-              ended_at, keep_until, reason, result, route
+              keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+              attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @waiting j WHERE j.id = t.id
             UNION ALL SELECT
               seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
               input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-              keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-              ended_at, keep_until, reason, result, route
+              keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+              attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @leased j WHERE j.id = t.id
             UNION ALL SELECT
               seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
               input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-              keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-              ended_at, keep_until, reason, result, route
+              keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+              attempt_ends_at, ended_at, keep_until, reason, result, route
             FROM @history j WHERE j.id = t.id) k
           ORDER BY t.seq DESC) v) w
       WHERE (p_states IS NULL OR w.state = ANY (p_states)) AND (v_routes IS NULL OR w.route = ANY (v_routes))
@@ -146,20 +148,20 @@ BEGIN
           SELECT
             seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
             input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-            keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-            ended_at, keep_until, reason, result, route
+            keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+            attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @waiting j WHERE j.id = t.id
           UNION ALL SELECT
             seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
             input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-            keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-            ended_at, keep_until, reason, result, route
+            keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+            attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @leased j WHERE j.id = t.id
           UNION ALL SELECT
             seq, id, created_at, unique_key, lane_key, lane_step, lane_gates, flow, edges, tags, policy, meta,
             input, state, rev, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, cancel_asked,
-            keeps_lane, waits, attempts, progress, owner, claimed_at, started_at, lease_ends_at, attempt_ends_at,
-            ended_at, keep_until, reason, result, route
+            keeps_lane, waits, durable, attempts, progress, owner, claimed_at, started_at, lease_ends_at,
+            attempt_ends_at, ended_at, keep_until, reason, result, route
           FROM @history j WHERE j.id = t.id) k
         ORDER BY t.seq DESC) v;
     END IF;
@@ -169,8 +171,9 @@ BEGIN
         CASE WHEN v_rows = v_chunk THEN v_below END, NULL::text, NULL::int8, NULL::text, NULL::text,
         NULL::int8, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,
         NULL::int2, NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int4, NULL::int2,
-        NULL::int8, NULL::int2, NULL::int2, NULL::text, NULL::text, NULL::text, NULL::text, NULL::int8,
-        NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::text, NULL::text, NULL::int8;
+        NULL::int8, NULL::int2, NULL::int2, NULL::text, NULL::int8, NULL::text, NULL::text, NULL::text,
+        NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::text, NULL::text,
+        NULL::int8;
       RETURN;
     END IF;
     v_chunk := least(p_scan - v_seen, v_chunk::int8 * 4);

@@ -8,5 +8,6 @@ CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool 
         WHEN 'lease' THEN j.lease_ends_at
         WHEN 'attempt' THEN j.attempt_ends_at
         WHEN 'deadline' THEN j.deadline_at
-        WHEN 'ttl' THEN j.ttl_at END <= p_now, false)))
+        WHEN 'ttl' THEN j.ttl_at
+        WHEN 'wake' THEN j.ttl_at END <= p_now, false)))
 $$;

@@ -6,7 +6,7 @@ DECLARE
   v_keeps bool := j.lane_key IS NOT NULL
   AND ((p_next->>'keepsLane')::bool OR (j.state >= 5 AND j.keeps_lane = 1));
 BEGIN
-  j.keeps_lane := 0; j.lease_ends_at := NULL; j.attempt_ends_at := NULL;
+  j.ttl_at := NULL; j.keeps_lane := 0; j.lease_ends_at := NULL; j.attempt_ends_at := NULL;
   j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);
   IF p_next->>'to' = 'ready' THEN j.state := 2; RETURN j; END IF;
   j.due_at := @due_v1(p_now, p_next->'due');

@@ -58,21 +58,21 @@ BEGIN
     END IF;
     IF NOT v_mayexist THEN
       INSERT INTO @waiting (
-        seq, created_at, route, rank, due_at, fence, rev, attempt, state, counts_attempt, cancel_asked, holds,
-        keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at, settled_fence,
-        claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until, result_until, digest,
-        unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta, change_token, waits,
-        attempts, progress, owner, reason, result)
+        seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+        cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
+        settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
+        result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
+        change_token, waits, attempts, progress, owner, reason, result)
       SELECT (j).*;
       how := 'created';
       EXIT;
     END IF;
     INSERT INTO @waiting (
-      seq, created_at, route, rank, due_at, fence, rev, attempt, state, counts_attempt, cancel_asked, holds,
-      keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at, settled_fence,
-      claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until, result_until, digest,
-      unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta, change_token, waits,
-      attempts, progress, owner, reason, result)
+      seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+      cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
+      settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
+      result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
+      change_token, waits, attempts, progress, owner, reason, result)
     SELECT (j).* ON CONFLICT DO NOTHING;
     IF FOUND THEN
       PERFORM 1 FROM @leased l WHERE l.id = j.id UNION ALL SELECT 1 FROM @history h WHERE h.id = j.id;

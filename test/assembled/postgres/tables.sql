@@ -26,6 +26,7 @@ CREATE TABLE @waiting (
     rank int8 NOT NULL,
     due_at int8 NOT NULL,
     fence int8 NOT NULL,
+    durable int8 NOT NULL,
     rev int4 NOT NULL,
     attempt int4 NOT NULL,
     state int2 NOT NULL,

@@ -4,7 +4,7 @@ local after, emit, fetch, FREES, handleById, jobOf = M.after, M.emit, M.fetch, M
 local loadJobs, many, nextArg, nextFlag, nextNumber = M.loadJobs, M.many, M.nextArg, M.nextFlag, M.nextNumber
 local num, recordsOf, serve, touch, writeCall, WRITES = M.num, M.recordsOf, M.serve, M.touch, M.writeCall, M.WRITES
 
-local LEASED = "^" .. SKIP .. times(TAKE, 2) .. times(SKIP, 15) .. "([^\31]*)"
+local LEASED = "^" .. SKIP .. times(TAKE, 2) .. times(SKIP, 16) .. "([^\31]*)"
 local LINES_MAX, LOOKED_AT_ONCE = 1000, 500
 
 -- The job while this lease is the current one, else nothing and why not.

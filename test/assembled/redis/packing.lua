@@ -9,11 +9,11 @@ local HEAD = "^" .. times(TAKE, 19) .. "()"
 local OWN = "^" .. times(TAKE, 11) .. "()"
 local TAIL = "^" .. times(TAKE, 2) .. "([^\31]*)$"
 local LEASE = "^" .. times(TAKE, 3) .. "()"
-local REST = "^" .. times(TAKE, 25) .. "([^\31]*)$"
+local REST = "^" .. times(TAKE, 26) .. "([^\31]*)$"
 local SHORT_HEAD_END = "^" .. times(SKIP, 6) .. "()"
 local HEAD_END = "^" .. times(SKIP, 19) .. "()"
 local PLAIN = "^\31" .. SKIP .. "%d+()\31" .. TAKE .. "\31%-?%d*\31()"
-local TIMES = "^\31\31" .. times(SKIP, 13) .. "\31" .. SKIP
+local TIMES = "^\31\31" .. times(SKIP, 14) .. "\31" .. SKIP
   .. "()%d+()\31=?\31()%d+()\31()"
 local FLOW = "^" .. times(SKIP, 4) .. "[^\31]*f"
 
@@ -43,7 +43,7 @@ local function newJob() return { flags = "", id = "", createdAt = "", route = ""
   flow = "", edges = "", freed = "", waits = "", state = "", fence = "0",
   attempts = "", rev = 1, attempt = 0, countsAttempt = "1",
   settledFence = "", cancelAsked = "0", changeToken = "", keepsLane = "0",
-  progress = "", owner = "", claimedAt = "", startedAt = "",
+  durable = "0", progress = "", owner = "", claimedAt = "", startedAt = "",
   leaseEndsAt = "", attemptEndsAt = "", endedAt = "", keepUntil = "",
   resultUntil = "", reason = "", result = "", uses = "" } end
 
@@ -127,8 +127,8 @@ end
 local function readRest(job, text, at)
   job.attempts, job.flags, job.route, job.rev, job.rank, job.dueAt,
     job.ttlAt, job.attempt, job.countsAttempt, job.settledFence,
-    job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.progress,
-    job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt,
+    job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.durable,
+    job.progress, job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt,
     job.attemptEndsAt, job.endedAt, job.keepUntil, job.resultUntil,
     job.reason, job.result, job.uses = match(text, REST, at)
   local isRest = job.attempts and isNumber(job.rev)
@@ -139,6 +139,7 @@ local function readRest(job, text, at)
     and (job.settledFence == "=" or job.settledFence == "" or isNumber(job.settledFence))
     and (job.cancelAsked == "0" or job.cancelAsked == "1")
     and (job.keepsLane == "0" or job.keepsLane == "1")
+    and isNumber(job.durable)
     and (job.claimedAt == "" or isNumber(job.claimedAt))
     and (job.startedAt == "=" or job.startedAt == "" or isNumber(job.startedAt))
     and (job.leaseEndsAt == "" or isNumber(job.leaseEndsAt))
@@ -169,11 +170,11 @@ local function recallRest(job, text, at, alike)
   job.rev, job.rank, job.dueAt = known.rev, known.rank, known.dueAt
   job.ttlAt, job.attempt, job.countsAttempt = known.ttlAt, known.attempt, known.countsAttempt
   job.settledFence, job.cancelAsked, job.changeToken = known.settledFence, known.cancelAsked, known.changeToken
-  job.keepsLane, job.waits, job.progress = known.keepsLane, known.waits, known.progress
-  job.owner, job.claimedAt, job.startedAt = known.owner, known.claimedAt, known.startedAt
-  job.leaseEndsAt, job.attemptEndsAt, job.endedAt = known.leaseEndsAt, known.attemptEndsAt, known.endedAt
-  job.keepUntil, job.resultUntil, job.reason = known.keepUntil, known.resultUntil, known.reason
-  job.result, job.uses = known.result, known.uses
+  job.keepsLane, job.waits, job.durable = known.keepsLane, known.waits, known.durable
+  job.progress, job.owner, job.claimedAt = known.progress, known.owner, known.claimedAt
+  job.startedAt, job.leaseEndsAt, job.attemptEndsAt = known.startedAt, known.leaseEndsAt, known.attemptEndsAt
+  job.endedAt, job.keepUntil, job.resultUntil = known.endedAt, known.keepUntil, known.resultUntil
+  job.reason, job.result, job.uses = known.reason, known.result, known.uses
   if job.settledFence == "=" then job.settledFence = job.fence end
   if job.startedAt == "=" then job.startedAt = job.claimedAt end
   if job.dueAt == "" then job.dueAt = job.specDueAt end
@@ -199,8 +200,8 @@ local function restOf(job) return concat({ job.attempts, job.flags, job.route, j
   job.dueAt == job.specDueAt and "" or job.dueAt, job.ttlAt, job.attempt,
   job.countsAttempt,
   job.settledFence == job.fence and "=" or job.settledFence,
-  job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.progress,
-  job.owner, job.claimedAt,
+  job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.durable,
+  job.progress, job.owner, job.claimedAt,
   job.startedAt == job.claimedAt and "=" or job.startedAt, job.leaseEndsAt,
   job.attemptEndsAt, job.endedAt, job.keepUntil, job.resultUntil,
   job.reason, job.result, job.uses }, US) end
@@ -270,7 +271,7 @@ local function clearForLease(job)
 end
 
 local function clearForPlace(job)
-  job.keepsLane, job.leaseEndsAt, job.attemptEndsAt = "0", "", ""
+  job.ttlAt, job.keepsLane, job.leaseEndsAt, job.attemptEndsAt = "", "0", "", ""
 end
 
 local function clearForFinish(job)

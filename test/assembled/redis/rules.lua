@@ -19,7 +19,13 @@ local ARROWS = { ["00"] = true, ["02"] = true, ["01"] = true, ["05"] = true,
   ["60"] = true, ["77"] = true, ["72"] = true, ["71"] = true,
   ["70"] = true, ["88"] = true, ["82"] = true, ["81"] = true,
   ["80"] = true, ["99"] = true, ["92"] = true, ["91"] = true, ["90"] = true }
-local CLOCKS = { lease = "leaseEndsAt", attempt = "attemptEndsAt", deadline = "deadlineAt", ttl = "ttlAt" }
+local CLOCKS = {
+  lease = "leaseEndsAt",
+    attempt = "attemptEndsAt",
+    deadline = "deadlineAt",
+    ttl = "ttlAt",
+    wake = "ttlAt",
+}
 local EDITED = { "input", "policy", "meta" }
 
 local function advance(job, to)

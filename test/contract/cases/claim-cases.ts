@@ -58,6 +58,7 @@ export const claimCases: ContractGroup = {
               dueAt: startAt,
               claimedAt: startAt + 3,
               deadlineAt: startAt + 5000,
+              durable: 0,
             },
           },
         ]);

@@ -147,7 +147,7 @@ export const readDueCases: ContractGroup = {
                 attempt: 1,
                 policy: "{}",
               },
-              ...{ attempts: null, owner: "w1", cancelAsked: true, started: true, lateMs: 7 },
+              ...{ attempts: null, owner: "w1", cancelAsked: true, started: true, lateMs: 7, durable: 0 },
             },
           ],
           cursor: null,

@@ -19,7 +19,7 @@ function listen(store: Store): { hints: Hint[]; unwatch: () => void } {
 /** Hints may come a flush after their call. */
 const flush = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-const laterOperations = ["signal", "adjust", "exportPage", "importPage"] as const;
+const laterOperations = ["exportPage", "importPage"] as const;
 
 export const hintCases: ContractGroup = {
   about: "watch",

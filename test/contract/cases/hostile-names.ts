@@ -70,7 +70,7 @@ async function script(store: Store, names: Names): Promise<unknown[]> {
   answers.push(claimed);
   const [leased] = claimed.jobs;
   answers.push(await store.recordIfLeased([{ ...leased!, progress: text, logs: [text, tag] }]));
-  answers.push(await store.readJournal({ id, after: 0, max: 9 }));
+  answers.push(await store.readLogs({ id, after: 0, max: 9 }));
   answers.push(await store.extendIfLeased({ owner, leaseMs: 500, leases: [], wantsOthers: true }));
   const effects = {
     jobs: [aJob({ id: other, queue: name, name: queue, input: key })],

@@ -151,7 +151,7 @@ export const recordCases: ContractGroup = {
           { number: 3, at: startAt + 5, body: "three" },
         ];
         const journal = (after: number, max: number): Promise<unknown> =>
-          store.readJournal({ id: "a", after, max });
+          store.readLogs({ id: "a", after, max });
         expect(await journal(0, 10)).toEqual({ lines, cursor: 3 });
         expect(await journal(1, 1)).toEqual({ lines: [lines[1]], cursor: 2 });
         expect(await journal(3, 10)).toEqual({ lines: [], cursor: 3 });
@@ -159,7 +159,7 @@ export const recordCases: ContractGroup = {
         expect(await journal(0, 10)).toEqual({ lines, cursor: 3 });
         await store.changeIf([aChange("a", ["completed"], remove)]);
         expect(await journal(0, 10)).toEqual({ lines: [], cursor: 0 });
-        expect(await store.readJournal({ id: "ghost", after: 0, max: 1 })).toEqual({ lines: [], cursor: 0 });
+        expect(await store.readLogs({ id: "ghost", after: 0, max: 1 })).toEqual({ lines: [], cursor: 0 });
       },
     ],
     [
@@ -177,7 +177,7 @@ export const recordCases: ContractGroup = {
         ];
         expect(await store.recordIfLeased(writes)).toEqual(["stale", "stale", "stale", "gone", "ok"]);
         expect([(await read("a")).progress, (await read("b")).progress]).toEqual(["fine", null]);
-        expect((await store.readJournal({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
+        expect((await store.readLogs({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
       },
     ],
     [
@@ -191,7 +191,7 @@ export const recordCases: ContractGroup = {
             "ok",
           ]);
         }
-        const { lines } = await store.readJournal({ id: "a", after: 0, max: max * 3 });
+        const { lines } = await store.readLogs({ id: "a", after: 0, max: max * 3 });
         expect(lines.length).toBeLessThanOrEqual(max + 1);
         expect(lines.slice(0, max - 1).map(({ body }) => body)).toEqual(
           Array.from({ length: max - 1 }, (_, index) => `${index}`),

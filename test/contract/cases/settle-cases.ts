@@ -48,7 +48,7 @@ export const settleCases: ContractGroup = {
             tags: ["t"],
             attempts: "log",
             ...{ laneKey: null, laneStep: null, laneGates: null, keepsLane: 0 },
-            ...{ flow: null, edges: null, waits: null },
+            ...{ flow: null, edges: null, waits: null, durable: 0 },
           },
           ...{ progress: null, rank: startAt, createdAt: startAt, dueAt: startAt, deadlineAt: startAt + 900 },
           ...{
@@ -89,7 +89,7 @@ export const settleCases: ContractGroup = {
         const settle = aSettle(leased, finish("completed", { keepMs: 0 }));
         expect(await store.settleIfLeased([settle, settle])).toEqual([{ kind: "ok" }, { kind: "gone" }]);
         expect(await store.readJobs(["a"])).toEqual([null]);
-        expect((await store.readJournal({ id: "a", after: 0, max: 10 })).lines).toEqual([]);
+        expect((await store.readLogs({ id: "a", after: 0, max: 10 })).lines).toEqual([]);
         expect(await store.countJobs()).toEqual([]);
         expect((await events("a")).at(-1)).toMatchObject({ kind: "completed", state: "completed" });
       },

@@ -34,6 +34,7 @@ export const submitCases: ContractGroup = {
           createdAt: startAt,
           dueAt: startAt,
           deadlineAt: null,
+          durable: 0,
           ttlAt: null,
           uniqueKey: null,
           cancelAsked: false,

@@ -36,7 +36,7 @@ function keeps([what, text]: readonly [string, string]): ContractCase {
         result: text,
       };
       expect(await read("a")).toMatchObject(held);
-      const { lines } = await store.readJournal({ id: "a", after: 0, max: 9 });
+      const { lines } = await store.readLogs({ id: "a", after: 0, max: 9 });
       expect(lines.map(({ body }) => body)).toEqual([text, "between", text]);
       expect((await store.readDocs({ kind: "kv", ids: ["d"] })).docs).toMatchObject([{ body: text }]);
       const edit = { input: text, policy: text, meta: text };

@@ -59,7 +59,7 @@ export const pruneCases: ContractGroup = {
         expect(await pruneAll(store, history("completed", 0))).toBe(1);
         expect(await events()).toEqual(before);
         expect(await store.readJobs(["a"])).toEqual([null]);
-        expect((await store.readJournal({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
+        expect((await store.readLogs({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
         expect(await findAll(store, { tag: "t" })).toEqual([]);
         expect(await submit(aJob({ id: "a", digest: "other" }))).toMatchObject([{ hows: ["created"] }]);
       },
@@ -119,7 +119,7 @@ export const pruneCases: ContractGroup = {
         expect(await pruneAll(store, surplus(0))).toBe(1);
         expect(await pruneAll(store, surplus(0, { queue: "none" }))).toBe(0);
         expect(await left(subject)).toEqual(["failed", "other", "own"]);
-        expect(await store.readJournal({ id: "m2", after: 0, max: 9 })).toMatchObject({ lines: [] });
+        expect(await store.readLogs({ id: "m2", after: 0, max: 9 })).toMatchObject({ lines: [] });
         expect(await findAll(store, { tag: "t", queue: "mail", states: ["completed"] })).toMatchObject([
           { id: "own" },
         ]);

@@ -32,7 +32,7 @@ export const waitsOf: Readonly<Record<Call["operation"], Waits>> = {
   countJobs: "for-landing",
   readRoutes: "for-landing",
   readFeed: "for-landing",
-  readJournal: "for-landing",
+  readLogs: "for-landing",
   readUnreadable: "for-landing",
   claim: "for-freed-jobs",
   heartbeat: "never",

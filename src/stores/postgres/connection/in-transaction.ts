@@ -7,6 +7,7 @@
  * the jobs. A NOTIFY inside the transaction informs the other processes: it is sent with the commit, or never.
  */
 import { MillraceError } from "../../../model/error.ts";
+import { laterSlips } from "../../../store/later-version.ts";
 import type { TransactionStore } from "../../../store/store.ts";
 import { writeMore } from "../feed/announce.ts";
 import type { Calls } from "../functions/call.ts";
@@ -49,6 +50,7 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
       async submit(units) {
         return run(() => submit(inside, units));
       },
+      ...laterSlips,
       async settleIfLeased(settles) {
         return run(() => settleIfLeased(inside, settles));
       },

@@ -67,6 +67,9 @@ function answerOf({ kind, applied, from, state, rev, by }: RawAnswer): OrLocked<
     case "already":
     case "changed":
       return { kind, state: stateOfCode(state as number), rev };
+    case "repeated":
+    case "full":
+      return { kind, state: stateOfCode(state as number), rev };
     case "key-held":
       return { kind, by: unpackText(by) };
     case "gone":

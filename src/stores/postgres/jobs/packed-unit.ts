@@ -2,7 +2,7 @@
  * Jobs, documents and changes, as the functions of the general path read them: JSON with packed texts, fields under the
  * names of their columns.
  */
-import type { ChangeNext, Edit, Finish } from "../../../model/job/change.ts";
+import type { ChangeNext, Edit, Finish, SettleNext } from "../../../model/job/change.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { queueGateKey } from "../../../model/limits/gate.ts";
 import { isTerminal, stateCodes } from "../../../model/job/job-state.ts";
@@ -90,7 +90,7 @@ export function checksOf({ checks = [] }: Pick<Unit, "checks">): object {
   };
 }
 
-export function nextOf(next: ChangeNext): object {
+export function nextOf(next: ChangeNext | SettleNext): object {
   const event = eventCodes[next.event];
   if (isTerminal(next.to as JobState)) {
     const { to, reason, result, keepMs, keepResultMs, keepsLane } = next as Finish;

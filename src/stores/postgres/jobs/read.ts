@@ -7,7 +7,7 @@ import type {
   FeedRequest,
   FindAnswer,
   FindRequest,
-  JournalAnswer,
+  LogsAnswer,
 } from "../../../store/operations.ts";
 import type { JobRecord, StateCount } from "../../../store/records.ts";
 import { readRecord } from "../../../store/packing/packed-events.ts";
@@ -117,10 +117,10 @@ export async function readFeed(calls: Calls, request: FeedRequest): Promise<Feed
   };
 }
 
-export async function readJournal(
+export async function readLogs(
   calls: Calls,
   { id, after, max }: { readonly id: string; readonly after: number; readonly max: number },
-): Promise<JournalAnswer> {
+): Promise<LogsAnswer> {
   const rows = await callRead(calls, "read_journal_v1", [packText(id), after, max]);
   const lines = rows.map(([number, at, body]) => ({
     number: Number(number),

@@ -131,5 +131,6 @@ function leasedJob(lists: Lists, index: number, claimedAt: number): LeasedJob {
     dueAt: itemAt(lists.dueAt, index),
     claimedAt,
     deadlineAt: itemAt(lists.deadlineAt, index),
+    durable: itemAt(lists.durable, index),
   };
 }

@@ -121,7 +121,7 @@ export const readFeed: Operation<"readFeed"> = async (calls, request) => {
   };
 };
 
-export const readJournal: Operation<"readJournal"> = async ({ connection }, { id, after, max }) => {
+export const readLogs: Operation<"readLogs"> = async ({ connection }, { id, after, max }) => {
   const args = [packText(id), String(after), String(max)];
   const rows = (await connection.read("mr1_read_trail", args)) as string[];
   const lines = rows.map((row, index) => {

@@ -25,7 +25,9 @@ export const rulesLua = luaModule({
   ],
   source: lua`
 local ARROWS = ${luaSet(allowed)}
-local CLOCKS = { ${clocks.join(", ")} }
+local CLOCKS = {
+  ${clocks.join(",\n  ")},
+}
 local EDITED = ${luaList(editFields)}
 
 local function advance(job, to)

@@ -1,7 +1,8 @@
 /** What becomes of a job, and under which guard, as the library reads it (argument-text.ts names the fields). */
-import type { ChangeNext, Due, Edit } from "../../../model/job/change.ts";
+import type { ChangeNext, Due, Edit, SettleNext } from "../../../model/job/change.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
+import { notYetSupported } from "../../../model/error.ts";
 import type { Guard } from "../../../store/operations.ts";
 import { argumentText, unchanged } from "./argument-text.ts";
 import { packNullable, packValue } from "./value-text.ts";
@@ -10,7 +11,7 @@ export function dueText(due: Due): string {
   return "at" in due ? `=${due.at}` : `+${due.inMs}`;
 }
 
-export function nextText(next: ChangeNext): string {
+export function nextText(next: ChangeNext | SettleNext): string {
   const event = eventCodes[next.event];
   switch (next.to) {
     case "scheduled": {
@@ -27,6 +28,8 @@ export function nextText(next: ChangeNext): string {
       const updated = { event, cancelAsked, rankBase, rankSlope, passesOn };
       return argumentText("update", { ...updated, ...editTexts(next.edit) });
     }
+    case "suspended":
+      throw notYetSupported("A suspended job on Redis");
     case "blocked": {
       const { attempt, waits, parents } = next;
       const counts = { need: waits?.need, slack: waits?.slack };

@@ -134,7 +134,7 @@ const at = Object.fromEntries(shortSpecFields.map((name, place) => [name, place]
 export function leasedJobOf(texts: JobTexts): LeasedJob {
   const { handle, spec, state } = texts;
   if (!spec.startsWith(fieldEnd) || state === "") return readLeased(texts) as LeasedJob;
-  const { fence, rev, attempt, attempts, dueAt, claimedAt } = readLeasedState(state) as LeasedJob;
+  const { fence, rev, attempt, attempts, dueAt, claimedAt, durable } = readLeasedState(state) as LeasedJob;
   const parts = spec.split(fieldEnd);
   const text = (name: keyof typeof at): string => parts[at[name]] as string;
   const createdAt = Number(text("createdAt"));
@@ -154,6 +154,7 @@ export function leasedJobOf(texts: JobTexts): LeasedJob {
     dueAt: (dueAt as number | null) ?? specDueAt,
     claimedAt,
     deadlineAt: null,
+    durable,
   };
 }
 

@@ -32,7 +32,7 @@ import type { Searches } from "../upkeep/retry-unreadable.ts";
 import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "../upkeep/promote.ts";
 import { prune } from "../upkeep/prune.ts";
-import { readFeed, readHeads, readJobs, readNews, readSize, readJournal, countJobs } from "../jobs/read.ts";
+import { readFeed, readHeads, readJobs, readNews, readSize, readLogs, countJobs } from "../jobs/read.ts";
 import { readRoutes } from "../jobs/routes.ts";
 import type { KnownRoutes } from "../jobs/routes.ts";
 import { settleIfLeased } from "../runs/settle.ts";
@@ -68,7 +68,7 @@ const reads = {
   countJobs,
   readRoutes,
   readFeed,
-  readJournal,
+  readLogs,
   readUnreadable,
   readNow: ({ now }: Step) => now,
   readSize,

@@ -19,6 +19,7 @@ import type { Searches } from "../upkeep/retry-unreadable.ts";
 import { settleIfLeased } from "../runs/settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./transaction.ts";
 import type { Step } from "./transaction.ts";
+import { laterSlips } from "../../../store/later-version.ts";
 import type { StoreClock } from "../../../store/store-clock.ts";
 import { submit } from "../jobs/submit.ts";
 
@@ -44,6 +45,7 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
     async submit(units) {
       return run((step) => submit(step, units));
     },
+    ...laterSlips,
     async settleIfLeased(settles) {
       return run((step) => settleIfLeased(step, settles));
     },

@@ -1,7 +1,7 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../../model/job/job-state.ts";
 import { talliedRoute } from "../../../model/routing/route.ts";
-import type { FeedAnswer, FeedRequest, JournalAnswer } from "../../../store/operations.ts";
+import type { FeedAnswer, FeedRequest, LogsAnswer } from "../../../store/operations.ts";
 import { readRecord as readCounts, routesLeft } from "../../../store/packing/packed-events.ts";
 import type { JobRecord, StateCount } from "../../../store/records.ts";
 import { recordOf } from "../../../store/rules/job-record.ts";
@@ -102,10 +102,10 @@ export function readNews({ statements }: Step, seen: NewsRequest): News {
 const readLines = sql`SELECT number, at, body FROM millrace_journal
   WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
 
-export function readJournal(
+export function readLogs(
   { statements }: Step,
   request: { readonly id: string; readonly after: number; readonly max: number },
-): JournalAnswer {
+): LogsAnswer {
   const seq = seqOfId(statements, request.id);
   const rows =
     seq === null

@@ -50,6 +50,7 @@ export function readLeased(values: unknown, now: number): Picked<(typeof leasedF
     dueAt: row[at.dueAt] as never,
     claimedAt: now,
     deadlineAt: row[at.deadlineAt] as never,
+    durable: row[at.durable] as never,
   };
 }
 

@@ -46,6 +46,7 @@ const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
   attempt: [inRunning],
   deadline: [inRunning, inClock],
   ttl: [inClock],
+  wake: [inClock],
 };
 
 const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];
