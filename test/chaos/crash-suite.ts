@@ -3,7 +3,7 @@
  * hands. The server syncs what it acknowledges, so that is what must be there afterwards. Any store that lives on a
  * server runs this.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Violation } from "../history/checks/check-history.ts";
 import type { Evidence } from "../history/history.ts";
 import { judgeBy } from "../history/judge-by.ts";
@@ -34,8 +34,8 @@ export function describeCrashes(subject: CrashSubject): void {
     let run: ChaosRun;
     beforeAll(async () => {
       server = await start();
+      return () => server.stop();
     });
-    afterAll(() => server.stop());
     beforeEach(async () => {
       place = await open(server);
       run = new ChaosRun(place, leaseMs);

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { afterAll, beforeAll, expect } from "vitest";
+import { beforeAll, expect } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { startPostgres } from "../support/servers/postgres-server.ts";
@@ -20,8 +20,8 @@ beforeAll(async () => {
   // Commits can wait for a standby only where there might be one.
   const standby = ["wal_level=replica", "max_wal_senders=1", "synchronous_commit=on"];
   server = await startPostgres({ settings: ["shared_buffers=32MB", ...standby] });
+  return () => server.stop();
 });
-afterAll(() => server.stop());
 
 const stalledBy = (stall: (schema: string) => Promise<void>) => async (): Promise<StallSubject> => {
   const schema = `stall_${++schemas}`;

@@ -1,5 +1,5 @@
 /** `millrace doctor` on a real cluster: every primary is looked at, and the jobs of all partitions are counted. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { say, sayJson } from "../cli/run-millrace.ts";
 import { startRedisCluster } from "../support/servers/redis-cluster.ts";
 import type { RedisCluster } from "../support/servers/redis-cluster.ts";
@@ -7,8 +7,8 @@ import type { RedisCluster } from "../support/servers/redis-cluster.ts";
 let cluster: RedisCluster;
 beforeAll(async () => {
   cluster = await startRedisCluster();
+  return () => cluster.stop();
 });
-afterAll(() => cluster.stop());
 
 test("doctor names the servers of a cluster one by one, and finds nothing where nothing is wrong", async () => {
   const store = `${cluster.url}&prefix=looked-at`;

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Cluster } from "ioredis";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import { slotOf } from "../../src/stores/redis/connection/cluster-slot.ts";
@@ -25,8 +25,8 @@ let cluster: RedisCluster;
 let made = 0;
 beforeAll(async () => {
   cluster = await startRedisCluster();
+  return () => cluster.stop();
 });
-afterAll(() => cluster.stop());
 const closeLater = closeAfterEach();
 
 describeStoreContract(
