@@ -153,7 +153,10 @@ export interface ReadGatesAnswer {
 
 export interface Settle extends LeaseRef {
   readonly next: SettleNext;
-  /** For a durable run: entries that are appended in the same step, before `next` is applied. */
+  /**
+   * Entries that are appended in the same step, before `next` is applied. Every settle of a durable run has it, so that
+   * sets of plain settles need not look at the marks of their jobs.
+   */
   readonly journal?: {
     /**
      * The settle is applied iff this is the last number of the journal before the entries. Null: whatever the journal
@@ -256,7 +259,10 @@ export interface Guard {
   readonly fence?: number;
   /** This clock of the job is due by the store's time. */
   readonly rang?: Clock;
-  /** Of the field `durable`, the bits in `mask` are exactly `is`. */
+  /**
+   * Of the field `durable`, the bits in `mask` are exactly `is`. Every change that ends a durable run has it, so that
+   * sets of plain ends need not look at the marks of their jobs.
+   */
   readonly marks?: { readonly mask: number; readonly is: number };
 }
 

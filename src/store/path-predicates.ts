@@ -9,7 +9,7 @@ import type { ChangeNext, Finish, SettleNext } from "../model/job/change.ts";
 import { fieldNames, jobFields } from "./job-fields.ts";
 import type { JobField, JobFieldName } from "./job-fields.ts";
 import type { LaneFields } from "../model/routing/lane.ts";
-import type { Change, Settle, SubmitUnit } from "./operations.ts";
+import type { Change, Guard, Settle, SubmitUnit } from "./operations.ts";
 import type { Growth, NewJob } from "./records.ts";
 
 /**
@@ -119,11 +119,12 @@ export function areAlike(one: Finish, other: Finish): boolean {
 }
 
 /**
- * A settle that ends its job, keeps the result as long as the job, has no effects and does not go on holding a lane.
+ * A settle that ends its job, keeps the result as long as the job, has no effects, does not go on holding a lane and is
+ * not of a durable run.
  */
 export function isPlainSettle(settle: Settle): settle is Settle & { readonly next: Finish } {
-  const { effects, next } = settle;
-  if (effects !== undefined || !isFinish(next)) return false;
+  const { effects, journal, next } = settle;
+  if (effects !== undefined || journal !== undefined || !isFinish(next)) return false;
   return next.keepResultMs === undefined && next.keepsLane === undefined;
 }
 
@@ -155,9 +156,16 @@ export function arePlainEnds(changes: readonly Change[]): boolean {
   );
 }
 
-function isGuardOf({ states, fence, rang }: Change["cases"][number]["guard"], state: JobState): boolean {
+function isGuardOf({ states, fence, rang, marks }: Guard, state: JobState): boolean {
   const isWaiting = !isTerminal(state) && state !== "running";
-  return isWaiting && states.length === 1 && states[0] === state && fence === undefined && rang === undefined;
+  return (
+    isWaiting &&
+    states.length === 1 &&
+    states[0] === state &&
+    fence === undefined &&
+    rang === undefined &&
+    marks === undefined
+  );
 }
 
 function isPlainEnd(next: ChangeNext): next is Finish {

@@ -17,7 +17,7 @@
  *              the newest journalKeysKeptMax entries that others have appended
  *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless the
  *              key is held by time. A member of a flow is kept with its result until foreverMs, whatever the finish
- *              says
+ *              says. A durable run with the mark hasChildren leaves deferred work (R4) when it ends or is deleted
  *  R4 arrive   (satisfies a dependency.) A job whose `waits` has a need, or that has no `freed`, is born blocked,
  *              without a time-to-live. The end of a member, whatever its cause, goes along its edges in order, after
  *              everything else of its unit: edgesAtOnceMax edges at once, the others are deferred. A change with

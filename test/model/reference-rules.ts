@@ -224,7 +224,7 @@ export class ReferenceRules {
       slips: [],
       oldKeys: [...new Set([...oldKeys, ...foreign])].slice(-storeLimits.journalKeysKeptMax),
     });
-    job.durable = (Math.floor(job.durable / 8) + 1) * 8 + (job.durable & 1);
+    job.durable = (Math.floor(job.durable / 16) + 1) * 16 + (job.durable & 1);
   }
 
   move(job: Job, to: JobState, event: EventKind): void {
@@ -593,6 +593,7 @@ export class ReferenceRules {
       resultUntil,
     });
     this.free(job, (hold) => typeof hold !== "number");
+    if ((job.durable & 8) !== 0) this.flows.deferWork(job.id);
     const isKept = this.flows.end(job);
     this.move(job, to, event);
     if (keepMs === 0 && !isKept) this.drop(job);
@@ -664,6 +665,7 @@ export class ReferenceRules {
 
   remove(job: Job): void {
     this.free(job, () => true);
+    if ((job.durable & 8) !== 0) this.flows.deferWork(job.id);
     this.emit(job, "deleted", null);
     this.drop(job);
   }

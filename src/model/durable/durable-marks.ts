@@ -3,7 +3,7 @@
  * a job that is not durable, and for a run whose journal is still empty.
  */
 
-export type DurableMark = "hasJournal" | "hasUndo" | "isEnding";
+export type DurableMark = "hasJournal" | "hasUndo" | "isEnding" | "hasChildren";
 
 export const durableMarks: Readonly<Record<DurableMark, number>> = {
   /** Something was appended: a worker reads the journal first. */
@@ -12,10 +12,12 @@ export const durableMarks: Readonly<Record<DurableMark, number>> = {
   hasUndo: 2,
   /** The run is to end badly: its undos run. */
   isEnding: 4,
+  /** It has started jobs that end with it: its end, whatever the cause, leaves deferred work. */
+  hasChildren: 8,
 };
 
 /** A new round adds this, and clears the marks. */
-export const roundStep = 8;
+export const roundStep = 16;
 
 /** Grows with each `continueWith` and each retry from the start. */
 export function roundOf(durable: number): number {

@@ -30,7 +30,7 @@ export interface Outcome {
   readonly isKept: boolean;
   /** What happens to the entry of its unique key, if it has one. */
   readonly key: "stays" | "taken" | "freed";
-  /** For a member of a flow that was counted again: deferred work is left for it. */
+  /** Deferred work is left for the job. */
   readonly defers?: boolean;
 }
 

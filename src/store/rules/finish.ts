@@ -4,6 +4,7 @@
  * as its flow. If the finish keeps its lane, it goes on holding the gate of its group.
  */
 import type { Finish } from "../../model/job/change.ts";
+import { hasMark } from "../../model/durable/durable-marks.ts";
 import { foreverMs } from "../../model/limits/gate.ts";
 import { stateCodes } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
@@ -39,6 +40,7 @@ export function finish(row: JobRow, next: Finish, now: number): Outcome {
     row: ended,
     event,
     isKept: keepMs !== 0,
+    defers: hasMark(row.durable, "hasChildren"),
     key: row.holds === uniqueHolds.none ? "stays" : "freed",
   };
 }
