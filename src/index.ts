@@ -9,6 +9,7 @@ export type Millrace = MillraceClient;
 export { job } from "./engine/submit/job-definition.ts";
 export type {
   AnySubmission,
+  DurableJobDefinition,
   InputOf,
   JobDefinition,
   JobOptions,
@@ -17,6 +18,25 @@ export type {
   ReturnedOf,
   Submission,
 } from "./engine/submit/job-definition.ts";
+export type {
+  DurableOptions,
+  SentOf,
+  SignalSchemas,
+  SignalsOf,
+} from "./engine/durable/durable-definition.ts";
+export { StepFailed, WaitTimedOut } from "./worker/durable/durable-errors.ts";
+export type { ContextOf, DurableContext, HandlerOptions } from "./worker/durable/durable-handler.ts";
+export type {
+  ApprovalOptions,
+  Arrived,
+  Decision,
+  ReturningWaitOptions,
+  Step,
+  StepContext,
+  StepOptions,
+  TimedOut,
+  WaitOptions,
+} from "./worker/durable/step.ts";
 export type { GroupOptions, OfInput } from "./engine/submit/group.ts";
 export { flow } from "./engine/flows/flow.ts";
 export type { Flow } from "./engine/flows/flow.ts";

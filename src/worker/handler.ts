@@ -7,6 +7,8 @@ import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Cancel, Snooze } from "./control.ts";
+import { readOlder, refuseDurable } from "./durable/durable-handler.ts";
+import type { ContextOf, HandlerOptions } from "./durable/durable-handler.ts";
 import { sandboxHandler } from "./sandbox/sandbox-handler.ts";
 import type { FileHandlerOptions, ProgramHandlerOptions } from "./sandbox/sandbox-options.ts";
 import type { JobContext } from "./run/job-context.ts";
@@ -51,6 +53,8 @@ export interface SingleHandler {
   readonly kind: "single";
   readonly definition: JobDefinition;
   readonly handle: HandlerFunction<unknown, unknown>;
+  /** Of a durable job: the code for runs that began with an older version. */
+  readonly older?: ReadonlyMap<number, HandlerFunction<unknown, unknown>>;
   /** Set if the code of the handler runs in threads, child processes or as commands. */
   readonly sandbox?: HandlerSandbox;
 }
@@ -79,23 +83,28 @@ export interface BatchHandler {
  */
 export function handler<Job extends AnyJob, const Got extends HandlerReturn<ReturnedOf<Job>>>(
   definition: Job,
-  handle: (context: JobContext<OutOf<Job>, ReturnedOf<Job>>) => Got | Promise<Got>,
+  handle: (context: ContextOf<Job>) => Got | Promise<Got>,
+  options?: HandlerOptions<Job>,
 ): SingleHandler;
 /** A handler whose code is in a file of its own, or is another program: docs/guides/sandboxes.md. */
 export function handler(
   definition: AnyJob,
   options: FileHandlerOptions | ProgramHandlerOptions,
 ): SingleHandler;
-export function handler(definition: AnyJob, given: object): SingleHandler {
+export function handler(definition: AnyJob, given: object, options?: object): SingleHandler {
   if (typeof given === "object" && given !== null && ("file" in given || "program" in given)) {
     checkDefinition(definition, "handler");
     return sandboxHandler(definition, given);
   }
   checkFunction(definition, given);
+  const older = readOlder(definition, options);
   return {
     kind: "single",
     definition: definition as unknown as JobDefinition,
     handle: given as HandlerFunction<unknown, unknown>,
+    ...(older === undefined
+      ? {}
+      : { older: older as ReadonlyMap<number, HandlerFunction<unknown, unknown>> }),
   };
 }
 
@@ -108,6 +117,7 @@ export function batchHandler<Job extends AnyJob, const Got extends HandlerReturn
 ): BatchHandler {
   checkFunction(definition, handle);
   const what = `batchHandler(${JSON.stringify(definition.name)})`;
+  refuseDurable(definition, what);
   checkOptions(options, what, ["size", "wait", "concurrency"]);
   return {
     kind: "batch",

@@ -2,9 +2,9 @@
 import { expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import type { Arrived, Decision, Step, TimedOut } from "../../worker/durable/step.ts";
-import type { DefineDurableJob, SentOf, SignalsOf } from "./durable-definition.ts";
+import { job } from "../submit/job-definition.ts";
+import type { SentOf, SignalsOf } from "./durable-definition.ts";
 
-declare const job: DefineDurableJob;
 const define = () =>
   job("order", {
     input: z.object({ id: z.string(), cents: z.number().default(0) }),

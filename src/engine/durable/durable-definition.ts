@@ -1,20 +1,24 @@
 /**
- * The types of a durable job: its definition names the signals that its runs take and the version of its handler. The
+ * What makes a job durable: its definition names the signals that its runs take and the version of its handler. The
  * handler of such a job gets `step`; other jobs have neither and pay nothing.
  */
+import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
-import type { JobDefinition, JobOptions } from "../submit/job-definition.ts";
+import { MillraceError } from "../../model/error.ts";
+import { checkName } from "../../model/name.ts";
+import { checkOptions, checkWhole } from "../../model/option.ts";
+import { isStandardSchema } from "../submit/standard-schema.ts";
 import type { AnySchema, SchemaInput, SchemaOutput } from "../submit/standard-schema.ts";
 
 /** The schema of each signal, by name. */
 export type SignalSchemas = Readonly<Record<string, AnySchema>>;
 
 /** What a handler gets of each signal. */
-export type SignalsRead<Schemas extends SignalSchemas> = {
+type SignalsRead<Schemas extends SignalSchemas> = {
   readonly [Name in keyof Schemas]: SchemaOutput<Schemas[Name]>;
 };
 /** What a sender gives of each signal. */
-export type SignalsSent<Schemas extends SignalSchemas> = {
+type SignalsSent<Schemas extends SignalSchemas> = {
   readonly [Name in keyof Schemas]: SchemaInput<Schemas[Name]>;
 };
 
@@ -25,46 +29,59 @@ export interface DurableOptions {
   idle?: Duration;
 }
 
-type Read<Schema> = Schema extends AnySchema ? SchemaOutput<Schema> : unknown;
-type Written<Schema> = Schema extends AnySchema ? SchemaInput<Schema> : unknown;
+/** The options once checked. */
+export interface ReadDurable {
+  readonly version: number;
+  readonly idleMs: number;
+}
 
-/** A definition whose runs are durable. */
-export interface DurableJobDefinition<
-  In = unknown,
-  Out = In,
-  Result = unknown,
-  Returned = Result,
-  Schemas extends SignalSchemas = SignalSchemas,
-> extends JobDefinition<In, Out, Result, Returned> {
+/** What a durable definition has beside all that any definition has. */
+export interface DurablePart<Schemas extends SignalSchemas = SignalSchemas> {
   readonly signals: Schemas;
-  readonly durable: DurableOptions;
+  readonly durable: ReadDurable;
 }
 
-/** As `job` will be typed: a definition with `durable` has signals, one without it has none. */
-export interface DefineDurableJob {
-  <
-    Input extends AnySchema,
-    Result extends AnySchema | undefined = undefined,
-    const Schemas extends SignalSchemas = Record<never, never>,
-  >(
-    name: string,
-    options: Omit<JobOptions<SchemaInput<Input>>, "input" | "result"> & {
-      input: Input;
-      result?: Result;
-      signals?: Schemas;
-      durable: DurableOptions;
+export type SignalsOf<Job> = Job extends DurablePart<infer Schemas> ? SignalsRead<Schemas> : never;
+export type SentOf<Job> = Job extends DurablePart<infer Schemas> ? SignalsSent<Schemas> : never;
+
+export const versionMax = 1_000_000;
+const signalsMax = 100;
+
+/** @returns null for a job that is not durable. */
+export function readDurable(
+  { durable, signals }: { readonly durable?: unknown; readonly signals?: unknown },
+  what: string,
+): DurablePart | null {
+  if (durable === undefined) {
+    if (signals === undefined) return null;
+    throw new MillraceError(
+      "invalid-option",
+      `${what}: only a durable job has signals; add durable: { version: 1 }.`,
+    );
+  }
+  const { version, idle } = checkOptions(durable, `${what}: durable`, ["version", "idle"]);
+  return {
+    signals: readSignals(signals ?? {}, `${what}: signals`),
+    durable: {
+      version: checkWhole(version, `${what}: durable.version`, 1, versionMax),
+      idleMs: idle === undefined ? 0 : durationMs(idle, `${what}: durable.idle`),
     },
-  ): DurableJobDefinition<SchemaInput<Input>, SchemaOutput<Input>, Read<Result>, Written<Result>, Schemas>;
+  };
 }
 
-// oxlint-disable-next-line no-explicit-any -- any durable definition, whichever its types are
-type AnyDurable = DurableJobDefinition<any, any, any, any, any>;
-
-export type SignalsOf<Job extends AnyDurable> =
-  Job extends DurableJobDefinition<infer _In, infer _Out, infer _Result, infer _Returned, infer Schemas>
-    ? SignalsRead<Schemas>
-    : never;
-export type SentOf<Job extends AnyDurable> =
-  Job extends DurableJobDefinition<infer _In, infer _Out, infer _Result, infer _Returned, infer Schemas>
-    ? SignalsSent<Schemas>
-    : never;
+function readSignals(signals: unknown, what: string): SignalSchemas {
+  if (typeof signals !== "object" || signals === null || Array.isArray(signals))
+    throw new MillraceError("invalid-option", `${what} must be an object of schemas, one for each name.`);
+  const entries = Object.entries(signals);
+  if (entries.length > signalsMax)
+    throw new MillraceError("invalid-option", `${what}: a job has at most ${signalsMax} signals.`);
+  for (const [name, schema] of entries) {
+    checkName(name, `${what}: a name`);
+    if (!isStandardSchema(schema))
+      throw new MillraceError(
+        "invalid-option",
+        `${what}.${name} must be a Standard Schema (zod, valibot, arktype and others are).`,
+      );
+  }
+  return Object.freeze(Object.fromEntries(entries)) as SignalSchemas;
+}

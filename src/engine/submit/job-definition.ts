@@ -5,6 +5,8 @@
 import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { compilePick } from "../../codec/digest.ts";
+import { readDurable } from "../durable/durable-definition.ts";
+import type { DurableOptions, DurablePart, SignalSchemas } from "../durable/durable-definition.ts";
 import { compileRedaction } from "../../codec/redact.ts";
 import { definitionKeys, readEnqueueOptions, refuseLater } from "./job-options.ts";
 import type { EnqueueOptions, ReadOptions } from "./job-options.ts";
@@ -31,6 +33,10 @@ export interface JobOptions<In = any> extends Omit<
   onInvalidInput?: "fail" | "retry";
   /** Paths into input and result that no list, log, event or page ever shows, such as "card.number". */
   redact?: readonly string[];
+  /** Its runs remember what they did: the handler gets `step`. */
+  durable?: DurableOptions;
+  /** Of a durable job: the schemas of the signals that its runs take, by name. */
+  signals?: SignalSchemas;
 }
 
 /**
@@ -44,10 +50,24 @@ export interface JobDefinition<In = unknown, Out = In, Result = unknown, Returne
   readonly inputSchema: StandardSchema<unknown, Out> | null;
   readonly resultSchema: StandardSchema<Returned, Result> | null;
   readonly options: ReadOptions;
+  /** Null for a job that is not durable. */
+  readonly durable: DurablePart["durable"] | null;
   /** An input and its options as one entry for enqueueMany. */
   with(input: In, options?: EnqueueOptions<In>): Submission<In, Result>;
   /** Only for the type checker: keeps In in the type. */
   readonly __input?: (input: In) => void;
+}
+
+/** A definition whose runs are durable. */
+export interface DurableJobDefinition<
+  In = unknown,
+  Out = In,
+  Result = unknown,
+  Returned = Result,
+  Schemas extends SignalSchemas = SignalSchemas,
+>
+  extends JobDefinition<In, Out, Result, Returned>, DurablePart<Schemas> {
+  readonly durable: DurablePart["durable"];
 }
 
 // oxlint-disable-next-line no-explicit-any -- the one place where any definition must do
@@ -76,20 +96,49 @@ export type ResultOf<Job> =
 type Read<Schema> = Schema extends AnySchema ? SchemaOutput<Schema> : unknown;
 type Written<Schema> = Schema extends AnySchema ? SchemaInput<Schema> : unknown;
 
+type PlainOptions<In> = Omit<JobOptions<In>, "input" | "result" | "durable" | "signals">;
+
+export function job<
+  Input extends AnySchema,
+  Result extends AnySchema | undefined = undefined,
+  const Schemas extends SignalSchemas = Record<never, never>,
+>(
+  name: string,
+  options: PlainOptions<SchemaInput<Input>> & {
+    input: Input;
+    result?: Result;
+    signals?: Schemas;
+    durable: DurableOptions;
+  },
+): DurableJobDefinition<SchemaInput<Input>, SchemaOutput<Input>, Read<Result>, Written<Result>, Schemas>;
+export function job<
+  In = unknown,
+  Result = unknown,
+  const Schemas extends SignalSchemas = Record<never, never>,
+>(
+  name: string,
+  options: PlainOptions<In> & {
+    input?: undefined;
+    result?: AnySchema;
+    signals?: Schemas;
+    durable: DurableOptions;
+  },
+): DurableJobDefinition<In, In, Result, Result, Schemas>;
 export function job<Input extends AnySchema, Result extends AnySchema | undefined = undefined>(
   name: string,
-  options: Omit<JobOptions<SchemaInput<Input>>, "input" | "result"> & { input: Input; result?: Result },
+  options: PlainOptions<SchemaInput<Input>> & { input: Input; result?: Result },
 ): JobDefinition<SchemaInput<Input>, SchemaOutput<Input>, Read<Result>, Written<Result>>;
 export function job<In = unknown, Result = unknown>(
   name: string,
-  options?: JobOptions<In> & { input?: undefined },
+  options?: PlainOptions<In> & { input?: undefined; result?: AnySchema },
 ): JobDefinition<In, In, Result>;
 export function job(name: string, options: JobOptions = {}): AnyJob {
   checkName(name, "job name");
   const what = `job ${JSON.stringify(name)}`;
   refuseLater(options, what);
   checkOptions(options, what, definitionKeys);
-  const { input, result, onInvalidInput, redact = [], ...shared } = options;
+  const { input, result, onInvalidInput, redact = [], durable, signals, ...shared } = options;
+  const durablePart = readDurable({ durable, signals }, what);
   const read = readEnqueueOptions(shared, what);
   // The compiled form is thrown away: a bad path is to be refused here, where somebody wrote it.
   compilePick(read.unique?.fields ?? [], `${what}: unique.fields`);
@@ -98,7 +147,9 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
     queue: read.queue ?? null,
     inputSchema: readSchema(input, `${what}: input`),
     resultSchema: readSchema(result, `${what}: result`),
-    options: withRedaction(withInvalidInput(read, onInvalidInput, what), redact),
+    options: asDurable(withRedaction(withInvalidInput(read, onInvalidInput, what), redact), durablePart),
+    durable: null,
+    ...durablePart,
     with: (value, enqueueOptions) => ({ job: definition, input: value, options: enqueueOptions }),
   };
   return Object.freeze(definition);
@@ -128,6 +179,12 @@ function withInvalidInput(options: ReadOptions, given: unknown, what: string): R
   if (given === undefined || given === "fail") return options;
   if (given === "retry") return { ...options, policy: { ...options.policy, retriesInvalidInput: true } };
   throw new MillraceError("invalid-option", `${what}: onInvalidInput must be "fail" or "retry".`);
+}
+
+/** The names of the signals are frozen with the job, so that any process can refuse an unknown one. */
+function asDurable(options: ReadOptions, part: DurablePart | null): ReadOptions {
+  if (part === null) return options;
+  return { ...options, policy: { ...options.policy, durable: Object.keys(part.signals) } };
 }
 
 function withRedaction(options: ReadOptions, paths: readonly string[]): ReadOptions {

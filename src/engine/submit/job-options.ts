@@ -126,6 +126,8 @@ export const definitionKeys: readonly string[] = [
   "result",
   "onInvalidInput",
   "redact",
+  "durable",
+  "signals",
   ...sharedKeys,
 ];
 

@@ -41,6 +41,7 @@ describe("policies", () => {
       limits: [],
       redact: [],
       isPermit: false,
+      durable: null,
     });
   });
 

@@ -53,6 +53,8 @@ export interface JobPolicy {
   readonly redact?: readonly string[];
   /** True for a permit job (model/limits/permit.ts). */
   readonly isPermit?: boolean;
+  /** For a durable job, the names of the signals that its runs take; absent for any other job. */
+  readonly durable?: readonly string[];
 }
 
 /** A policy with every field set, from the job, the code's defaults and the engine's. */
@@ -76,6 +78,8 @@ export interface DecidedPolicy {
   readonly holdsGroupFailed: boolean;
   readonly redact: readonly string[];
   readonly isPermit: boolean;
+  /** Null for a job that is not durable. */
+  readonly durable: readonly string[] | null;
 }
 
 const enginePolicy: DecidedPolicy = {
@@ -96,6 +100,7 @@ const enginePolicy: DecidedPolicy = {
   holdsGroupFailed: false,
   redact: [],
   isPermit: false,
+  durable: null,
 };
 
 const dayMs = 86_400_000;
@@ -191,6 +196,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
   holdsGroupFailed: isFlag,
   redact: isTexts,
   isPermit: isFlag,
+  durable: isTexts,
 };
 
 /**

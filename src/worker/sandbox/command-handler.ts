@@ -9,6 +9,7 @@ import { MillraceError } from "../../model/error.ts";
 import { invalidOption } from "../../model/option.ts";
 import { shellArgv } from "../../platform/child-process.ts";
 import { withControl } from "../control.ts";
+import { refuseDurable } from "../durable/durable-handler.ts";
 import type { HandlerFunction, HandlerReturn, SingleHandler } from "../handler.ts";
 import { JobContext } from "../run/job-context.ts";
 import { Command } from "./command-program.ts";
@@ -24,6 +25,7 @@ export function commandHandler<Job extends AnyJob>(
 ): SingleHandler {
   checkDefinition(definition, "commandHandler");
   const what = `commandHandler(${JSON.stringify(definition.name)})`;
+  refuseDurable(definition, what);
   const settings = readCommandOptions(options, what);
   if (typeof plan !== "function") throw invalidOption(`${what}: the last argument must be a function.`);
   const running = new Set<Command>();

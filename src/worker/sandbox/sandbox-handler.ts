@@ -12,6 +12,7 @@ import { entryFileBeside } from "../../platform/entry-file.ts";
 import type { ChildHandle, ChildListener } from "../../platform/child-handle.ts";
 import { startThread } from "../../platform/thread.ts";
 import type { HandlerSandbox, SingleHandler } from "../handler.ts";
+import { refuseDurable } from "../durable/durable-handler.ts";
 import { JobContext } from "../run/job-context.ts";
 import { SandboxPool } from "./sandbox-pool.ts";
 import { mebibyte, readSandboxOptions } from "./sandbox-options.ts";
@@ -21,6 +22,7 @@ import type { LoadedHandler } from "./load-handler.ts";
 
 export function sandboxHandler(definition: AnyJob, options: object): SingleHandler {
   const settings = readSandboxOptions(definition, options);
+  refuseDurable(definition, `handler(${JSON.stringify(definition.name)})`);
   const kept = { kind: "single", definition: definition as unknown as JobDefinition } as const;
   return settings.run === "inline"
     ? { ...kept, ...inline(settings) }
