@@ -16,14 +16,14 @@ export interface Both {
   readonly same: <Answer>(run: (store: Store, isGeneral: boolean) => Promise<Answer>) => Promise<Answer>;
 }
 
-export interface BothRoads {
+export interface BothPaths {
   readonly plain: OwnRedis;
   readonly general: OwnRedis;
   /** Under a prefix of its own each time. */
   readonly openBoth: (gates?: readonly GatePut[]) => Promise<Both>;
 }
 
-export function useBothRoads(): BothRoads {
+export function useBothPaths(): BothPaths {
   const plain = useOwnRedis();
   const general = useOwnRedis();
   let opened = 0;

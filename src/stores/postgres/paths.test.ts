@@ -1,6 +1,6 @@
 /**
- * Every road of an operation leaves the same rows: the same calls go by one road in one schema and by the other in
- * another one, and all tables are compared.
+ * Every path of an operation leaves the same rows: the same calls take one path in one schema and the other in another
+ * one, and all tables are compared.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -201,7 +201,7 @@ function flowOf(members: Members): NewJob[] {
   return [aFlow(nodes.length, { need: nodes.length - 1 }), ...nodes];
 }
 
-describe("a flow by either road leaves the same rows", () => {
+describe("a flow by either path leaves the same rows", () => {
   test("at its submit and at the ends of its members, in sets or one by one", async () => {
     const ending = fc.tuple(fc.constantFrom(...terminalStates), fc.constantFrom(null, 0, 30));
     const endings = fc.array(ending, { minLength: 20, maxLength: 20 });
@@ -211,11 +211,11 @@ describe("a flow by either road leaves the same rows", () => {
       const plain = aJob({ id: "plain", due: { inMs: 0 } });
       const units = [{ jobs }, { jobs: [plain] }];
       const offers = offersOf([...jobs, plain]);
-      const roads = [
+      const paths = [
         { calls: one, isForced: false },
         { calls: other, isForced: true },
       ];
-      for (const { calls, isForced } of roads)
+      for (const { calls, isForced } of paths)
         await submitBy(
           calls,
           units,
@@ -223,7 +223,7 @@ describe("a flow by either road leaves the same rows", () => {
         );
       await expectSameRows();
       for (let round = 0, isOver = false; !isOver; round++) {
-        for (const { calls, isForced } of roads) {
+        for (const { calls, isForced } of paths) {
           const { jobs: claimed } = await claim(calls, noFloors, aClaim({ offers }));
           isOver = claimed.length === 0;
           const settles = claimed.map((job, at): Settle => {
@@ -243,8 +243,8 @@ describe("a flow by either road leaves the same rows", () => {
   });
 });
 
-describe("the same job by either road leaves the same rows", () => {
-  test("what a claim has seen of an offer with lanes is told for that offer alone", async () => {
+describe("the same job by either path leaves the same rows", () => {
+  test("what a claim has seen of an offer with lanes is answered for that offer alone", async () => {
     const laned = aJob({ id: "a", laneKey: "r:mail\tk" });
     await submitBy(one, [{ jobs: [laned] }], [false]);
     const seen: Looks["lowest"][] = [];
@@ -308,7 +308,7 @@ describe("the same job by either road leaves the same rows", () => {
     await fc.assert(property, { numRuns: runs });
   });
 
-  test("at its submit alone, by the short road or in sets", async () => {
+  test("at its submit alone, by the path of one job or in sets", async () => {
     const property = fc.asyncProperty(shape, async (given) => {
       await empty();
       const plain = { ...given, lane: {}, tags: null, input: given.input.slice(0, 300) };

@@ -23,11 +23,11 @@ import {
 } from "../../../test/support/builders.ts";
 import { createHeldPlatform, startAt } from "../../../test/support/virtual/held-platform.ts";
 import { readKeys } from "../../../test/support/redis-keys.ts";
-import { useBothRoads } from "../../../test/support/redis-paths.ts";
+import { useBothPaths } from "../../../test/support/redis-paths.ts";
 import type { Both } from "../../../test/support/redis-paths.ts";
 import { auditAll } from "../../../test/support/walk.ts";
 
-const { plain, general, openBoth: openWith } = useBothRoads();
+const { plain, general, openBoth: openWith } = useBothPaths();
 const cases = 30;
 let drawn = 0;
 

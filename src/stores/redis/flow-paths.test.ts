@@ -8,7 +8,7 @@ import { aFlow, aMember, always, block, edgeTo } from "../../../test/contract/ca
 import { aChange, aClaim, aDoc, aJob, aRoute, aSettle } from "../../../test/support/builders.ts";
 import { finish, handBack, remove, replay, schedule } from "../../../test/support/builders.ts";
 import { startAt } from "../../../test/support/virtual/held-platform.ts";
-import { useBothRoads } from "../../../test/support/redis-paths.ts";
+import { useBothPaths } from "../../../test/support/redis-paths.ts";
 import { everyEnd, writeEdge } from "../../model/flow/edge.ts";
 import { writeFreed } from "../../model/flow/freed.ts";
 import { newWaits } from "../../model/flow/flow-waits.ts";
@@ -20,7 +20,7 @@ import type { Settle } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 
-const { openBoth } = useBothRoads();
+const { openBoth } = useBothPaths();
 const cases = 25;
 const names = ["a", "b", "c", "d", "e", "p", "p.x", "p.y"];
 const passOn: Update = { to: "same", event: "passed-on", passesOn: storeLimits.edgesPerStepMax };

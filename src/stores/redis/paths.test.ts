@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { aFlow, aMember, edgeTo } from "../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute, aSettle, finish, handBack } from "../../../test/support/builders.ts";
-import { useBothRoads } from "../../../test/support/redis-paths.ts";
+import { useBothPaths } from "../../../test/support/redis-paths.ts";
 import type { Both } from "../../../test/support/redis-paths.ts";
 import { writeKeyUse } from "../../model/routing/lane.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -15,7 +15,7 @@ import { buildLibrary, libraryOf } from "./library/library.ts";
 import { serverPaths } from "./library/path-branches.ts";
 import { redisPaths } from "./paths.ts";
 
-const { plain, openBoth } = useBothRoads();
+const { plain, openBoth } = useBothPaths();
 const numRuns = 5;
 
 /** Of each path: where it begins in the library, and which other paths of the library it cannot do without. */

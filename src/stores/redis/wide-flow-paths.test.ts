@@ -7,11 +7,11 @@ import { expect, test } from "vitest";
 import { aFlow, aMember, always, edgeTo, onFailure } from "../../../test/contract/cases/flow-jobs.ts";
 import { onSuccess, tolerated } from "../../../test/contract/cases/flow-jobs.ts";
 import { aChange, aClaim, aJob, aRoute, aSettle, finish, schedule } from "../../../test/support/builders.ts";
-import { useBothRoads } from "../../../test/support/redis-paths.ts";
+import { useBothPaths } from "../../../test/support/redis-paths.ts";
 import { terminalStates } from "../../model/job/job-state.ts";
 import type { Effects, LeasedJob, NewJob } from "../../store/records.ts";
 
-const { openBoth } = useBothRoads();
+const { openBoth } = useBothPaths();
 const cases = 20;
 const widthMin = 14;
 const widthMax = 40;

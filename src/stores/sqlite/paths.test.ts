@@ -32,7 +32,7 @@ import { submit } from "./jobs/submit.ts";
 import { flushTargets } from "./flows/targets.ts";
 import { writeOutcome } from "./jobs/write-outcome.ts";
 
-/** One database, on which every call takes the same road. */
+/** One database, on which every call takes the same path. */
 function openDatabase() {
   const database = new DatabaseSync(":memory:");
   configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
@@ -193,7 +193,7 @@ const command = fc.oneof(
   fc.record({ kind: fc.constant("flow" as const), nodes: fc.oneof(newNodes, fanNodes) }),
 );
 
-it("the same jobs by either road leave the same rows and tell the same", () => {
+it("the same jobs by either path leave the same rows and emit the same", () => {
   fc.assert(
     fc.property(fc.array(command, { minLength: 2, maxLength: 12 }), (commands) => {
       const plain = openDatabase();
@@ -224,7 +224,7 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
             const routes = names.slice(0, each.routes).map((name) => aRoute({ name, ...lane }));
             const request = aClaim({ offers: [{ routes, max: each.max, starts: 2 }], leaseMs: 500 });
             const { jobs } = plain.call(now, (step) => claim(step, request));
-            // The gates of keys are told by what looks at lanes, whichever road leases.
+            // The gates of keys are answered by what looks at lanes, whichever path leases.
             const leased = jobs.map(({ keyGates: _gates, ...job }) => job);
             expect(general.call(now, (step) => claimGenerally(step, request, jobs))).toEqual(leased);
             held.push(...jobs);

@@ -1,6 +1,6 @@
 /**
- * Changes that end jobs alike and documents that go at known versions take the road of sets; the same calls with one
- * thing more in them, which changes nothing, take the general road. Both answer the same and leave the same store.
+ * Changes that end jobs alike and documents that go at known versions take the set path; the same calls with one
+ * thing more in them, which changes nothing, take the general path. Both answer the same and leave the same store.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";

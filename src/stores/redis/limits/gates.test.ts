@@ -1,6 +1,6 @@
 /**
  * Gates beyond the contract: what the library remembers of them can be lost at any time, a record of one that cannot be
- * read keeps nobody waiting but those who need it, and every road of a submit and a claim asks them.
+ * read keeps nobody waiting but those who need it, and every path of a submit and a claim asks them.
  */
 import { beforeEach, expect, test } from "vitest";
 import { foreverMs } from "../../../model/limits/gate.ts";
