@@ -129,11 +129,11 @@ describe("a primary of a cluster that dies under load", () => {
     const ids = [...acked.keys()];
     // Counts leave out a partition that has not answered since the failover; a read by id waits for it.
     await until("all is done", async () => {
-      const [tallies, found] = await Promise.all([
+      const [counts, found] = await Promise.all([
         producer.store.countJobs(),
         producer.store.readJobs(ids).catch(() => null),
       ]);
-      return found !== null && ![...tallies, ...found].some((each) => each !== null && isLive(each));
+      return found !== null && ![...counts, ...found].some((each) => each !== null && isLive(each));
     });
     const records = await producer.store.readJobs(ids);
     const missing = ids.filter((_, index) => records[index] === null);

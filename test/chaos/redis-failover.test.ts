@@ -141,8 +141,8 @@ test("under load a killed primary costs at most the last acknowledged jobs; all 
   await failOver();
   await producing;
   const isOver = async (): Promise<boolean> => {
-    const tallies = await store.countJobs().catch(() => null);
-    return tallies !== null && tallies.every(({ state }) => state === "completed");
+    const counts = await store.countJobs().catch(() => null);
+    return counts !== null && counts.every(({ state }) => state === "completed");
   };
   await until("all that are there have ended", isOver);
   const found = await store.readJobs(acknowledged);

@@ -107,8 +107,8 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const handles = await Promise.all([1, 2, 3].map((number) => mill.enqueue(plain, number)));
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: hangMs })));
     expect(results).toEqual([1, 2, 3]);
-    const tallies = await direct.countJobs();
-    expect(tallies.filter(({ state }) => state === "completed")).toMatchObject([{ count: 4 }]);
+    const counts = await direct.countJobs();
+    expect(counts.filter(({ state }) => state === "completed")).toMatchObject([{ count: 4 }]);
   });
 
   test("a worker goes on after both of its connections were killed by the server, and hears of others' jobs at once", async () => {

@@ -74,8 +74,8 @@ test("a failover that Sentinel makes is followed by itself: workers and producer
   await first;
   await produce(300, 400);
   const isOver = async (): Promise<boolean> => {
-    const tallies = await store.countJobs().catch(() => null);
-    return tallies !== null && tallies.every(({ state }) => state === "completed");
+    const counts = await store.countJobs().catch(() => null);
+    return counts !== null && counts.every(({ state }) => state === "completed");
   };
   await until("all that are there have ended", isOver);
   // Behind the failover nothing is lost.

@@ -8,7 +8,7 @@
 import { isKeyedGate } from "../../src/model/routing/lane.ts";
 import { isTerminal } from "../../src/model/job/job-state.ts";
 import { storeLimits } from "../../src/store/contract-limits.ts";
-import { talliedRoute } from "../../src/model/routing/route.ts";
+import { countedRoute } from "../../src/model/routing/route.ts";
 import type { Route } from "../../src/model/routing/route.ts";
 import type * as operations from "../../src/store/operations.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../src/store/upkeep.ts";
@@ -388,7 +388,7 @@ export class ReferenceStore {
   countJobs(): readonly StateCount[] {
     const stateCounts = new Map<string, StateCount>();
     for (const { route, state } of this.#rules.all.jobs.values()) {
-      const asked = talliedRoute(this.#rules.all.routes.find(({ number }) => number === route) as Route);
+      const asked = countedRoute(this.#rules.all.routes.find(({ number }) => number === route) as Route);
       const key = JSON.stringify([asked, state]);
       stateCounts.set(key, { ...asked, state, count: (stateCounts.get(key)?.count ?? 0) + 1 });
     }

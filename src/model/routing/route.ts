@@ -43,7 +43,7 @@ export function shownRoute({ queue, name, requires }: Omit<RouteContent, "gates"
 }
 
 /** A route as state counts show it: also with its gates, which decide about all its ready jobs. */
-export function talliedRoute(route: Omit<RouteContent, "lanes">): ReturnType<typeof shownRoute> & {
+export function countedRoute(route: Omit<RouteContent, "lanes">): ReturnType<typeof shownRoute> & {
   readonly gates?: readonly GateUse[];
 } {
   return route.gates.length === 0 ? shownRoute(route) : { ...shownRoute(route), gates: route.gates };

@@ -188,8 +188,8 @@ BEGIN
     IF v_gates IS NOT NULL THEN PERFORM @gates_changed_v1(v_gates); END IF;
     repaired := jsonb_build_object('lane', coalesce(array_length(v_wrong, 1), 0),
       'parked', coalesce(cardinality(v_gates), 0), 'lane-scope', v_rows);
-  WHEN 'tallies' THEN
-    repaired := jsonb_build_object('tally', @recount_v1(NULL));
+  WHEN 'counts' THEN
+    repaired := jsonb_build_object('state-count', @recount_v1(NULL));
     PERFORM @fold_v1();
   END CASE;
 END $$;

@@ -210,7 +210,7 @@ local function isRight(c, sums, left, total)
 end
 
 local function recount(c)
-  local counted, handles = { tally = {} }, pageBehind(c, 0)
+  local counted, handles = { counts = {} }, pageBehind(c, 0)
   while handles do
     for _, job in pairs(c.jobs) do
       if job then count(counted, job.route, job.state, 1) end
@@ -219,13 +219,13 @@ local function recount(c)
     handles = pageBehind(c, seqOf(handles[#handles]))
   end
   -- Whatever was kept as unreadable on the way is in none of the counts.
-  c.tally = {}
-  return counted.tally
+  c.counts = {}
+  return counted.counts
 end
 
-serveAudit("audit_tally", function(c)
+serveAudit("audit_counts", function(c)
   local counted, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
-  local flat = call("HGETALL", c.k.tally)
+  local flat = call("HGETALL", c.k.counts)
   for i = 1, #flat, 2 do
     local route, state, n = sub(flat[i], 1, -3), sub(flat[i], -1), tonumber(flat[i + 1])
     counted[flat[i]] = n
@@ -240,7 +240,7 @@ serveAudit("audit_tally", function(c)
   for field, n in pairs(real) do
     if n ~= counted[field] then
       repaired = repaired + 1
-      call("HSET", c.k.tally, field, n)
+      call("HSET", c.k.counts, field, n)
     end
   end
   return total, repaired, ""

@@ -7,7 +7,7 @@ local function init()
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
 end
 
-local KEYS = "meta route spec state ids due lease clock keep results feed tally uniq held doc docs "
+local KEYS = "meta route spec state ids due lease clock keep results feed counts uniq held doc docs "
   .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping"
 local names = {}
 local function keysOf(tag)
@@ -68,7 +68,7 @@ local function begin(keys, args)
     order = {},
     bundles = {},
     zadd = {},
-    tally = {},
+    counts = {},
   }
 end
 

@@ -318,12 +318,12 @@ local function writeRecords(c)
     end
   end
   if c.pages then writePages(c) end
-  for field, by in pairs(c.tally) do
-    if by ~= 0 then call("HINCRBY", k.tally, field, by == 1 and "1" or num(by)) end
+  for field, by in pairs(c.counts) do
+    if by ~= 0 then call("HINCRBY", k.counts, field, by == 1 and "1" or num(by)) end
   end
   if c.joins then writeJoins(c) end
   if c.laneWork then writeLanes(c) end
-  c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.tally = nil, nil, nil, nil, nil, {}, {}
+  c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.counts = nil, nil, nil, nil, nil, {}, {}
 end
 
 -- The ids that ended, and of running jobs whose cancel was asked for: id and owner.

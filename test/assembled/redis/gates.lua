@@ -104,7 +104,7 @@ end
 
 -- How many jobs of a route run: all without those that wait or are over.
 local function runningOf(c, route)
-  local counts = call("HMGET", c.k.tally, unpack(fieldsOf(c, route)))
+  local counts = call("HMGET", c.k.counts, unpack(fieldsOf(c, route)))
   local running = tonumber(counts[1] or 0) - call("ZCARD", c.k.ready .. route)
   for i = 2, #counts do
     if counts[i] then running = running - counts[i] end

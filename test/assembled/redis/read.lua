@@ -46,7 +46,7 @@ local FEW, LOOKED_AT_ONCE = 2000, 64
 
 local function isCounted(c, state)
   for route in eachRoute(c) do
-    if tonumber(call("HGET", c.k.tally, route .. ":" .. state) or 0) > 0 then return true end
+    if tonumber(call("HGET", c.k.counts, route .. ":" .. state) or 0) > 0 then return true end
   end
 end
 
@@ -179,12 +179,12 @@ end)
 
 serve("routes", READS, function(c) return call("HGETALL", c.k.route) end)
 
-serve("tally", READS, function(c)
+serve("count_jobs", READS, function(c)
   local routes, ready = call("HGETALL", c.k.route), {}
   for i = 1, #routes, 2 do
     ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i])
   end
-  return { routes, ready, call("HGETALL", c.k.tally) }
+  return { routes, ready, call("HGETALL", c.k.counts) }
 end)
 
 serve("heads", READS, function(c)

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 const count = async (): Promise<number> =>
-  (await store.countJobs()).reduce((sum, tally) => sum + tally.count, 0);
+  (await store.countJobs()).reduce((sum, { count }) => sum + count, 0);
 
 describe("inside the caller's own transaction", () => {
   test("a commit leaves exactly one job, a rollback none, and each goes with the caller's own rows", async () => {

@@ -41,7 +41,7 @@ async function shown(store: Store): Promise<object> {
   const feed = await readWholeFeed(store, 100);
   return {
     jobs: await findAll(store),
-    tallies: sortStateCounts(await store.countJobs()),
+    counts: sortStateCounts(await store.countJobs()),
     feed: feed.map((record) => sortEvents(record)),
     docs: await store.readDocs({ kind: "deferred", prefix: "", after: null, max: 100 }),
   };

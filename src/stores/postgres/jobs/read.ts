@@ -1,6 +1,6 @@
 /** Reads jobs (jobs/read.sql.ts) by id, in lists, their counts and their log lines; and the feed (feed/feed.sql.ts). */
 import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../../model/job/job-state.ts";
-import { shownRoute, talliedRoute } from "../../../model/routing/route.ts";
+import { shownRoute, countedRoute } from "../../../model/routing/route.ts";
 import type { RouteContent } from "../../../model/routing/route.ts";
 import type {
   FeedAnswer,
@@ -93,7 +93,7 @@ export async function countJobs(calls: Calls, routes: Routes): Promise<StateCoun
   return addStateCounts(
     known.map(([, state, count], at) => [
       {
-        ...talliedRoute(contents[at] as RouteContent),
+        ...countedRoute(contents[at] as RouteContent),
         state: stateOfCode(Number(state)),
         count: Number(count),
       },

@@ -20,7 +20,7 @@ export const auditPhases: readonly string[] = [
   "gates",
   "permits",
   "lanes",
-  "tallies",
+  "counts",
 ];
 
 /** The lowest possible seq: a damaged row may have any. */
@@ -103,8 +103,8 @@ BEGIN
     ${auditPermits}
   WHEN 'lanes' THEN
     ${auditLanes}
-  WHEN 'tallies' THEN
-    repaired := jsonb_build_object('tally', @recount_v1(NULL));
+  WHEN 'counts' THEN
+    repaired := jsonb_build_object('state-count', @recount_v1(NULL));
     PERFORM @fold_v1();
   END CASE;
 END $$;

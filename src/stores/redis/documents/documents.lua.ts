@@ -132,7 +132,7 @@ end)
 local function readyRoutes(c)
   local out = {}
   for route in eachRoute(c) do
-    local waits = tonumber(call("HGET", c.k.tally, route .. ":" .. READY) or 0) > 0
+    local waits = tonumber(call("HGET", c.k.counts, route .. ":" .. READY) or 0) > 0
     if waits or call("ZCARD", c.k.ready .. route) > 0 then out[#out + 1] = route end
   end
   return out

@@ -29,11 +29,11 @@ local function isBad(state) return TERMINAL[state] and state ~= COMPLETED end
 -- Ready jobs are counted by their index, and running ones are all the others, so that neither claim nor hand-back
 -- counts anything.
 local function count(c, route, state, by)
-  local tally, all = c.tally, route .. ":" .. TOTAL
-  tally[all] = (tally[all] or 0) + by
+  local counts, all = c.counts, route .. ":" .. TOTAL
+  counts[all] = (counts[all] or 0) + by
   if state == READY or state == RUNNING then return end
   local field = route .. ":" .. state
-  tally[field] = (tally[field] or 0) + by
+  counts[field] = (counts[field] or 0) + by
 end
 
 local function leavePage(c, h)

@@ -10,7 +10,7 @@
  *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
  *              unreadable handles
  *  routes      -> all routes
- *  tally       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
+ *  counts       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
  *  heads       -> now, all routes, per route with ready jobs: route, due time of the first
  *  read_feed   after, max -> end of the feed, per record: number-1, time, events
  *  read_trail  id, after, max -> lines
@@ -69,7 +69,7 @@ local FEW, LOOKED_AT_ONCE = 2000, 64
 
 local function isCounted(c, state)
   for route in eachRoute(c) do
-    if tonumber(call("HGET", c.k.tally, route .. ":" .. state) or 0) > 0 then return true end
+    if tonumber(call("HGET", c.k.counts, route .. ":" .. state) or 0) > 0 then return true end
   end
 end
 
@@ -202,12 +202,12 @@ end)
 
 serve("routes", READS, function(c) return call("HGETALL", c.k.route) end)
 
-serve("tally", READS, function(c)
+serve("count_jobs", READS, function(c)
   local routes, ready = call("HGETALL", c.k.route), {}
   for i = 1, #routes, 2 do
     ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i])
   end
-  return { routes, ready, call("HGETALL", c.k.tally) }
+  return { routes, ready, call("HGETALL", c.k.counts) }
 end)
 
 serve("heads", READS, function(c)

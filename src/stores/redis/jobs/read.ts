@@ -1,7 +1,7 @@
 /** Reads of jobs (read.lua.ts): by id, in lists, their counts, their log lines, and their events. */
 import { jobStates, stateCodes, stateOfCode } from "../../../model/job/job-state.ts";
 import type { JobState } from "../../../model/job/job-state.ts";
-import { talliedRoute } from "../../../model/routing/route.ts";
+import { countedRoute } from "../../../model/routing/route.ts";
 import type { FeedRequest } from "../../../store/operations.ts";
 import { readRecord } from "../../../store/packing/packed-events.ts";
 import type { JobRecord } from "../../../store/records.ts";
@@ -68,11 +68,15 @@ export async function readHeads({ connection }: Calls): Promise<readonly ReadyHe
   }));
 }
 
-/** In the tallies of a route: all its jobs. */
+/** In the state counts of a route: all its jobs. */
 const total = "t";
 
 export const countJobs: Operation<"countJobs"> = async ({ connection }) => {
-  const [listed, ready, flat] = (await connection.read("mr1_tally", [])) as [string[], number[], string[]];
+  const [listed, ready, flat] = (await connection.read("mr1_count_jobs", [])) as [
+    string[],
+    number[],
+    string[],
+  ];
   const totals = new Map<number, number>();
   const counts = new Map<number, Map<JobState, number>>();
   const routes = [...readRoutes(listed).values()];
@@ -91,7 +95,7 @@ export const countJobs: Operation<"countJobs"> = async ({ connection }) => {
       const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
       byState.set("running", (totals.get(number) ?? 0) - others);
       return [...byState].flatMap(([state, count]) =>
-        count === 0 ? [] : [{ ...talliedRoute(route), state, count }],
+        count === 0 ? [] : [{ ...countedRoute(route), state, count }],
       );
     }),
   );

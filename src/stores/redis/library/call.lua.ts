@@ -5,7 +5,7 @@
  *
  *  all keys of a partition begin with its hash tag, {prefix:0}
  *
- *  meta    hash    kind, version, token, epoch, fence,      tally   hash  route:state -> count, and route:t of all
+ *  meta    hash    kind, version, token, epoch, fence,      counts  hash  route:state -> count, and route:t of all
  *                  partitions, docFloor                     bad:s   zset  what ended in state s, not completed, by seq
  *  route   hash    number -> content (route-text.ts)        uniq    hash  key -> holder (argument-text.ts)
  *  spec    hash    handle -> spec (packed-fields.ts)        held    zset  keys held by time, by their end
@@ -40,7 +40,7 @@ local function init()
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
 end
 
-local KEYS = "meta route spec state ids due lease clock keep results feed tally uniq held doc docs "
+local KEYS = "meta route spec state ids due lease clock keep results feed counts uniq held doc docs "
   .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping"
 local names = {}
 local function keysOf(tag)
@@ -101,7 +101,7 @@ local function begin(keys, args)
     order = {},
     bundles = {},
     zadd = {},
-    tally = {},
+    counts = {},
   }
 end
 

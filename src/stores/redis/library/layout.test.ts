@@ -110,7 +110,7 @@ describe("lists", () => {
     expect(tagged.jobs.map(({ id }) => id)).toEqual(["a"]);
   });
 
-  test("are counted right again after the audit where a hand changed the tallies", async () => {
+  test("are counted right again after the audit where a hand changed the state counts", async () => {
     const store = await redis.open();
     await submit(store, 1, 300);
     await end(store, 200, "completed");
@@ -124,7 +124,7 @@ describe("lists", () => {
       [`${send}:1`, 1],
       [`${send}:t`, 7],
     ] as const) {
-      await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
+      await redis.admin.hincrby(`{${redis.prefix}:0}:counts`, field, by);
       expect(Object.values(await auditAll(store))).toEqual([1]);
       expect(await store.countJobs()).toEqual(right);
     }
@@ -138,7 +138,7 @@ describe("lists", () => {
       [`${send}:t`, 1],
       [`${other}:t`, -1],
     ] as const)
-      await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
+      await redis.admin.hincrby(`{${redis.prefix}:0}:counts`, field, by);
     expect(Object.values(await auditAll(store))).toEqual([2]);
     expect(await store.countJobs()).toEqual(right);
   });

@@ -10,9 +10,9 @@
  *  audit_ids     cursor, max        no id names a job that is gone; the id of an unreadable record is kept with
  *                                   it
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
- *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states;
- *                                   else they are recounted. A job counted with another route is found where that
- *                                   leaves its own fewer than are ready
+ *  audit_counts                     the state counts of all routes add up to the jobs and to the indexes of their
+ *                                   states; else they are recounted. A job counted with another route is found where
+ *                                   that leaves its own fewer than are ready
  *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
  *                                   read
  *  mend_ids      ids                the same for ids under which a reader found no job: an unreadable record gets
@@ -232,7 +232,7 @@ local function isRight(c, sums, left, total)
 end
 
 local function recount(c)
-  local counted, handles = { tally = {} }, pageBehind(c, 0)
+  local counted, handles = { counts = {} }, pageBehind(c, 0)
   while handles do
     for _, job in pairs(c.jobs) do
       if job then count(counted, job.route, job.state, 1) end
@@ -241,13 +241,13 @@ local function recount(c)
     handles = pageBehind(c, seqOf(handles[#handles]))
   end
   -- Whatever was kept as unreadable on the way is in none of the counts.
-  c.tally = {}
-  return counted.tally
+  c.counts = {}
+  return counted.counts
 end
 
-serveAudit("audit_tally", function(c)
+serveAudit("audit_counts", function(c)
   local counted, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
-  local flat = call("HGETALL", c.k.tally)
+  local flat = call("HGETALL", c.k.counts)
   for i = 1, #flat, 2 do
     local route, state, n = sub(flat[i], 1, -3), sub(flat[i], -1), tonumber(flat[i + 1])
     counted[flat[i]] = n
@@ -262,7 +262,7 @@ serveAudit("audit_tally", function(c)
   for field, n in pairs(real) do
     if n ~= counted[field] then
       repaired = repaired + 1
-      call("HSET", c.k.tally, field, n)
+      call("HSET", c.k.counts, field, n)
     end
   end
   return total, repaired, ""

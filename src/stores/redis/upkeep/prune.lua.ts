@@ -153,7 +153,7 @@ serve("prune_surplus", FREES, function(c)
   local minute, left, surplus, isFull = nextArg(c), nextArg(c), -keep, false
   asked.routes = meantRoutes(c, false, queue)
   for route, isMeant in pairs(asked.routes) do
-    if isMeant then surplus = surplus + (tonumber(call("HGET", c.k.tally, route .. ":" .. asked.state)) or 0) end
+    if isMeant then surplus = surplus + (tonumber(call("HGET", c.k.counts, route .. ":" .. asked.state)) or 0) end
   end
   local minutes, pruned, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
   while pruned < min(most, surplus) and looked < lookMax and not isFull do

@@ -7,7 +7,7 @@
  *  delete_unreadable   refs -> how many were there
  *
  * A ref is the job's handle, DOC and the field of a document, or that of a gate (gate-calls.lua.ts). An id that stands
- * in neither text of its job is found by the next read of it, or by the audit. The tallies follow from where the
+ * in neither text of its job is found by the next read of it, or by the audit. The state counts follow from where the
  * indexes had the job and what can still be read of it; where neither has its route, they are right again with the next
  * audit.
  */

@@ -1,6 +1,6 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../../model/job/job-state.ts";
-import { talliedRoute } from "../../../model/routing/route.ts";
+import { countedRoute } from "../../../model/routing/route.ts";
 import type { FeedAnswer, FeedRequest, LogsAnswer } from "../../../store/operations.ts";
 import { readRecord as readCounts, routesLeft } from "../../../store/packing/packed-events.ts";
 import type { JobRecord, StateCount } from "../../../store/records.ts";
@@ -44,7 +44,7 @@ export function countJobs({ statements }: Step): StateCount[] {
   type Row = [queue: string, name: string, requires: string, gates: string, state: number, count: number];
   const rows = statements(readStateCounts).all() as Row[];
   return rows.map(([queue, name, requires, gates, state, count]) => ({
-    ...talliedRoute({ queue, name, ...askedOf(requires, gates) }),
+    ...countedRoute({ queue, name, ...askedOf(requires, gates) }),
     state: stateOfCode(state),
     count,
   }));

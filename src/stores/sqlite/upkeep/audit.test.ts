@@ -114,7 +114,7 @@ for (const max of [1, 3, 1000]) {
       INSERT INTO millrace_tag VALUES ('a', 77), ('x', 77), ('z', 78);
       INSERT INTO millrace_journal VALUES (77, 1, 0, 'line'), (77, 2, 0, 'line');
       UPDATE millrace_state_count SET count = 9 WHERE state = 1; INSERT INTO millrace_state_count VALUES (1, 9, 3)`);
-    expect(walk(session, max)).toEqual({ timer: 2, unique: 1, tag: 3, journal: 2, stateCount: 2 });
+    expect(walk(session, max)).toEqual({ timer: 2, unique: 1, tag: 3, journal: 2, "state-count": 2 });
     expect(walk(session, max)).toEqual({});
     expect(ask(session, "countJobs", null)).toMatchObject([
       { state: "scheduled", count: 4 },

@@ -57,7 +57,7 @@ const phases: readonly Phase[] = [
   { name: "lanes", repairs: "lane", start: "", audit: auditLanes },
   {
     name: "stateCounts",
-    repairs: "stateCount",
+    repairs: "state-count",
     start: "",
     audit: ({ statements }) => auditStateCounts(statements),
   },
