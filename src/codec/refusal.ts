@@ -55,8 +55,8 @@ export function isPlainObject(value: object): boolean {
 }
 
 /** Segments are `.key`, `[3]`, `<value 3>` (of a Map) or `<item 3>` (of a Set). */
-export function trailText(trail: readonly string[]): string {
-  return trail.map(segmentText).join("");
+export function segmentsText(segments: readonly string[]): string {
+  return segments.map(segmentText).join("");
 }
 
 function segmentText(segment: string): string {

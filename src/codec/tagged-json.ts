@@ -21,7 +21,7 @@ import {
   notEncodable,
   prototypeLevels,
   tooLarge,
-  trailText,
+  segmentsText,
   unreadable,
 } from "./refusal.ts";
 
@@ -37,7 +37,7 @@ export class TaggedWriter {
   readonly #maxBytes: number;
   readonly #sorted: boolean;
   /** The position of the walk: one segment per open container, for messages only. */
-  readonly #trail: string[] = [];
+  readonly #segments: string[] = [];
   readonly #open: object[] = [];
   #charactersLeft: number;
 
@@ -136,9 +136,9 @@ export class TaggedWriter {
   }
 
   #at(segment: string, value: unknown): string {
-    this.#trail.push(segment);
+    this.#segments.push(segment);
     const text = this.write(value);
-    this.#trail.pop();
+    this.#segments.pop();
     return text;
   }
 
@@ -155,12 +155,12 @@ export class TaggedWriter {
     const path = [...this.#open, value];
     const again = path.findIndex((part, index) => path.indexOf(part) < index);
     if (again < 0) return this.#refusal(`is nested deeper than ${depthMax} levels`, "flatten the value");
-    this.#trail.length = again;
+    this.#segments.length = again;
     return this.#refusal("contains itself", "pass a value without cycles");
   }
 
   #refusal(is: string, advice: string): MillraceError {
-    return notEncodable(`${this.#what}${trailText(this.#trail)} ${is}: ${advice}.`);
+    return notEncodable(`${this.#what}${segmentsText(this.#segments)} ${is}: ${advice}.`);
   }
 }
 
