@@ -181,7 +181,7 @@ async function npm(args, cwd, addProcess) {
       `The npm registry cannot be reached (${trouble}): connect to the network, or set your npm registry, and run the command again.`,
     );
   throw new SetupError(
-    `npm ${args[0]} failed (exit ${code}); its output is above. Mend the cause and run the command again.`,
+    `npm ${args[0]} failed (exit ${code}); its output is above. Remove the cause and run the command again.`,
     output,
   );
 }

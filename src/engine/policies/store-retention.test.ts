@@ -115,7 +115,7 @@ test("a worker that was told to keep nothing keeps what another process has prom
   expect(await kept()).toBe(1);
 });
 
-test("while the document cannot be read nothing that depends on it is pruned; set() mends it", async () => {
+test("while the document cannot be read nothing that depends on it is pruned; set() replaces it", async () => {
   const mill = await open({});
   await complete(v.mill);
   await v.run(v.store.putDocs([{ kind: "settings", id: "retention", body: "{", guard: "any" }]));

@@ -157,7 +157,7 @@ function raised(found: KeptTimes, declared: KeptTimes): KeptTimes {
   return Object.fromEntries(named.map((bound) => [bound, greater(bound)]));
 }
 
-/** Nobody may prune by a document that cannot be read, so that is an error; `set` mends it. */
+/** Nobody may prune by a document that cannot be read, so that is an error; `set` replaces it. */
 function known(times: KeptTimes | null): KeptTimes {
   if (times !== null) return times;
   throw new MillraceError(

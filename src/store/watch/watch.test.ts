@@ -7,7 +7,7 @@ import type { Hint } from "../store.ts";
 import { openWatch } from "./watch.ts";
 import type { Ears, PackedFeed, PackedRecord, WatchOptions } from "./watch.ts";
 
-/** A feed and a line to other processes that a test fills, cuts and mends, on virtual time. */
+/** A feed and a line to other processes that a test fills, cuts and restores, on virtual time. */
 function aShared(given: Partial<WatchOptions> = {}) {
   const platform = createVirtualPlatform();
   const records: PackedRecord[] = [];

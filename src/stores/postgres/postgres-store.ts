@@ -11,7 +11,7 @@ import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import { laterJournals, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { mending, readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
+import { retryingUnreadable, readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
 import type { Calls } from "./functions/call.ts";
 import { changeIf } from "./jobs/change.ts";
 import { claim } from "./runs/claim.ts";
@@ -107,7 +107,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     emit: wake.emit,
     ride: wake.ride,
   };
-  const calls: Calls = { ...bare, write: mending(bare, platform) };
+  const calls: Calls = { ...bare, write: retryingUnreadable(bare, platform) };
   const routes = openRoutes(calls);
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;

@@ -38,7 +38,7 @@ local function repairJob(c, job)
   return repaired + 1
 end
 
-serve("mend", FREES, function(c)
+serve("repair", FREES, function(c)
   local handles = slice(c.args, c.i, #c.args)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
@@ -60,7 +60,7 @@ local function dropId(c, id, h)
   return call("HDEL", c.k.ids, id) == 1 and not isNamed and 1 or 0
 end
 
-serve("mend_ids", FREES, function(c)
+serve("repair_ids", FREES, function(c)
   local ids = slice(c.args, c.i, #c.args)
   loadByIds(c, ids)
   for _, id in ipairs(ids) do

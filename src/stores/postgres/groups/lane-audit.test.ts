@@ -1,4 +1,4 @@
-/** The audit mends what a hand in the database has made wrong of lanes, and finds nothing more to do behind it. */
+/** The audit repairs what a hand in the database has made wrong of lanes, and then finds nothing more to repair. */
 import { expect, test } from "vitest";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../../test/support/virtual/held-platform.ts";
@@ -50,8 +50,8 @@ const damages = {
 } as const;
 
 test.each(Object.entries(damages))(
-  "%s: mended, and each job still runs once",
-  async (_, [damage, mended, weight]) => {
+  "%s: repaired, and each job still runs once",
+  async (_, [damage, repaired, weight]) => {
     let schema = "";
     const platform = createHeldPlatform();
     const store = await schemas.open((place) => {
@@ -63,7 +63,7 @@ test.each(Object.entries(damages))(
       const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
       expect(jobs.map(({ id }) => id)).toEqual(["a1", "b1", "c1"]);
       await database.query(damage.replaceAll("@", `${schema}.`));
-      expect(await audit(store)).toEqual(mended);
+      expect(await audit(store)).toEqual(repaired);
       expect(await audit(store)).toEqual({});
       expect((await store.claim(aClaim({ offers: [{ routes, max: 10 }] }))).jobs).toEqual([]);
       await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));

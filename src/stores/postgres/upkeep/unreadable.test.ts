@@ -226,7 +226,7 @@ describe("a bad record", () => {
     expect(await audit()).toEqual({});
   });
 
-  test("of the routes is kept as unreadable, its jobs are shown, and the next submit of its name mends it", async () => {
+  test("of the routes is kept as unreadable, its jobs are shown, and the next submit of its name writes it again", async () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
     await damage("UPDATE @route SET requires = '[broken'");
     expect(await store.readRoutes()).toEqual([]);

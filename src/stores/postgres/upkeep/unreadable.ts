@@ -19,22 +19,22 @@ export async function keepUnreadable(calls: Calls, ids: readonly string[] | null
   return Number(count);
 }
 
-const restUs = 60_000_000;
+const pauseUs = 60_000_000;
 
 /**
- * Writes that are repeated if they find a value with which Postgres cannot compute: all unreadable records are put
- * away, and the call is made again. If there were none, the bad value came with the call itself; then further errors do
+ * Writes that are repeated if they find a value with which Postgres cannot compute: all unreadable records are kept
+ * apart, and the call is made again. If there were none, the bad value came with the call itself; then further errors do
  * not start a search for a minute.
  */
-export function mending(calls: Calls, platform: Platform): Calls["write"] {
-  let restsUntilUs = 0;
+export function retryingUnreadable(calls: Calls, platform: Platform): Calls["write"] {
+  let pausedUntilUs = 0;
   return async (text, values, timeoutMs) => {
     try {
       return await calls.write(text, values, timeoutMs);
     } catch (error) {
-      if (sqlState(error)?.startsWith("22") !== true || platform.monotonicUs() < restsUntilUs) throw error;
+      if (sqlState(error)?.startsWith("22") !== true || platform.monotonicUs() < pausedUntilUs) throw error;
       if ((await keepUnreadable(calls, null)) > 0) return calls.write(text, values, timeoutMs);
-      restsUntilUs = platform.monotonicUs() + restUs;
+      pausedUntilUs = platform.monotonicUs() + pauseUs;
       throw error;
     }
   };

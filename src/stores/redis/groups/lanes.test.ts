@@ -46,7 +46,7 @@ const claim = async (max = 10): Promise<string[]> => {
   return jobs.map(({ id }) => id);
 };
 
-test("what is held by nobody, and what is held and not counted, is mended by the audit", async () => {
+test("what is held by nobody, and what is held and not counted, is repaired by the audit", async () => {
   await submit(grouped("a", "k"), grouped("b", "k"), grouped("c", "l"));
   expect(await claim(1)).toEqual(["a"]);
   expect(await auditAll(store)).toEqual({});
@@ -125,7 +125,7 @@ const takeOneOfSix = async (): Promise<string> => {
   return (await redis.admin.hget(keyOf("lane"), "l")) as string;
 };
 
-test("what the record of a lane has wrongly is mended by the audit", async () => {
+test("what the record of a lane has wrongly is repaired by the audit", async () => {
   const record = await takeOneOfSix();
   const wrongs = [
     ...[record.replace("a2", "a4"), record.replace("a2", "a9"), record.replace("a2", "")],
@@ -152,7 +152,7 @@ test("a long lane is claimed in its order, by claims of any size, and leaves not
   expect(await redis.admin.exists(keyOf(`open:${routeText(route)}`), keyOf("line"), keyOf("lane"))).toBe(0);
 });
 
-test("an open lane that a hand took out of the index is mended by the audit", async () => {
+test("an open lane that a hand removed from the index is repaired by the audit", async () => {
   const open = keyOf(`open:${routeText(route)}`);
   await takeOneOfSix();
   expect(await redis.admin.zcard(open)).toBe(1);

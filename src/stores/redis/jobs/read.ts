@@ -8,7 +8,7 @@ import type { JobRecord } from "../../../store/records.ts";
 import { addStateCounts } from "../../../store/state-counts.ts";
 import type { ReadyHead } from "../../../store/store.ts";
 import type { PackedFeed } from "../../../store/watch/watch.ts";
-import { mend, mendIds } from "../upkeep/unreadable.ts";
+import { repair, repairIds } from "../upkeep/unreadable.ts";
 import { valueText } from "../packing/argument-text.ts";
 import type { Calls, Operation } from "../connection/call.ts";
 import { jobRecordOf, readTexts } from "../packing/packed-job.ts";
@@ -20,7 +20,7 @@ export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
   type Answer = [routes: string[], flat: string[], lost: string[]];
   const answer = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as Answer;
   const [routes, flat, lost] = answer;
-  await mendIds(calls, lost);
+  await repairIds(calls, lost);
   return recordsOf(routes, flat);
 };
 
@@ -49,7 +49,7 @@ export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scan
     valueText(createdBefore),
     valueText(keepsLane),
   ])) as [string[], number, string, string[], string[]];
-  await mend(calls, unreadable);
+  await repair(calls, unreadable);
   const jobs = recordsOf(routes, flat) as JobRecord[];
   return { jobs, cursor: next === "" ? null : next, scanned };
 };

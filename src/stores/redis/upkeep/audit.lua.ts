@@ -13,9 +13,9 @@
  *  audit_counts                     the state counts of all routes add up to the jobs and to the indexes of their
  *                                   states; else they are recounted. A job counted with another route is found where
  *                                   that leaves its own fewer than are ready
- *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
+ *  repair        handles            the same for single jobs that a reader met where they do not belong, or could not
  *                                   read
- *  mend_ids      ids                the same for ids under which a reader found no job: an unreadable record gets
+ *  repair_ids    ids                the same for ids under which a reader found no job: an unreadable record gets
  *                                   its id from here if its texts do not have it
  */
 import { lua, luaModule } from "../library/lua.ts";
@@ -60,7 +60,7 @@ local function repairJob(c, job)
   return repaired + 1
 end
 
-serve("mend", FREES, function(c)
+serve("repair", FREES, function(c)
   local handles = slice(c.args, c.i, #c.args)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
@@ -82,7 +82,7 @@ local function dropId(c, id, h)
   return call("HDEL", c.k.ids, id) == 1 and not isNamed and 1 or 0
 end
 
-serve("mend_ids", FREES, function(c)
+serve("repair_ids", FREES, function(c)
   local ids = slice(c.args, c.i, #c.args)
   loadByIds(c, ids)
   for _, id in ipairs(ids) do

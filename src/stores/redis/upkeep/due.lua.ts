@@ -4,7 +4,7 @@
  *  promote    max -> now, own hints, count, more, next clock
  *  read_due   clock by name, max, cursor (score and handle; "" and "" for the head)
  *             -> now, next clock, cursor score and handle ("" at the end), per job: handle, spec, state; handles that
- *             have to be mended (audit.lua.ts)
+ *             have to be repaired (audit.lua.ts)
  */
 import { lua, luaModule } from "../library/lua.ts";
 

@@ -1,6 +1,6 @@
 /** Time passing (due.lua.ts): promotion of what is due, and the reading of clocks that rang. */
 import { dueJobOf, untilMs } from "../../../store/due-job.ts";
-import { mend } from "./unreadable.ts";
+import { repair } from "./unreadable.ts";
 import type { Operation } from "../connection/call.ts";
 import { readHints } from "../feed/hint-text.ts";
 import { readDueRow, readTexts } from "../packing/packed-job.ts";
@@ -20,7 +20,7 @@ export const readDue: Operation<"readDue"> = async (calls, { clock, max, cursor 
   type Answer = [...texts: [at: string, clock: string, score: string, handle: string], string[], string[]];
   const answer = (await calls.connection.read("mr1_read_due", args)) as Answer;
   const [at, nextClock, score, handle, flat, met] = answer;
-  await mend(calls, met);
+  await repair(calls, met);
   const now = Number(at);
   const jobs = readTexts(flat).flatMap((texts) =>
     texts === null ? [] : [dueJobOf(readDueRow(texts), { clock, now })],

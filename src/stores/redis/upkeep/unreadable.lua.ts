@@ -1,7 +1,7 @@
 /**
  * Records that cannot be read: texts that this library has not written, because a hand or another program was in the
  * keys. Whatever meets one takes it out of every index and count, keeps what was found, and goes on with the others; a
- * function that only reads answers the handles of those it met, and mend (audit.lua.ts) is called for them.
+ * function that only reads answers the handles of those it met, and repair (audit.lua.ts) is called for them.
  *
  *  read_unreadable     after ("" for the head), max -> per record: ref, record; in the byte order of the refs
  *  delete_unreadable   refs -> how many were there

@@ -26,13 +26,13 @@ export const deleteUnreadable: Operation<"deleteUnreadable"> = async ({ connecti
  * A read met jobs that it could not read, or entries where no job belongs. It has passed over them; whoever meets them
  * next tries again where this fails, so that the read does not fail with it.
  */
-export async function mend({ connection }: Calls, handles: readonly string[]): Promise<void> {
+export async function repair({ connection }: Calls, handles: readonly string[]): Promise<void> {
   if (handles.length === 0) return;
-  await connection.write("mr1_mend", handles).catch(() => undefined);
+  await connection.write("mr1_repair", handles).catch(() => undefined);
 }
 
 /** The same for ids whose job could not be read, or was kept as unreadable before: its record gets the id. */
-export async function mendIds({ connection }: Calls, packedIds: readonly string[]): Promise<void> {
+export async function repairIds({ connection }: Calls, packedIds: readonly string[]): Promise<void> {
   if (packedIds.length === 0) return;
-  await connection.write("mr1_mend_ids", packedIds).catch(() => undefined);
+  await connection.write("mr1_repair_ids", packedIds).catch(() => undefined);
 }

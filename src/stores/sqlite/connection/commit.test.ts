@@ -78,7 +78,7 @@ describe("the calls of one flush", () => {
     expect(read).toMatchObject({ kind: "answer", answer: [{ id: "one" }, null] });
   });
 
-  it("mend the capabilities of a route that were damaged", () => {
+  it("restore the capabilities of a route that were damaged", () => {
     const session = memorySession();
     const requires = ["gpu"];
     commitCalls(session, [submit(aJob("one", { requires }))], 1000);

@@ -27,7 +27,7 @@ import { extendIfLeased, recordIfLeased } from "../runs/extend.ts";
 import { findJobs } from "../jobs/find.ts";
 import { heartbeat } from "../documents/heartbeat.ts";
 import { putGates, readGates } from "../limits/gates.ts";
-import { mayMend, mend, mendsMax } from "../upkeep/retry-unreadable.ts";
+import { clearUnreadable, mayRetry, retriesMax } from "../upkeep/retry-unreadable.ts";
 import type { Searches } from "../upkeep/retry-unreadable.ts";
 import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "../upkeep/promote.ts";
@@ -137,12 +137,12 @@ export function closeSession({ database, opener }: Session): void {
   database.close();
 }
 
-/** `mends`: how often these calls have met a record that could not be read, and were tried again. */
+/** `retries`: how often these calls have met a record that could not be read, and were tried again. */
 export function commitCalls(
   session: Session,
   calls: readonly Call[],
   machineNow: number,
-  mends = 0,
+  retries = 0,
 ): CommitOutcome {
   const { statements } = session;
   const isWriting = calls.some(({ operation }) => Object.hasOwn(writes, operation));
@@ -160,9 +160,10 @@ export function commitCalls(
     if (stage !== "begin") rollBack(session);
     if (stage !== "run") return failed(session, calls, error, stage === "commit" && isWriting);
     if (calls.length > 1) return commitSingly(session, calls, machineNow);
-    const trouble = mends < mendsMax && mayMend(error) ? tryMend(session, machineNow, error, mends) : error;
+    const trouble =
+      retries < retriesMax && mayRetry(error) ? tryToClear(session, machineNow, error, retries) : error;
     return trouble === null
-      ? commitCalls(session, calls, machineNow, mends + 1)
+      ? commitCalls(session, calls, machineNow, retries + 1)
       : failed(session, calls, trouble, false);
   }
 }
@@ -213,12 +214,13 @@ function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { jobs, more }
 }
 
 /** Keeps as unreadable what could not be read. Answers null when the calls may run again, else why they have failed. */
-function tryMend(session: Session, machineNow: number, error: unknown, mends: number): unknown {
+/** @returns null if the calls may be tried again, else what to answer. */
+function tryToClear(session: Session, machineNow: number, error: unknown, retries: number): unknown {
   try {
-    const isMended = inWriteTransaction(session.database, () =>
-      mend(openCommit(session, machineNow), error, mends > 0, session.searches),
+    const mayRun = inWriteTransaction(session.database, () =>
+      clearUnreadable(openCommit(session, machineNow), error, retries > 0, session.searches),
     );
-    return isMended ? null : error;
+    return mayRun ? null : error;
   } catch (trouble) {
     return trouble;
   }

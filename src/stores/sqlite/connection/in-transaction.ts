@@ -14,7 +14,7 @@ import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
-import { mayMend, mend, mendsMax } from "../upkeep/retry-unreadable.ts";
+import { clearUnreadable, mayRetry, retriesMax } from "../upkeep/retry-unreadable.ts";
 import type { Searches } from "../upkeep/retry-unreadable.ts";
 import { settleIfLeased } from "../runs/settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./transaction.ts";
@@ -52,14 +52,16 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
   };
 }
 
-function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Step) => A, mends = 0): A {
+function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Step) => A, retries = 0): A {
   try {
     return runStep(connection, file, operate);
   } catch (error) {
-    if (!mayMend(error) || mends === mendsMax) throw storeError(error, file.path);
-    const isMended = runStep(connection, file, ({ commit }) => mend(commit, error, mends > 0, file.searches));
-    if (!isMended) throw storeError(error, file.path);
-    return runInside(connection, file, operate, mends + 1);
+    if (!mayRetry(error) || retries === retriesMax) throw storeError(error, file.path);
+    const mayRun = runStep(connection, file, ({ commit }) =>
+      clearUnreadable(commit, error, retries > 0, file.searches),
+    );
+    if (!mayRun) throw storeError(error, file.path);
+    return runInside(connection, file, operate, retries + 1);
   }
 }
 

@@ -30,8 +30,8 @@ const columns = `queue, name, ${requiresColumn}, gates, lanes`;
 /** Input: number. Answer: the content behind it, and whether it is whole. */
 const readContent = sql`SELECT ${columns}, json_valid(requires) FROM millrace_route WHERE number = ?`;
 /**
- * Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. What is damaged under the number is
- * mended.
+ * Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. A damaged row of the number is
+ * replaced.
  */
 const addRoute =
   "INSERT OR REPLACE INTO millrace_route (number, queue, name, requires, gates, lanes) VALUES (?, ?, ?, ?, ?, ?)";

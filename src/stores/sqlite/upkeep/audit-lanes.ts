@@ -53,19 +53,19 @@ export function auditLanes(step: Step): { checked: number; changes: number; last
   statements(dropIdle).run(now * 1000);
   const [wanted, found] = statements(countLines).get() as [wanted: number, found: number];
   const isSkipped = wanted === found && found > comparedMax;
-  return { checked: found, changes: isSkipped ? 0 : mendLanes(step), last: null };
+  return { checked: found, changes: isSkipped ? 0 : repairLanes(step), last: null };
 }
 
 /** Answers how many entries were wrong. */
-export function mendLanes(step: Step): number {
+export function repairLanes(step: Step): number {
   if (readValue(step.statements, `SELECT 1 FROM millrace_route WHERE ${isLanedRoute} LIMIT 1`) === null)
     return 0;
-  return mendLines(step) + mendHeld(step);
+  return repairLines(step) + repairHeld(step);
 }
 
 type Entry = [lane: string, rank: number, seq: number];
 
-function mendLines({ statements, commit }: Step): number {
+function repairLines({ statements, commit }: Step): number {
   const stray = statements(strayLines).all() as unknown as Entry[];
   for (const [lane, rank, seq] of stray) statements(dropStray).run({ lane, rank, seq });
   statements(dropOrphans).run();
@@ -81,7 +81,7 @@ function mendLines({ statements, commit }: Step): number {
   return stray.length + missing.length + wrong.length;
 }
 
-function mendHeld(step: Step): number {
+function repairHeld(step: Step): number {
   const { statements, now } = step;
   const changes = new Map<string, number>();
   const add = (key: string, change: number): unknown => changes.set(key, (changes.get(key) ?? 0) + change);

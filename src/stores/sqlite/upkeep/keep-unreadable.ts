@@ -8,7 +8,7 @@
  * state that is unknown does not say which count it was in.
  */
 import type { UnreadableAnswer, UnreadableRecord } from "../../../store/upkeep.ts";
-import { mendLanes } from "./audit-lanes.ts";
+import { repairLanes } from "./audit-lanes.ts";
 import { recountStates } from "./audit-counts.ts";
 import { finishedNames, liveNames, specNames } from "../connection/columns.ts";
 import { columnOf } from "../../../store/job-fields.ts";
@@ -66,7 +66,7 @@ export function keepUnreadable(step: Step, found: readonly Found[]): void {
   const seqs = JSON.stringify(found.map(([seq]) => seq));
   for (const drop of drops) statements(drop).run(seqs);
   recountStates(statements);
-  mendLanes(step);
+  repairLanes(step);
 }
 
 /** Inputs: number, why, time. */

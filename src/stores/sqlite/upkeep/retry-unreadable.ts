@@ -17,16 +17,21 @@ export interface Searches {
 }
 
 /** How often one call may meet such a record. From the second time on all are searched at once. */
-export const mendsMax = 8;
-const vainRestMs = 60_000;
+export const retriesMax = 8;
+const vainDelayMs = 60_000;
 
-/** Whether this error is worth a mend. */
-export function mayMend(error: unknown): boolean {
+/** Whether a retry without the unreadable records may help against this error. */
+export function mayRetry(error: unknown): boolean {
   return error instanceof Unreadable || isReadTrouble(error);
 }
 
-/** Runs in a write transaction. Answers whether something was mended, so that the call may be tried again. */
-export function mend(commit: Commit, error: unknown, isAgain: boolean, searches: Searches): boolean {
+/** Runs in a write transaction. Answers whether a record was taken away, so that the call may be tried again. */
+export function clearUnreadable(
+  commit: Commit,
+  error: unknown,
+  isAgain: boolean,
+  searches: Searches,
+): boolean {
   const step = beginStep(commit);
   if (error instanceof Unreadable) {
     const { what, number, message } = error;
@@ -36,7 +41,7 @@ export function mend(commit: Commit, error: unknown, isAgain: boolean, searches:
     return true;
   }
   const { vainAt } = searches;
-  if (vainAt !== null && Math.abs(commit.now - vainAt) < vainRestMs) return false;
+  if (vainAt !== null && Math.abs(commit.now - vainAt) < vainDelayMs) return false;
   const found = keepAllUnreadable(step) + recountStates(commit.statements);
   searches.vainAt = found === 0 ? commit.now : null;
   return found > 0;
