@@ -66,7 +66,7 @@ describe("Postgres behind pgbouncer", () => {
 
   test.each([
     ["over a direct connection", "wake_direct", (): string => database.url],
-    ["nowhere", "wake_deaf", () => null],
+    ["nowhere", "wake_unheard", () => null],
     ["through the pooler, which swallows it", "wake_pooled", () => undefined],
   ])("a worker that listens %s starts the job of another process", async (_where, schema, listenUrl) => {
     const worker = await openMill(schema, listenUrl());

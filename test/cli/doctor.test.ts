@@ -153,9 +153,9 @@ describe("doctor", () => {
     const { store } = await aFile();
     await using mill = await Millrace.open(store, { log: false });
     const gate = Promise.withResolvers<void>();
-    const deaf = job<null>("deaf", { timeout: 1, retry: { attempts: 1 } });
-    await mill.work([handler(deaf, () => gate.promise)], { abortGrace: 1, label: "w" });
-    const handle = await mill.enqueue(deaf, null);
+    const stubborn = job<null>("stubborn", { timeout: 1, retry: { attempts: 1 } });
+    await mill.work([handler(stubborn, () => gate.promise)], { abortGrace: 1, label: "w" });
+    const handle = await mill.enqueue(stubborn, null);
     await handle.result().catch(() => undefined);
     const direct = await openStore(nodePlatform, store);
     await direct.putDocs([registrationPut("p", aRegistration("late", { writtenAt: Date.now() - 60_000 }))]);

@@ -21,12 +21,12 @@ const closeLater = closeAfterEach();
 // Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0038.
 const places = usePlaces().filter(([title]) => !title.includes("partitions"));
 
-const deaf = (store: Store): Store => ({ ...store, watch: () => () => undefined });
+const unheard = (store: Store): Store => ({ ...store, watch: () => () => undefined });
 
 async function twoSides(place: Place): Promise<{ operator: Millrace; other: Millrace }> {
   const open = place();
-  const other = closeLater(millOn(deaf(await open())));
-  const operator = closeLater(millOn(deaf(await open()), { duties: false }));
+  const other = closeLater(millOn(unheard(await open())));
+  const operator = closeLater(millOn(unheard(await open()), { duties: false }));
   return { operator, other };
 }
 
@@ -94,10 +94,10 @@ describe("on 16 partitions of Redis, to which a process cannot listen", () => {
   const trustedAfterMs = 12_000;
 
   test("jobs start, also those that become due", async () => {
-    await redis.admin.call("ACL", "SETUSER", "deaf", "on", ">word", "~*", "&*", "+@all", "-subscribe");
+    await redis.admin.call("ACL", "SETUSER", "unheard", "on", ">word", "~*", "&*", "+@all", "-subscribe");
     const { port } = new URL(redis.server.url);
     const operator = redis.closeLater(millOn(await redis.open({ partitions }), { duties: false }));
-    const unheard = await redis.open({ partitions, url: `redis://deaf:word@127.0.0.1:${port}` });
+    const unheard = await redis.open({ partitions, url: `redis://unheard:word@127.0.0.1:${port}` });
     const other = redis.closeLater(millOn(unheard));
     await expectStarts(operator, other, trustedAfterMs);
   });

@@ -33,7 +33,7 @@ interface Member {
   die(): void;
 }
 
-function start(isDeaf: boolean, hasDuties = true): Member {
+function start(isUnheard: boolean, hasDuties = true): Member {
   let isDead = false;
   const calls = Object.entries(store).map(([name, call]: [string, unknown]) => [
     name,
@@ -46,7 +46,7 @@ function start(isDeaf: boolean, hasDuties = true): Member {
     ...(Object.fromEntries(calls) as unknown as Store),
     watch: (listener) =>
       store.watch((hint) => {
-        if (!isDead && !isDeaf) listener(hint);
+        if (!isDead && !isUnheard) listener(hint);
       }),
     close: async () => undefined,
   };
@@ -76,14 +76,14 @@ afterEach(async () => {
 });
 
 describe("within 1.2 s, although every hint is lost,", () => {
-  const isDeaf = true;
+  const isUnheard = true;
   const withinMs = 1200;
   test.each<[role: string, begin: (mill: Millrace) => unknown]>([
     ["with workers", (mill) => work(mill, 4)],
     ["whose workers share a total", (mill) => work(mill, { total: 4 })],
     ["without workers", (mill) => mill.startDuties()],
   ])("processes %s lead after one that stops", async (_role, begin) => {
-    const [one, two] = [start(isDeaf), start(isDeaf)];
+    const [one, two] = [start(isUnheard), start(isUnheard)];
     await begin(one.mill);
     await advance(10_000);
     const first = await leader();
@@ -96,7 +96,7 @@ describe("within 1.2 s, although every hint is lost,", () => {
   });
 
   test("workers take over the share of one that stops", async () => {
-    const [one, two] = [start(isDeaf), start(isDeaf)];
+    const [one, two] = [start(isUnheard), start(isUnheard)];
     await work(one.mill, { total: 6 });
     const worker = await work(two.mill, { total: 6 });
     await advance(10_000);
@@ -107,7 +107,7 @@ describe("within 1.2 s, although every hint is lost,", () => {
   });
 
   test("an idle worker follows a setting and a desired state", async () => {
-    const [operator, other] = [start(isDeaf, false).mill, start(isDeaf).mill];
+    const [operator, other] = [start(isUnheard, false).mill, start(isUnheard).mill];
     const worker = await work(other, 4);
     await advance(10_000);
     await run(operator.queues.set("shared", { total: 2 }));
@@ -119,7 +119,7 @@ describe("within 1.2 s, although every hint is lost,", () => {
   });
 
   test("a process without workers looks after the first webhook", async () => {
-    const [operator, other] = [start(isDeaf, false).mill, start(isDeaf).mill];
+    const [operator, other] = [start(isUnheard, false).mill, start(isUnheard).mill];
     other.startDuties();
     await advance(10_000);
     await run(operator.webhooks.add("hook", hook));

@@ -141,7 +141,7 @@ export function connectStore(
     if (!process.isAlive) return () => undefined;
     let isOn = true;
     const unwatch = store.watch((hint) => {
-      if (!process.isAlive || plan.isDeaf) return;
+      if (!process.isAlive || plan.hearsNothing) return;
       const copies = strikes("hints") ? random.pick([0, 0, 2]) : 1;
       for (let copy = 0; copy < copies; copy++)
         process.deliver(latencyUs(), () => {

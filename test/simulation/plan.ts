@@ -59,7 +59,7 @@ export interface Plan {
   /** What clients do with flows. */
   readonly flowing: Flowing;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
-  readonly isDeaf: boolean;
+  readonly hearsNothing: boolean;
   readonly isFaultFree: boolean;
 }
 
@@ -98,7 +98,7 @@ export function drawPlan(seed: number): Plan {
     laning: drawLaning(random.fork("lanes")),
     scheduling: drawScheduling(random.fork("schedules")),
     flowing: drawFlowing(random.fork("flows")),
-    isDeaf: random.chance(0.1),
+    hearsNothing: random.chance(0.1),
     isFaultFree,
   };
 }
@@ -111,5 +111,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${describeScheduling(plan.scheduling)}${describeFlowing(plan.flowing)}${plan.isDeaf ? ", deaf" : ""}`;
+  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${describeScheduling(plan.scheduling)}${describeFlowing(plan.flowing)}${plan.hearsNothing ? ", without hints of others" : ""}`;
 }

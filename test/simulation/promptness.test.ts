@@ -15,7 +15,7 @@ import type { Plan } from "./plan.ts";
 import { SimNode } from "./actors/sim-node.ts";
 
 /** A control run: no faults, and hints arrive. */
-const plan: Plan = { ...drawPlan(5), isDeaf: false };
+const plan: Plan = { ...drawPlan(5), hearsNothing: false };
 const random = createSeededRandom("promptness");
 const hold = job<null, null>("hold", { queue: "q0" });
 const quick = job<{ readonly dueAt: number }>("quick", { queue: "q1" });
@@ -81,9 +81,9 @@ function holdOn(node: string, signal: AbortSignal): Promise<null> {
 /** Another network, on which no hint arrives. */
 async function loseHints(partitions: number): Promise<void> {
   await network.close();
-  const deaf = { ...plan, isDeaf: true };
+  const unheard = { ...plan, hearsNothing: true };
   const clock = { offsetMs: 0 };
-  network = await openNetwork({ plan: deaf, time, random: random.fork("deaf"), clock, partitions });
+  network = await openNetwork({ plan: unheard, time, random: random.fork("unheard"), clock, partitions });
 }
 
 /** Store times of the events of this kind. */

@@ -74,7 +74,7 @@ describe("a watch", () => {
     }
   });
 
-  test("finds in the feed what comes while it is deaf, each second, and what came before it was noticed", async () => {
+  test("finds in the feed what comes while it is not listening, each second, and what came before that was known", async () => {
     const { watch, line, emit, advanceMs } = aShared();
     const heard: Hint[] = [];
     watch.add((hint) => heard.push(hint));

@@ -21,7 +21,7 @@ import { hintEvents } from "../packing/packed-events.ts";
 import type { Hint, Unwatch } from "../store.ts";
 
 /** The time between two looks while not listening or after a failed look, and between two notes while listening. */
-const slowMs = { note: 15_000, deaf: 1000 };
+const slowMs = { note: 15_000, unheard: 1000 };
 /** The least time between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;
@@ -72,7 +72,7 @@ export interface WatchOptions {
    * The time between two looks while not listening; 1 s by default. It decides how late a job of another process is
    * seen then.
    */
-  readonly deafLookMs?: number;
+  readonly unheardLookMs?: number;
   /** How many watches this process has on partitions of one store: each makes its notes more rarely by this factor. */
   readonly watches?: () => number;
 }
@@ -85,7 +85,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, readRoute, deafLookMs = slowMs.deaf, watches = () => 1 } = options;
+  const { timers, readFeed, listen, readRoute, unheardLookMs = slowMs.unheard, watches = () => 1 } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -122,7 +122,7 @@ export function openWatch(options: WatchOptions): Watch {
     if (mustReadAgain && !isFailed) void look();
     else
       slow = timers.setTimer(
-        isListening() && !mustReadAgain ? slowMs.note * watches() : deafLookMs,
+        isListening() && !mustReadAgain ? slowMs.note * watches() : unheardLookMs,
         () => void look(),
         false,
       );

@@ -250,13 +250,13 @@ describe("aborts", () => {
   });
 
   test("a handler that ignores its timeout is abandoned after the grace, and its slot stays busy until it ends", async () => {
-    const deaf = job<unknown, string>("deaf", { timeout: "1s", retry: { attempts: 1 } });
+    const stubborn = job<unknown, string>("stubborn", { timeout: "1s", retry: { attempts: 1 } });
     const release = deferred<string>();
     const worker = await v.run(
-      v.mill.work([handler(deaf, () => release.promise)], { abortGrace: "3s", concurrency: 1 }),
+      v.mill.work([handler(stubborn, () => release.promise)], { abortGrace: "3s", concurrency: 1 }),
     );
-    const handle = await v.run(v.mill.enqueue(deaf, {}));
-    const next = await v.run(v.mill.enqueue(deaf, {}));
+    const handle = await v.run(v.mill.enqueue(stubborn, {}));
+    const next = await v.run(v.mill.enqueue(stubborn, {}));
     await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
     expect((await v.run(v.mill.jobs.get(handle.id)))?.failures).toMatchObject([{ outcome: "abandoned" }]);
     await v.advance(10_000);

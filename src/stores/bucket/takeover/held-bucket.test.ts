@@ -146,7 +146,7 @@ test("a writer that nobody here can ask for is followed after 15 s of silence an
   expect(await tookMs(() => open(process(3)))).toBe(0);
 });
 
-test("a standby outlives an outage of the storage and does not take its own deafness for silence", async () => {
+test("a standby outlives an outage of the storage and does not take it for the writer's silence", async () => {
   const { bucket, process, openWriter, time, pass } = useBucket();
   await openWriter(process(1));
   const objects = faultyObjects(bucket.open());

@@ -57,7 +57,7 @@ const emit = (payload: string): Promise<unknown> =>
   database.query("SELECT pg_notify('emitted', $1)", [payload]);
 
 describe("a listening connection", () => {
-  test("listens once it has heard itself, and hears others, but never tells of its echo", async () => {
+  test("listens once its self-test came back, and hears others, but never hands out its self-test", async () => {
     const { listener, heard, changes } = listenAt(database.url);
     expect(listener.isListening()).toBe(false);
     await until("it listens", () => listener.isListening());
@@ -90,7 +90,7 @@ describe("a listening connection", () => {
     const { listener, changes } = listenAt(target.href);
     await until("it listens", () => listener.isListening());
     proxy.halfOpen();
-    await until("it knows that it is deaf", () => changes.includes(false));
+    await until("it knows that it is not listening", () => changes.includes(false));
     proxy.heal();
     await until("it listens again", () => changes.length >= 3);
     expect(changes.slice(0, 3)).toEqual([true, false, true]);

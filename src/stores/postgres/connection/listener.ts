@@ -14,9 +14,9 @@ import type { Platform, Timer } from "../../../platform/platform.ts";
 import type { Listener } from "../../../store/watch/watch.ts";
 import type { PgListener } from "./driver.ts";
 
-const retryMs = { first: 250, max: 15_000, deaf: 60_000 };
-const echoWithinMs = 5000;
-const echoEveryMs = 60_000;
+const retryMs = { first: 250, max: 15_000, unheard: 60_000 };
+const testWithinMs = 5000;
+const testEveryMs = 60_000;
 const answerMaxMs = 10_000;
 const endMaxMs = 2000;
 
@@ -44,17 +44,18 @@ export interface ListenerOptions {
 export function openListener(options: ListenerOptions): Listener {
   const { platform, channel, connect, notify, heard, changed } = options;
   /** Only this listener listens to this channel. */
-  const echoChannel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
+  const testChannel = `millrace_test_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
   let client: PgListener | null = null;
   let isOn = false;
   let isClosed = false;
   let tries = 0;
   let timer: Timer | null = null;
   let ending: Promise<void> = Promise.resolve();
-  let echoes = 0;
+  let tests = 0;
   let awaited: { readonly payload: string; readonly end: (hasHeard: boolean) => void } | null = null;
 
-  const lost = (from: PgListener, isDeaf: boolean): void => {
+  /** `isUnheard`: messages are sent and do not arrive, so another try soon would not either. */
+  const lost = (from: PgListener, isUnheard: boolean): void => {
     if (client !== from) return;
     client = null;
     const wasOn = isOn;
@@ -65,7 +66,7 @@ export function openListener(options: ListenerOptions): Listener {
     if (isClosed) return;
     tries += 1;
     const backoffMs = Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10));
-    const delayMs = (isDeaf ? retryMs.deaf : backoffMs) * (0.5 + platform.random());
+    const delayMs = (isUnheard ? retryMs.unheard : backoffMs) * (0.5 + platform.random());
     timer = platform.setTimer(delayMs, () => void begin(), false);
     if (wasOn) changed();
   };
@@ -91,12 +92,12 @@ export function openListener(options: ListenerOptions): Listener {
     mine.on("end", () => lost(mine, false));
     mine.on("notification", ({ channel: on, payload = "" }) => {
       if (isClosed) return;
-      if (on !== echoChannel) heard(payload);
+      if (on !== testChannel) heard(payload);
       else if (awaited?.payload === payload) awaited.end(true);
     });
     try {
       await mine.connect();
-      const text = `LISTEN "${channel}"; LISTEN "${echoChannel}"`;
+      const text = `LISTEN "${channel}"; LISTEN "${testChannel}"`;
       await mine.query({ text, values: [], query_timeout: answerMaxMs });
     } catch {
       lost(mine, false);
@@ -108,26 +109,26 @@ export function openListener(options: ListenerOptions): Listener {
   };
 
   const check = async (mine: PgListener): Promise<void> => {
-    const echo = await askEcho();
+    const result = await testItself();
     if (client !== mine) return;
-    if (echo !== "heard") return lost(mine, echo === "swallowed" && !isOn);
-    timer = platform.setTimer(echoEveryMs, () => void check(mine), false);
+    if (result !== "heard") return lost(mine, result === "swallowed" && !isOn);
+    timer = platform.setTimer(testEveryMs, () => void check(mine), false);
     if (isOn) return;
     tries = 0;
     isOn = true;
     changed();
   };
 
-  const askEcho = async (): Promise<"heard" | "swallowed" | "not-sent"> => {
-    const payload = String(++echoes);
+  const testItself = async (): Promise<"heard" | "swallowed" | "not-sent"> => {
+    const payload = String(++tests);
     const heardIt = new Promise<boolean>((end) => (awaited = { payload, end }));
     const mine = awaited;
     try {
-      await notify(echoChannel, payload);
+      await notify(testChannel, payload);
     } catch {
       return "not-sent";
     }
-    const timer = platform.setTimer(echoWithinMs, () => mine?.end(false), false);
+    const timer = platform.setTimer(testWithinMs, () => mine?.end(false), false);
     const hasHeard = await heardIt;
     timer.cancel();
     return hasHeard ? "heard" : "swallowed";

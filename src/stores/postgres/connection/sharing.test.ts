@@ -247,20 +247,20 @@ describe("hints between two stores", () => {
   });
 
   test("without a listening connection the slow look finds them", async () => {
-    const deaf = await openPostgresStore({
+    const unheard = await openPostgresStore({
       url: database.url,
       platform: nodePlatform,
       schema: `shared_${schemas}`,
       listenUrl: null,
     });
     const isReady = (route: number) => (hint: Hint) => hint.kind === "ready" && hint.routes.includes(route);
-    const hint = await heardFrom(deaf, isReady(aRoute({ name: "other" })), async () => {
+    const hint = await heardFrom(unheard, isReady(aRoute({ name: "other" })), async () => {
       // Whichever look finds this one, what comes behind it is left to a slow one.
-      await heardFrom(deaf, isReady(aRoute()), () => fill(1));
+      await heardFrom(unheard, isReady(aRoute()), () => fill(1));
       await one.submit([{ jobs: [aJob({ id: "later", name: "other" })] }]);
     });
     expect(hint).toEqual({ kind: "ready", routes: [aRoute({ name: "other" })] });
-    await deaf.close();
+    await unheard.close();
   });
 
   test("a listening connection that is cut comes back", async () => {

@@ -20,7 +20,7 @@ import { openListener } from "../connection/listener.ts";
  * The time between two looks at the feed while not listening. An idle worker also asks once a second, and both together
  * stay below three queries per second.
  */
-const deafLookMs = 600;
+const unheardLookMs = 600;
 
 /** A hint need not survive a crash, so its transaction does not wait for the disk. */
 const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
@@ -50,7 +50,7 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
   const announcer = openAnnouncer({ platform, sender, notify: (payload) => notify(channel, payload) });
   const watch = openWatch({
     timers: platform,
-    deafLookMs,
+    unheardLookMs,
     readFeed,
     listen: ({ heard, changed }) => {
       if (connect === null) return nowhere;
