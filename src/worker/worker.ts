@@ -33,7 +33,7 @@ import type { Handler } from "./handler.ts";
 import { Leases } from "./lease/leases.ts";
 import { makePools } from "./claim/make-pools.ts";
 import type { MadePools } from "./claim/make-pools.ts";
-import type { Renewals, RenewalSeat } from "./lease/renewal.ts";
+import type { Renewals, WorkerRenewal } from "./lease/renewal.ts";
 import { RouteMap } from "./claim/route-map.ts";
 import { Settling } from "./settle/settling.ts";
 import type { SettlingNeeds } from "./settle/settling.ts";
@@ -89,7 +89,7 @@ export class JobWorker implements Worker {
   readonly #leases: Leases;
   readonly #aborting: Aborting;
   readonly #slots: Slots;
-  readonly #renewal: RenewalSeat;
+  readonly #renewal: WorkerRenewal;
   readonly #triggers: ClaimTriggers;
   readonly #claimer: Claimer;
   readonly #emptyQueues: EmptyQueues;

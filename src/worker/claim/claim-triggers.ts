@@ -38,7 +38,7 @@ import type { Timer } from "../../platform/platform.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Hint } from "../../store/store.ts";
-import type { RenewalSeat } from "../lease/renewal.ts";
+import type { WorkerRenewal } from "../lease/renewal.ts";
 import type { Settling } from "../settle/settling.ts";
 import type { Claimer, ClaimOutcome, SentClaim } from "./claimer.ts";
 import { ClosedGates } from "./closed-gates.ts";
@@ -64,7 +64,7 @@ const backoffLengths = { firstMs: 100, maxMs: 5000 };
 export interface ClaimTriggersOptions {
   readonly routes: RouteMap;
   readonly settling: Settling;
-  readonly renewal: RenewalSeat;
+  readonly renewal: WorkerRenewal;
   /** Called if another process has taken the store over: no claim will ever be answered again. */
   readonly lost: (error: MillraceError) => void;
 }

@@ -10,7 +10,7 @@ import type { Needs } from "../../engine/services.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { ClaimAnswer, ClaimOffer } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import type { RenewalSeat } from "../lease/renewal.ts";
+import type { WorkerRenewal } from "../lease/renewal.ts";
 import type { Slots } from "../run/slots.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteKind } from "./pool-routes.ts";
@@ -24,7 +24,7 @@ export interface ClaimerOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly routes: RouteMap;
-  readonly renewal: RenewalSeat;
+  readonly renewal: WorkerRenewal;
   readonly slots: Slots;
   /** Called for each queue of which a claim has brought jobs, with the store's time. */
   readonly claimed: (queue: string, at: number) => void;

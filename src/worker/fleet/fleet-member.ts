@@ -13,7 +13,7 @@ import type {
 } from "../../engine/fleet/registration.ts";
 import type { Aborting } from "../run/aborting.ts";
 import type { Leases } from "../lease/leases.ts";
-import type { RenewalSeat } from "../lease/renewal.ts";
+import type { WorkerRenewal } from "../lease/renewal.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 import { TotalShares } from "./total-shares.ts";
 import type { ServedQueue, WorkerSettings } from "../worker-settings.ts";
@@ -30,7 +30,7 @@ export interface FleetMemberOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
   readonly aborting: Aborting;
-  readonly renewal: RenewalSeat;
+  readonly renewal: WorkerRenewal;
   readonly mode: () => WorkerMode;
   readonly running: () => number;
   readonly desired: (desired: DesiredState) => void;

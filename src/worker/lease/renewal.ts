@@ -52,7 +52,7 @@ export class Renewals {
     this.#needs = needs;
   }
 
-  join(holder: LeaseHolder): RenewalSeat {
+  join(holder: LeaseHolder): WorkerRenewal {
     const { leaseMs } = holder;
     let renewal = this.#byLeaseMs.get(leaseMs);
     if (renewal === undefined)
@@ -62,7 +62,7 @@ export class Renewals {
 }
 
 /** One worker's part in the renewal of its process. */
-export class RenewalSeat {
+export class WorkerRenewal {
   readonly holder: LeaseHolder;
   readonly #renewal: Renewal;
   /**
@@ -112,7 +112,7 @@ class Renewal {
   readonly #needs: RenewalsNeeds;
   readonly #leaseMs: number;
   readonly #stalls: LoopStalls;
-  readonly #seats = new Set<RenewalSeat>();
+  readonly #workers = new Set<WorkerRenewal>();
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
   #timer: Timer | null = null;
@@ -129,14 +129,14 @@ class Renewal {
     this.#trouble = new RepeatedLine(needs, "warn", "leases could not be renewed, trying again");
   }
 
-  join(holder: LeaseHolder): RenewalSeat {
-    const seat = new RenewalSeat(holder, this);
-    this.#seats.add(seat);
-    return seat;
+  join(holder: LeaseHolder): WorkerRenewal {
+    const worker = new WorkerRenewal(holder, this);
+    this.#workers.add(worker);
+    return worker;
   }
 
-  leave(seat: RenewalSeat): void {
-    this.#seats.delete(seat);
+  leave(worker: WorkerRenewal): void {
+    this.#workers.delete(worker);
     if (this.#hasWork) return;
     this.#timer?.cancel();
     this.#timer = null;
@@ -163,7 +163,8 @@ class Renewal {
   }
 
   get #hasWork(): boolean {
-    for (const { holder, wantsOthers } of this.#seats) if (wantsOthers || holder.leases.size > 0) return true;
+    for (const { holder, wantsOthers } of this.#workers)
+      if (wantsOthers || holder.leases.size > 0) return true;
     return false;
   }
 
@@ -181,8 +182,8 @@ class Renewal {
     this.#isRenewing = true;
     const nowUs = this.#needs.platform.monotonicUs();
     const { due, hasUnreported } = this.#readDue(nowUs);
-    const asking = [...this.#seats].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
-    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
+    const asking = [...this.#workers].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
+    const calls = asking.map((worker) => this.#extendAndFind(worker, nowUs));
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // One call per partition: an unresponsive partition must not delay the renewal of the others.
@@ -193,12 +194,12 @@ class Renewal {
     const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#needs, endUs, call)));
     const failed = ends.find(({ status }) => status === "rejected");
     const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
-    for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
+    for (const { holder } of this.#workers) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
     if (failed?.status === "rejected") this.#trouble.say({ error: failed.reason as unknown });
     else this.#trouble.over();
     if (!this.#hasWork) return;
-    const isAwaited = [...this.#seats].some(
+    const isAwaited = [...this.#workers].some(
       ({ wantsOthers, isRenewedWhole }) => wantsOthers || isRenewedWhole,
     );
     const isSoon = hasUnreported || isAwaited;
@@ -210,10 +211,10 @@ class Renewal {
   #readDue(nowUs: number): { readonly due: readonly Attempt[]; readonly hasUnreported: boolean } {
     const due: Attempt[] = [];
     let hasUnreported = false;
-    for (const seat of this.#seats) {
-      const { isRenewedWhole } = seat;
-      seat.isRenewedWhole = false;
-      for (const attempt of seat.holder.leases.values()) {
+    for (const worker of this.#workers) {
+      const { isRenewedWhole } = worker;
+      worker.isRenewedWhole = false;
+      for (const attempt of worker.holder.leases.values()) {
         if (attempt.isBeingExtended) continue;
         const isOld = isRenewedWhole || attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
         const mustReport = attempt.phase === "running" && !attempt.isStartReported;
@@ -228,7 +229,7 @@ class Renewal {
   /** When the first lease of any worker ends: its handler must be aborted then, even if the store has not answered. */
   #firstEndUs(nowUs: number): number {
     let endsUs = nowUs + this.#leaseMs * 1000;
-    for (const { holder } of this.#seats)
+    for (const { holder } of this.#workers)
       for (const { leaseEndsUs } of holder.leases.values()) endsUs = Math.min(endsUs, leaseEndsUs);
     return endsUs;
   }
@@ -255,10 +256,10 @@ class Renewal {
    *
    * @returns as `#extend`.
    */
-  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<boolean> {
-    const { owner, leases, adopt } = seat.holder;
-    seat.wantsOthers = false;
-    seat.isAsking = true;
+  async #extendAndFind(worker: WorkerRenewal, nowUs: number): Promise<boolean> {
+    const { owner, leases, adopt } = worker.holder;
+    worker.wantsOthers = false;
+    worker.isAsking = true;
     try {
       const { answers, others } = await extendLeases(this.#needs, {
         owner,
@@ -267,16 +268,16 @@ class Renewal {
         reportsStarts: true,
         wantsOthers: true,
       });
-      seat.isAsking = false;
+      worker.isAsking = false;
       // They were found, not extended, so they count as old and the next round renews them. The time is a whole number,
       // because the attempt log reads no other.
       adopt(others, nowUs - Math.floor((this.#leaseMs * 1000 * 2) / 3));
       return !answers.includes("unknown");
     } catch (error) {
-      seat.isAsking = false;
-      seat.wantsOthers = this.#seats.has(seat);
+      worker.isAsking = false;
+      worker.wantsOthers = this.#workers.has(worker);
       // The round that sent the call may have ended, and without leases no timer is set: nothing else would ask again.
-      if (seat.wantsOthers) this.arm();
+      if (worker.wantsOthers) this.arm();
       throw error;
     }
   }
