@@ -39,9 +39,9 @@ export async function withSetupLock(root, work, onWait) {
   const lock = join(root, LOCK);
   const token = randomUUID();
   await acquire(lock, token, onWait);
-  const beat = setInterval(() => touch(join(lock, "owner")), HEARTBEAT_MS);
+  const heartbeat = setInterval(() => touch(join(lock, "owner")), HEARTBEAT_MS);
   const release = () => {
-    clearInterval(beat);
+    clearInterval(heartbeat);
     if (readOwner(lock)?.token === token) rmSync(lock, { recursive: true, force: true });
   };
   process.once("exit", release);
@@ -67,9 +67,9 @@ async function acquire(lock, token, onWait) {
       if (error.code !== "EEXIST") throw error;
     }
     const owner = readOwner(lock);
-    const sign = `${owner?.token} ${lastTouch(lock)}`;
-    if (sign !== seen) {
-      seen = sign;
+    const state = `${owner?.token} ${lastTouch(lock)}`;
+    if (state !== seen) {
+      seen = state;
       seenSince = performance.now();
     }
     const silentMs = performance.now() - seenSince;

@@ -23,7 +23,10 @@ const redis = useSharedRedis();
 const order = job<number>("order");
 /** Of each part: before the kill, while nobody delivers, and behind it. */
 const events = 15;
-/** How often a process is killed; each time, another has to wait for its term and for the leases of its deliveries. */
+/**
+ * How often a process is killed; each time, another has to wait for its leader lease and for the leases of its
+ * deliveries.
+ */
 const kills = Number(process.env["MILLRACE_KILLS"] ?? 1);
 const quick = { attempts: 20, backoff: 10 };
 const secret = "a secret of enough length";

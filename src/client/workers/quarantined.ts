@@ -3,8 +3,8 @@
  * repeatedly, and records that the store could not read.
  */
 import { allUnreadable } from "../../engine/docs/all-unreadable.ts";
-import { readQuarantined as readNotices } from "../../engine/duties/quarantine-notice.ts";
-import type { QuarantinedItem } from "../../engine/duties/quarantine-notice.ts";
+import { readQuarantined as readItems } from "../../engine/duties/quarantine-document.ts";
+import type { QuarantinedItem } from "../../engine/duties/quarantine-document.ts";
 import type { Store } from "../../store/store.ts";
 
 /** An item that a duty quarantines for a while. */
@@ -31,7 +31,7 @@ export type Quarantined = QuarantinedDutyItem | UnreadableItem;
 export async function readQuarantinedItems(
   store: Pick<Store, "readDocs">,
 ): Promise<readonly QuarantinedDutyItem[]> {
-  const items = await readNotices(store);
+  const items = await readItems(store);
   return items.map((item) => ({ ...item, until: new Date(item.until) }));
 }
 

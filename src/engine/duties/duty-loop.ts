@@ -24,7 +24,7 @@ interface Trouble {
   readonly failures: number;
   readonly error: string;
   readonly until: number;
-  /** If the store is away, the failure is not shown: it is not the duty's fault, and a notice could not be written. */
+  /** If the store is away, the failure is not shown: it is not the duty's fault, and it could not be written anyway. */
   readonly isStoreAway: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Quarantines items that made a duty fail again and again, for growing periods, so that one bad item does not block the
- * others. A success clears the item. Operators see the list (quarantine-notice.ts).
+ * others. A success clears the item. Operators see the list (quarantine-document.ts).
  *
  * If the store is away, the failure says nothing about the item and is not counted.
  */

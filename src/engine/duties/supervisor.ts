@@ -1,7 +1,7 @@
 /**
  * The supervisor of the duties of a process. Each duty has a loop of its own (duty-loop.ts), so one that hangs or fails
- * stops no other. The supervisor writes the notice of quarantined items. A stop is bounded and returns the duties that
- * did not stop.
+ * stops no other. The supervisor writes the document of quarantined items. A stop is bounded and returns the duties
+ * that did not stop.
  *
  * The alarm: the store's answer to the promote duty has the time of the next clock of any job, and clock-answers.ts
  * decides which process answers it and when. If a clock is due that promoting did not serve, the duties of the other
@@ -13,8 +13,8 @@ import { addPasses, idlePass } from "./duty.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { dutyNames, oncePerStore } from "./duty-tuning.ts";
 import { itemMaxMs } from "./quarantine.ts";
-import { quarantinePut } from "./quarantine-notice.ts";
-import type { QuarantinedItem } from "./quarantine-notice.ts";
+import { quarantinePut } from "./quarantine-document.ts";
+import type { QuarantinedItem } from "./quarantine-document.ts";
 import { DutyLoop } from "./duty-loop.ts";
 import type { Needs } from "../services.ts";
 import { MissingPartitions } from "../log/missing-partitions.ts";
@@ -28,7 +28,7 @@ type SupervisorNeeds = Needs<
 const passesPerCallMax = 10_000;
 /**
  * If no duty could serve a clock, it wakes them again only after this time. A lease that ends meanwhile is still
- * noticed within 2 s.
+ * known within 2 s.
  */
 const alarmAgainMs = 1500;
 
@@ -36,13 +36,13 @@ export class Supervisor {
   readonly #needs: SupervisorNeeds;
   readonly #loops: readonly DutyLoop[];
   readonly #docsLoop: DutyLoop | undefined;
-  readonly #noticeId: string;
+  readonly #documentId: string;
   readonly #missing: MissingPartitions;
   /** Null in a process whose promote duty is switched off. */
   readonly #clockAnswers: ClockAnswers | null;
   #alarmAgainUs = 0;
-  /** The content of the quarantine notice in the store; null if that is not known. */
-  #notice: string | null = "[]";
+  /** The content of the quarantine document in the store; null if that is not known. */
+  #written: string | null = "[]";
   #toLog: readonly QuarantinedItem[] = [];
   #logging: Promise<void> | null = null;
   /** Functions that undo, at the stop, what the start has registered elsewhere. */
@@ -50,7 +50,7 @@ export class Supervisor {
 
   constructor(needs: SupervisorNeeds, duties: readonly Duty[]) {
     this.#needs = needs;
-    this.#noticeId = needs.ids.mint();
+    this.#documentId = needs.ids.mint();
     this.#missing = new MissingPartitions(needs.store, needs.log);
     const clockDuty = duties.find(({ wakes }) => wakes === "clock");
     this.#clockAnswers =
@@ -111,8 +111,8 @@ export class Supervisor {
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
     await settlesWithin(this.#needs.platform, Promise.all(stops), graceMs);
     await settlesWithin(this.#needs.platform, this.#needs.heartbeat.stop(), graceMs);
-    // The notice of a stopped process is deleted: another process meets the same items and writes a notice of its own.
-    if (this.#notice !== "[]") this.#put([]);
+    // The document of a stopped process is deleted: another process meets the same items and writes one of its own.
+    if (this.#written !== "[]") this.#put([]);
     if (this.#logging !== null) await settlesWithin(this.#needs.platform, this.#logging, graceMs);
     return [...left];
   }
@@ -187,28 +187,29 @@ export class Supervisor {
     const items = this.#loops.flatMap(({ duty, cases }) =>
       cases.map((each): QuarantinedItem => ({ duty: duty.name, ...each, process })),
     );
-    if (JSON.stringify(items) !== this.#notice) this.#put(items);
+    if (JSON.stringify(items) !== this.#written) this.#put(items);
   }
 
   #put(items: readonly QuarantinedItem[]): void {
-    this.#notice = JSON.stringify(items);
+    this.#written = JSON.stringify(items);
     this.#toLog = items;
     this.#logging ??= this.#logQuarantine().finally(() => (this.#logging = null));
   }
 
   /**
-   * Writes the notice if it has changed, one write at a time. A failed write is repeated after the next pass of a duty.
+   * Writes the document if it has changed, one write at a time. A failed write is repeated after the next pass of a
+   * duty.
    */
   async #logQuarantine(): Promise<void> {
     const { store, platform, log } = this.#needs;
     for (let emitted: readonly QuarantinedItem[] | null = null; emitted !== this.#toLog;) {
       emitted = this.#toLog;
       try {
-        const put = store.putDocs([quarantinePut(this.#noticeId, emitted, platform.now())]);
+        const put = store.putDocs([quarantinePut(this.#documentId, emitted, platform.now())]);
         await answersWithin(platform, put, itemMaxMs);
       } catch (error) {
-        this.#notice = null;
-        log.debug("the notice of quarantined items could not be written", { error });
+        this.#written = null;
+        log.debug("the quarantined items could not be written", { error });
       }
     }
   }

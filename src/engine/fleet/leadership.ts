@@ -98,8 +98,8 @@ export class Leadership {
     this.#other = doc?.body ?? null;
     if (!this.isCandidate || !this.#isAlive) return;
     if (doc === undefined) return this.#take("absent");
-    const sign = processDocId(doc.body);
-    if (!docs.has(sign) && wasRead(sign)) await this.#take({ version: doc.version });
+    const registration = processDocId(doc.body);
+    if (!docs.has(registration) && wasRead(registration)) await this.#take({ version: doc.version });
   }
 
   /** Gives the lease back. @returns the documents to write for that. */

@@ -101,7 +101,7 @@ describe("a job of which a part cannot be read", () => {
   });
 });
 
-test("a notice that cannot be read does not keep a job from being explained", async () => {
+test("a list of quarantined items that cannot be read does not keep a job from being explained", async () => {
   await submit(aJob({ id: "fine" }));
   const expiresInMs = 60_000;
   await v.run(

@@ -98,15 +98,15 @@ export const docCases: ContractGroup = {
           { kind: "changed", version: 0 },
         ]);
         expect(await store.putDocs([aDoc("a", "4")])).toEqual([{ kind: "ok", version: 4 }]);
-        expect(await store.putDocs([aDoc("term", "w1", { expiresInMs: 10 })])).toEqual([
+        expect(await store.putDocs([aDoc("lease", "w1", { expiresInMs: 10 })])).toEqual([
           { kind: "ok", version: 4 },
         ]);
         platform.advance(10);
         expect(await store.prune({ what: "expired", max: 9 })).toMatchObject({ pruned: 1 });
-        expect(await store.putDocs([aDoc("term", "w2", { guard: "absent" })])).toEqual([
+        expect(await store.putDocs([aDoc("lease", "w2", { guard: "absent" })])).toEqual([
           { kind: "ok", version: 5 },
         ]);
-        expect(await store.putDocs([aDoc("term", "w1", { guard: { version: 4 } })])).toEqual([
+        expect(await store.putDocs([aDoc("lease", "w1", { guard: { version: 4 } })])).toEqual([
           { kind: "changed", version: 5 },
         ]);
       },
@@ -114,14 +114,14 @@ export const docCases: ContractGroup = {
     [
       "an expired document is absent for reads and guards from the very millisecond on, and its versions go on growing",
       async ({ store, platform }) => {
-        await store.putDocs([aDoc("term", "w1", { expiresInMs: 10 })]);
-        const take = aDoc("term", "w2", { guard: "absent", expiresInMs: 10 });
+        await store.putDocs([aDoc("lease", "w1", { expiresInMs: 10 })]);
+        const take = aDoc("lease", "w2", { guard: "absent", expiresInMs: 10 });
         platform.advance(9);
         expect(await store.putDocs([take])).toEqual([{ kind: "changed", version: 1 }]);
         platform.advance(1);
-        expect((await store.readDocs({ kind: "kv", ids: ["term"] })).docs).toEqual([]);
+        expect((await store.readDocs({ kind: "kv", ids: ["lease"] })).docs).toEqual([]);
         expect(await readAllDocs(store, "kv", "t")).toEqual([]);
-        expect(await store.putDocs([aDoc("term", "w1", { guard: { version: 1 } })])).toEqual([
+        expect(await store.putDocs([aDoc("lease", "w1", { guard: { version: 1 } })])).toEqual([
           { kind: "changed", version: 0 },
         ]);
         expect(await store.putDocs([take])).toEqual([{ kind: "ok", version: 2 }]);

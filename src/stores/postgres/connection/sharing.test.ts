@@ -192,7 +192,7 @@ describe("two stores on one schema", () => {
 
   test("a document has one winner per version", async () => {
     const puts = Array.from({ length: 10 }, (_, at) =>
-      (at % 2 ? one : other).putDocs([aDoc("term", `${at}`, { guard: "absent" })]),
+      (at % 2 ? one : other).putDocs([aDoc("lease", `${at}`, { guard: "absent" })]),
     );
     const answers = (await Promise.all(puts)).flat();
     expect(answers.filter(({ kind }) => kind === "ok").length).toBe(1);

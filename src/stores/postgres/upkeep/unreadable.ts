@@ -23,8 +23,8 @@ const pauseUs = 60_000_000;
 
 /**
  * Writes that are repeated if they find a value with which Postgres cannot compute: all unreadable records are kept
- * apart, and the call is made again. If there were none, the bad value came with the call itself; then further errors do
- * not start a search for a minute.
+ * apart, and the call is made again. If there were none, the bad value came with the call itself; then further errors
+ * do not start a search for a minute.
  */
 export function retryingUnreadable(calls: Calls, platform: Platform): Calls["write"] {
   let pausedUntilUs = 0;

@@ -1,4 +1,4 @@
-/** Documents (documents.lua.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
+/** Documents (documents.lua.ts): versioned texts under a guard, for settings, the leader lease and the caller's KV. */
 import { untilMs } from "../../../store/due-job.ts";
 import { cursorOf, placeOfCursor } from "../../../store/due-docs.ts";
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../../store/operations.ts";

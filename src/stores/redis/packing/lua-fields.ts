@@ -23,17 +23,17 @@ export function fieldsPattern(
   patterns: readonly string[],
   { before = "", after = "" }: { readonly before?: string; readonly after?: string } = {},
 ): string {
-  const terms: { text: string; times: number }[] = [{ text: `"^${before}"`, times: 1 }];
+  const pieces: { text: string; times: number }[] = [{ text: `"^${before}"`, times: 1 }];
   const add = (text: string): void => {
-    const last = terms.at(-1) as { text: string; times: number };
+    const last = pieces.at(-1) as { text: string; times: number };
     if (text === last.text && !text.startsWith('"')) last.times++;
     else if (text.startsWith('"') && last.text.startsWith('"'))
       last.text = last.text.slice(0, -1) + text.slice(1);
-    else terms.push({ text, times: 1 });
+    else pieces.push({ text, times: 1 });
   };
   for (const pattern of patterns) add(constants[pattern] ?? String.raw`"${pattern}\31"`);
   if (after !== "") add(`"${after}"`);
-  const texts = terms.map(({ text, times }) => (times === 1 ? text : `times(${text}, ${times})`));
+  const texts = pieces.map(({ text, times }) => (times === 1 ? text : `times(${text}, ${times})`));
   return wrapped(texts, { before: ".. " });
 }
 

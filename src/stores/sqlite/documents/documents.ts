@@ -1,6 +1,6 @@
 /**
- * Documents: versioned texts under a guard, for settings, terms and the caller's KV. What a put makes of one is in
- * store/rules/put-doc.ts; every read passes over expired ones.
+ * Documents: versioned texts under a guard, for settings, the leader lease and the caller's KV. What a put makes of one
+ * is in store/rules/put-doc.ts; every read passes over expired ones.
  */
 import { dueDocsPage, placeOfCursor } from "../../../store/due-docs.ts";
 import type {

@@ -1,13 +1,13 @@
 /**
- * The notice with which a process shows operators the items that its duties quarantine: one document per process,
- * written when the list changes. It expires by itself once the list is empty or the process is gone.
+ * The document with which a process shows operators the items that its duties quarantine: one per process, written when
+ * the list changes. It expires by itself once the list is empty or the process is gone.
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { allDocs } from "../docs/all-docs.ts";
 import { shownAfterMs } from "./quarantine.ts";
 
-const noticeKind = "quarantine";
+const quarantineKind = "quarantine";
 const casesShownMax = 100;
 
 export interface QuarantinedItem {
@@ -28,7 +28,7 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
   const shown = items.slice(0, casesShownMax);
   const last = Math.max(now, ...shown.map(({ until }) => until));
   return {
-    kind: noticeKind,
+    kind: quarantineKind,
     id,
     body: shown.length === 0 ? null : JSON.stringify(shown),
     guard: "any",
@@ -39,12 +39,12 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
 /** The quarantined items of all processes, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
-  for await (const { body } of allDocs(store, { kind: noticeKind, passesOver: true }))
+  for await (const { body } of allDocs(store, { kind: quarantineKind, passesOver: true }))
     items.push(...readItems(body));
   return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
 }
 
-/** A notice that cannot be read hides only itself. It expires, and its process writes the same items again. */
+/** A document that cannot be read hides only itself. It expires, and its process writes the same items again. */
 function readItems(body: string): readonly QuarantinedItem[] {
   try {
     const items: unknown = JSON.parse(body);
