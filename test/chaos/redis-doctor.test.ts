@@ -80,14 +80,14 @@ test("a server that is nearly full", async () => {
 });
 
 test("keys of jobs that are gone, and an index that somebody changed", async () => {
-  await redis.admin.rpush(`{${redis.prefix}:0}:journal:b99`, "line");
+  await redis.admin.rpush(`{${redis.prefix}:0}:log:b99`, "line");
   await redis.admin.del(`{${redis.prefix}:0}:ready:${routeText(aRoute({ queue: "default" }))}`);
   const { code, findings } = await doctor();
   expect(findings).toEqual([
-    expect.stringMatching(/orphans: 1 key belongs to jobs that are gone: .*journal:b99/),
+    expect.stringMatching(/orphans: 1 key belongs to jobs that are gone: .*log:b99/),
     expect.stringMatching(/indexes: 1 timer entry disagreed/),
   ]);
   expect(code).toBe(1);
-  await redis.admin.del(`{${redis.prefix}:0}:journal:b99`);
+  await redis.admin.del(`{${redis.prefix}:0}:log:b99`);
   expect((await doctor()).findings).toEqual([]);
 });

@@ -18,7 +18,7 @@ local function keysOf(tag)
     k[word] = tag .. ":" .. word
   end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
-  k.tag, k.journal, k.dueOf = tag .. ":tag:", tag .. ":journal:", tag .. ":due:"
+  k.tag, k.log, k.dueOf = tag .. ":tag:", tag .. ":log:", tag .. ":due:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
   names[tag] = k
   return k
@@ -76,7 +76,7 @@ end
 local function widen(c)
   if c.jobs then return end
   c.jobs, c.dirty, c.ids, c.uniq, c.docs, c.changed = {}, {}, {}, {}, {}, { ids = {}, uniq = {}, docs = {} }
-  c.bundleOf, c.zrem, c.gone, c.goneIds, c.journals = {}, {}, {}, {}, {}
+  c.bundleOf, c.zrem, c.gone, c.goneIds, c.logs = {}, {}, {}, {}, {}
 end
 
 -- What a function of the library may do: read alone; write; write also without memory, as what makes room must.

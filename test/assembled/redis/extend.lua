@@ -70,7 +70,7 @@ serve("extend", FREES, function(c)
 end)
 
 local function addLines(c, job, lines, overflow)
-  local key = c.k.journal .. job.h
+  local key = c.k.log .. job.h
   local room, kept = LINES_MAX - call("LLEN", key), {}
   for i = 1, min(room, #lines) do
     kept[i] = c.at .. US .. lines[i]

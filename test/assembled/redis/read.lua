@@ -212,10 +212,10 @@ serve("read_feed", READS, function(c)
   return { last, out }
 end)
 
-serve("read_journal", READS, function(c)
+serve("read_logs", READS, function(c)
   local h, from, most = call("HGET", c.k.ids, nextArg(c)), nextNumber(c), nextNumber(c)
   if not h or most == 0 then return {} end
-  return call("LRANGE", c.k.journal .. h, from, from + most - 1)
+  return call("LRANGE", c.k.log .. h, from, from + most - 1)
 end)
 
 M.recordsOf = recordsOf

@@ -118,7 +118,7 @@ local function keepUnreadableJob(c, h, spec, state, why)
   call("HDEL", k.spec, h)
   call("HDEL", k.state, h)
   if id ~= "" then call("HDEL", k.ids, id) end
-  call("UNLINK", k.journal .. h)
+  call("UNLINK", k.log .. h)
   c.jobs[h], c.ids[id] = false, false
   keepUnreadable(c, h, id, why, text .. RS .. state)
 end

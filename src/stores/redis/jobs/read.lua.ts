@@ -13,7 +13,7 @@
  *  counts       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
  *  heads       -> now, all routes, per route with ready jobs: route, due time of the first
  *  read_feed   after, max -> end of the feed, per record: number-1, time, events
- *  read_journal  id, after, max -> lines
+ *  read_logs   id, after, max -> lines
  */
 import { specFields } from "../packing/packed-fields.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
@@ -235,10 +235,10 @@ serve("read_feed", READS, function(c)
   return { last, out }
 end)
 
-serve("read_journal", READS, function(c)
+serve("read_logs", READS, function(c)
   local h, from, most = call("HGET", c.k.ids, nextArg(c)), nextNumber(c), nextNumber(c)
   if not h or most == 0 then return {} end
-  return call("LRANGE", c.k.journal .. h, from, from + most - 1)
+  return call("LRANGE", c.k.log .. h, from, from + most - 1)
 end)
 `,
 });

@@ -127,7 +127,7 @@ export const readFeed: Operation<"readFeed"> = async (calls, request) => {
 
 export const readLogs: Operation<"readLogs"> = async ({ connection }, { id, after, max }) => {
   const args = [packText(id), String(after), String(max)];
-  const rows = (await connection.read("mr1_read_journal", args)) as string[];
+  const rows = (await connection.read("mr1_read_logs", args)) as string[];
   const lines = rows.map((row, index) => {
     const end = row.indexOf(fieldEnd);
     return { number: after + index + 1, at: Number(row.slice(0, end)), body: unpackText(row.slice(end + 1)) };

@@ -14,7 +14,7 @@
  *  ids     hash    id -> handle                             docttl  zset  documents by their expiry
  *                                                           docdue  zset  documents by their due time
  *  ready:r zset    ready jobs of route r by rank            tag:t   zset  jobs with tag t by seq
- *  due:r   zset    scheduled jobs of route r by due time    journal:h list at US line
+ *  due:r   zset    scheduled jobs of route r by due time    log:h   list  at US line
  *  due     zset    routes by their earliest due time        unreadable  hash  ref -> id US why US at US what was found
  *  lease   zset    running jobs by their earliest clock     page    hash  seq / 256 -> jobs left there
  *  clock   zset    waiting jobs with a deadline or ttl,     pages   zset  these, without the last one, which is
@@ -51,7 +51,7 @@ local function keysOf(tag)
     k[word] = tag .. ":" .. word
   end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
-  k.tag, k.journal, k.dueOf = tag .. ":tag:", tag .. ":journal:", tag .. ":due:"
+  k.tag, k.log, k.dueOf = tag .. ":tag:", tag .. ":log:", tag .. ":due:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
   names[tag] = k
   return k
@@ -109,7 +109,7 @@ end
 local function widen(c)
   if c.jobs then return end
   c.jobs, c.dirty, c.ids, c.uniq, c.docs, c.changed = {}, {}, {}, {}, {}, { ids = {}, uniq = {}, docs = {} }
-  c.bundleOf, c.zrem, c.gone, c.goneIds, c.journals = {}, {}, {}, {}, {}
+  c.bundleOf, c.zrem, c.gone, c.goneIds, c.logs = {}, {}, {}, {}, {}
 end
 
 -- What a function of the library may do: read alone; write; write also without memory, as what makes room must.

@@ -68,7 +68,7 @@ end
 local function writeGone(c, job)
   leave(c, job.h, job.was)
   writeTags(c, job.h, job.was.tags, "")
-  if job.hasLines then push(c, "journals", c.k.journal .. job.h) end
+  if job.hasLines then push(c, "logs", c.k.log .. job.h) end
 end
 
 local function writeEnd(c, job)
@@ -276,14 +276,14 @@ local function takeOutRecords(c)
   many("HDEL", k.spec, c.gone)
   many("HDEL", k.state, c.gone)
   many("HDEL", k.ids, c.goneIds)
-  for i = 1, #c.journals, CHUNK do
-    call("UNLINK", unpack(c.journals, i, min(i + CHUNK - 1, #c.journals)))
+  for i = 1, #c.logs, CHUNK do
+    call("UNLINK", unpack(c.logs, i, min(i + CHUNK - 1, #c.logs)))
   end
   for key, list in pairs(c.zrem) do
     many("ZREM", key, list)
     noteHead(c, key)
   end
-  c.gone, c.goneIds, c.journals, c.zrem = {}, {}, {}, {}
+  c.gone, c.goneIds, c.logs, c.zrem = {}, {}, {}, {}
 end
 
 -- A short sorted set is a list that is searched from its head for every new entry: of 128 that come together each costs

@@ -85,13 +85,13 @@ async function examinePartition(
   for (const [kind, keys] of [...found].toSorted(([one], [other]) => (one < other ? -1 : 1)))
     kinds.push(await examineKind(ask, kind, [...keys]));
   const traced = async (key: string, from: number): Promise<string[]> =>
-    from === 0 ? [key.slice(`${tag}:journal:`.length)] : [];
+    from === 0 ? [key.slice(`${tag}:log:`.length)] : [];
   const tagged = async (key: string, from: number): Promise<string[]> => {
     const range = [String(from), String(from + membersPerRead - 1)];
     return ((await ask("ZRANGE", [key, ...range]).catch(ifUsable)) ?? []) as string[];
   };
   const orphans = [
-    ...(await orphansOf(ask, tag, found.get("journal") ?? [], traced)),
+    ...(await orphansOf(ask, tag, found.get("log") ?? [], traced)),
     ...(await orphansOf(ask, tag, found.get("tag") ?? [], tagged)),
   ];
   return { number, epoch: Number(epoch ?? 0), layout: Number(layout ?? 0), kinds, orphans };

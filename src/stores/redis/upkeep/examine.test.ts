@@ -54,10 +54,10 @@ test("log lines and tags of jobs that are gone are found", async () => {
   const options = next();
   await (await redis.open({ ...options, prefix })).submit([{ jobs: [aJob({ id: "a", tags: ["t"] })] }]);
   const tag = `{${prefix}:0}`;
-  await redis.admin.rpush(`${tag}:journal:b99`, "line");
+  await redis.admin.rpush(`${tag}:log:b99`, "line");
   await redis.admin.zadd(`${tag}:tag:gone`, 99, "b99");
   const { servers } = await examineRedis(options);
-  expect(servers[0]?.partitions[0]?.orphans).toEqual([`${tag}:journal:b99`, `${tag}:tag:gone`]);
+  expect(servers[0]?.partitions[0]?.orphans).toEqual([`${tag}:log:b99`, `${tag}:tag:gone`]);
 });
 
 test("a tag that a living job has too is no key to unlink, wherever the job stands among those that are gone", async () => {
