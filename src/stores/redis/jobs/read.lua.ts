@@ -10,7 +10,7 @@
  *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
  *              unreadable handles
  *  routes      -> all routes
- *  counts       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
+ *  count_jobs  -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
  *  heads       -> now, all routes, per route with ready jobs: route, due time of the first
  *  read_feed   after, max -> end of the feed, per record: number-1, time, events
  *  read_logs   id, after, max -> lines
