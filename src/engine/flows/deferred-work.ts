@@ -7,6 +7,7 @@
  *   the job                                      what is done
  *   is gone                                      the flow was pruned or deleted: so are its members
  *   has ended, not gone along all its edges      it goes along the next ones
+ *   is a durable run that has ended              what it has invoked is cancelled
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
  *   is a map with a cap                          the next of its items are freed (run-capped-map.ts)
  *   is blocked and can never be freed            it is skipped
@@ -20,12 +21,14 @@ import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Part } from "../../model/flow/graph.ts";
 import { afterImpossible, decideFlow } from "../../model/flow/decide-flow.ts";
+import { hasMark } from "../../model/durable/durable-marks.ts";
 import { capOf } from "../../model/flow/capped-map.ts";
 import { readWaits } from "../../model/flow/flow-waits.ts";
 import type { Waits } from "../../model/flow/flow-waits.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import { deleteChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
+import { endChildren } from "../durable/children.ts";
 import type { Needs } from "../services.ts";
 import { forgetMap, freeNext, rearm } from "./run-capped-map.ts";
 import {
@@ -76,6 +79,8 @@ async function pay(needs: DeferredWorkNeeds, id: string): Promise<Payment> {
   for (let renewed = 0; ;) {
     const record = await needs.reads.add(id);
     if (record !== null && isTerminal(record.state)) renewed += await goAlong(needs, record);
+    if (record === null || (isTerminal(record.state) && hasMark(record.durable, "hasChildren")))
+      await endChildren(needs, id);
     const outcome = record === null ? await forgetMembers(needs, id) : await decide(needs, record);
     if (outcome !== null) return { outcome, renewed };
   }

@@ -5,7 +5,7 @@
  */
 import type { MillraceError } from "../../model/error.ts";
 import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
-import type { FlowMeta } from "../../model/flow/flow-meta.ts";
+import type { FlowMeta, Invoker } from "../../model/flow/flow-meta.ts";
 import { writeFreed } from "../../model/flow/freed.ts";
 import { invalidFlow, lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
 import type { OnFailure, Part, PlannedNode } from "../../model/flow/graph.ts";
@@ -31,6 +31,8 @@ export interface PlannedFlow {
 export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
   readonly onFailure: OnFailure;
   readonly policy: JobPolicy;
+  /** Of a flow that a durable run invokes: its id follows from the call. */
+  readonly invoked?: { readonly id: string; readonly by: Invoker };
 }
 
 export async function planFlow(
@@ -45,15 +47,22 @@ export async function planFlow(
   const jobs = await planNodeJobs(needs.planner, flow.nodes);
   const { ids } = needs;
   const { placement } = ids;
-  const partition = placement === null ? null : askedPartition(placement, { jobs });
-  const id = partition === null ? ids.mint() : ids.mint(partition);
+  const { invoked } = options;
+  const partition = placement === null || invoked !== undefined ? null : askedPartition(placement, { jobs });
+  const id = invoked?.id ?? (partition === null ? ids.mint() : ids.mint(partition));
   const memberOf = membersOf(id, nodes);
   const members = nodes.map((node, at) => memberOf(node, flow.nodes[at] as BuiltNode, jobs[at] as NewJob));
   const total = nodes.filter(({ within }) => within === "").length;
   const whole: NewJob = {
     ...partJob(id, flow.name),
     policy: writePolicy(options.policy),
-    meta: writeMeta({ flow: { part, ends: lastNodes(nodes, "") } }),
+    meta: writeMeta({
+      flow: {
+        part,
+        ends: lastNodes(nodes, ""),
+        ...(invoked === undefined ? {} : { invokedBy: invoked.by }),
+      },
+    }),
     tags: options.tags ?? null,
     waits: newWaits({ ...needOfPart(part, total), defers: 1, total }),
   };

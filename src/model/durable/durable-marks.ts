@@ -24,6 +24,11 @@ export function roundOf(durable: number): number {
   return Math.floor(durable / roundStep);
 }
 
+/** A guard that holds as long as the run is in this round, whatever its marks. */
+export function guardOfRound(round: number): { readonly mask: number; readonly is: number } {
+  return { mask: -roundStep, is: round * roundStep };
+}
+
 export function hasMark(durable: number, mark: DurableMark): boolean {
   return (durable & durableMarks[mark]) !== 0;
 }

@@ -19,6 +19,16 @@ export interface FlowMeta {
   readonly ends?: readonly string[];
   /** It runs no handler, but makes a job of each item of a list. */
   readonly expands?: Expansion;
+  /** For a flow that a durable run has invoked: its end is appended to the journal of the run. */
+  readonly invokedBy?: Invoker;
+}
+
+/** A call of a durable run. */
+export interface Invoker {
+  /** The id of the run's job. */
+  readonly run: string;
+  readonly round: number;
+  readonly call: string;
 }
 
 /** A result of another member, as part of an input. */

@@ -47,6 +47,7 @@ export const endReasons = {
     "cancelled",
     "The next tick of its schedule came, and the overlap is `cancel-previous`.",
   ),
+  "run-ended": entry("cancelled", "The durable run that invoked it had ended."),
   "caller-gave-up": entry("cancelled", "`mill.call` stopped waiting for it."),
   asked: entry("cancelled", "Somebody cancelled it without a reason."),
   "flow-closed": entry("cancelled", "It was to add nodes to a flow that had ended or was being cancelled."),

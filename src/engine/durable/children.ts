@@ -1,0 +1,108 @@
+/**
+ * Jobs and flows that a durable run starts.
+ *
+ *  step.invoke    a flow of its own, whose id follows from the call: a job becomes a flow of one node. It is made in the
+ *                 step that appends `opened` to the journal. Its end leaves deferred work (rule R4), which appends
+ *                 `child` to the journal and then ends the flow. So a crash between the two repeats the append, whose
+ *                 key is accepted once.
+ *  step.enqueue   a job whose id follows from the call. It lives on when the run ends
+ *
+ * The run has the mark hasChildren, so its end leaves deferred work too, which cancels the flows that still live. They
+ * are found by a tag, also after the run was deleted.
+ */
+import { digestText } from "../../codec/digest.ts";
+import { flowQueue, memberTag } from "../../model/flow/flow-meta.ts";
+import type { Invoker } from "../../model/flow/flow-meta.ts";
+import { deriveId } from "../../model/job/job-id.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
+import { liveStates } from "../../model/job/job-state.ts";
+import type { Effects, NewJob } from "../../store/records.ts";
+import { Flow } from "../flows/flow.ts";
+import { cancelBelow, close } from "../flows/members.ts";
+import { planFlow } from "../flows/plan-flow.ts";
+import type { Needs } from "../services.ts";
+import type { AnyJob, Submission } from "../submit/job-definition.ts";
+import { readEnqueueOptions } from "../submit/job-options.ts";
+
+type ChildrenNeeds = Needs<"ids" | "planner">;
+
+/** The run that starts a child. */
+export interface Parent extends Invoker {
+  /** When the run was submitted: ids of its children begin with it. */
+  readonly createdAt: number;
+}
+
+/** What `step.invoke` and `step.enqueue` take. */
+export interface Child {
+  readonly job: AnyJob | Flow;
+  readonly input: unknown;
+  readonly options?: Submission["options"];
+}
+
+/** The node of an invoked job. */
+const onlyNode = "run";
+const reason: EndReason<"cancelled"> = "run-ended";
+
+/** The id that a child has in every life of its run. */
+export function childIdOf({ ids }: Needs<"ids">, { run, round, call, createdAt }: Parent): string {
+  const of = `child\n${run}\n${round}\n${call}`;
+  return deriveId({ of, at: createdAt, partition: ids.placement?.ofId(run) ?? 0 });
+}
+
+/** The id of the job that runs an invoked job. */
+export function invokedJobId(flow: string): string {
+  return `${flow}.${onlyNode}`;
+}
+
+/** The jobs of an invoked flow, or of an invoked job in a flow of its own. */
+export async function planInvoke(
+  needs: ChildrenNeeds,
+  parent: Parent,
+  { job, input, options }: Child,
+): Promise<Pick<Effects, "jobs">> {
+  const { run, round, call } = parent;
+  const given = job instanceof Flow ? job : flowOf(job, input, options);
+  const { policy } = readEnqueueOptions({}, "step.invoke");
+  const planned = await planFlow(needs, given, {
+    ...{ onFailure: given.onFailure ?? "isolate", policy, tags: [memberTag(run)] },
+    invoked: { id: childIdOf(needs, parent), by: { run, round, call } },
+  });
+  return { jobs: planned.jobs.map((each) => known(each, parent)) };
+}
+
+function flowOf(job: AnyJob, input: unknown, options: Submission["options"]): Flow {
+  const flow = new Flow(job.name);
+  flow.add(onlyNode, job, input as never, options as never);
+  return flow;
+}
+
+/** A job that the run starts and does not wait for. */
+export async function planStart(
+  needs: ChildrenNeeds,
+  parent: Parent,
+  { job, input, options }: Child & { readonly job: AnyJob },
+): Promise<Pick<Effects, "jobs">> {
+  const id = childIdOf(needs, parent);
+  const planned = await needs.planner.plan({ job, input, options } as Submission, () => id);
+  return { jobs: [known({ ...planned, id }, parent)] };
+}
+
+/** Its id is given, so a repeated append finds it by its digest. */
+function known(job: NewJob, { run, round, call }: Invoker): NewJob {
+  return { ...job, digest: digestText(`${run}\n${round}\n${call}`) };
+}
+
+/** Cancels the flows of a run that has ended or was deleted. */
+export async function endChildren(
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies">,
+  run: string,
+): Promise<void> {
+  let cursor: string | null = null;
+  do {
+    const filter = { queue: flowQueue, tag: memberTag(run), states: liveStates };
+    const page = await needs.store.findJobs({ filter, max: 100, scanMax: 10_000, cursor });
+    for (const { id, flow } of page.jobs)
+      if (flow === null && (await close(needs, id, reason))) await cancelBelow(needs, id, { reason });
+    cursor = page.cursor;
+  } while (cursor !== null);
+}
