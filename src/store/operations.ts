@@ -233,9 +233,15 @@ export interface LeasedWrite extends LeaseRef {
   readonly overflow?: string;
   /** Entries for the journal of a durable run. With them the answer is `appended`. */
   readonly entries?: readonly EntryPut[];
-  /** With entries only: applied in the same step. A job whose given id and digest are known is passed over. */
+  /**
+   * With entries only: applied in the same step iff one of the entries is new. So a repeat changes nothing, whatever
+   * the effects are. A job whose given id and digest are known is passed over.
+   */
   readonly effects?: Effects;
-  /** The run has got further, so its attempts count anew: attempt = 1, and the attempt log is emptied. */
+  /**
+   * With entries only: the run has got further, so its attempts count anew: attempt = 1, and the attempt log is
+   * emptied.
+   */
   readonly setsBack?: true;
 }
 
@@ -292,7 +298,10 @@ export interface ChangeCase {
  */
 export interface Append {
   readonly entry: EntryPut;
-  /** With this entry the journal has at most so many unread ones, of this size in all; else the answer is `full`. */
+  /**
+   * With this entry the journal has at most so many unread ones, of this size in all; else the answer is `full`. An
+   * entry without `unread` is none of them.
+   */
   readonly unreadMax?: { readonly count: number; readonly size: number };
 }
 

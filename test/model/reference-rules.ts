@@ -187,9 +187,10 @@ export class ReferenceRules {
     return journal;
   }
 
-  /** R2. */
-  append(job: Job, puts: readonly EntryPut[], isForeign = false): void {
+  /** R2. @returns how many of them were new */
+  append(job: Job, puts: readonly EntryPut[], isForeign = false): number {
     const { entries } = this.journalOf(job);
+    const before = entries.length;
     for (const { key, body, marks = 0, unread = 0, reads = [] } of puts) {
       job.durable |= 1;
       if (entries.some((entry) => entry.key === key)) continue;
@@ -198,14 +199,16 @@ export class ReferenceRules {
       job.durable |= marks;
       if ((marks & 4) !== 0) Object.assign(job, { deadlineAt: null, cancelAsked: false });
     }
+    return entries.length - before;
   }
 
   /** R2: why the entry of another is not appended; null if it is. */
   appendRefusal(job: Job, { entry, unreadMax }: operations.Append): "full" | null {
     if (unreadMax === undefined) return null;
     const unread = this.journalOf(job).entries.filter((each) => each.unread > 0);
+    const count = unread.length + (entry.unread === undefined ? 0 : 1);
     const size = unread.reduce((sum, each) => sum + each.unread, entry.unread ?? 0);
-    return unread.length + 1 > unreadMax.count || size > unreadMax.size ? "full" : null;
+    return count > unreadMax.count || size > unreadMax.size ? "full" : null;
   }
 
   isKnownKey(job: Job, key: string): boolean {

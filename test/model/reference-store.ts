@@ -209,11 +209,13 @@ export class ReferenceStore {
     }
     if (entries === undefined) return "ok";
     if (setsBack === true) Object.assign(job, { attempt: 1, attempts: null });
-    this.#rules.append(job, entries);
-    const { jobs, docs, ...growth } = effects ?? {};
-    const answer = this.#rules.put(jobs, docs, growth);
-    if (answer.kind === "refused") return { kind: answer.reason, id: answer.id } as operations.RecordAnswer;
-    if (effects !== undefined) this.#rules.flows.passOnAll();
+    const isNew = this.#rules.append(job, entries) > 0;
+    if (effects !== undefined && isNew) {
+      const { jobs, docs, ...growth } = effects;
+      const answer = this.#rules.put(jobs, docs, growth);
+      if (answer.kind === "refused") return { kind: answer.reason, id: answer.id } as operations.RecordAnswer;
+      this.#rules.flows.passOnAll();
+    }
     return { kind: "appended", last: this.#rules.journalOf(job).entries.length, at: this.#rules.now };
   }
 

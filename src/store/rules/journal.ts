@@ -20,6 +20,7 @@ import { dueAtOf, timerAtOf } from "./timer.ts";
 
 /** The row after these entries were appended: those that were passed over are not among them. */
 export function withEntries(row: JobRow, entries: readonly EntryPut[]): JobRow {
+  if (entries.length === 0) return row;
   const marks = entries.reduce((all, entry) => all | (entry.marks ?? 0), durableMarks.hasJournal);
   const marked: JobRow = { ...row, durable: row.durable | marks };
   if ((marks & durableMarks.isEnding) === 0) return marked;
