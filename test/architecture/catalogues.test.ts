@@ -33,7 +33,7 @@ test("each operation of the contract is called by the tests that every store run
   const operations = openReference(createHeldPlatform(), 1);
   const words = wordsIn("test/contract", () => true);
   // Each store has its own tests of these two: damage and transactions are made by the driver of the store.
-  expect(unusedOf(operations, words)).toEqual(["readJournal", "readUnreadable", "inTransaction"]);
+  expect(unusedOf(operations, words)).toEqual(["readUnreadable", "inTransaction"]);
 });
 
 test("a key of a catalogue and a word in a comment or a template are no use", () => {

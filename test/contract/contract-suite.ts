@@ -24,12 +24,15 @@ import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
 import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";
+import { journalCases } from "./cases/durable/journal-cases.ts";
 import { laneCases } from "./cases/lane-cases.ts";
 import { laneHoldCases } from "./cases/lane-hold-cases.ts";
 import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, countCases } from "./cases/look-cases.ts";
+import { roundCases } from "./cases/durable/round-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
+import { suspendCases } from "./cases/durable/suspend-cases.ts";
 import { emitCases } from "./cases/tell-cases.ts";
 import { textCases } from "./cases/text-cases.ts";
 import { uniqueCases } from "./cases/unique-cases.ts";
@@ -51,6 +54,9 @@ const groups: readonly ContractGroup[] = [
   extendCases,
   recordCases,
   changeCases,
+  journalCases,
+  suspendCases,
+  roundCases,
   flowCases,
   flowGrowthCases,
   wideFlowCases,

@@ -5,6 +5,7 @@ import { openReference } from "../support/reference-as-store.ts";
 import { gateHintTitle } from "./cases/gate-cases.ts";
 import { hintTitle, owedHintTitle } from "./cases/hint-cases.ts";
 import { closedKeysTitle, laneHintTitle } from "./cases/lane-cases.ts";
+import { signalHintTitle } from "./cases/durable/journal-cases.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 describeStoreContract("the reference model", async ({ platform }) => openReference(platform, 3), {
@@ -14,4 +15,5 @@ describeStoreContract("the reference model", async ({ platform }) => openReferen
     "the reference model looks at all jobs for each that it claims, so a thousand keys take minutes",
   [hintTitle]: "the reference model is a specification of answers and gives no hints",
   [owedHintTitle]: "the reference model is a specification of answers and gives no hints",
+  [signalHintTitle]: "the reference model is a specification of answers and gives no hints",
 });
