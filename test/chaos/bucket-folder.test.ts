@@ -208,6 +208,26 @@ describe("bad input", () => {
     },
   );
 
+  test.each(["", '{"lay', "null", "{}", '{"layout":1,"pageSize":0}', '{"layout":"1","pageSize":4096}'])(
+    "a head that is %j is named; after its removal a writer makes it anew",
+    async (text) => {
+      const mill = await open();
+      const { id } = await mill.enqueue(work, 1);
+      await mill.close();
+      const head = join(folder, "millrace");
+      writeFileSync(head, text);
+      const before = everyFile(folder);
+      for (const bucket of [{}, { whenHeld: "take" as const }, { view: true }])
+        await expect(open(bucket)).rejects.toMatchObject(
+          refusal("store-corrupt", /The object millrace .*Remove this one object/),
+        );
+      expect(everyFile(folder)).toEqual(before);
+      rmSync(head);
+      const again = await open();
+      expect(await again.jobs.get(id)).toMatchObject({ state: "ready" });
+    },
+  );
+
   test("two stores on one cache folder do not meet", async () => {
     const one = await open();
     url = `file://${folder}-other`;

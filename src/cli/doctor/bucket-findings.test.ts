@@ -90,6 +90,8 @@ test.each([
   const condition = await examine(world);
   expect(condition).toMatchObject({ isWhole: false, broken: [{ object: name, problem }] });
   expect(bucketFindings(condition)[0]?.advice).toMatch(/older checkpoint/);
+  // What could not be read may have a writer.
+  expect(await textOf(condition)).toMatch(/^writer +not known/m);
 });
 
 test("a mark that cannot be read is named", async () => {

@@ -113,7 +113,7 @@ export function bucketFindings(condition: BucketCondition): readonly Finding[] {
       advice:
         "Take this prefix out of the rule: Millrace removes what it does not need, and a store whose objects vanish is lost.",
     });
-  if (writer.state === "silent")
+  if (writer.state === "silent" && writer.ageMs !== null)
     found.push({
       check: "writer",
       problem: `Process ${writer.pid} on ${writer.host} has the bucket and has been silent for ${durationText(writer.ageMs)}.`,
@@ -163,19 +163,24 @@ export function bucketLines(
     newestMark === null
       ? "no checkpoint yet"
       : `checkpoint at record ${newestMark.record} (${formatInstant(newestMark.at)}), ${chunks.count} chunks, ${bytesText(chunks.bytes)}`;
-  const who =
-    writer.state === "none"
-      ? "no process writes to it"
-      : `process ${writer.pid} on ${writer.host} ${writer.state === "writes" ? "writes to it" : "is silent"}`;
   return [
     `bucket    ${mark}, ${condition.marks} in all`,
     `log       ${log.records} records, ${bytesText(log.bytes)} after it, up to record ${log.last}`,
-    `writer    ${who}; the last record is ${durationText(writer.ageMs)} old`,
+    `writer    ${writerText(condition)}`,
     `rules     ${rulesText(condition)}`,
     `cost      ${costText(condition, costs)}`,
     `requests  doctor has made ${requests.get} GET, ${requests.list} LIST and ${requests.put} PUT, for about ${costOf(requests, prices).toPrecision(2)}`,
     ...kept.map((prefix) => `kept      ${prefix} from a restore; delete it when nobody needs it`),
   ];
+}
+
+function writerText({ writer: { state, host, pid, ageMs } }: BucketCondition): string {
+  if (ageMs === null) return "not known, because not all of the log could be read; a process may write to it";
+  const who =
+    state === "none"
+      ? "no process writes to it"
+      : `process ${pid} on ${host} ${state === "writes" ? "writes to it" : "is silent"}`;
+  return `${who}; the last record is ${durationText(ageMs)} old`;
 }
 
 /** Rules that cannot be read are no finding: doctor would fail for good on a storage that does not show them. */

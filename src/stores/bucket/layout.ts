@@ -85,7 +85,9 @@ export function markBytes(mark: Mark): Uint8Array {
 }
 
 export function headFrom(bytes: Uint8Array): Head {
-  const head = jsonFrom<Head>(bytes, headName);
+  const head = (jsonFrom<Head | null>(bytes, headName) ?? {}) as Head;
+  if (!Number.isInteger(head.layout) || !Number.isInteger(Math.log2(head.pageSize)))
+    throw damaged(headName, "it names no layout or no page size");
   if (head.layout > layoutVersion) {
     const sentence = `The bucket has the layout of a newer Millrace (version ${head.layout}, this one knows ${layoutVersion}). Upgrade this process.`;
     throw new MillraceError("schema-newer", sentence);
@@ -117,9 +119,14 @@ export function damagedObject(error: unknown): string | null {
 
 /** What to do depends on the object: a chunk or a mark costs nothing as long as an older mark and the log are there. */
 export function damaged(name: string, why: string, cause?: unknown): MillraceError {
-  const advice = name.startsWith(logPrefix)
-    ? `Restore the store up to the record before it: millrace restore --until ${numberOf(name) - 1}.`
-    : "An older checkpoint and the log give the same store: see millrace restore --list.";
-  const sentence = `The object ${name} of the bucket is damaged (${why}). ${advice}`;
+  const sentence = `The object ${name} of the bucket is damaged (${why}). ${adviceFor(name)}`;
   return new MillraceError("store-corrupt", sentence, { cause });
+}
+
+function adviceFor(name: string): string {
+  if (name === headName)
+    return "Remove this one object: the next process that opens the store to write makes it anew.";
+  if (name.startsWith(logPrefix))
+    return `Restore the store up to the record before it: millrace restore --until ${numberOf(name) - 1}.`;
+  return "An older checkpoint and the log give the same store: see millrace restore --list.";
 }

@@ -52,11 +52,12 @@ export interface BucketCondition {
   readonly deletionRules: readonly string[] | null;
   readonly saysRules: boolean;
   readonly writer: {
-    readonly state: "writes" | "silent" | "none";
+    /** Unknown: the end of the log could not be read. */
+    readonly state: "writes" | "silent" | "none" | "unknown";
     readonly host: string | null;
     readonly pid: number | null;
-    /** How old the last record is. */
-    readonly ageMs: number;
+    /** How old the last record is; null if that is unknown. */
+    readonly ageMs: number | null;
   };
   readonly epoch: number;
   /** Of this examination. */
@@ -203,7 +204,7 @@ async function keptOf(objects: Objects): Promise<string[]> {
 }
 
 function writerOf(replica: Replica | null, now: number): BucketCondition["writer"] {
-  if (replica === null) return { state: "none", host: null, pid: null, ageMs: 0 };
+  if (replica === null) return { state: "unknown", host: null, pid: null, ageMs: null };
   const note = readNote(replica);
   const ageMs = Math.max(0, now - replica.writerAt);
   if (replica.isFree || note === null) return { state: "none", host: null, pid: null, ageMs };
