@@ -3,6 +3,7 @@
  * is lost. MILLRACE_SMALL_DISK=/mnt/tmpfs does it on a real file system of 6 MB.
  */
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
@@ -10,6 +11,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
+import { job } from "../../src/engine/submit/job-definition.ts";
 import { openMillrace } from "../../src/open.ts";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-bucket-disk-"));
@@ -41,5 +43,35 @@ test.skipIf(process.platform === "win32")(
     copy.close();
     for (const id of acknowledged) expect(await view.jobs.get(id)).toMatchObject({ state: "ready" });
     await view.close();
+  },
+);
+
+test.skipIf(process.platform === "win32")(
+  "commands that copy the store say in one line that the copy has no room (skipped on Windows: no ulimit)",
+  async () => {
+    const url = `file://${join(root, "large")}`;
+    const mill = await openMillrace(url, { log: false, metrics: false });
+    const inputs = Array.from({ length: 10 }, (_, at) => randomBytes(50_000 + at).toString("base64"));
+    await mill.enqueueMany(inputs.map((input) => job<string>("work").with(input)));
+    await mill.close();
+    const main = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
+    const command = 'ulimit -f 400; exec "$0" --conditions=millrace-source "$@"';
+    for (const args of [
+      ["doctor"],
+      ["counts"],
+      ["migrate"],
+      ["restore", "--to", `sqlite:${join(root, "copy.db")}`],
+      ["restore", "--until", "3", "--yes"],
+    ]) {
+      const ran = promisify(execFile)("sh", ["-c", command, process.execPath, main, ...args, "--store", url]);
+      const { stderr } = (await ran.then(
+        () => ({ stderr: "" }),
+        (error: unknown) => error,
+      )) as { stderr: string };
+      expect(stderr, args.join(" ")).toMatch(
+        /^millrace: store-full: The folder \S+ has no room left [^\n]*\n$/,
+      );
+    }
+    expect(readdirSync(root).filter((name) => name.startsWith("copy.db"))).toEqual([]);
   },
 );

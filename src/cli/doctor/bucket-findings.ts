@@ -10,6 +10,7 @@ import { openBucketObjects, openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store } from "../../store/store.ts";
 import { bucketError } from "../../stores/bucket/bucket-errors.ts";
+import { cacheError } from "../../stores/bucket/copy/cache-folder.ts";
 import { examineBucket } from "../../stores/bucket/restore/examine.ts";
 import type { BucketCondition } from "../../stores/bucket/restore/examine.ts";
 import { costOf } from "../../stores/bucket/prices.ts";
@@ -26,7 +27,7 @@ export interface ExaminedBucket {
 }
 
 export async function openExamined(platform: Platform, url: string): Promise<ExaminedBucket> {
-  const folder = mkdtempSync(join(platform.temporaryFolder, "millrace-doctor-"));
+  const folder = makeFolder(platform.temporaryFolder);
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
   const path = join(folder, "store.db");
   try {
@@ -52,6 +53,14 @@ export async function openExamined(platform: Platform, url: string): Promise<Exa
   } catch (error) {
     removeFolder();
     throw bucketError(error, "did-not-happen");
+  }
+}
+
+function makeFolder(parent: string): string {
+  try {
+    return mkdtempSync(join(parent, "millrace-doctor-"));
+  } catch (error) {
+    throw cacheError(parent, error);
   }
 }
 
@@ -158,7 +167,7 @@ export function bucketLines(
   prices: BucketPrices,
   costs: BucketCosts,
 ): readonly string[] {
-  const { newestMark, log, chunks, writer, requests, kept } = condition;
+  const { newestMark, log, chunks, requests, kept } = condition;
   const mark =
     newestMark === null
       ? "no checkpoint yet"

@@ -52,8 +52,8 @@ export function cacheError(folder: string, cause: unknown): unknown {
     ("code" in cause && (cause.code === "ENOSPC" || cause.code === "EDQUOT" || cause.code === "EFBIG")) ||
     ("errcode" in cause && Number(cause.errcode) % 256 === sqliteFull);
   const sentence = isFull
-    ? `The folder ${folder} has no room left for the local copy of the bucket; nothing of this call happened. Free some space, or name another folder (bucket: { cacheFolder }).`
-    : `The folder ${folder} for the local copy of the bucket cannot be used (${cause.message}). Make it writable, or name another one (bucket: { cacheFolder }).`;
+    ? `The folder ${folder} has no room left for the local copy of the bucket; nothing of this call happened. Free some space, or name another folder: bucket.cacheFolder, on the command line TMPDIR.`
+    : `The folder ${folder} for the local copy of the bucket cannot be used (${cause.message}). Make it writable, or name another one: bucket.cacheFolder, on the command line TMPDIR.`;
   return new MillraceError(isFull ? "store-full" : "store-unavailable", sentence, { cause });
 }
 

@@ -6,10 +6,12 @@
  * in the same process.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import { crc32, zstdDecompressSync } from "node:zlib";
 import { MillraceError } from "../../../model/error.ts";
 import { chunkName, damaged, isPassed, logName, markFrom, markPrefix, pagesPerChunk } from "../layout.ts";
 import type { Mark } from "../layout.ts";
+import { cacheError } from "./cache-folder.ts";
 import { chainAfter, decodeRecord, noChain } from "../log/log-record.ts";
 import type { LogRecord } from "../log/log-record.ts";
 import type { Objects } from "../objects/objects.ts";
@@ -47,7 +49,7 @@ export class Replica {
     this.#objects = objects;
     this.path = path;
     this.pageSize = pageSize;
-    this.#file = openSync(path, "w+");
+    this.#file = onDisk(path, () => openSync(path, "w+"));
   }
 
   /** `until` and `mark`: the last record to apply and where to begin; for a restore by hand. */
@@ -118,7 +120,7 @@ export class Replica {
     if (!(await this.#beginFrom(mark))) return false;
     await this.catchUp(until);
     if (this.n < (mark?.through ?? 0)) return false;
-    fdatasyncSync(this.#file);
+    onDisk(this.path, () => fdatasyncSync(this.#file));
     return true;
   }
 
@@ -126,7 +128,7 @@ export class Replica {
   async #beginFrom(mark: Mark | null): Promise<boolean> {
     this.mark = mark;
     this.changedChunks.clear();
-    ftruncateSync(this.#file, 0);
+    onDisk(this.path, () => ftruncateSync(this.#file, 0));
     this.n = mark?.from ?? 0;
     this.epoch = Math.max(this.epoch, mark?.epoch ?? 0);
     this.digest = mark?.digest ?? noChain;
@@ -182,8 +184,19 @@ export class Replica {
   }
 
   #write(bytes: Uint8Array, at: number): void {
-    for (let written = 0; written < bytes.length;)
-      written += writeSync(this.#file, bytes, written, bytes.length - written, at + written);
+    onDisk(this.path, () => {
+      for (let written = 0; written < bytes.length;)
+        written += writeSync(this.#file, bytes, written, bytes.length - written, at + written);
+    });
+  }
+}
+
+/** An error of the disk names the folder. */
+function onDisk<T>(path: string, act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    throw cacheError(dirname(path), error);
   }
 }
 

@@ -15,7 +15,7 @@ import type { ErrorOutcome } from "../../../model/error.ts";
 import type { Platform } from "../../../platform/platform.ts";
 import { inWriteTransaction, writeMeta } from "../../sqlite/connection/migrate.ts";
 import { bucketError } from "../bucket-errors.ts";
-import { makeCacheFolder } from "../copy/cache-folder.ts";
+import { cacheError, makeCacheFolder } from "../copy/cache-folder.ts";
 import { chunkLevel } from "../checkpoint/checkpoint.ts";
 import { buildStore, eachRecord, listRecords, readHead, readMarks } from "./history.ts";
 import { chunkName, headName, keptPrefix, logName, markBytes, markName, pagesPerChunk } from "../layout.ts";
@@ -58,6 +58,8 @@ export async function restoreToFile(
     renameSync(partial, path);
     syncFolder(dirname(path));
     return { n, at };
+  } catch (error) {
+    throw cacheError(dirname(path), error);
   } finally {
     for (const end of ["", "-wal", "-shm"]) rmSync(`${partial}${end}`, { force: true });
   }
