@@ -1,7 +1,7 @@
 /** The platform of a real process on Node.js. */
 import { getRandomValues } from "node:crypto";
 import { availableParallelism, hostname, tmpdir } from "node:os";
-import { constants, zstdCompress, zstdCompressSync } from "node:zlib";
+import * as zlib from "node:zlib";
 import type { Platform, Timer } from "./platform.ts";
 import { resolveHost } from "./guarded-post.ts";
 import { isProcessRunning, processKey, readBootId } from "./process-key.ts";
@@ -51,15 +51,15 @@ const smallBytes = 128 * 1024;
 
 async function compress(body: Uint8Array, level: number): Promise<Uint8Array> {
   if (body.length <= smallBytes) return compressAtOnce(body, level);
-  const options = { params: { [constants.ZSTD_c_compressionLevel]: level } };
+  const options = { params: { [zlib.constants.ZSTD_c_compressionLevel]: level } };
   return new Promise((resolve, reject) =>
-    zstdCompress(body, options, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
+    zlib.zstdCompress(body, options, (error, bytes) => (error === null ? resolve(bytes) : reject(error))),
   );
 }
 
 /** The same bytes, always at once: for a platform on virtual time. */
 export async function compressAtOnce(body: Uint8Array, level: number): Promise<Uint8Array> {
-  return zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: level } });
+  return zlib.zstdCompressSync(body, { params: { [zlib.constants.ZSTD_c_compressionLevel]: level } });
 }
 
 function onTermination(run: () => void): () => void {

@@ -201,6 +201,12 @@ describe("the rules refuse", () => {
       /only platform draws/,
     ],
     [
+      "what an older Node.js lacks, by its name, in a file that is always loaded",
+      "src/platform/a.ts",
+      `import { zstdCompress } from "node:zlib";`,
+      /could not load the package/,
+    ],
+    [
       "a type named by its file against the direction",
       "src/engine/a.ts",
       `type A = import("../worker/a.ts").A;`,

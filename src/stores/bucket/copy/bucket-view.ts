@@ -105,10 +105,16 @@ function viewOf(
     }
   };
   const refusal = (): MillraceError => readOnly(replica, stateOf(replica, platform, heard));
+  /**
+   * A registration of a process lives for some seconds, and a writer with nothing to do puts a record every ten only. So
+   * as long as it lives the copy is read as of its last record.
+   */
+  const timeOf = (machineNow: number): number =>
+    stateOf(replica, platform, heard) === "writing" ? Math.min(machineNow, replica.writerAt) : machineNow;
   const run = async (calls: readonly Call[], machineNow: number): Promise<CommitOutcome> => {
     await look();
     const reads = calls.filter(({ operation }) => isRead(operation)).map(withoutVersion);
-    const done = commitCalls(session, reads, machineNow);
+    const done = commitCalls(session, reads, timeOf(machineNow));
     let read = 0;
     const outcomes = calls.map(({ operation }): CallOutcome =>
       isRead(operation) ? (done.outcomes[read++] as CallOutcome) : { kind: "error", error: refusal() },
@@ -143,13 +149,14 @@ function viewOf(
   };
   return {
     async describe(): Promise<StoreDescription> {
-      const now: number = await call("readNow");
+      // Looks first, so that all of it is of now.
+      await call("readNow");
       return {
         kind: "bucket",
         durability: "strict",
         acknowledged: "This is a view of the bucket: it acknowledges nothing.",
         epoch: replica.epoch,
-        now,
+        now: clock.now(),
         schemaVersion,
         capabilities: { transactions: false, processes: "one" },
         view: describeView(),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { aClaim, aJob } from "../../../../test/support/builders.ts";
+import { aClaim, aDoc, aJob } from "../../../../test/support/builders.ts";
 import { faultyObjects } from "../../../../test/support/faulty-objects.ts";
 import { passUntil, virtualProcess, waitUntil } from "../../../../test/support/virtual/virtual-process.ts";
 import type { VirtualProcess } from "../../../../test/support/virtual/virtual-process.ts";
@@ -236,6 +236,34 @@ test("a view that nobody asked for hours goes on from the newest mark, where its
   platform.skewMs = 3 * 3_600_000;
   expect(await pass(view.readJobs(["of-1", "later-109"]))).not.toContain(null);
   await pass(view.close());
+});
+
+test("a view shows the registrations of a living writer, which its log has every ten seconds only", async () => {
+  const { bucket, process, running, openWriter, pass, time } = useBucket();
+  running.set("key", true);
+  const writer = await openWriter(process(1, "key"));
+  const register = (): Promise<unknown> => pass(writer.putDocs([aDoc("w1", "1", { expiresInMs: 3400 })]));
+  const ahead = process(2);
+  ahead.skewMs = 3_600_000;
+  const view = await pass(openBucketView({ objects: bucket.open(), platform: process(2) }));
+  const early = await pass(openBucketView({ objects: bucket.open(), platform: ahead }));
+  const isShown = async (): Promise<boolean[]> => {
+    const answers = await pass(
+      Promise.all([view, early].map((each) => each.readDocs({ kind: "kv", ids: ["w1"] }))),
+    );
+    return answers.map(({ docs }) => docs.length === 1);
+  };
+  await register();
+  await time.advance(8 * secondUs);
+  expect(await isShown()).toEqual([true, true]);
+  // The next records say that the worker is gone.
+  await time.advance(20 * secondUs);
+  expect(await isShown()).toEqual([false, false]);
+  await register();
+  running.set("key", false);
+  await time.advance(8 * secondUs);
+  expect(await isShown()).toEqual([false, false]);
+  await pass(Promise.all([view.close(), early.close(), writer.close()]));
 });
 
 test("a view tells what the writer is doing, by what it hears and by the process itself", async () => {
