@@ -146,6 +146,7 @@ export function arePlainEnds(changes: readonly Change[]): boolean {
         token === undefined &&
         cases.length === 1 &&
         only !== undefined &&
+        only.append === undefined &&
         isGuardOf(only.guard, state) &&
         isPlainEnd(only.next) &&
         areAlike(only.next, shared.next as Finish) &&

@@ -20,7 +20,7 @@ import { waitsOf } from "../../src/stores/bucket/log/who-waits.ts";
 import type { ClaimAnswer } from "../../src/store/operations.ts";
 import { isRead } from "../../src/stores/sqlite/connection/commit.ts";
 import type { CallOutcome } from "../../src/stores/sqlite/connection/commit.ts";
-import { laterJournals, laterOperations } from "../../src/store/later-version.ts";
+import { laterOperations } from "../../src/store/later-version.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { settleTurn } from "../../src/testing/virtual-time.ts";
@@ -83,7 +83,15 @@ const operations = [
   ...(["describe", "submit", "claim", "settleIfLeased", "extendIfLeased", "recordIfLeased"] as const),
   ...(["changeIf", "promoteDue", "readDue", "putGates", "readGates", "putDocs", "readDocs"] as const),
   ...(["readDueDocs", "readJobs", "findJobs", "countJobs", "readRoutes", "readFeed"] as const),
-  ...(["readLogs", "prune", "auditIndexes", "readUnreadable", "deleteUnreadable", "readHeads"] as const),
+  ...([
+    "readLogs",
+    "readJournal",
+    "prune",
+    "auditIndexes",
+    "readUnreadable",
+    "deleteUnreadable",
+    "readHeads",
+  ] as const),
   "heartbeat",
 ] as const satisfies readonly (keyof Store)[];
 type OperationName = (typeof operations)[number];
@@ -587,7 +595,6 @@ export class BucketWorld {
     return {
       ...(Object.fromEntries(calls) as Pick<Store, OperationName>),
       ...laterOperations,
-      ...laterJournals,
       watch: (listener) => {
         this.#listeners[client]?.add(listener);
         return () => void this.#listeners[client]?.delete(listener);

@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import type { ChangeNext, SettleNext } from "../../model/job/change.ts";
 import { stateCodes, stateOfCode } from "../../model/job/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
-import type { Change, ChangeAnswer, Settle } from "../operations.ts";
+import type { Append, Change, ChangeAnswer, Settle } from "../operations.ts";
 import type { Outcome } from "./advance.ts";
 import { block } from "./flow/block.ts";
 import type { JobById } from "./flow/block.ts";
 import { finish } from "./finish.ts";
 import { isHeld } from "./guard.ts";
-import { suspend } from "./journal.ts";
+import { suspend, withEntries } from "./journal.ts";
 import { update } from "./update.ts";
 import { hasPassedOn } from "./flow/member.ts";
 import { place } from "./place.ts";
@@ -69,34 +69,62 @@ export interface Lookup {
   /** The holder of a unique key; null for none. */
   readonly holderOf: (key: string) => Pick<JobRow, "seq" | "id"> | null;
   readonly jobById: JobById;
+  /** Whether the journal of this job refuses an entry of others with this key. */
+  readonly hasKey: (row: JobRow, key: string) => boolean;
+  /** How many entries of the journal of this job nobody has read, and their size. */
+  readonly unreadOf: (row: JobRow) => Unread;
+}
+
+export interface Unread {
+  readonly count: number;
+  readonly size: number;
 }
 
 /**
  * A change by an operator or a duty: the first case whose guard holds is applied. If none holds, the answer has the
- * present state. The outcome is null if nothing is to be written.
+ * present state. The outcome is null if nothing is to be written. The caller writes the entry that the case appends.
  */
 export function changeByGuard(
   row: JobRow,
   { token, cases }: Change,
-  { holderOf, jobById }: Lookup,
+  look: Lookup,
   now: number,
 ): { readonly answer: ChangeAnswer; readonly outcome: Outcome | null } {
   const from = stateOfCode(row.state);
+  const refused = (kind: "already" | "changed" | "repeated" | "full"): Refused => ({
+    answer: { kind, state: from, rev: row.rev } as ChangeAnswer,
+    outcome: null,
+  });
+  if (cases.some(({ append }) => append !== undefined && look.hasKey(row, append.entry.key)))
+    return refused("repeated");
   const applied = cases.findIndex(({ guard }) => isHeld(guard, row, now));
   const chosen = cases[applied];
   if (chosen === undefined) {
     const isRepeat = token !== undefined && token === row.changeToken;
-    return { answer: { kind: isRepeat ? "already" : "changed", state: from, rev: row.rev }, outcome: null };
+    return refused(isRepeat ? "already" : "changed");
   }
-  const { next, attempts = null } = chosen;
-  if (isReplay(row, next) && !hasPassedOn(row))
-    return { answer: { kind: "changed", state: from, rev: row.rev }, outcome: null };
+  const { next, attempts = null, append } = chosen;
+  if (append !== undefined && isFull(append, () => look.unreadOf(row))) return refused("full");
+  if (isReplay(row, next) && !hasPassedOn(row)) return refused("changed");
   const key = isReplay(row, next) ? keyOfReplay(row) : null;
-  const holder = key === null ? null : holderOf(key);
+  const holder = key === null ? null : look.holderOf(key);
   if (holder !== null && holder.seq !== row.seq)
     return { answer: { kind: "key-held", by: holder.id }, outcome: null };
   const known = token === undefined ? row : { ...row, changeToken: token };
-  const outcome = change(known, next, attempts, now, jobById);
+  const appended = append === undefined ? known : withEntries(known, [append.entry]);
+  const outcome = change(appended, next, attempts, now, look.jobById);
   const state = next.to === "deleted" ? null : stateOfCode(outcome.row.state);
   return { answer: { kind: "ok", applied, from, state, rev: outcome.row.rev }, outcome };
+}
+
+interface Refused {
+  readonly answer: ChangeAnswer;
+  readonly outcome: null;
+}
+
+/** Whether this entry would be one unread entry too many, or too large. */
+function isFull({ entry, unreadMax }: Append, unread: () => Unread): boolean {
+  if (unreadMax === undefined) return false;
+  const { count, size } = unread();
+  return count + 1 > unreadMax.count || size + (entry.unread ?? 0) > unreadMax.size;
 }

@@ -11,7 +11,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { laterJournals, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
 import { openWakeFile } from "./feed/wake-file.ts";
 import { enterEpoch, setEpoch } from "./connection/epoch.ts";
 import type { Entry } from "./connection/epoch.ts";
@@ -77,6 +77,7 @@ const passedOperations = [
     "readRoutes",
     "readFeed",
     "readLogs",
+    "readJournal",
   ] as const),
   ...(["prune", "auditIndexes", "readUnreadable", "deleteUnreadable"] as const),
 ] as const satisfies readonly (keyof Store & Call["operation"])[];
@@ -160,7 +161,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     },
     ...(Object.fromEntries(passedOn) as Pick<Store, (typeof passedOperations)[number]>),
     ...laterOperations,
-    ...laterJournals,
     heartbeat: (request) => call(request.puts.length === 0 ? "readHeartbeat" : "heartbeat", request),
     readHeads: () => call("readHeads"),
     async measure() {

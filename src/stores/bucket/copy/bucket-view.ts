@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { MillraceError } from "../../../model/error.ts";
 import type { Platform } from "../../../platform/platform.ts";
-import { laterJournals, laterOperations } from "../../../store/later-version.ts";
+import { laterOperations } from "../../../store/later-version.ts";
 import { openStoreClock } from "../../../store/store-clock.ts";
 import type { Store, StoreDescription, StoreRequests, StoreView } from "../../../store/store.ts";
 import type { WakeFile } from "../../sqlite/feed/wake-file.ts";
@@ -185,13 +185,13 @@ function viewOf(
     readRoutes: operation("readRoutes"),
     readFeed: operation("readFeed"),
     readLogs: operation("readLogs"),
+    readJournal: operation("readJournal"),
     prune: operation("prune"),
     auditIndexes: operation("auditIndexes"),
     readUnreadable: operation("readUnreadable"),
     deleteUnreadable: operation("deleteUnreadable"),
     readHeads: operation("readHeads"),
     ...laterOperations,
-    ...laterJournals,
     watch: (listener) => watch.add(listener),
     inTransaction() {
       throw refusal();

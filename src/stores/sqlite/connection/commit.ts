@@ -23,7 +23,9 @@ import { readDue } from "../upkeep/due.ts";
 import { leaveEpoch } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
-import { extendIfLeased, recordIfLeased } from "../runs/extend.ts";
+import { extendIfLeased } from "../runs/extend.ts";
+import { readJournal } from "../journals/read-journal.ts";
+import { recordIfLeased } from "../runs/record.ts";
 import { findJobs } from "../jobs/find.ts";
 import { heartbeat } from "../documents/heartbeat.ts";
 import { putGates, readGates } from "../limits/gates.ts";
@@ -69,6 +71,7 @@ const reads = {
   readRoutes,
   readFeed,
   readLogs,
+  readJournal,
   readUnreadable,
   readNow: ({ now }: Step) => now,
   readSize,

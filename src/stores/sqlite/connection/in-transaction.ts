@@ -1,5 +1,5 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write
+ * Submit, settle and slips on the caller's own connection, inside the transaction that is open there: what they write
  * becomes true with the caller's commit, or never. The very same code as in the store's own transactions, with
  * nothing remembered between calls, because the caller may still roll back. Hints go out after the commit, by the
  * wake file.
@@ -19,7 +19,7 @@ import type { Searches } from "../upkeep/retry-unreadable.ts";
 import { settleIfLeased } from "../runs/settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./transaction.ts";
 import type { Step } from "./transaction.ts";
-import { laterSlips } from "../../../store/later-version.ts";
+import { commitSlip } from "../journals/slips.ts";
 import type { StoreClock } from "../../../store/store-clock.ts";
 import { submit } from "../jobs/submit.ts";
 
@@ -45,9 +45,11 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
     async submit(units) {
       return run((step) => submit(step, units));
     },
-    ...laterSlips,
     async settleIfLeased(settles) {
       return run((step) => settleIfLeased(step, settles));
+    },
+    async commitSlip(lease, slip) {
+      return run((step) => commitSlip(step, lease, slip));
     },
   };
 }

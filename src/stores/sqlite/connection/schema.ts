@@ -8,7 +8,9 @@
  *  millrace_route    route number -> its content
  *  millrace_state_count  jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
- *  millrace_journal  log lines of jobs                    millrace_doc      versioned documents
+ *  millrace_log      log lines of jobs                    millrace_doc      versioned documents
+ *  millrace_journal  entries of durable runs              millrace_slip     results without a number, of durable runs
+ *  millrace_past_key keys of earlier rounds of durable runs, which are still refused
  *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
  *  millrace_lane     lane -> its first job, its turn, the gate at which it waits
  *  millrace_line     the ready jobs with a lane, in order
@@ -16,8 +18,9 @@
  *  millrace_unreadable    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
- * A live row is in one of the indexes ready, due and running at most, and in clock when it does not run and has a
- * timer: its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start
+ * A live row is in one of the indexes ready, due and running at most. One that does not run and has a timer is also in
+ * wake if it is suspended, else in clock: its timer is its due time, a deadline, a ttl or the end of its suspension. A
+ * state that this version does not know is in none of them. All names start
  * with millrace_ because the user's own tables live in the same file.
  */
 import { stateCodes } from "../../../model/job/job-state.ts";
@@ -40,10 +43,14 @@ const bySeq = { seq: "PRIMARY KEY" };
 export const isReady = `state = ${ready}`;
 export const isScheduled = `state = ${scheduled}`;
 export const isRunning = `state = ${running}`;
-export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state <= ${suspended}`;
+export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state < ${suspended}`;
+/** Apart from the others, so that neither a flood of wakes nor one of due jobs is read for the other's sake. */
+export const isWaking = `state = ${suspended} AND timer_at IS NOT NULL`;
 export const isNotCompleted = `state <> ${completed}`;
 /** Of a finished job: it holds its group on. */
 export const isKeeping = "keeps_lane = 1";
+/** Of an entry of a journal: nobody has read it. */
+export const isUnread = "unread > 0";
 
 /** Of a lane: its first job may be claimed; it waits at the gate of a key; it has no ready job. */
 export const isOpenLane = "route IS NOT NULL AND waits_at IS NULL";
@@ -86,6 +93,7 @@ CREATE INDEX millrace_job_ready ON millrace_job (route, rank, seq) WHERE ${isRea
 CREATE INDEX millrace_job_due ON millrace_job (route, due_at, seq) WHERE ${isScheduled};
 CREATE INDEX millrace_job_running ON millrace_job (timer_at, seq) WHERE ${isRunning};
 CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq, deadline_at, ttl_at) WHERE ${isWatched};
+CREATE INDEX millrace_job_wake ON millrace_job (timer_at, seq, deadline_at) WHERE ${isWaking};
 CREATE TABLE millrace_history (${columnsDdl(finishedNames, bySeq)});
 CREATE INDEX millrace_history_other ON millrace_history (seq) WHERE ${isNotCompleted};
 CREATE INDEX millrace_history_keeping ON millrace_history (seq) WHERE ${isKeeping};
@@ -96,8 +104,20 @@ CREATE TABLE millrace_unique (
 ) WITHOUT ROWID;
 CREATE INDEX millrace_unique_time ON millrace_unique (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE millrace_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
-CREATE TABLE millrace_journal (
+CREATE TABLE millrace_log (
   seq INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (seq, number)
+) WITHOUT ROWID;
+CREATE TABLE millrace_journal (
+  seq INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
+  unread INTEGER NOT NULL, is_foreign INTEGER NOT NULL, PRIMARY KEY (seq, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX millrace_journal_key ON millrace_journal (seq, key);
+CREATE INDEX millrace_journal_unread ON millrace_journal (seq, unread) WHERE ${isUnread};
+CREATE TABLE millrace_past_key (
+  seq INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (seq, number), UNIQUE (seq, key)
+) WITHOUT ROWID;
+CREATE TABLE millrace_slip (
+  seq INTEGER NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (seq, key)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_doc (
   kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,

@@ -10,6 +10,8 @@ import { passOnEnds, passOnSome, readById, writeChange } from "../flows/edges.ts
 import { readKept, seqOfId } from "./job-rows.ts";
 import type { Step } from "../connection/transaction.ts";
 import { flushTargets } from "../flows/targets.ts";
+import { appendForeign, refusesKey, unreadOf } from "../journals/entries.ts";
+import { beginRound, isNewRound } from "../journals/rounds.ts";
 import { readHolder } from "./unique-keys.ts";
 
 export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[] {
@@ -17,6 +19,8 @@ export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[]
   const look: Lookup = {
     holderOf: (key) => readHolder(statements, key, now),
     jobById: (id) => readById(step, id),
+    hasKey: ({ seq }, key) => refusesKey(statements, seq, key),
+    unreadOf: ({ seq }) => unreadOf(statements, seq),
   };
   const answers = changes.map((change): ChangeAnswer => {
     flushTargets(step);
@@ -25,9 +29,11 @@ export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[]
     const row = readKept(statements, seq);
     const { answer, outcome } = changeByGuard(row, change, look, now);
     if (outcome === null || answer.kind !== "ok") return answer;
+    const { next, append } = change.cases[answer.applied] as ChangeCase;
+    if (append !== undefined) appendForeign(step, seq, append.entry);
+    if (isNewRound(next)) beginRound(step, seq);
     writeChange(step, row, outcome);
     passOnEnds(step);
-    const { next } = change.cases[answer.applied] as ChangeCase;
     if (next.to === "same" && next.passesOn !== undefined)
       passOnSome(step, outcome.row, Math.min(next.passesOn, storeLimits.edgesPerStepMax));
     return answer;

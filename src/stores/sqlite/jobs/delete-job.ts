@@ -1,8 +1,10 @@
 /**
- * What hangs on a job's spec: its tags, which are listed apart for the look-up, and its log lines. Forgetting a job
- * takes all of it. Live and history rows are the caller's, and so is a unique key, which is found through the spec
+ * What hangs on a job's spec: its tags, which are listed apart for the look-up, its log lines, and the journal of a
+ * durable run. Forgetting a job takes all of it. Live and history rows are the caller's, and so is a unique key, which is found through the spec
  * and must be freed before.
  */
+import type { JobRow } from "../../../store/job-fields.ts";
+import { dropJournals } from "../journals/rounds.ts";
 import type { Statements } from "../connection/connection.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
 import { sql } from "../../../store/sql.ts";
@@ -19,7 +21,7 @@ const unlistTags = sql`DELETE FROM millrace_tag WHERE (tag, seq) IN
   (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE json_valid(s.tags) AND s.seq IN (SELECT value FROM json_each(?)))`;
 /** Inputs: the seqs. */
-const dropJournals = "DELETE FROM millrace_journal";
+const dropLogs = "DELETE FROM millrace_log";
 const dropSpecs = "DELETE FROM millrace_spec";
 
 /** Lists the tags of the specs from the first to the last of these seqs. */
@@ -41,9 +43,14 @@ export function dropTags(statements: Statements, seqs: readonly number[]): void 
   statements(unlistTags).run(JSON.stringify(seqs));
 }
 
-export function forgetJobs(statements: Statements, seqs: readonly number[]): void {
-  if (seqs.length === 0) return;
+export function forgetJobs(statements: Statements, jobs: readonly Pick<JobRow, "seq" | "durable">[]): void {
+  if (jobs.length === 0) return;
+  const seqs = jobs.map(({ seq }) => seq);
   dropTags(statements, seqs);
-  runOnSeqs(statements, dropJournals, seqs);
+  runOnSeqs(statements, dropLogs, seqs);
+  dropJournals(
+    statements,
+    jobs.flatMap(({ seq, durable }) => (durable === 0 ? [] : [seq])),
+  );
   runOnSeqs(statements, dropSpecs, seqs);
 }

@@ -1,19 +1,18 @@
 /**
- * What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start,
- * progress and logs.
+ * Extend: a running attempt renews its lease under its fence and reports its start. For a durable run the answer says
+ * whether its journal holds more than the worker knows.
  */
 import { leasedFields } from "../../../store/job-fields.ts";
 import type { JobRow } from "../../../store/job-fields.ts";
-import type { ExtendAnswer, ExtendRequest, LeasedWrite, RecordAnswer } from "../../../store/operations.ts";
+import type { Extend, ExtendAnswer, ExtendRequest } from "../../../store/operations.ts";
 import type { LeasedJob, LeaseRef } from "../../../store/records.ts";
-import { fitLines } from "../../../store/rules/fit-lines.ts";
 import { isLeased } from "../../../store/rules/guard.ts";
 import { extend } from "../../../store/rules/lease.ts";
 import { emit } from "../../../store/rules/emit.ts";
 import { setClock, emitEvent } from "../../../store/rules/call-events.ts";
 import { columnList, fromJob, rowReader } from "../connection/columns.ts";
-import { readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
+import { lastsOf } from "../journals/entries.ts";
 import { readLiveStates, seqOfId } from "../jobs/job-rows.ts";
 import { isRunning } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
@@ -34,11 +33,25 @@ export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer
     return row.cancelAsked === 1 ? "cancel-asked" : "ok";
   });
   const others = request.wantsOthers ? readOthers(statements, request) : [];
-  return { answers, others, now };
+  const grown = grownOf(
+    statements,
+    request.leases.filter((_, at) => answers[at] === "ok" || answers[at] === "cancel-asked"),
+  );
+  return { answers, others, now, ...(grown.length === 0 ? {} : { grown }) };
+}
+
+/** The ids of those whose journal holds more than was seen. */
+function grownOf(statements: Statements, leases: readonly Extend[]): string[] {
+  const watched = leases.filter(({ seen }) => seen !== undefined);
+  const lasts = lastsOf(
+    statements,
+    watched.map(({ seq }) => seq),
+  );
+  return watched.flatMap(({ id, seq, seen = 0 }) => ((lasts.get(seq) ?? 0) > seen ? [id] : []));
 }
 
 /** The jobs with these leases. */
-function openLeases(statements: Statements, refs: readonly LeaseRef[]) {
+export function openLeases(statements: Statements, refs: readonly LeaseRef[]) {
   const seqs = refs.map(({ seq }) => seq);
   const rows = new Map(readLiveStates(statements, seqs).map((row) => [row.seq, row]));
   return {
@@ -50,6 +63,10 @@ function openLeases(statements: Statements, refs: readonly LeaseRef[]) {
     },
     write(from: JobRow, row: JobRow): void {
       updateLive(statements, from, row);
+      rows.set(row.seq, row);
+    },
+    /** What was written since is rolled back. */
+    restore(row: JobRow): void {
       rows.set(row.seq, row);
     },
   };
@@ -69,31 +86,4 @@ function readOthers(statements: Statements, { owner, leases }: ExtendRequest): L
   const owned = statements(readOwned).all(owner).map(readRef);
   const others = owned.filter(({ id, fence }) => !named.has(`${fence}:${id}`));
   return others.map(({ seq }) => readLeased(statements(readHandedOut).get(seq)) as LeasedJob);
-}
-
-/** Input: seq. Answer: the number of its last line; null without one. */
-const lastLine = "SELECT max(number) FROM millrace_journal WHERE seq = ?";
-/** Inputs: seq, number, time, text. */
-const putLine = "INSERT OR REPLACE INTO millrace_journal (seq, number, at, body) VALUES (?, ?, ?, ?)";
-
-export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): RecordAnswer[] {
-  const { statements, now } = step;
-  const leases = openLeases(statements, writes);
-  return writes.map((write) => {
-    const row = leases.find(write);
-    if (typeof row === "string") return row;
-    const { progress, logs = [], overflow } = write;
-    const { seq } = row;
-    if (progress !== undefined) {
-      const reported = { ...row, progress };
-      leases.write(row, reported);
-      emitEvent(step, emit({ row: reported, event: "progress" }));
-    }
-    if (logs.length > 0) {
-      const last = readValue<number>(statements, lastLine, seq) ?? 0;
-      for (const { number, body } of fitLines(last, logs, overflow))
-        statements(putLine).run(seq, number, now, body);
-    }
-    return "ok";
-  });
 }

@@ -14,7 +14,10 @@ import type { Settle, SettleAnswer } from "../../../store/operations.ts";
 import type { Effects } from "../../../store/records.ts";
 import { settle as settleRow } from "../../../store/rules/change.ts";
 import { isLeased, settleRefusal } from "../../../store/rules/guard.ts";
+import { withEntries } from "../../../store/rules/journal.ts";
 import { passOnEnds, writeChange } from "../flows/edges.ts";
+import { appendOwn, lastOf } from "../journals/entries.ts";
+import { beginRound, isNewRound } from "../journals/rounds.ts";
 import { sqlitePaths } from "../paths.ts";
 import { hasLanes } from "../jobs/routes.ts";
 import { readEdges, readLive, readLiveStates, readNamed } from "../jobs/job-rows.ts";
@@ -117,7 +120,15 @@ export function settleGeneral(step: Step, settle: Settle, known?: JobRow): Settl
   if (typeof row === "string") return { kind: row };
   const refusal = settleRefusal(row, settle);
   if (refusal !== null) return { kind: refusal };
-  const apply = (): void => writeChange(step, row, settleRow(row, settle, step.now));
+  const { journal } = settle;
+  const last = journal === undefined ? 0 : lastOf(step.statements, row.seq);
+  const unseen = journal === undefined ? null : unseenAnswer(journal, last);
+  if (unseen !== null) return unseen;
+  const apply = (): void => {
+    const noted = appendEntries(step, row, settle, last);
+    if (isNewRound(settle.next)) beginRound(step, row.seq);
+    writeChange(step, row, settleRow(noted, settle, step.now));
+  };
   const { effects } = settle;
   if (effects === undefined) {
     apply();
@@ -131,6 +142,20 @@ export function settleGeneral(step: Step, settle: Settle, known?: JobRow): Settl
     return refusal ?? ok;
   };
   return allOrNothing(step, withEffects);
+}
+
+/** The refusal of a settle whose worker does not know the whole journal; null if it does. */
+function unseenAnswer({ seen }: NonNullable<Settle["journal"]>, last: number): SettleAnswer | null {
+  if (seen === null || seen === last) return null;
+  return last > seen ? { kind: "arrived", last } : { kind: "stale" };
+}
+
+/** The row after the entries of its settle. */
+function appendEntries(step: Step, row: JobRow, { journal }: Settle, last: number): JobRow {
+  if (journal === undefined || journal.entries.length === 0) return row;
+  const { seq } = row;
+  const [appended] = appendOwn(step, [{ seq, puts: journal.entries }], new Map([[seq, last]]));
+  return withEntries(row, appended?.entries ?? []);
 }
 
 function applyEffects(step: Step, { jobs = [], ...effects }: Effects): SettleAnswer | null {

@@ -51,8 +51,20 @@ const phases: readonly Phase[] = [
     ...walk({ table: "millrace_tag", key: "tag, seq", start: ["", 0], isWrong: isKeptNowhere }),
   },
   {
-    ...{ name: "journal", repairs: "journal" },
+    ...{ name: "logs", repairs: "log" },
+    ...walk({ table: "millrace_log", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
+  },
+  {
+    ...{ name: "journals", repairs: "journal" },
     ...walk({ table: "millrace_journal", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
+  },
+  {
+    ...{ name: "pastKeys", repairs: "journal" },
+    ...walk({ table: "millrace_past_key", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
+  },
+  {
+    ...{ name: "slips", repairs: "journal" },
+    ...walk({ table: "millrace_slip", key: "seq, key", start: [0, ""], isWrong: isKeptNowhere }),
   },
   { name: "lanes", repairs: "lane", start: "", audit: auditLanes },
   {

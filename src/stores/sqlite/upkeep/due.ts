@@ -2,8 +2,8 @@
  * The clocks of jobs and documents: when the next one rings, and which have rung, for the duties that decide what
  * follows.
  *
- * Where a clock is watched: those of running jobs in the index `running`, those of the others in `clock`, both by
- * timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
+ * Where a clock is watched: those of running jobs in the index `running`, those of suspended ones in `wake`, those of the
+ * others in `clock`, all by timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
  * deadlines and times-to-live, so that a flood of due jobs without any is passed over inside the index.
  */
 import { dueJobOf, untilMs } from "../../../store/due-job.ts";
@@ -15,14 +15,15 @@ import { columnList, fromJob, rowReader } from "../connection/columns.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
 import type { Statements } from "../connection/connection.ts";
 import { Unreadable } from "../connection/errors.ts";
-import { isRunning, isWatched } from "../connection/schema.ts";
+import { isRunning, isWaking, isWatched } from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
 import { sql } from "../../../store/sql.ts";
 
-/** The two indexes of clocks. */
+/** The indexes of clocks. */
 const inRunning = { index: "millrace_job_running", condition: isRunning } as const;
 const inClock = { index: "millrace_job_clock", condition: isWatched } as const;
-type Source = typeof inRunning | typeof inClock;
+const inWake = { index: "millrace_job_wake", condition: isWaking } as const;
+type Source = typeof inRunning | typeof inClock | typeof inWake;
 
 /** The earliest time in an index. What is no number comes behind all numbers. */
 const headOf = ({ index, condition }: Source): string =>
@@ -33,7 +34,7 @@ const headOfDocs = sql`SELECT * FROM (SELECT due_at AS at FROM millrace_doc INDE
     WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job or document; null without one. */
-const nextOfAll = sql`SELECT min(at) FROM (${[...[inRunning, inClock].map(headOf), headOfDocs].join(" UNION ALL ")})`;
+const nextOfAll = sql`SELECT min(at) FROM (${[...[inRunning, inClock, inWake].map(headOf), headOfDocs].join(" UNION ALL ")})`;
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
@@ -44,9 +45,9 @@ export function nextClockInMs(statements: Statements, now: number): number | nul
 const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
   lease: [inRunning],
   attempt: [inRunning],
-  deadline: [inRunning, inClock],
+  deadline: [inRunning, inClock, inWake],
   ttl: [inClock],
-  wake: [inClock],
+  wake: [inWake],
 };
 
 const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];

@@ -55,7 +55,7 @@ const foundText = Object.entries(tables)
 const insertUnreadable = sql`INSERT OR REPLACE INTO millrace_unreadable (ref, id, why, at, body)
   SELECT 'job:' || @seq, (${foundId}), @why, @now, ${foundText}`;
 /** Input: a JSON list of seqs as texts. */
-const drops = [...Object.keys(tables), "journal", "tag", "unique"].map(
+const drops = [...Object.keys(tables), "log", "journal", "past_key", "slip", "tag", "unique"].map(
   (table) => `DELETE FROM millrace_${table} WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`,
 );
 

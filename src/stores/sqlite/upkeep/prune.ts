@@ -35,7 +35,7 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
   }
 }
 
-const rowNames = ["seq", "route", "state", "endedAt", "keepUntil", "keepsLane", "waits"] as const;
+const rowNames = ["seq", "route", "state", "endedAt", "keepUntil", "keepsLane", "waits", "durable"] as const;
 const readFinished = rowReader(rowNames);
 type Row = ReturnType<typeof readFinished>;
 const columns = columnList(rowNames);
@@ -123,7 +123,7 @@ function pruneFinished(step: Step, rows: readonly Row[]): void {
   const seqs = rows.map(({ seq }) => seq);
   for (const { seq } of rows.filter(isFlow)) deferWork(step, readKeptJob(step.statements, seq).id);
   runOnSeqs(step.statements, dropFinished, seqs);
-  forgetJobs(step.statements, seqs);
+  forgetJobs(step.statements, rows);
   for (const { route, state } of rows) count(step, route, state, -1);
 }
 

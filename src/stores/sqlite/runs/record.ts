@@ -1,0 +1,124 @@
+/**
+ * Record: what a running attempt writes while it runs, under its fence: progress, log lines, and for a durable run
+ * entries for its journal.
+ *
+ * The entries of a call are written as a set. A write with effects is all or nothing and runs in a savepoint, so that
+ * one refused effect harms no other write of the call.
+ */
+import assert from "node:assert/strict";
+import type { LeasedWrite, RecordAnswer } from "../../../store/operations.ts";
+import type { JobRow } from "../../../store/job-fields.ts";
+import type { Effects } from "../../../store/records.ts";
+import { emitEvent } from "../../../store/rules/call-events.ts";
+import { emit } from "../../../store/rules/emit.ts";
+import { fitLines } from "../../../store/rules/fit-lines.ts";
+import { setBack, withEntries } from "../../../store/rules/journal.ts";
+import { readValue } from "../connection/connection.ts";
+import { passOnEnds } from "../flows/edges.ts";
+import { flushTargets } from "../flows/targets.ts";
+import { appendOwn, lastsOf } from "../journals/entries.ts";
+import { allOrNothing, submitUnit } from "../jobs/submit.ts";
+import type { Step } from "../connection/transaction.ts";
+import { openLeases } from "./extend.ts";
+
+type Leases = ReturnType<typeof openLeases>;
+
+export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): RecordAnswer[] {
+  const leases = openLeases(step.statements, writes);
+  const answers: RecordAnswer[] = [];
+  let waiting: Recorded[] = [];
+  const flush = (): void => {
+    const appended = appendAll(step, leases, waiting);
+    for (const [index, { place }] of waiting.entries()) answers[place] = appended[index] as RecordAnswer;
+    waiting = [];
+  };
+  for (const [place, write] of writes.entries()) {
+    const row = leases.find(write);
+    const { entries, effects } = write;
+    if (typeof row === "string") {
+      answers[place] = row;
+    } else if (entries === undefined) {
+      writeNews(step, leases, row, write);
+      answers[place] = "ok";
+    } else if (effects === undefined) {
+      writeNews(step, leases, row, write);
+      waiting.push({ place, write, entries });
+    } else {
+      flush();
+      answers[place] = recordWithEffects(step, leases, row, { place, write, entries }, effects);
+    }
+  }
+  flush();
+  flushTargets(step);
+  return answers;
+}
+
+/** Input: seq. Answer: the number of its last line; null without one. */
+const lastLine = "SELECT max(number) FROM millrace_log WHERE seq = ?";
+/** Inputs: seq, number, time, text. */
+const putLine = "INSERT OR REPLACE INTO millrace_log (seq, number, at, body) VALUES (?, ?, ?, ?)";
+
+/** Progress and log lines. */
+function writeNews(
+  step: Step,
+  leases: Leases,
+  row: JobRow,
+  { progress, logs = [], overflow }: LeasedWrite,
+): void {
+  const { statements, now } = step;
+  const { seq } = row;
+  if (progress !== undefined) {
+    const reported = { ...row, progress };
+    leases.write(row, reported);
+    emitEvent(step, emit({ row: reported, event: "progress" }));
+  }
+  if (logs.length === 0) return;
+  const last = readValue<number>(statements, lastLine, seq) ?? 0;
+  for (const { number, body } of fitLines(last, logs, overflow))
+    statements(putLine).run(seq, number, now, body);
+}
+
+/** A write with entries, and its place in the call. */
+interface Recorded {
+  readonly place: number;
+  readonly write: LeasedWrite;
+  readonly entries: NonNullable<LeasedWrite["entries"]>;
+}
+
+/** Guard: all are leased. */
+function appendAll(step: Step, leases: Leases, recorded: readonly Recorded[]): RecordAnswer[] {
+  if (recorded.length === 0) return [];
+  const runs = recorded.map(({ write, entries }) => ({ seq: write.seq, puts: entries }));
+  const lasts = lastsOf(
+    step.statements,
+    runs.map(({ seq }) => seq),
+  );
+  return appendOwn(step, runs, lasts).map(({ entries, last }, index): RecordAnswer => {
+    const { write } = recorded[index] as Recorded;
+    const row = leases.find(write) as JobRow;
+    const counted = write.setsBack === true ? setBack(row) : row;
+    leases.write(row, write.entries?.length === 0 ? counted : withEntries(counted, entries));
+    return { kind: "appended", last, at: step.now };
+  });
+}
+
+function recordWithEffects(
+  step: Step,
+  leases: Leases,
+  row: JobRow,
+  recorded: Recorded,
+  { jobs = [], ...effects }: Effects,
+): RecordAnswer {
+  let answer: RecordAnswer = "ok";
+  const unit = allOrNothing(step, () => {
+    writeNews(step, leases, row, recorded.write);
+    [answer = "ok"] = appendAll(step, leases, [recorded]);
+    const done = submitUnit(step, { jobs, ...effects });
+    if (done.kind === "ok") passOnEnds(step);
+    return done;
+  });
+  if (unit.kind === "ok") return answer;
+  leases.restore(row);
+  assert(unit.reason !== "draining", "effects are no intake");
+  return { kind: unit.reason, id: unit.id };
+}
