@@ -3,7 +3,6 @@
  * durable run. Forgetting a job takes all of it. Live and history rows are the caller's, and so is a unique key, which is found through the spec
  * and must be freed before.
  */
-import type { JobRow } from "../../../store/job-fields.ts";
 import { dropJournals } from "../journals/rounds.ts";
 import type { Statements } from "../connection/connection.ts";
 import { runOnSeqs } from "../connection/seq-list.ts";
@@ -43,14 +42,15 @@ export function dropTags(statements: Statements, seqs: readonly number[]): void 
   statements(unlistTags).run(JSON.stringify(seqs));
 }
 
-export function forgetJobs(statements: Statements, jobs: readonly Pick<JobRow, "seq" | "durable">[]): void {
-  if (jobs.length === 0) return;
-  const seqs = jobs.map(({ seq }) => seq);
+/** @param withJournals those of them that have one. */
+export function forgetJobs(
+  statements: Statements,
+  seqs: readonly number[],
+  withJournals: readonly number[] = [],
+): void {
+  if (seqs.length === 0) return;
   dropTags(statements, seqs);
   runOnSeqs(statements, dropLogs, seqs);
-  dropJournals(
-    statements,
-    jobs.flatMap(({ seq, durable }) => (durable === 0 ? [] : [seq])),
-  );
+  dropJournals(statements, withJournals);
   runOnSeqs(statements, dropSpecs, seqs);
 }

@@ -86,7 +86,7 @@ export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
     moveRow(step, from, row);
   } else {
     statements(tableOf(from).drop).run(row.seq);
-    forgetJobs(statements, [row]);
+    forgetJobs(statements, [row.seq], row.durable === 0 ? [] : [row.seq]);
   }
   if (key === "taken") takeKey(statements, row, now);
   emitOutcome(step, from, outcome);

@@ -112,9 +112,12 @@ for (const max of [1, 3, 1000]) {
     database.exec(`UPDATE millrace_job SET timer_at = 7 WHERE id IN ('a', 'c');
       INSERT INTO millrace_unique VALUES ('lost', 99, 'z', NULL), ('timed', 99, 'z', 5000);
       INSERT INTO millrace_tag VALUES ('a', 77), ('x', 77), ('z', 78);
-      INSERT INTO millrace_journal VALUES (77, 1, 0, 'line'), (77, 2, 0, 'line');
+      INSERT INTO millrace_log VALUES (77, 1, 0, 'line'), (77, 2, 0, 'line');
+      INSERT INTO millrace_journal VALUES (77, 1, 0, 'key', 'body', 0, 0);
+      INSERT INTO millrace_past_key VALUES (77, 1, 'key');
+      INSERT INTO millrace_slip VALUES (77, 'key', 'body'), (78, 'key', 'body');
       UPDATE millrace_state_count SET count = 9 WHERE state = 1; INSERT INTO millrace_state_count VALUES (1, 9, 3)`);
-    expect(walk(session, max)).toEqual({ timer: 2, unique: 1, tag: 3, journal: 2, "state-count": 2 });
+    expect(walk(session, max)).toEqual({ timer: 2, unique: 1, tag: 3, log: 2, journal: 4, "state-count": 2 });
     expect(walk(session, max)).toEqual({});
     expect(ask(session, "countJobs", null)).toMatchObject([
       { state: "scheduled", count: 4 },

@@ -123,7 +123,12 @@ function pruneFinished(step: Step, rows: readonly Row[]): void {
   const seqs = rows.map(({ seq }) => seq);
   for (const { seq } of rows.filter(isFlow)) deferWork(step, readKeptJob(step.statements, seq).id);
   runOnSeqs(step.statements, dropFinished, seqs);
-  forgetJobs(step.statements, rows);
+  const durable = rows.filter((row) => row.durable !== 0);
+  forgetJobs(
+    step.statements,
+    seqs,
+    durable.map(({ seq }) => seq),
+  );
   for (const { route, state } of rows) count(step, route, state, -1);
 }
 
