@@ -24,7 +24,10 @@ export function readById(step: Step, id: string): JobRow | null {
   return seq === null ? null : readKept(statements, seq);
 }
 
-/** Writes what a rule made of one job, and what follows of it for its flow or its children. Its end is passed on by `passOnEnds`. */
+/**
+ * Writes what a rule made of one job, and what follows of it for its flow or its children. Its end is passed on by
+ * `passOnEnds`.
+ */
 export function writeChange(step: Step, from: JobRow, outcome: Outcome): void {
   if (from.waits === null) {
     writeOutcome(step, from, outcome);

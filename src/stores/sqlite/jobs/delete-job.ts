@@ -1,7 +1,7 @@
 /**
  * What hangs on a job's spec: its tags, which are listed apart for the look-up, its log lines, and the journal of a
- * durable run. Forgetting a job takes all of it. Live and history rows are the caller's, and so is a unique key, which is found through the spec
- * and must be freed before.
+ * durable run. Forgetting a job takes all of it. Live and history rows are the caller's, and so is a unique key, which
+ * is found through the spec and must be freed before.
  */
 import { dropJournals } from "../journals/rounds.ts";
 import type { Statements } from "../connection/connection.ts";

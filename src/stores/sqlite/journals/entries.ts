@@ -72,7 +72,8 @@ const perRow = "seq, number, key, body, unread";
 const addOwn = openRowSets(
   perRow,
   (set) => sql`WITH ${set} INSERT INTO millrace_journal (${columns})
-    SELECT e.seq, e.number, @now, e.key, e.body, e.unread, ${isOwn} FROM e WHERE true ON CONFLICT (seq, key) DO NOTHING`,
+    SELECT e.seq, e.number, @now, e.key, e.body, e.unread, ${isOwn} FROM e WHERE true
+    ON CONFLICT (seq, key) DO NOTHING`,
   sql`INSERT INTO millrace_journal (${columns}) VALUES (?, ?, @now, ?, ?, ?, ${isOwn})
     ON CONFLICT (seq, key) DO NOTHING`,
 );

@@ -2,9 +2,10 @@
  * The clocks of jobs and documents: when the next one rings, and which have rung, for the duties that decide what
  * follows.
  *
- * Where a clock is watched: those of running jobs in the index `running`, those of suspended ones in `wake`, those of the
- * others in `clock`, all by timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
- * deadlines and times-to-live, so that a flood of due jobs without any is passed over inside the index.
+ * Where a clock is watched: those of running jobs in the index `running`, those of suspended ones in `wake`, those of
+ * the others in `clock`, all by timer_at. A job whose deadline comes after its timer is found there once the timer has
+ * rung. `clock` also has the deadlines and times-to-live, so that a flood of due jobs without any is passed over inside
+ * the index. So has `wake` the deadlines.
  */
 import { dueJobOf, untilMs } from "../../../store/due-job.ts";
 import { columnOf, dueFields } from "../../../store/job-fields.ts";
@@ -34,7 +35,8 @@ const headOfDocs = sql`SELECT * FROM (SELECT due_at AS at FROM millrace_doc INDE
     WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job or document; null without one. */
-const nextOfAll = sql`SELECT min(at) FROM (${[...[inRunning, inClock, inWake].map(headOf), headOfDocs].join(" UNION ALL ")})`;
+const heads = [...[inRunning, inClock, inWake].map(headOf), headOfDocs];
+const nextOfAll = `SELECT min(at) FROM (${heads.join(" UNION ALL ")})`;
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
