@@ -198,10 +198,10 @@ function nodeViolation(path: string, folder: string, name: string, names: string
     name === "crypto" && folder !== "platform" ? names.find((each) => RANDOM_NAMES.test(each)) : undefined;
   if (random !== undefined && EXCEPTIONS[`${path} random`] === undefined) {
     return `imports "${random}" from node:crypto; only platform draws randomness.`;
-    const young =
-      name === "zlib" && folder !== "stores" ? names.find((each) => /zstd/i.test(each)) : undefined;
-    if (young !== undefined)
-      return `imports "${young}" from node:zlib by its name; a Node.js without it could not load the package to say that it is too old. Import all of node:zlib.`;
+  }
+  const young = name === "zlib" && folder !== "stores" ? names.find((each) => /zstd/i.test(each)) : undefined;
+  if (young !== undefined) {
+    return `imports "${young}" from node:zlib by its name; a Node.js without it could not load the package to say that it is too old. Import all of node:zlib.`;
   }
   return undefined;
 }

@@ -106,8 +106,8 @@ function viewOf(
   };
   const refusal = (): MillraceError => readOnly(replica, stateOf(replica, platform, heard));
   /**
-   * A registration of a process lives for some seconds, and a writer with nothing to do puts a record every ten only. So
-   * as long as it lives the copy is read as of its last record.
+   * A registration of a process lives for some seconds, and a writer with nothing to do puts a record only every ten.
+   * So as long as it lives the copy is read as of its last record.
    */
   const timeOf = (machineNow: number): number =>
     stateOf(replica, platform, heard) === "writing" ? Math.min(machineNow, replica.writerAt) : machineNow;
