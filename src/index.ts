@@ -69,6 +69,21 @@ export type {
 } from "./client/flows/flows.ts";
 export { schedule } from "./engine/schedules/schedule-definition.ts";
 export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule-definition.ts";
+export type {
+  AnswerResult,
+  Approvals,
+  TokenLook,
+  TokenOptions,
+  TokenRefusal,
+} from "./client/durable/approvals.ts";
+export type {
+  RunStepView,
+  RunView,
+  Runs,
+  WaitingOptions,
+  WaitingPage,
+  WaitingRun,
+} from "./client/durable/runs.ts";
 export type { ScheduleView } from "./client/schedules/schedule-view.ts";
 export type {
   BackfillOptions,

@@ -37,6 +37,8 @@ import { JobWorker } from "../worker/worker.ts";
 import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
+import { Approvals } from "./durable/approvals.ts";
+import { Runs } from "./durable/runs.ts";
 import { Calls } from "./jobs/calls.ts";
 import type { CallJobOptions } from "./jobs/calls.ts";
 import { readDutyViews } from "./workers/duty-views.ts";
@@ -92,6 +94,10 @@ export class Millrace implements Enqueuer {
   readonly flows: Flows;
   readonly webhooks: Webhooks;
   readonly workers: Workers;
+  /** Tokens with which somebody outside answers a durable run. */
+  readonly approvals: Approvals;
+  /** What durable runs have done and wait for. */
+  readonly runs: Runs;
   /** How long the store keeps finished jobs and the feed, for all processes. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #services: Services;
@@ -134,6 +140,8 @@ export class Millrace implements Enqueuer {
     this.flows = new Flows(services, this.#results);
     this.metrics = new Metrics(services);
     this.webhooks = new Webhooks(services, this.jobs);
+    this.approvals = new Approvals(services);
+    this.runs = new Runs(services);
     this.retention = services.retention;
     this.#handles = { needs: services, jobs: this.jobs, results: this.#results, isInTransaction: false };
   }

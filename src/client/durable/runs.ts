@@ -1,0 +1,142 @@
+/** Durable runs as people look at them: what a run has done, what it waits for, and which runs wait. */
+import { readRun, readRuns } from "../../engine/durable/read-run.ts";
+import type { Needs } from "../../engine/services.ts";
+import type { CallKind } from "../../model/durable/journal-entry.ts";
+import type { RunStep, StepState } from "../../model/durable/run-steps.ts";
+import { MillraceError } from "../../model/error.ts";
+import { checkName } from "../../model/name.ts";
+import { checkOptions, checkWhole } from "../../model/option.ts";
+import { readCursor } from "../jobs/job-filter.ts";
+
+export interface RunStepView {
+  /** Its name and count, such as "reserve#1"; before them the branch of a race or the item of an each. */
+  readonly step: string;
+  readonly kind: CallKind;
+  readonly state: StepState;
+  readonly at: Date;
+  readonly endedAt: Date | null;
+  /** How often its code has failed. */
+  readonly failures: number;
+  readonly signal: string | null;
+  /** When its time is over, or when it is tried again; null for never. */
+  readonly until: Date | null;
+}
+
+export interface RunView {
+  readonly id: string;
+  /** Grows with each `continueWith` and each retry from the start. */
+  readonly round: number;
+  /** The version of the handler that the round began with; null before its first entry. */
+  readonly version: number | null;
+  /** How many entries the journal has. */
+  readonly entries: number;
+  readonly steps: readonly RunStepView[];
+  /** Signals that no wait has taken yet. */
+  readonly unread: readonly { readonly signal: string; readonly at: Date; readonly source: string | null }[];
+}
+
+export interface WaitingOptions {
+  /** The signal that is waited for; absent for any. */
+  signal?: string;
+  queue?: string;
+  name?: string;
+  max?: number;
+  cursor?: string | null;
+}
+
+export interface WaitingRun {
+  readonly id: string;
+  readonly queue: string;
+  readonly name: string;
+  readonly waits: readonly RunStepView[];
+}
+
+export interface WaitingPage {
+  readonly runs: readonly WaitingRun[];
+  readonly cursor: string | null;
+}
+
+type RunsNeeds = Needs<"store" | "reads">;
+
+export class Runs {
+  readonly #needs: RunsNeeds;
+
+  constructor(needs: RunsNeeds) {
+    this.#needs = needs;
+  }
+
+  /** The steps of a run; null if there is no such job. A job that is not durable has none. */
+  async get(id: string): Promise<RunView | null> {
+    const journal = await readRun(this.#needs, checkName(id, "runs.get: id"));
+    if (journal === null) return null;
+    const { round, entries, steps } = journal;
+    const read = new Set(entries.flatMap(({ body }) => readBy(body)));
+    let version: number | null = null;
+    for (const { body } of entries) if (body.kind === "version") version = body.version;
+    return {
+      ...{ id, round, version, entries: entries.length, steps: steps.map(viewStep) },
+      unread: entries.flatMap(({ number, at, body }) =>
+        body.kind === "signal" && !read.has(number)
+          ? [{ signal: body.name, at: new Date(at), source: body.source ?? null }]
+          : [],
+      ),
+    };
+  }
+
+  /** One page of suspended runs, newest first, with what each waits for. */
+  async waiting(options: WaitingOptions = {}): Promise<WaitingPage> {
+    const what = "runs.waiting";
+    const known = ["signal", "queue", "name", "max", "cursor"];
+    const {
+      signal,
+      queue,
+      name,
+      max = 100,
+      cursor: from = null,
+    } = checkOptions(options, what, known) as WaitingOptions;
+    checkWhole(max, `${what}: max`, 1, 1000);
+    for (const [key, value] of Object.entries({ signal, queue, name }))
+      if (value !== undefined && typeof value !== "string")
+        throw new MillraceError("invalid-option", `${what}: ${key} must be a text.`);
+    const { store } = this.#needs;
+    const filter = {
+      states: ["suspended"] as const,
+      ...(queue === undefined ? {} : { queue }),
+      ...(name === undefined ? {} : { name }),
+    };
+    const runs: WaitingRun[] = [];
+    let cursor = readCursor(from, store.partitions ?? 1, what);
+    do {
+      const page = await store.findJobs({ filter, max: max - runs.length, scanMax: 10_000, cursor });
+      const journals = await readRuns(
+        this.#needs,
+        page.jobs.map(({ id }) => id),
+      );
+      const found = page.jobs.map((job, at): WaitingRun => {
+        const steps = journals[at]?.steps ?? [];
+        const waits = steps.filter(({ state }) => state === "waiting").map(viewStep);
+        return { id: job.id, queue: job.queue, name: job.name, waits };
+      });
+      runs.push(
+        ...found.filter(({ waits }) => signal === undefined || waits.some((wait) => wait.signal === signal)),
+      );
+      cursor = page.cursor;
+    } while (cursor !== null && runs.length < max);
+    return { runs, cursor };
+  }
+}
+
+function readBy(body: { readonly kind: string }): readonly number[] {
+  if ("signal" in body && typeof body.signal === "number") return [body.signal];
+  return "signals" in body ? (body.signals as readonly number[]) : [];
+}
+
+function viewStep(step: RunStep): RunStepView {
+  const { call, kind, state, at, endedAt, failures, signal, until } = step;
+  return {
+    ...{ step: call, kind, state, failures, signal },
+    at: new Date(at),
+    endedAt: endedAt === null ? null : new Date(endedAt),
+    until: until === null ? null : new Date(until),
+  };
+}
