@@ -21,6 +21,7 @@ export type Operation =
   | "findJobs"
   | "countJobs"
   | "readFeed"
+  | "readJournal"
   | "prune";
 
 export type Call = readonly [afterMs: number, op: Operation, request: unknown];

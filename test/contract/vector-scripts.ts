@@ -16,6 +16,7 @@ import {
 } from "../support/builders.ts";
 import { startAt } from "../support/virtual/held-platform.ts";
 import { finishScripts, guardScripts } from "./guard-scripts.ts";
+import { journalScripts, wakeScripts } from "./journal-scripts.ts";
 import {
   submit,
   claim,
@@ -95,8 +96,9 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       claim(0),
       settle(5, aSettle(lease("a", 1, 1), schedule(10, { ttlMs: 7 }))),
     ],
+    ...wakeScripts,
   ],
-  "r2-guard": guardScripts,
+  "r2-guard": [...guardScripts, ...journalScripts],
   "r3-finish": finishScripts,
   "r5-promote": [
     [

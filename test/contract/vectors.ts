@@ -66,11 +66,17 @@ function readVectors(rule: string): readonly Vector[] {
   return (JSON.parse(text) as { vectors: readonly Vector[] }).vectors;
 }
 
-export function describeVectors(open: (options: { readonly platform: Platform }) => Promise<Store>): void {
+export function describeVectors(
+  open: (options: { readonly platform: Platform }) => Promise<Store>,
+  skips: Readonly<Record<string, string>>,
+): void {
   for (const rule of ruleNames) {
     describe(`rule ${rule}`, () => {
       for (const { title, steps } of readVectors(rule)) {
-        test(`${title}`, async () => {
+        const reason = Object.hasOwn(skips, title) ? skips[title] : undefined;
+        const why = reason === undefined ? "" : ` (skipped: ${reason})`;
+        test(`${title}${why}`, async ({ skip }) => {
+          if (reason !== undefined) return skip(reason);
           const platform = createHeldPlatform();
           const store = await open({ platform });
           try {

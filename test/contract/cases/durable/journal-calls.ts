@@ -5,7 +5,7 @@ import type { Append, Change, ChangeCase, LeasedWrite } from "../../../../src/st
 import type { Entry, EntryPut, LeaseRef } from "../../../../src/store/records.ts";
 import type { Store } from "../../../../src/store/store.ts";
 
-export const { hasJournal, hasUndo, isEnding } = durableMarks;
+export const { hasJournal, hasUndo, isEnding, hasChildren } = durableMarks;
 export const inRound = (round: number, marks: number): number => round * roundStep + marks;
 
 export const anEntry = (key: string, given: Partial<EntryPut> = {}): EntryPut => ({

@@ -1,9 +1,10 @@
 /** Journals of durable runs: who may append what (R2), what an entry changes in its job, and how they are read. */
 import fc from "fast-check";
 import { expect } from "vitest";
+import { guardOfRound } from "../../../../src/model/durable/durable-marks.ts";
 import { storeLimits } from "../../../../src/store/contract-limits.ts";
 import type { Change, Guard, LeasedWrite } from "../../../../src/store/operations.ts";
-import type { LeasedJob } from "../../../../src/store/records.ts";
+import type { EntryPut, LeasedJob } from "../../../../src/store/records.ts";
 import type { Hint } from "../../../../src/store/store.ts";
 import {
   aChange,
@@ -22,19 +23,22 @@ import { hardText } from "../../../support/hard-text.ts";
 import { startAt } from "../../../support/virtual/held-platform.ts";
 import { pruneAll, readAllDue } from "../../../support/walk.ts";
 import type { ContractGroup } from "../../subject.ts";
-import { aFlow, aMember } from "../flow-jobs.ts";
+import { aFlow, aMember, deferred } from "../flow-jobs.ts";
 import {
   anAppend,
   anEntry,
   aRecord,
   aSignal,
+  hasChildren,
   hasJournal,
   hasUndo,
+  inRound,
   isEnding,
   journalOf,
   keysOf,
   leaseOf,
   signalled,
+  suspend,
 } from "./journal-calls.ts";
 
 export const signalHintTitle =
@@ -247,6 +251,58 @@ export const journalCases: ContractGroup = {
         await store.recordIfLeased([aRecord(leased, anEntry("one", { marks: hasUndo }))]);
         expect(await kinds()).toEqual(["changed", "ok", "ok"]);
         await store.recordIfLeased([aRecord(leased, anEntry("two", { marks: isEnding }))]);
+        expect(await kinds()).toEqual(["changed", "ok", "changed"]);
+      },
+    ],
+    [
+      "a run with children leaves deferred work when it ends or is deleted, whoever ends it",
+      async ({ store, submit, claim }) => {
+        const ids = ["a settle", "a settle that keeps nothing", "an operator", "a deletion", "none", "anew"];
+        await submit(...ids.map((id) => aJob({ id })));
+        const jobs = await claim();
+        const [settled, unkept, , , none, anew] = jobs as LeasedJob[];
+        const entryOf = (id: string): EntryPut => anEntry("one", { marks: id === "none" ? 0 : hasChildren });
+        await store.recordIfLeased(jobs.map((job) => aRecord(job, entryOf(job.id))));
+        const journal = { seen: 1, entries: [] };
+        await store.settleIfLeased([
+          aSettle(jobs[2]!, suspend(), { journal }),
+          aSettle(jobs[3]!, suspend(), { journal }),
+          aSettle(anew!, schedule(0, { newRound: true }), { journal }),
+        ]);
+        expect(await deferred(store)).toEqual([]);
+        const [again] = await claim();
+        expect(again).toMatchObject({ id: "anew", durable: inRound(1, hasJournal) });
+        expect(
+          await store.settleIfLeased([
+            aSettle(settled!, finish("failed"), { journal }),
+            aSettle(unkept!, finish("completed", { keepMs: 0 }), { journal }),
+            aSettle(none!, finish(), { journal }),
+            aSettle(again!, finish(), { journal: { seen: 0, entries: [] } }),
+          ]),
+        ).toEqual(Array.from({ length: 4 }, () => ({ kind: "ok" })));
+        const marks = { mask: hasChildren, is: hasChildren };
+        const ends = [
+          aChange("an operator", ["suspended"], finish("cancelled"), { marks }),
+          aChange("a deletion", ["suspended"], remove, { marks }),
+        ];
+        expect(await store.changeIf(ends)).toMatchObject([{ kind: "ok" }, { kind: "ok" }]);
+        expect(await deferred(store)).toEqual(ids.slice(0, 4).toSorted());
+      },
+    ],
+    [
+      "a guard by round holds whatever the marks are, in this round alone",
+      async ({ store, lease, claim }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        const edited = (round: number): Change =>
+          aChange("a", ["running"], { to: "same", event: "edited" }, { marks: guardOfRound(round) });
+        const kinds = async (): Promise<readonly string[]> =>
+          (await store.changeIf([0, 1, 2].map(edited))).map(({ kind }) => kind);
+        expect(await kinds()).toEqual(["ok", "changed", "changed"]);
+        await store.recordIfLeased([aRecord(leased, anEntry("one", { marks: hasUndo | hasChildren }))]);
+        expect(await kinds()).toEqual(["ok", "changed", "changed"]);
+        const journal = { seen: 1, entries: [] };
+        await store.settleIfLeased([aSettle(leased, schedule(0, { newRound: true }), { journal })]);
+        await claim();
         expect(await kinds()).toEqual(["changed", "ok", "changed"]);
       },
     ],
