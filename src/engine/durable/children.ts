@@ -11,16 +11,24 @@
  * are found by a tag, also after the run was deleted.
  */
 import { digestText } from "../../codec/digest.ts";
-import { flowQueue, memberTag } from "../../model/flow/flow-meta.ts";
+import { ownKey } from "../../model/durable/journal-entry.ts";
+import type { EntryBody } from "../../model/durable/journal-entry.ts";
+import { writeEntry } from "../../model/durable/entry-text.ts";
+import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
 import type { Invoker } from "../../model/flow/flow-meta.ts";
 import { deriveId } from "../../model/job/job-id.ts";
+import { reasonText } from "../../model/job/after-run.ts";
+import { readAttemptLog } from "../../model/job/attempt-log.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
-import { liveStates } from "../../model/job/job-state.ts";
-import type { Effects, NewJob } from "../../store/records.ts";
+import { isTerminal, liveStates } from "../../model/job/job-state.ts";
+import type { TerminalState } from "../../model/job/job-state.ts";
+import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
 import { Flow } from "../flows/flow.ts";
 import { cancelBelow, close } from "../flows/members.ts";
+import { readFlowResult } from "../flows/part-results.ts";
 import { planFlow } from "../flows/plan-flow.ts";
 import type { Needs } from "../services.ts";
+import { appendChange } from "./append-change.ts";
 import type { AnyJob, Submission } from "../submit/job-definition.ts";
 import { readEnqueueOptions } from "../submit/job-options.ts";
 
@@ -49,11 +57,6 @@ export function childIdOf({ ids }: Needs<"ids">, { run, round, call, createdAt }
   return deriveId({ of, at: createdAt, partition: ids.placement?.ofId(run) ?? 0 });
 }
 
-/** The id of the job that runs an invoked job. */
-export function invokedJobId(flow: string): string {
-  return `${flow}.${onlyNode}`;
-}
-
 /** The jobs of an invoked flow, or of an invoked job in a flow of its own. */
 export async function planInvoke(
   needs: ChildrenNeeds,
@@ -61,11 +64,12 @@ export async function planInvoke(
   { job, input, options }: Child,
 ): Promise<Pick<Effects, "jobs">> {
   const { run, round, call } = parent;
-  const given = job instanceof Flow ? job : flowOf(job, input, options);
+  const isFlow = job instanceof Flow;
+  const given = isFlow ? job : flowOf(job, input, options);
   const { policy } = readEnqueueOptions({}, "step.invoke");
   const planned = await planFlow(needs, given, {
     ...{ onFailure: given.onFailure ?? "isolate", policy, tags: [memberTag(run)] },
-    invoked: { id: childIdOf(needs, parent), by: { run, round, call } },
+    invoked: { id: childIdOf(needs, parent), by: { run, round, call, ...(isFlow ? {} : { isJob: true }) } },
   });
   return { jobs: planned.jobs.map((each) => known(each, parent)) };
 }
@@ -90,6 +94,38 @@ export async function planStart(
 /** Its id is given, so a repeated append finds it by its digest. */
 function known(job: NewJob, { run, round, call }: Invoker): NewJob {
   return { ...job, digest: digestText(`${run}\n${round}\n${call}`) };
+}
+
+/** Appends the end of an invoked flow to the journal of its run, unless the run has ended or begun anew. */
+export async function deliverEnd(
+  needs: Needs<"changes" | "reads" | "coder">,
+  flow: JobRecord,
+  to: TerminalState,
+  { run, round, call, isJob }: Invoker,
+): Promise<void> {
+  const job = isJob === true ? await needs.reads.add(idOfPath(flow.id, onlyNode)) : null;
+  const state = job !== null && isTerminal(job.state) ? job.state : to;
+  const value = state === "completed" ? await resultOf(needs, flow, job) : errorOf(job ?? flow, state);
+  const body: EntryBody = { kind: "child", call, state, value };
+  const entry = writeEntry({ key: ownKey(body), body });
+  await needs.changes.add(appendChange(run, { entry }, round));
+}
+
+async function resultOf(
+  needs: Needs<"reads" | "coder">,
+  flow: JobRecord,
+  job: JobRecord | null,
+): Promise<string | null> {
+  if (job !== null) return job.result;
+  return needs.coder.encode(await readFlowResult(needs, flow), "the result of a flow");
+}
+
+/** As errors of steps are recorded. */
+function errorOf({ name, attempts, reason }: JobRecord, state: TerminalState): string {
+  const last = readAttemptLog(attempts).entries.at(-1);
+  const message = `${JSON.stringify(name)} ended as ${state}: ${reasonText({ state, reason })}.`;
+  const error = (state === "failed" ? last?.error : undefined) ?? { name: "ChildEnded", message };
+  return JSON.stringify({ error });
 }
 
 /** Cancels the flows of a run that has ended or was deleted. */

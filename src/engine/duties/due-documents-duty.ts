@@ -22,7 +22,7 @@ import { Quarantine } from "./quarantine.ts";
 
 /** What became of each document; `dueAt` if it stays and is due again. */
 type DueDocumentsNeeds = Needs<
-  "store" | "log" | "ids" | "changes" | "reads" | "policies" | "submitter" | "strideMs"
+  "store" | "log" | "ids" | "changes" | "reads" | "policies" | "submitter" | "strideMs" | "coder"
 >;
 
 type Ends = readonly PromiseSettledResult<Partial<Pick<Look, "dueAt">> & { readonly outcome: string }>[];

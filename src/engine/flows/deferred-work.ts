@@ -9,6 +9,7 @@
  *   has ended, not gone along all its edges      it goes along the next ones
  *   is a durable run that has ended              what it has invoked is cancelled
  *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
+ *   is a flow that a durable run invoked         its end is appended to the journal of the run, and then it ends
  *   is a map with a cap                          the next of its items are freed (run-capped-map.ts)
  *   is blocked and can never be freed            it is skipped
  *   was freed and cancels the rest               the parents that have not ended are cancelled
@@ -28,7 +29,7 @@ import type { Waits } from "../../model/flow/flow-waits.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import { deleteChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
-import { endChildren } from "../durable/children.ts";
+import { deliverEnd, endChildren } from "../durable/children.ts";
 import type { Needs } from "../services.ts";
 import { forgetMap, freeNext, rearm } from "./run-capped-map.ts";
 import {
@@ -42,7 +43,7 @@ import {
   membersPage,
 } from "./members.ts";
 
-type DeferredWorkNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads">;
+type DeferredWorkNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads" | "coder">;
 
 /** What became of one due document. */
 export interface DeferredWorkEnd {
@@ -116,6 +117,9 @@ async function decidePart(
   const { cancelReason = null } = readAttemptLog(record.attempts);
   const hasNoList = part.kind === "group" && (await hasFailedToExpand(needs, id));
   const { end, cancelsRest } = decideFlow({ part, waits, policy, cancelAsked, cancelReason, hasNoList });
+  const { invokedBy } = flowMetaOf(record);
+  const to = isTerminal(record.state) ? record.state : end?.to;
+  if (invokedBy !== undefined && to !== undefined) await deliverEnd(needs, record, to, invokedBy);
   if (end !== null && record.state === "blocked" && (await endAsRead(needs, record, end)) === null)
     return null;
   if (

@@ -29,6 +29,8 @@ export interface Invoker {
   readonly run: string;
   readonly round: number;
   readonly call: string;
+  /** It has invoked a job, which is the only node of the flow: its end is that of the job. */
+  readonly isJob?: true;
 }
 
 /** A result of another member, as part of an input. */
