@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { openVirtualMill } from "../../../test/support/virtual/virtual-mill.ts";
 import { Snooze } from "../../worker/control.ts";
 import { handler } from "../../worker/handler.ts";
-import { sinkPendingMax } from "./attempt-sink.ts";
+import type { ObservedAttempt } from "./attempt-observer.ts";
+import { observerOfSink, sinkPendingMax } from "./attempt-sink.ts";
 import type { AttemptReport, OnAttempt } from "./attempt-sink.ts";
 import { job } from "../submit/job-definition.ts";
 
@@ -87,6 +88,26 @@ test("a sink whose promises never settle gets a bounded number of attempts", asy
   await v.run(v.mill.close());
   expect(reported).toBe(sinkPendingMax);
   expect(lines).toEqual(["onAttempt does not keep up; it misses attempts until it does"]);
+});
+
+test("a sink that blocks the event loop is logged from its third slow call in a row on", () => {
+  let clockUs = 0;
+  const lines: string[] = [];
+  let nextMs = 0;
+  const observe = observerOfSink(
+    {
+      platform: { monotonicUs: () => clockUs },
+      repeated: { say: (_level: string, message: string) => lines.push(message) },
+    } as unknown as Parameters<typeof observerOfSink>[0],
+    () => void (clockUs += nextMs * 1000),
+  );
+  const attempt = { job: {}, title: {}, settled: null } as unknown as ObservedAttempt;
+  const said = [80, 80, 10, 80, 80, 80, 80].map((tookMs) => {
+    nextMs = tookMs;
+    observe(attempt);
+    return lines.splice(0).length;
+  });
+  expect(said).toEqual([0, 0, 0, 0, 0, 1, 1]);
 });
 
 test("an attempt that loses its lease is reported once, as lost", async () => {

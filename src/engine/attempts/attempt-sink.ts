@@ -33,13 +33,18 @@ export type OnAttempt = (report: AttemptReport) => unknown;
 
 /** How many promises of a sink may be pending; with more, it is skipped. */
 export const sinkPendingMax = 1000;
-/** A sink that blocks the event loop for longer is logged. */
+/**
+ * A sink that blocks the event loop for as long, so often in a row, is logged. A single call may be slow for another
+ * reason: the first one loads what it needs, and this process may have waited for a processor.
+ */
 const slowUs = 50_000;
+const slowCallsMin = 3;
 
 /** @returns an observer that never throws. */
 export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAttempt): AttemptObserver {
   const { platform, repeated } = needs;
   let pending = 0;
+  let slowCalls = 0;
   const failed = (error: unknown): void =>
     repeated.say("error", "onAttempt failed; the job is not affected", { error });
   return (attempt) => {
@@ -58,7 +63,8 @@ export function observerOfSink(needs: Needs<"platform" | "repeated">, sink: OnAt
       failed(error);
     }
     const tookMs = Math.round((platform.monotonicUs() - beganUs) / 1000);
-    if (tookMs * 1000 >= slowUs)
+    slowCalls = tookMs * 1000 >= slowUs ? slowCalls + 1 : 0;
+    if (slowCalls >= slowCallsMin)
       repeated.say("warn", "onAttempt blocks the event loop of this process", { tookMs });
   };
 }
