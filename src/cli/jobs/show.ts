@@ -24,14 +24,17 @@ export const show = command({
   options: { stacks: flag("with the stack of every error") },
   examples: ["show 0198c2…", "show 0198c2… --json"],
   async run({ platform, words: [id = ""], options, withStore, answer }) {
-    const [job, logs, flow] = await withStore((mill) =>
-      Promise.all([mill.jobs.get(id), readLogs(mill, id), readFlow(mill, id)]),
+    const [job, logs, flow, run] = await withStore((mill) =>
+      Promise.all([mill.jobs.get(id), readLogs(mill, id), readFlow(mill, id), mill.runs.get(id)]),
     );
     const now = platform.now();
     if (flow !== null) return answer(flow, () => flowText(flow.flow, flow.nodes, now));
     if (job === null) throw noSuchJob(id);
-    answer({ job: jobShape(job), logs }, () =>
-      [...head(job), "", ...timelineOf(job, logs, { wantsStacks: options.stacks === true, now })].join("\n"),
+    const steps = run?.steps ?? [];
+    answer({ job: jobShape(job), logs, ...(run === null ? {} : { run }) }, () =>
+      [...head(job), "", ...timelineOf(job, logs, { steps, wantsStacks: options.stacks === true, now })].join(
+        "\n",
+      ),
     );
   },
 });

@@ -1,5 +1,6 @@
 /** The life of one job as `millrace show` prints it: one line for each moment, with its errors and what it printed. */
 import type { AttemptView, JobView } from "../../client/jobs/job-view.ts";
+import type { RunStepView } from "../../client/durable/runs.ts";
 import type { LogLine } from "../../client/jobs/jobs.ts";
 import { durationText } from "../../model/duration.ts";
 import { reasonText } from "../../model/job/after-run.ts";
@@ -16,6 +17,8 @@ interface Moment {
 }
 
 export interface TimelineOptions {
+  /** Of a durable run; empty for any other job. */
+  readonly steps?: readonly RunStepView[];
   readonly wantsStacks: boolean;
   readonly now: number;
 }
@@ -24,7 +27,7 @@ export interface TimelineOptions {
 export function timelineOf(
   job: JobView,
   logs: readonly LogLine[],
-  { wantsStacks, now }: TimelineOptions,
+  { steps = [], wantsStacks, now }: TimelineOptions,
 ): readonly string[] {
   const { attempts, attempt, createdAt, deadlineAt, dueAt, endedAt } = job;
   const shown = attempts.filter(({ outcome, output }) => outcome !== "completed" || output !== undefined);
@@ -39,6 +42,7 @@ export function timelineOf(
     ...ofEarlier,
     ...startOfAttempt(job),
     ...logs.map(logged),
+    ...steps.flatMap((step) => momentsOf(step, now)),
     ...ofThis,
   ];
   if (endedAt !== null) moments.push(endOfJob(job, endedAt, [...ofEarlier, ...ofThis, ...logs]));
@@ -81,6 +85,37 @@ function startOfAttempt({
   if (startedAt !== null) return [{ at: startedAt, lines: [`attempt ${attempt} started${where}`] }];
   if (claimedAt === null || (state !== "running" && endedAt === null)) return [];
   return [{ at: claimedAt, lines: [`attempt ${attempt} claimed${where}`] }];
+}
+
+/** A step is one moment, or two if it was waited for. */
+function momentsOf(step: RunStepView, now: number): readonly Moment[] {
+  const { kind, state, at, endedAt, failures, signal, until } = step;
+  const name = escapeText(step.step);
+  const isAwaited = signal !== null || kind === "sleep" || kind === "invoke";
+  const times = failures === 0 ? "" : failures === 1 ? ", failed once" : `, failed ${failures} times`;
+  const began = { at, lines: [`${stepWords[kind]} ${name} began${limitText(until, now)}`] };
+  if (endedAt === null)
+    return [
+      isAwaited ? began : { at, lines: [`step ${name} waits to run again${times}${limitText(until, now)}`] },
+    ];
+  const ended = { at: endedAt, lines: [`${stepWords[kind]} ${name} ${state}${times}`] };
+  return isAwaited && endedAt.getTime() > at.getTime() ? [began, ended] : [ended];
+}
+
+const stepWords: Readonly<Record<RunStepView["kind"], string>> = {
+  run: "step",
+  "run-in": "step",
+  enqueue: "enqueue",
+  invoke: "invoke",
+  sleep: "sleep",
+  wait: "wait",
+  approval: "approval",
+  race: "race",
+  each: "each",
+};
+
+function limitText(until: Date | null, now: number): string {
+  return until === null ? "" : `, its time is over ${formatAge(until, now)}`;
 }
 
 function logged({ at, level, message, fields }: LogLine): Moment {

@@ -65,9 +65,11 @@ export class Runs {
     this.#needs = needs;
   }
 
-  /** The steps of a run; null if there is no such job. A job that is not durable has none. */
+  /** The steps of a run; null if there is no such job, or it is not durable or has not begun. */
   async get(id: string): Promise<RunView | null> {
-    const journal = await readRun(this.#needs, checkName(id, "runs.get: id"));
+    const record = await this.#needs.reads.add(checkName(id, "runs.get: id"));
+    if (record === null || record.durable === 0) return null;
+    const journal = await readRun(this.#needs, id);
     if (journal === null) return null;
     const { round, entries, steps } = journal;
     const read = new Set(entries.flatMap(({ body }) => readBy(body)));

@@ -7,6 +7,7 @@ import type { Needs } from "../../engine/services.ts";
 import { readWorkers, servingWorkers } from "../../engine/fleet/registration.ts";
 import type { LiveWorker } from "../../engine/fleet/registration.ts";
 import { explainBlocked } from "./explain-blocked.ts";
+import { explainRun } from "./explain-run.ts";
 import { isFlow } from "../flows/flow-jobs.ts";
 import { withAnyHolder } from "./group-holders.ts";
 import type { Held } from "./held-view.ts";
@@ -86,6 +87,8 @@ export async function explainJob(
   const nth = `${ended <= 0 ? "" : ` Attempt ${ended} has ended.`}${handedBack(record)}${throttled(record)}`;
   switch (state) {
     case "scheduled": {
+      const run = record.durable === 0 ? null : await explainRun(needs, id);
+      if (run !== null) return explain(run.why + nth, run.expectedAt ?? record.dueAt);
       const isOverdue = record.dueAt <= now;
       const why = isOverdue
         ? "It is due, but was not promoted: no process runs the promote duty on this store."
@@ -116,8 +119,12 @@ export async function explainJob(
       );
     case "blocked":
       return explain(await explainBlocked(needs, record));
-    case "suspended":
-      return explain("It waits for a signal, a timer or children.");
+    case "suspended": {
+      const run = await explainRun(needs, id);
+      return run === null
+        ? explain("It is about to go on: what it waited for has come.")
+        : explain(run.why, run.expectedAt);
+    }
   }
 }
 
