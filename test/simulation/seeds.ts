@@ -23,7 +23,7 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
   ],
   [
     342,
-    "a replay was planned while another was under way, and brought a node back without parking what had counted its end",
+    "a replay was planned while another was under way, and brought a node back without holding what had counted its end",
   ],
   [
     135,

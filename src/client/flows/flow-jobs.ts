@@ -3,7 +3,7 @@
  * kept as long as its flow.
  */
 import type { Needs } from "../../engine/services.ts";
-import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
+import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested-changes.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { flowQueue, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
 import { isTerminal, terminalStates } from "../../model/job/job-state.ts";

@@ -16,7 +16,7 @@ import type { JobState, TerminalState } from "../../model/job/job-state.ts";
 import { checkName } from "../../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
 import { allMembers, flowMetaOf } from "../../engine/flows/members.ts";
-import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/orders.ts";
+import { cancelWhole, readFlow, replayNodes } from "../../engine/flows/requested-changes.ts";
 import { planFlow } from "../../engine/flows/plan-flow.ts";
 import type { Needs } from "../../engine/services.ts";
 import { readEnqueueOptions } from "../../engine/submit/job-options.ts";

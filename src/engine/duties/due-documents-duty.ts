@@ -8,7 +8,7 @@
 import type { Doc } from "../../store/records.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
-import { cancelKind, carryOutAll } from "../flows/orders.ts";
+import { cancelKind, carryOutAll } from "../flows/requested-changes.ts";
 import { doDeferredWork } from "../flows/deferred-work.ts";
 import { replayKind } from "../flows/replay-flow.ts";
 import { stepBackfills } from "../schedules/backfills.ts";

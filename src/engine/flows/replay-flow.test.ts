@@ -16,7 +16,7 @@ function secondEngine(): Services {
   return createServices(v.store, v.platform, settings, log);
 }
 
-async function orderOf(services: Services, id: string, nodes: readonly string[]): Promise<Doc> {
+async function requestOf(services: Services, id: string, nodes: readonly string[]): Promise<Doc> {
   const record = await services.reads.add(id);
   const plan = await makeReplayPlan(services, record!, { nodes, withRest: false });
   return { kind: replayKind, id, version: 1, body: JSON.stringify(plan), dueAt: 0, expiresAt: null };
@@ -29,10 +29,10 @@ test("a replay in a map with a cap that two go through at once lets it end, whoe
   await v.run(run.result());
   const services = secondEngine();
   for (const nodes of [["map.each"], ["map.0", "map.2"], ["map.each", "map.1"]]) {
-    const order = await v.run(orderOf(services, run.id, nodes));
-    await v.run(Promise.all([replayFlow(services, order), replayFlow(services, order)]));
+    const request = await v.run(requestOf(services, run.id, nodes));
+    await v.run(Promise.all([replayFlow(services, request), replayFlow(services, request)]));
     await v.advance(1000);
-    await v.run(replayFlow(services, order));
+    await v.run(replayFlow(services, request));
     await v.run(run.result());
     expect((await v.run(run.view())).state).toBe("completed");
   }
@@ -47,9 +47,9 @@ test("a replay that is gone through once more leaves a race alone that it has de
   const [run, steps] = await begin(given);
   await v.advance(1000);
   const services = secondEngine();
-  const order = await v.run(orderOf(services, run.id, ["race.0"]));
+  const request = await v.run(requestOf(services, run.id, ["race.0"]));
   for (const _ of ["by who gave it", "by who found it left"]) {
-    await v.run(replayFlow(services, order));
+    await v.run(replayFlow(services, request));
     await v.advance(1000);
     expect(await v.run(statesOf(run))).toMatchObject({ race: "completed", slow: "running", last: "blocked" });
   }

@@ -1,5 +1,5 @@
 /**
- * Replaying nodes of a flow: the plan (model/flow/plan-replay.ts) is kept in the order's document and gone through from
+ * Replaying nodes of a flow: the plan (model/flow/plan-replay.ts) is kept in the request's document and gone through from
  * the beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is
  * not taken again, and a node that was changed by somebody else is left as it is.
  */
@@ -91,9 +91,9 @@ function checkNode(node: Member | undefined, path: string, flow: string): void {
 }
 
 /**
- * The order of a replay with its plan. It is made once the order stands, so that none is made of what another order is
- * about to change, and kept before anything is done: whoever carries the order out goes by the same plan. Null where
- * somebody else has carried it out.
+ * The request of a replay with its plan. The plan is made after the request is written, so that no other request is
+ * about to change what it is made of. It is written before anything is done, so that every process that carries the
+ * request out follows the same plan. Null if another process has carried it out.
  */
 export async function plannedReplay(needs: ReplayFlowNeeds, doc: Doc): Promise<Doc | null> {
   const asked = JSON.parse(doc.body) as ReplayAsked | ReplayPlan;
@@ -115,7 +115,7 @@ async function planOf(needs: ReplayFlowNeeds, id: string, asked: ReplayAsked): P
   } catch (error) {
     if (!isMillraceError(error) || error.retryable || error.outcome === "unknown") throw error;
   }
-  return { parks: [], runs: [], steps: [], unfreed: [], capped: [], behindCap: [], waits: 0, added: {} };
+  return { blocks: [], runs: [], steps: [], unfreed: [], capped: [], behindCap: [], waits: 0, added: {} };
 }
 
 /** Goes through a plan. */
@@ -123,8 +123,8 @@ export async function replayFlow(
   needs: Needs<"store" | "strideMs" | "changes" | "reads" | "policies">,
   { id: root, body }: Doc,
 ): Promise<string> {
-  const { parks, runs, steps, unfreed, capped, behindCap, added } = JSON.parse(body) as ReplayPlan;
-  await Promise.all(parks.map((step) => take(needs, root, step, park)));
+  const { blocks, runs, steps, unfreed, capped, behindCap, added } = JSON.parse(body) as ReplayPlan;
+  await Promise.all(blocks.map((step) => take(needs, root, step, blockForReplay)));
   await Promise.all(runs.map((run) => take(needs, root, run, (record) => hold(needs, record, capped))));
   // One behind the other: each counts those before it as they stand.
   for (const step of steps)
@@ -197,7 +197,7 @@ function stayBehindCap({ state }: JobRecord): OperatorChange | null {
 /** Nothing ever meets this need, or misses it: it is let go at the end. */
 const never = { need: 1_000_000_000, slack: 1_000_000_000 };
 
-function park(): OperatorChange {
+function blockForReplay(): OperatorChange {
   return { states: ["blocked"], next: { ...again, parents: [], waits: never } };
 }
 

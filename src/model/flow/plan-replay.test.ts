@@ -114,12 +114,12 @@ describe("a replay", () => {
   test("of any flow takes each node behind all that lead to it, and runs none that another leads to", () => {
     fc.assert(
       fc.property(flows, fc.boolean(), (members, withRest) => {
-        const { parks, runs, steps, waits } = planReplay(members, { withRest });
+        const { blocks, runs, steps, waits } = planReplay(members, { withRest });
         const order = [...paths(runs), ...paths(steps)];
         const blocked = [...members.values()].filter(({ path, state, isPart }) => {
           return state === "blocked" && !isPart && order.includes(path);
         });
-        expect(new Set(paths(parks))).toEqual(new Set(blocked.map(({ path }) => path)));
+        expect(new Set(paths(blocks))).toEqual(new Set(blocked.map(({ path }) => path)));
         expect(new Set(order).size).toBe(order.length);
         expect(paths(steps).filter((path) => members.get(path)?.isPart === false)).toHaveLength(waits);
         for (const path of paths(runs)) expect(isTerminal((members.get(path) as Member).state)).toBe(true);

@@ -4,7 +4,7 @@
  * that wait for these wait again, in topological order. Then the held nodes are released. So no node runs before its
  * parents, whatever happens in between, and if a process dies on the way the plan can be followed again.
  *
- *   parks     the steps that are blocked now
+ *   blocks    the steps that are blocked now
  *   runs      nodes that run again, and come after no other such node
  *   steps     their descendants: those that were skipped and, if requested, those that have run; also those that are
  *             still blocked, because an arrival from a node that runs again no longer counts. Among them are the flows
@@ -41,7 +41,8 @@ export interface Member {
 export type Marked = readonly (readonly [path: string, rev: number])[];
 
 export interface ReplayPlan {
-  readonly parks: Marked;
+  /** Steps that are blocked now, and so stay until their own step. */
+  readonly blocks: Marked;
   readonly runs: Marked;
   readonly steps: Marked;
   /** Those of the runs that were cancelled or expired before they were freed: their parents decide about them. */
@@ -75,29 +76,29 @@ export function planReplay(members: ReadonlyMap<string, Member>, asked: ReplayAs
   // A node that runs again and comes after another such node waits for it.
   const behind = reach(members, runs, (member) => runs.has(member.path) || comesBack(member, asked));
   for (const path of behind) runs.delete(path);
-  const blocks = inOrder(
+  const again = inOrder(
     members,
     behind.filter((path) => members.get(path)?.isPart === false),
   );
-  const steps = withParts(members, runs, blocks);
+  const steps = withParts(members, runs, again);
   const capped = new Set(steps.filter((path) => members.get(path)?.isCapped === true));
   const behindCap = [...members.values()].filter(
     ({ path, within, state }) => state === "blocked" && capped.has(within ?? "") && isItem(path),
   );
   const unfreed = asked.nodes === undefined ? [...runs].filter((path) => isUnfreed(members.get(path))) : [];
-  const parked = new Set(blocks.filter((path) => members.get(path)?.state === "blocked"));
+  const blockedNow = new Set(again.filter((path) => members.get(path)?.state === "blocked"));
   const marked = (paths: Iterable<string>): Marked =>
     [...paths].map((path) => [path, members.get(path)?.rev ?? 0] as const);
   return {
-    parks: marked(parked),
+    blocks: marked(blockedNow),
     runs: marked(runs),
     unfreed,
     // Holding a node raises its rev by one.
-    steps: marked(steps).map(([path, rev]) => [path, parked.has(path) ? rev + 1 : rev] as const),
+    steps: marked(steps).map(([path, rev]) => [path, blockedNow.has(path) ? rev + 1 : rev] as const),
     capped: [...capped],
     behindCap: behindCap.map(({ path }) => path),
-    waits: blocks.length,
-    added: addedParents(members, new Set([...blocks, ...unfreed])),
+    waits: again.length,
+    added: addedParents(members, new Set([...again, ...unfreed])),
   };
 }
 

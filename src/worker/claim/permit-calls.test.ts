@@ -97,20 +97,20 @@ describe("jobs under a limit", () => {
     expect(claimsBehind).toBeGreaterThanOrEqual(19);
   });
 
-  test("come in two lots where the store works beside this process: one is run while the other is with the store", async () => {
+  test("come in two half-batches where the store works beside this process: one is run while the other is with the store", async () => {
     const { settles, claimsBehind } = await drain({ cap: 200, jobs: 8000, store: { claimsAhead: true } });
     expect(settles.filter((count) => count === 100).length).toBeGreaterThan(60);
     expect(claimsBehind).toBeGreaterThan(60);
   });
 
-  test("are claimed by a raised cap at once, although their lots were those of the cap before", async () => {
+  test("are claimed by a raised cap at once, although their half-batches were those of the cap before", async () => {
     const raised = { after: 4000, to: 400 };
     const { raisedMs } = await drain({ cap: 200, jobs: 8000, store: { claimsAhead: true }, raised });
     expect(raisedMs).toBeGreaterThanOrEqual(0);
     expect(raisedMs).toBeLessThan(20 * callMs);
   });
 
-  test("come in one lot where calls and handlers take turns: two would be two commits", async () => {
+  test("come in one batch where calls and handlers take turns: two would be two commits", async () => {
     const { settles } = await drain({ cap: 200, jobs: 8000 });
     expect(settles.filter((count) => count === 200).length).toBeGreaterThan(30);
   });

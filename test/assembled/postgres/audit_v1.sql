@@ -187,7 +187,7 @@ BEGIN
     SELECT array_agg(waits_at), (SELECT count(*) FROM unknown) INTO v_gates, v_rows FROM asleep;
     IF v_gates IS NOT NULL THEN PERFORM @gates_changed_v1(v_gates); END IF;
     repaired := jsonb_build_object('lane', coalesce(array_length(v_wrong, 1), 0),
-      'parked', coalesce(cardinality(v_gates), 0), 'lane-scope', v_rows);
+      'waiting-lane', coalesce(cardinality(v_gates), 0), 'lane-scope', v_rows);
   WHEN 'counts' THEN
     repaired := jsonb_build_object('state-count', @recount_v1(NULL));
     PERFORM @fold_v1();

@@ -44,7 +44,7 @@ const damages = {
   "lanes that show another job than their first": ["UPDATE @lane SET seq = 4711", { lane: 3 }, 2],
   "a lane that waits where nobody keeps it": [
     "UPDATE @lane SET waits_at = E'g:mail\\tnone' WHERE key = 'fifo b'",
-    { parked: 1 },
+    { "waiting-lane": 1 },
     2,
   ],
 } as const;

@@ -1,6 +1,7 @@
 /**
- * Orders of operators about a whole flow, kept as a due document until they are carried out, so that any process goes
- * on where another one ended. Whoever gives an order carries it out at once; the duty stands behind it.
+ * Changes of a whole flow that an operator requests. A request is a due document until it is carried out, so that any
+ * process can go on where another one ended. The process that makes a request carries it out at once. If it dies, a duty
+ * does.
  *
  *   flow-cancel   the flow takes no more nodes; what has not ended is cancelled, until nothing is left to be
  *   flow-replay   nodes run again, and what waits for them waits again (replay-flow.ts)
@@ -16,7 +17,7 @@ import type { CancelHow } from "./members.ts";
 import type { DeferredWorkEnd } from "./deferred-work.ts";
 import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay-flow.ts";
 
-type OrdersNeeds = Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">;
+type RequestNeeds = Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">;
 
 export const cancelKind = "flow-cancel";
 
@@ -29,10 +30,10 @@ export async function readFlow(needs: Needs<"reads">, id: string): Promise<JobRe
 }
 
 /**
- * Gives an order and carries it out. An order of the same kind whose giver has died is carried out before: half of a
- * replay would leave nodes held back for good.
+ * Makes a request and carries it out. If there is a request of the same kind, whose process has died, that one is
+ * carried out before: half of a replay would leave nodes held back for good.
  */
-async function giveOrder(needs: OrdersNeeds, kind: string, id: string, body: object): Promise<void> {
+async function requestChange(needs: RequestNeeds, kind: string, id: string, body: object): Promise<void> {
   const put = { kind, id, body: JSON.stringify(body), due: { inMs: 0 }, guard: "absent" as const };
   for (;;) {
     const [answer] = await needs.store.putDocs([put]);
@@ -47,40 +48,40 @@ async function giveOrder(needs: OrdersNeeds, kind: string, id: string, body: obj
 }
 
 /** Cancels a flow, or a part of one, that has not ended. */
-export async function cancelWhole(needs: OrdersNeeds, record: JobRecord, how: CancelHow): Promise<void> {
-  if (!isTerminal(record.state)) await giveOrder(needs, cancelKind, record.id, how);
+export async function cancelWhole(needs: RequestNeeds, record: JobRecord, how: CancelHow): Promise<void> {
+  if (!isTerminal(record.state)) await requestChange(needs, cancelKind, record.id, how);
 }
 
 /** Runs nodes of a flow again. @returns how many run again, and how many wait for them again. */
 export async function replayNodes(
-  needs: OrdersNeeds,
+  needs: RequestNeeds,
   flow: JobRecord,
   asked: ReplayAsked,
 ): Promise<{ readonly runs: number; readonly waits: number }> {
-  // Only to refuse what cannot be, before anything is written: what is done is planned once the order is given.
+  // Only to refuse what cannot be, before anything is written: what is done is planned once the request is written.
   const plan = await makeReplayPlan(needs, flow, asked);
-  if (plan.runs.length > 0) await giveOrder(needs, replayKind, flow.id, asked);
+  if (plan.runs.length > 0) await requestChange(needs, replayKind, flow.id, asked);
   return { runs: plan.runs.length, waits: plan.waits };
 }
 
-const orders: Readonly<Record<string, (needs: OrdersNeeds, doc: Doc) => Promise<string>>> = {
+const requests: Readonly<Record<string, (needs: RequestNeeds, doc: Doc) => Promise<string>>> = {
   [cancelKind]: cancelFlow,
   [replayKind]: replayFlow,
 };
 
-/** What the duty does with orders that are due: those whose giver has died. */
+/** What the duty does with requests that are due: those whose process has died. */
 export function carryOutAll(
-  needs: OrdersNeeds,
+  needs: RequestNeeds,
   docs: readonly Doc[],
 ): Promise<PromiseSettledResult<DeferredWorkEnd>[]> {
   return Promise.allSettled(docs.map((doc) => carryOut(needs, doc)));
 }
 
-/** Carries an order out and takes its document away. */
-async function carryOut(needs: OrdersNeeds, given: Doc): Promise<DeferredWorkEnd> {
+/** Carries a request out and deletes its document. */
+async function carryOut(needs: RequestNeeds, given: Doc): Promise<DeferredWorkEnd> {
   const doc = given.kind === replayKind ? await plannedReplay(needs, given) : given;
   if (doc === null) return { outcome: "settled" };
-  const outcome = (await orders[doc.kind]?.(needs, doc)) ?? "unknown";
+  const outcome = (await requests[doc.kind]?.(needs, doc)) ?? "unknown";
   const { kind, id, version } = doc;
   await needs.store.putDocs([{ kind, id, body: null, guard: { version } }]);
   return { outcome };
