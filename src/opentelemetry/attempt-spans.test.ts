@@ -17,7 +17,7 @@ const m = useTracedMill();
 
 describe("inside a handler", () => {
   test("spans of the handler's own lie below the attempt, and its follow-ups go on with the trace", async () => {
-    const tracer = m.told.tracerProvider.getTracer("app");
+    const tracer = m.recorded.tracerProvider.getTracer("app");
     await m.v.run(
       m.v.mill.work([
         handler(greet, async (job) => {
@@ -31,15 +31,15 @@ describe("inside a handler", () => {
     );
     await m.v.run((await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).result());
     await m.v.advance(1000);
-    const attempt = m.told.single("process mail");
-    expect(m.told.single("query").parentSpanContext?.spanId).toBe(spanIdOf(attempt));
-    const created = m.told.single("create later");
+    const attempt = m.recorded.single("process mail");
+    expect(m.recorded.single("query").parentSpanContext?.spanId).toBe(spanIdOf(attempt));
+    const created = m.recorded.single("create later");
     expect(created).toMatchObject({
       kind: SpanKind.PRODUCER,
       parentSpanContext: { spanId: spanIdOf(attempt) },
     });
-    expect(m.told.single("process later").parentSpanContext?.spanId).toBe(spanIdOf(created));
-    expect(new Set(m.told.spans.map(traceIdOf)).size).toBe(1);
+    expect(m.recorded.single("process later").parentSpanContext?.spanId).toBe(spanIdOf(created));
+    expect(new Set(m.recorded.spans.map(traceIdOf)).size).toBe(1);
   });
 
   test("baggage of the caller is there", async () => {
@@ -64,13 +64,13 @@ describe("inside a handler", () => {
     await m.reopen({ attempts: "link", spanNames: "job" });
     await m.serve();
     await m.v.run((await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).result());
-    const [sent, processed] = [m.told.single("enqueue greet"), m.told.single("process greet")];
+    const [sent, processed] = [m.recorded.single("enqueue greet"), m.recorded.single("process greet")];
     expect(traceIdOf(processed)).not.toBe(traceIdOf(sent));
     expect(processed.links).toMatchObject([{ context: { spanId: spanIdOf(sent) } }]);
   });
 
   test("a batch is one span with a link to each job, and an event for each that did not complete", async () => {
-    const tracer = m.told.tracerProvider.getTracer("app");
+    const tracer = m.recorded.tracerProvider.getTracer("app");
     await m.v.run(
       m.v.mill.work([
         batchHandler(greet, { size: 3, wait: "1s" }, async (jobs) => {
@@ -84,19 +84,19 @@ describe("inside a handler", () => {
       m.v.mill.enqueueMany(["a", "bad", "c"].map((name) => greet.with({ name }))),
     );
     await m.v.run(Promise.allSettled(handles.map((handle) => handle.result())));
-    const processed = m.told.single("process mail");
+    const processed = m.recorded.single("process mail");
     expect(processed).toMatchObject({
       kind: SpanKind.CONSUMER,
       attributes: { "messaging.batch.message_count": 3 },
       status: { code: SpanStatusCode.ERROR },
     });
     expect(processed.links.map((link) => link.context.spanId)).toEqual(
-      m.told.named("create mail").map(spanIdOf),
+      m.recorded.named("create mail").map(spanIdOf),
     );
     expect(processed.events.filter(({ name }) => name !== "exception")).toMatchObject([
       { name: "failed", attributes: { "messaging.message.id": handles[1]!.id } },
     ]);
-    expect(m.told.single("bulk insert").parentSpanContext?.spanId).toBe(spanIdOf(processed));
+    expect(m.recorded.single("bulk insert").parentSpanContext?.spanId).toBe(spanIdOf(processed));
   });
 });
 
@@ -107,7 +107,7 @@ describe("how an attempt ended", () => {
     await m.v.run(handle.result().catch(() => {}));
   }
   const ends = (): unknown[] =>
-    m.told
+    m.recorded
       .named("process mail")
       .map(({ status, attributes, events }) => [
         attributes["messaging.millrace.job.outcome"],
@@ -123,8 +123,8 @@ describe("how an attempt ended", () => {
       ["retry-scheduled", "RangeError", ["retry-scheduled", "exception"]],
       ["failed", "RangeError", ["failed", "exception"]],
     ]);
-    expect(m.told.named("process mail")[1]?.status.message).toBe("too far");
-    expect(m.told.named("process mail")[1]?.events[0]?.attributes).toMatchObject({
+    expect(m.recorded.named("process mail")[1]?.status.message).toBe("too far");
+    expect(m.recorded.named("process mail")[1]?.events[0]?.attributes).toMatchObject({
       "messaging.millrace.job.reason": "retries-exhausted",
     });
   });
@@ -140,7 +140,7 @@ describe("how an attempt ended", () => {
       ["snoozed", null, ["snoozed"]],
       ["completed", null, []],
     ]);
-    expect(m.told.named("process mail")[0]?.events[0]?.attributes).toMatchObject({
+    expect(m.recorded.named("process mail")[0]?.events[0]?.attributes).toMatchObject({
       "messaging.millrace.retry.delay_ms": 5000,
     });
   });
@@ -182,6 +182,6 @@ describe("how an attempt ended", () => {
     await m.v.run(m.v.mill.work([handler(strict, () => 1)]));
     await m.v.run((await m.v.run(m.v.mill.enqueue(loose, 1))).result().catch(() => {}));
     expect(ends()).toEqual([["failed", "invalid-input", ["failed"]]]);
-    expect(traceIdOf(m.told.single("process mail"))).toBe(traceIdOf(m.told.single("enqueue mail")));
+    expect(traceIdOf(m.recorded.single("process mail"))).toBe(traceIdOf(m.recorded.single("enqueue mail")));
   });
 });

@@ -25,7 +25,7 @@ describe("an enqueue", () => {
     const handle = await m.within("request", () => m.v.mill.enqueue(greet, { name: "Ann" }));
     expect(await m.v.run(handle.result())).toBe("hello Ann");
     const [request, sent, processed] = ["request", "enqueue mail", "process mail"].map((name) =>
-      m.told.single(name),
+      m.recorded.single(name),
     );
     expect(sent).toMatchObject({
       kind: SpanKind.PRODUCER,
@@ -68,13 +68,13 @@ describe("an enqueue", () => {
       m.v.mill.enqueueMany([greet.with({ name: "a" }), greet.with({ name: "b" }), after.with(1)]),
     );
     await m.v.run(Promise.all([handles[0].result(), handles[1].result()]));
-    const created = [...m.told.named("create mail"), ...m.told.named("create later")];
+    const created = [...m.recorded.named("create mail"), ...m.recorded.named("create later")];
     expect(created.map(({ kind }) => kind)).toEqual(Array(3).fill(SpanKind.PRODUCER));
-    const sent = m.told.single("enqueue");
+    const sent = m.recorded.single("enqueue");
     expect(sent).toMatchObject({ kind: SpanKind.CLIENT, attributes: { "messaging.batch.message_count": 3 } });
     expect(sent.attributes).not.toHaveProperty("messaging.destination.name");
     expect(sent.links.map((link) => link.context.spanId)).toEqual(created.map(spanIdOf));
-    expect(m.told.named("process mail").map((span) => span.parentSpanContext?.spanId)).toEqual(
+    expect(m.recorded.named("process mail").map((span) => span.parentSpanContext?.spanId)).toEqual(
       created.slice(0, 2).map(spanIdOf),
     );
   });
@@ -86,12 +86,12 @@ describe("an enqueue", () => {
       m.v.mill.enqueueMany([greet.with({ name: "a" }), greet.with({ name: "b" })]),
     );
     await m.v.run(Promise.all(handles.map((handle) => handle.result())));
-    const sent = m.told.single("enqueue mail");
+    const sent = m.recorded.single("enqueue mail");
     expect(sent.kind).toBe(SpanKind.PRODUCER);
-    expect(m.told.named("process mail").map((span) => span.parentSpanContext?.spanId)).toEqual(
+    expect(m.recorded.named("process mail").map((span) => span.parentSpanContext?.spanId)).toEqual(
       Array(2).fill(spanIdOf(sent)),
     );
-    expect(m.told.spans).toHaveLength(3);
+    expect(m.recorded.spans).toHaveLength(3);
   });
 
   test("leaves a trace context that the caller gave as it is, and links to it", async () => {
@@ -99,8 +99,8 @@ describe("an enqueue", () => {
     const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
     const handle = await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }, { trace: { traceparent } }));
     await m.v.run(handle.result());
-    expect(m.told.single("process mail").parentSpanContext).toMatchObject({ spanId: "b".repeat(16) });
-    expect(m.told.single("enqueue mail").links).toMatchObject([{ context: { spanId: "b".repeat(16) } }]);
+    expect(m.recorded.single("process mail").parentSpanContext).toMatchObject({ spanId: "b".repeat(16) });
+    expect(m.recorded.single("enqueue mail").links).toMatchObject([{ context: { spanId: "b".repeat(16) } }]);
   });
 
   test("that is refused or fails is an error of its span", async () => {
@@ -109,7 +109,9 @@ describe("an enqueue", () => {
     m.v.store.submit = () => Promise.reject(new TypeError("broken"));
     await expect(m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).rejects.toThrow("broken");
     expect(
-      m.told.named("enqueue mail").map(({ status, attributes }) => [status.code, attributes["error.type"]]),
+      m.recorded
+        .named("enqueue mail")
+        .map(({ status, attributes }) => [status.code, attributes["error.type"]]),
     ).toEqual([
       [SpanStatusCode.ERROR, "draining"],
       [SpanStatusCode.ERROR, "TypeError"],
@@ -119,7 +121,7 @@ describe("an enqueue", () => {
   test("of a job that exists says so, and names that job", async () => {
     const first = await m.v.run(m.v.mill.enqueue(greet, { name: "a" }, { unique: "k" }));
     await m.v.run(m.v.mill.enqueue(greet, { name: "b" }, { unique: "k" }));
-    expect(m.told.named("enqueue mail")[1]?.attributes).toMatchObject({
+    expect(m.recorded.named("enqueue mail")[1]?.attributes).toMatchObject({
       "messaging.message.id": first.id,
       "messaging.millrace.enqueue.how": "existing",
     });
@@ -128,7 +130,7 @@ describe("an enqueue", () => {
   test("in the caller's own transaction is traced too", async () => {
     const folder = mkdtempSync(join(tmpdir(), "millrace-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    const { tracerProvider } = m.told;
+    const { tracerProvider } = m.recorded;
     const path = join(folder, "app.db");
     const mill = await openMillrace(`sqlite:${path}`, { telemetry: openTelemetry({ tracerProvider }) });
     const db = new DatabaseSync(path, { timeout: 5000 });
@@ -140,9 +142,9 @@ describe("an enqueue", () => {
     for (const each of [handle, ...many]) await each.result({ timeout: hangMs });
     await mill.close();
     db.close();
-    const made = [m.told.named("enqueue mail")[0]!, ...m.told.named("create mail")].map(spanIdOf);
+    const made = [m.recorded.named("enqueue mail")[0]!, ...m.recorded.named("create mail")].map(spanIdOf);
     expect(made).toHaveLength(3);
-    expect(new Set(m.told.named("process mail").map((span) => span.parentSpanContext?.spanId))).toEqual(
+    expect(new Set(m.recorded.named("process mail").map((span) => span.parentSpanContext?.spanId))).toEqual(
       new Set(made),
     );
   });
@@ -150,7 +152,7 @@ describe("an enqueue", () => {
   test("by a call is traced like any other", async () => {
     await m.serve();
     await m.within("request", () => m.v.mill.call(greet, { name: "Ann" }));
-    expect(traceIdOf(m.told.single("process mail"))).toBe(traceIdOf(m.told.single("request")));
+    expect(traceIdOf(m.recorded.single("process mail"))).toBe(traceIdOf(m.recorded.single("request")));
   });
 });
 
@@ -159,11 +161,11 @@ describe("a schedule", () => {
     await m.within("start", () => m.v.mill.work([handler(greet, async () => "ok")]));
     await m.v.run(m.v.mill.schedule("hourly", greet, { name: "Ann" }, { every: "1h" }));
     await m.v.advance(2 * 3_600_000 + 1000);
-    const fired = m.told.named("enqueue mail");
-    const processed = m.told.named("process mail");
+    const fired = m.recorded.named("enqueue mail");
+    const processed = m.recorded.named("process mail");
     expect(fired.length).toBeGreaterThan(1);
     expect(processed.map((span) => span.parentSpanContext?.spanId)).toEqual(fired.map(spanIdOf));
-    expect(new Set([m.told.single("start"), ...fired].map(traceIdOf)).size).toBe(fired.length + 1);
+    expect(new Set([m.recorded.single("start"), ...fired].map(traceIdOf)).size).toBe(fired.length + 1);
     expect(processed[0]?.attributes).toMatchObject({ "messaging.millrace.schedule.name": "hourly" });
   });
 });

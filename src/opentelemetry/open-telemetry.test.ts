@@ -24,20 +24,22 @@ describe("metrics", () => {
     );
     await m.v.run(Promise.all(handles.map((handle) => handle.result())));
     const about = { "messaging.destination.name": "mail", "messaging.millrace.job.name": "greet" };
-    expect(await m.told.points("messaging.client.sent.messages")).toMatchObject([
+    expect(await m.recorded.points("messaging.client.sent.messages")).toMatchObject([
       { value: 2, attributes: about },
     ]);
-    expect(await m.told.points("messaging.client.operation.duration")).toMatchObject([
+    expect(await m.recorded.points("messaging.client.operation.duration")).toMatchObject([
       { value: { count: 1 }, attributes: { ...about, "messaging.operation.name": "enqueue" } },
     ]);
-    const consumed = await m.told.points("messaging.client.consumed.messages");
+    const consumed = await m.recorded.points("messaging.client.consumed.messages");
     expect(consumed.map(({ value, attributes }) => [value, attributes["error.type"]])).toEqual([
       [2, "RangeError"],
       [2, undefined],
     ]);
-    const processed = await m.told.points("messaging.process.duration");
+    const processed = await m.recorded.points("messaging.process.duration");
     expect(processed.map(({ value }) => (value as { count: number }).count)).toEqual([2, 2]);
-    expect(await m.told.points("messaging.millrace.wait.duration")).toMatchObject([{ value: { count: 4 } }]);
+    expect(await m.recorded.points("messaging.millrace.wait.duration")).toMatchObject([
+      { value: { count: 4 } },
+    ]);
   });
 });
 
@@ -62,7 +64,7 @@ describe("without a working SDK", () => {
       {
         getTracer: () => ({
           startSpan: () =>
-            trace.wrapSpanContext(m.told.tracerProvider.getTracer("x").startSpan("x").spanContext()),
+            trace.wrapSpanContext(m.recorded.tracerProvider.getTracer("x").startSpan("x").spanContext()),
           startActiveSpan: broken,
         }),
       },
@@ -103,7 +105,7 @@ describe("without a working SDK", () => {
   });
 
   test("something else than telemetry is refused when the store is opened", async () => {
-    for (const telemetry of [1, null, {}, m.told.tracerProvider])
+    for (const telemetry of [1, null, {}, m.recorded.tracerProvider])
       await expect(openVirtualMill({ telemetry: telemetry as never })).rejects.toMatchObject({
         code: "invalid-option",
       });

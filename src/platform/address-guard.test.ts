@@ -41,7 +41,7 @@ describe("addresses that requests of other people may connect to", () => {
     expect(["127.0.0.1", "fe80::1", "localhost"].map(addressGuard(true))).toEqual([true, true, false]);
   });
 
-  test("what names no network is told", () => {
+  test("what names no network is refused by name", () => {
     const wrong = [
       "",
       "10.0.0.0/33",

@@ -15,7 +15,7 @@ export function placeOfCursor(cursor: string | null): DuePlace {
   return { dueAt, kind, id };
 }
 
-/** @param read one more than the page may have, if there are that many: it tells whether anything is left. */
+/** @param read one more than the page may have, if there are that many: it shows whether anything is left. */
 export function dueDocsPage(read: readonly Doc[], max: number): Pick<ReadDueDocsAnswer, "docs" | "cursor"> {
   const docs = read.slice(0, max);
   const last = docs.at(-1);

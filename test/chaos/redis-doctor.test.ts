@@ -33,7 +33,7 @@ test("a good server has no findings, and its line says what an acknowledgement i
   expect(code).toBe(0);
 });
 
-test("records that cannot be read are told of with their ids, and the rest is looked at all the same", async () => {
+test("records that cannot be read are reported with their ids, and the rest is looked at all the same", async () => {
   await sayJson(["enqueue", "send", "2", "--id", "spoilt", "--store", url]);
   const tag = `{${redis.prefix}:0}`;
   const handle = (await redis.admin.hget(`${tag}:ids`, "spoilt")) as string;

@@ -41,7 +41,7 @@ test("doctor looks at a bucket beside its writer and disturbs nothing", async ()
   expect(out).toMatch(/^jobs +2 ready$/m);
 });
 
-test("doctor tells what it can of a bucket that cannot be opened", async () => {
+test("doctor says what it can of a bucket that cannot be opened", async () => {
   const folder = join(aFolder(), "bucket");
   const url = `file://${folder}`;
   const mill = await Millrace.open(url);

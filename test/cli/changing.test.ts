@@ -99,7 +99,7 @@ describe("a running job", () => {
 });
 
 describe("counts and times", () => {
-  test("counts tells every queue and state, or one queue", async () => {
+  test("counts shows every queue and state, or one queue", async () => {
     const store = aStoreUrl();
     await enqueued(store, "a", "b");
     await sayJson(args("enqueue other --id c", store));

@@ -7,7 +7,7 @@ import { aStoreUrl, say, sayJson } from "./run-millrace.ts";
 const mail = job<number>("send", { queue: "mail" });
 
 describe("millrace workers", () => {
-  test("lists workers, and tells one to be quiet, to go on and to stop", async () => {
+  test("lists workers, and makes one quiet, go on and stop", async () => {
     const store = aStoreUrl();
     await using mill = await Millrace.open(store, { log: false });
     const given = { label: "mailer", queues: { mail: { total: 6 } } };

@@ -52,7 +52,7 @@ test("a flow that failed is listed, drawn, replayed and deleted", async () => {
   expect((await say(args(`show ${run.id}`, store))).err).toMatch(/^millrace: job-not-found: /);
 });
 
-test("a flow that runs is cancelled, and what it tells is shown by tail", async () => {
+test("a flow that runs is cancelled, and its events are shown by tail", async () => {
   const store = aStoreUrl();
   await using mill = await Millrace.open(store, { log: false });
   const steps = new Steps();

@@ -136,7 +136,7 @@ describe("looking", () => {
     expect(await listing.ended).toMatchObject({ code: 0, err: "" });
   });
 
-  test("show tells how a command exited and what it printed", async () => {
+  test("show says how a command exited and what it printed", async () => {
     const store = aStoreUrl();
     const mill = await Millrace.open(store, { log: false });
     const check = job("check", { retry: { attempts: 1 } });
@@ -151,7 +151,7 @@ describe("looking", () => {
     expect(text).not.toContain("\u001b");
   });
 
-  test("show tells a job's life, with redacted fields redacted", async () => {
+  test("show has a job's life, with redacted fields redacted", async () => {
     const { store, failed, done } = await aBusyStore();
     const { job: shown, logs } = (await sayJson(["show", failed, "--store", store])) as {
       job: Doc;

@@ -4,7 +4,7 @@ import { handler, job, Millrace } from "../../src/index.ts";
 import { parsePrometheus } from "../support/parse-prometheus.ts";
 import { aStoreUrl, say, sayJson } from "./run-millrace.ts";
 
-test("millrace metrics tells what other processes have counted", async () => {
+test("millrace metrics shows what other processes have counted", async () => {
   const store = aStoreUrl();
   const at = (text: string): string[] => [...text.split(" "), "--store", store];
   const send = job<number>("send", { queue: "mail", retry: { attempts: 1 } });

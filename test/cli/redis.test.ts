@@ -56,7 +56,7 @@ test("doctor finds nothing in a healthy store, and says what it looked at", asyn
   expect((await say(["doctor", "--store", store])).out).toMatch(/server +(Redis|Valkey) \d/);
 });
 
-test("a partition that fails is told of by list, by doctor and by the duties, which all answer for the rest", async () => {
+test("a partition that fails is reported by list, by doctor and by the duties, which all answer for the rest", async () => {
   const { store: url } = aPlace();
   const store = `${url}&partitions=4`;
   const prefix = new URL(url).searchParams.get("prefix") as string;

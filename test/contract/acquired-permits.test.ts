@@ -99,7 +99,7 @@ describe.each(places)("on %s", (_title, place) => {
     await leavesNothing(look);
   });
 
-  test("who loses the lease is told by the permit's signal, and its release does no harm", async () => {
+  test("a holder that loses the lease gets it from the permit's signal, and its release does no harm", async () => {
     const { mill, store } = processes();
     const [holder, other] = await Promise.all([mill(), mill()]);
     const permit = await holder.limits.acquire(slack, { weight: 3, lease: "300ms" });

@@ -33,7 +33,7 @@ import { roundCases } from "./cases/durable/round-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
 import { suspendCases } from "./cases/durable/suspend-cases.ts";
-import { emitCases } from "./cases/tell-cases.ts";
+import { emitCases } from "./cases/emit-cases.ts";
 import { textCases } from "./cases/text-cases.ts";
 import { uniqueCases } from "./cases/unique-cases.ts";
 import { auditCases, pruneCases } from "./cases/upkeep-cases.ts";

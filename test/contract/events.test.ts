@@ -30,7 +30,7 @@ describe.each(places)("on %s", (_title, place) => {
         if (event.kind === "completed" && ++ended === until) return;
       }
     };
-    // Leaving the loop somewhere inside what one call told.
+    // Leaving the loop somewhere inside what one call emitted.
     const half = listen(listener, count / 2);
     const handles = await busy.enqueueMany(Array.from({ length: count }, (_, n) => mail.with(n)));
     await busy.work([handler(mail, async () => undefined)]);

@@ -235,7 +235,7 @@ describe.each(places)("on %s", (_title, place) => {
     }
   });
 
-  test("what a pause or a group holds is told, and what cannot be is refused before any write", async () => {
+  test("what a pause or a group holds is explained, and what cannot be is refused before any write", async () => {
     const mill = processes();
     const producer = await mill();
     const pay = job<Work>("pay", { group: { key: ({ key }) => key, concurrency: 1 } });

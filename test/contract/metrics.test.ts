@@ -15,7 +15,7 @@ const places = usePlaces();
 describe.each(places)("on %s", (title, place) => {
   const closeLater = closeAfterEach();
 
-  test("the oldest ready job of each queue is told, whatever lane or limit it waits in", async () => {
+  test("the oldest ready job of each queue is measured, whatever lane or limit it waits in", async () => {
     const open = place();
     const mill = closeLater(millOn(await open()));
     const store = closeLater(await open());

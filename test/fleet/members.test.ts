@@ -89,7 +89,7 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
       expect(await mill.jobs.cancel(id)).toBe("signalled");
       const isAnnounced = (): boolean =>
         members.flatMap((member) => member.said("cancelled")).some((line) => line.id === id);
-      await until("its handler was told", isAnnounced);
+      await until("its handler was aborted", isAnnounced);
     }
 
     await two.kill();

@@ -37,7 +37,7 @@ const servers: [title: string, url: () => string][] = [
 ];
 
 describe.each(servers)("on %s", (_title, url) => {
-  test("nothing of one namespace is seen, told or touched by another", async () => {
+  test("nothing of one namespace is seen, emitted or changed by another", async () => {
     const [here, there] = ["a", "b"].map((name) => `${name}_${randomBytes(6).toString("hex")}`) as [
       string,
       string,

@@ -215,7 +215,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     });
   });
 
-  test("a running job whose cancel is asked for by another process is told within a second", async () => {
+  test("a running job whose cancel is asked for by another process is aborted within a second", async () => {
     const [node, other] = [await startNode(true), await startNode(false)];
     let id = "";
     void node.mill.enqueue(hold, null).then((handle) => (id = handle.id));

@@ -5,7 +5,7 @@
  * its place in the flow and the edges that others know of, and is ended, so that all that depends on it goes on by rule
  * R4.
  *
- * Whether it had ended is told by the counts of its flow: these count more members that live than there are.
+ * The counts of its flow show whether it had ended: these count more members that live than there are.
  */
 import type { Finish } from "../../model/job/change.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";

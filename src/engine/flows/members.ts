@@ -106,8 +106,8 @@ export function isToCancel({ state, cancelAsked }: JobRecord, { pendingOnly = fa
 }
 
 /**
- * Cancels these members: those that wait end at once, the workers of running ones are told, and parts take no more
- * nodes.
+ * Cancels these members: those that wait end at once, the workers of running ones get the cancel, and parts take no
+ * more nodes.
  * @returns those that had moved on.
  */
 export async function cancelMembers(

@@ -43,7 +43,7 @@ export async function readGate(store: GateStore, key: string): Promise<FoundGate
 
 /**
  * @param decide what is to change; null for nothing.
- * @param tells what the feed tells of the change, in the same step.
+ * @param emits what the change emits, in the same step.
  * @returns what was decided by, and what was changed.
  */
 export async function changeGate<Change extends GateChange>(

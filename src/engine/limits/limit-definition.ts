@@ -41,13 +41,13 @@ export interface Limit {
   readonly settings: LimitSettings;
   /**
    * The limit with a key or a weight, for the `limits` of a job. Where the job's input comes from a schema, TypeScript
-   * cannot tell it here: write `(input: Input) => input.tenant` to have it checked.
+   * is not known here: write `(input: Input) => input.tenant` to have it checked.
    */
-  // oxlint-disable-next-line no-explicit-any -- an input that is not told must not stand in the way of its key
+  // oxlint-disable-next-line no-explicit-any -- an input of unknown type must not stand in the way of its key
   use<In = any>(options?: LimitUseOptions<In>): LimitUse<In>;
 }
 
-/** @typeParam In the input of the jobs whose key can be told. */
+/** @typeParam In the input of the jobs whose key can be computed. */
 // oxlint-disable-next-line no-explicit-any -- a use by some job, whichever its input is
 export interface LimitUse<In = any> {
   readonly limit: Limit;

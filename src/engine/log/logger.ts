@@ -18,7 +18,7 @@ export function guardLogger(logger: Logger): Logger {
       try {
         logger[level](message, fields);
       } catch {
-        // The logger itself failed, so there is nowhere to tell of it.
+        // The logger itself failed, so there is nowhere to log it.
       }
     };
   return { debug: guard("debug"), info: guard("info"), warn: guard("warn"), error: guard("error") };

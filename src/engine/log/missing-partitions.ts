@@ -1,5 +1,5 @@
 /**
- * Tells the log when a partition of the store begins to fail and when it is back: once each, and not with every call
+ * Logs when a partition of the store begins to fail and when it is back: once each, and not with every call
  * that passes it over. Looked at after the passes of duties, because those call all partitions all the time.
  */
 import type { MissingPartition, Store } from "../../store/store.ts";
@@ -8,7 +8,7 @@ import type { Logger } from "./logger.ts";
 export class MissingPartitions {
   readonly #store: Pick<Store, "missing">;
   readonly #log: Logger;
-  /** Those that were told of, with their failures when they were last seen. */
+  /** Those that were logged, with their failures when they were last seen. */
   readonly #emitted = new Map<number, MissingPartition>();
 
   constructor(store: Pick<Store, "missing">, log: Logger) {

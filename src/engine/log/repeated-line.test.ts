@@ -32,7 +32,7 @@ test("a line that comes again and again is written once, then once a minute with
   expect(lines()).toEqual([["info", "over: away", { times: 59 }]]);
 });
 
-test("new trouble after a while is told at once, trouble that comes and goes every 10 s at most", () => {
+test("new trouble after a while is logged at once, trouble that comes and goes every 10 s at most", () => {
   const { lines, pass, around } = aLog();
   const line = new RepeatedLine(around, "error", "away");
   for (let at = 0; at < 100; at++) {

@@ -4,7 +4,7 @@
  * the next one is written 10 s later at the earliest.
  *
  *   quiet ──say──► written ──say──► counted ──a minute after the last line, say──► written, with the count
- *     ▲               └──over──┐       └──over: told at the level info, with the count──┐
+ *     ▲               └──over──┐       └──over: logged at the level info, with the count──┐
  *     └────────────────────────┴────────────────────────────────────────────────────────┘
  */
 import { BoundedMap } from "../../model/bounded-map.ts";

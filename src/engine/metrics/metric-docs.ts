@@ -171,7 +171,7 @@ export function absorbAll(
     try {
       table.absorb(packed, wants);
     } catch {
-      // Damaged, or of a later version: what it counted is lost, the rest is told.
+      // Damaged, or of a later version: what it counted is lost, the rest is answered.
     }
   }
   return table;

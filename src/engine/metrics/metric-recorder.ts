@@ -62,7 +62,7 @@ export class MetricRecorder {
   /** When the table's first job was counted, by the machine's clock; null before that. */
   #since: number | null = null;
   /**
-   * How far the store's clock is ahead of the machine's, as the last attempt or the store has told; null before that.
+   * How far the store's clock is ahead of the machine's, by the last attempt or answer of the store; null before that.
    */
   #aheadMs: number | null = null;
   #timer: Timer | null = null;
@@ -119,7 +119,7 @@ export class MetricRecorder {
   }
 
   #begin(): void {
-    // What was called while there were no jobs belongs to no minute that is told.
+    // What was called while there were no jobs belongs to no minute that is written.
     this.#table = new MetricTable();
     this.#last = null;
     const now = this.#around.platform.now();

@@ -40,7 +40,7 @@ const enqueuedInTotals = async (): Promise<number> =>
 const ids = async (prefix: string): Promise<readonly string[]> =>
   (await store.readDocs({ kind: metricKind, prefix, after: null, max: 500 })).docs.map(({ id }) => id);
 
-test("the parts of a minute become one document, and nothing that is told changes", async () => {
+test("the parts of a minute become one document, and nothing that is answered changes", async () => {
   const before = await readAll();
   expect(before.all).toMatchObject({ enqueued: 8, attempts: 8, run: { count: 8, maxMs: 5 } });
   expect(await rollUpMinutes(store, now, 1000)).toEqual({ parts: 8, hasMore: false, hasFresh: false });
@@ -61,7 +61,7 @@ test("more parts than a pass may take are taken by the next one, each minute who
   expect(await enqueuedInAll()).toBe(8);
 });
 
-test("only the minutes that are asked for are told", async () => {
+test("only the minutes that are asked for are answered", async () => {
   const only = async (minute: number): Promise<number> => {
     const range = { from: minute * minuteMs, to: (minute + 1) * minuteMs };
     return (await v.run(v.mill.metrics.read(range))).all.enqueued;
@@ -93,7 +93,7 @@ test("minutes are added to the totals once, and totals and newer minutes make up
   expect(await enqueuedInTotals()).toBe(9);
 });
 
-test("damaged documents are passed over, and the rest is told and rolled up", async () => {
+test("damaged documents are passed over, and the rest is answered and rolled up", async () => {
   const damaged = { kind: metricKind, guard: "any" } as const;
   await store.putDocs([
     { ...damaged, id: "part/0000000900/bad-1", body: "{" },

@@ -24,11 +24,11 @@ export class QueuePolicies {
   readonly #changed: (queue: string) => void;
   /** Only of queues of which something is set. */
   readonly #known = new Map<string, QueuePolicy>();
-  /** The queues that workers of this process serve, with what is told of a change. */
+  /** The queues that workers of this process serve, with what is called on a change. */
   readonly #users = new Set<{ readonly queues: readonly string[]; readonly changed: () => void }>();
   #queueByRoute: ReadonlyMap<number, string> = new Map();
 
-  /** @param changed told of each queue of which something else is known now. */
+  /** @param changed is called for each queue of which something else is known now. */
   constructor(around: Surroundings, changed: (queue: string) => void) {
     this.#around = around;
     this.#changed = changed;

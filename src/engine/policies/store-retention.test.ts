@@ -1,4 +1,4 @@
-/** Several processes on one store that were told to keep jobs for different times. */
+/** Several processes on one store whose options keep jobs for different times. */
 import { afterEach, expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../../test/support/virtual/use-virtual-mill.ts";
@@ -70,7 +70,7 @@ test("a job cannot have a count, only its queue and the store", async () => {
   await expect(v.run(refused)).rejects.toThrow("a job has no count; give it to its queue or to the store");
 });
 
-test("a process that was told nothing, such as the command line, prunes by what the store keeps", async () => {
+test("a process without options, such as the command line, prunes by what the store keeps", async () => {
   await open({ retention: { completed: "1h" }, feedRetention: "2h", duties: false });
   expect(await v.run(v.mill.retention.get())).toEqual({
     ...{ completedMs: hourMs, failedMs: 30 * dayMs, otherMs: 7 * dayMs },
@@ -103,7 +103,7 @@ test("processes that open in the same moment agree on the longest time of each o
   });
 });
 
-test("a worker that was told to keep nothing keeps what another process has promised, also where it learns of it late", async () => {
+test("a worker whose options keep nothing keeps what another process has promised, also where it learns of it late", async () => {
   const nothing = await open({ retention: { completed: 0 }, duties: false });
   await complete(nothing);
   expect(await kept()).toBe(0);

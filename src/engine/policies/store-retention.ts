@@ -51,7 +51,7 @@ export class StoreRetention {
   readonly #learned: (known: DecidedTimes) => void;
 
   /**
-   * @param declared what this process was told to keep; what is left out it leaves to the store.
+   * @param declared what the options of this process keep; what is left out it leaves to the store.
    * @param learned called with the times in force whenever they were read.
    */
   constructor(
@@ -65,7 +65,7 @@ export class StoreRetention {
     this.#learned = learned;
   }
 
-  /** This process was told how long to keep jobs, and the store does not know it yet. */
+  /** The options of this process say how long to keep jobs, and the store does not know it yet. */
   get isUndeclared(): boolean {
     return !this.#isDeclared;
   }
@@ -75,7 +75,7 @@ export class StoreRetention {
     return this.#known;
   }
 
-  /** The times in force. A process that was told longer ones raises them first. */
+  /** The times in force. A process whose options have longer ones raises them first. */
   async learn(): Promise<DecidedTimes> {
     if (this.#isDeclared) return this.#heed(known((await this.#read()).times));
     const times = await this.#write((found) => raised(known(found), this.#declared));

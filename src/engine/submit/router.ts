@@ -1,6 +1,6 @@
 /**
  * Which queue a job goes to: the one of its enqueue, else the one that its definition declares, else the router's.
- * Queues need no declaration; a worker serves those it is told to.
+ * Queues need no declaration; a worker serves those that its options name.
  */
 import { checkName } from "../../model/name.ts";
 import { invalidOption } from "../../model/option.ts";

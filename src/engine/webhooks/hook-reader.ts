@@ -167,11 +167,11 @@ export class HookReader {
     Object.assign(reading, { saved: cursor, version, savedUs: this.#needs.platform.monotonicUs() });
   }
 
-  /** What lay between is gone, which is told; the hook goes on with what is still kept. */
+  /** What was between is gone, which is logged; the hook goes on with what is still kept. */
   async #beginAnew(error: unknown): Promise<void> {
     const { store, log } = this.#needs;
     const { name } = this.hook;
-    log.error("events went by that a webhook has not been told of", { webhook: name, error });
+    log.error("events were pruned before a webhook had delivered them", { webhook: name, error });
     const found = (await this.#needs.webhookDocs.positions([name])).get(name);
     const position = { cursor: startCursor(store.partitions ?? 1), gaps: (found?.gaps ?? 0) + 1 };
     await store.putDocs([positionPut(name, position, guardOf(found?.version ?? 0))]);

@@ -63,7 +63,7 @@ describe("the entries of a journal", () => {
 });
 
 describe("a difference", () => {
-  test("is told when a call of another kind is asked for", () => {
+  test("is known when a call of another kind is asked for", () => {
     const difference = cursorOver([signal, result("a#1")]).ask(call("a#1", "sleep"));
     expect(difference === null ? null : differenceText(difference)).toBe(
       'The code does not match the journal of the run: entry 2 is step.run "a#1", and the handler asks for step.sleep "a#1".',

@@ -13,7 +13,7 @@ import {
 import type { KnownItems } from "./capped-map.ts";
 import { newWaits } from "./flow-waits.ts";
 
-/** Items of a map as a store has them, and processes that each know as much of them as their last look told. */
+/** Items of a map as a store has them, and processes that each know as much of them as their last look showed. */
 class World {
   readonly cap: number;
   readonly isFree: boolean[];

@@ -42,7 +42,7 @@ export function firstItems(cap: number, count: number, isAgain: boolean): FirstI
 }
 
 const held = { need: 1, slack: 0 };
-/** No edge misses it: the counts tell whether too many items have failed. */
+/** No edge misses it: the counts show whether too many items have failed. */
 const armed = { need: 1, slack: 1_000_000_000 };
 
 /** Whether an item waits for the cap. An item that a replay holds does not: the replay releases it. */

@@ -67,7 +67,7 @@ export interface FlowPlace {
 }
 
 /**
- * The place as the id alone tells it: the id of a member begins with the minted id of its flow. If an application gives
+ * The place as the id alone has it: the id of a member begins with the minted id of its flow. If an application gives
  * such ids to its own jobs, they are shown with a place that does not exist, and nothing worse.
  */
 export function placeOfId(id: string): FlowPlace | null {

@@ -233,7 +233,7 @@ describe("after a crash", () => {
     expect(events.length).toBe(unstartedCrashesMax + 3);
   });
 
-  test("the log tells an unstarted crash from a started one", () => {
+  test("the log distinguishes an unstarted crash from a started one", () => {
     const outcome = { attempt: 1, outcome: "lease-expired", at: 77, worker: "w1" };
     expect(readAttemptLog(afterCrash(ended(), true, sources).attempts).entries).toEqual([outcome]);
     expect(readAttemptLog(afterCrash(ended(), false, sources).attempts).entries).toEqual([

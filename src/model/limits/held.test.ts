@@ -55,7 +55,7 @@ describe("a ready job", () => {
     expect(heldBack([{ ...mail, cap: 1, held: 1 }], now)).toMatchObject({ by: "queue", name: "mail" });
   });
 
-  test("that is heavier than an edited limit is told so", () => {
+  test("that is heavier than an edited limit is named so", () => {
     expect(heldBack([{ ...open, cap: 2, weight: 3 }], now)?.why).toMatch(/waits until that is raised/);
     const rate = { stepUs: 1000, burstUs: 2000 };
     expect(heldBack([{ ...open, rate, weight: 3 }], now)?.why).toMatch(/burst smaller than the job's weight/);

@@ -49,7 +49,7 @@ test("quantiles of merged sketches are those of one sketch over all values, howe
   );
 });
 
-test("it tells what the sketch of DataDog tells, within the errors of both", () => {
+test("it answers what the sketch of DataDog answers, within the errors of both", () => {
   fc.assert(
     fc.property(manyUs, (values) => {
       const sketch = sketchOf(values);
@@ -63,7 +63,7 @@ test("it tells what the sketch of DataDog tells, within the errors of both", () 
   );
 });
 
-test("what it tells of itself as text is the same sketch again, to the microsecond", () => {
+test("its text is the same sketch again, to the microsecond", () => {
   fc.assert(
     fc.property(manyUs, (values) => {
       const sketch = sketchOf(values.map((value) => Math.round(value)));

@@ -48,7 +48,7 @@ export const gateOfLimit = (key: string): string => key.slice(0, key.indexOf(key
 export const behindKeysOf = (gate: string): string => `${gate}\n`;
 export const keyOfGate = (key: string): string => key.slice(key.indexOf(keyMark) + 1);
 
-/** The prefix of a lane tells its kind, so that lanes of two kinds are never equal. */
+/** The prefix of a lane is that of its kind, so that lanes of two kinds are never equal. */
 const lanePrefixes: Readonly<Record<LaneOrder | "keys", string>> = { rank: "r:", turn: "t:", keys: "k:" };
 
 /** The lane of a group of a queue. */

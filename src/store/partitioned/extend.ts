@@ -57,7 +57,7 @@ export async function extendIfLeased(
     now = Math.max(now, end.answer.now);
   }
   for (const partition of looked) if (!asked.includes(partition)) lost.isLost(owner, partition);
-  // A look that could not be made is made later and does not fail the call: another partition tells the time.
+  // A look that could not be made is made later and does not fail the call: another partition answers the time.
   if (now === 0 && wantsOthers)
     now = await readTime(
       partitions.filter((each) => !asked.includes(each)),

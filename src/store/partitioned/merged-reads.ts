@@ -246,7 +246,7 @@ async function shareTime<Answer>(
   return isAnswered(first) ? first : [...first, ...(await Promise.all(others.slice(1).map(ask)))];
 }
 
-/** The partitions to read in a walk at these positions, and others that can tell the time if these fail. */
+/** The partitions to read in a walk at these positions, and others that can answer the time if these fail. */
 function worthReading(
   calls: PartitionedCalls,
   places: readonly RungPlace[],

@@ -77,7 +77,7 @@ describe("writes", () => {
     );
   });
 
-  test("that failed in one partition alone are told as not known, so that a repeat is marked as one", async () => {
+  test("that failed in one partition alone are answered as not known, so that a repeat is marked as one", async () => {
     parts[1]!.fails = away;
     await expect(submit("p0-a", "p1-a")).rejects.toMatchObject({ code: "outcome-unknown" });
     await expect(submit("p1-a")).rejects.toMatchObject({ code: "store-unavailable" });
@@ -154,7 +154,7 @@ describe("claims", () => {
     await expect(claimAll()).rejects.toMatchObject({ code: "store-unavailable" });
   });
 
-  test("whose reply is lost are told once the partition answers, and then looked for there", async () => {
+  test("whose reply is lost are known once the partition answers, and then looked for there", async () => {
     await submit("p0-a", "p1-a", "p2-a");
     await store.claim(aClaim({ offers: [] }));
     parts[1]!.fails = lost;
@@ -264,7 +264,7 @@ describe("clocks", () => {
 });
 
 describe("hints", () => {
-  test("come from every partition as they were told there", async () => {
+  test("come from every partition as they were emitted there", async () => {
     const hints = await watching();
     hints.length = 0;
     const emitted: Hint[] = [

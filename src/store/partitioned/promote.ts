@@ -59,7 +59,7 @@ export class Promotion {
     return {
       count,
       countIn,
-      // A clock became due while others were asked: only another look tells whether it is that of a due job.
+      // A clock became due while others were asked: only another look shows whether it is that of a due job.
       more: more || present.some(({ cache }) => cache.hasRungUnseen(nowMs())),
       nextDueInMs: present.length === partitions.length ? next : Math.min(next ?? lookAgainMs, lookAgainMs),
       ...(hidden === null ? {} : { hiddenInMs: hidden }),

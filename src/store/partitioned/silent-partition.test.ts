@@ -1,4 +1,4 @@
-/** One of four partitions fails or falls silent: the others go on, nothing is lost with it, and it is told of. */
+/** One of four partitions fails or falls silent: the others go on, nothing is lost with it, and it is logged. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aDoc, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
 import { failingPart } from "../../../test/support/failing-part.ts";
@@ -236,7 +236,7 @@ describe("duties", () => {
     }
   });
 
-  test("tell the next clock of the others behind one that has rung and cannot be answered", async () => {
+  test("answer the next clock of the others behind one that is due and cannot be answered", async () => {
     Object.assign(sick, { fails: broken, failing: ["promoteDue"] });
     await store.submit([
       { jobs: [aJob({ id: "p1-a", due: { inMs: 10 } })] },
@@ -328,7 +328,7 @@ describe("duties", () => {
 });
 
 describe("what is missing", () => {
-  test("is told with lists, counts and the description, which answer for the rest", async () => {
+  test("is named with lists, counts and the description, which answer for the rest", async () => {
     await submit("p0-a", "p1-a", "p2-a");
     expect(store.missing?.()).toEqual([]);
     sick.fails = broken;
@@ -348,7 +348,7 @@ describe("what is missing", () => {
     expect(store.missing?.()).toEqual([]);
   });
 
-  test("is found again: a partition that was away is probed, and workers and duties are told to look there", async () => {
+  test("is found again: a partition that was away is probed, and workers and duties are made to look there", async () => {
     await submit("p0-a", "p1-a");
     sick.fails = away;
     expect(idsOf(await claim())).toEqual(["p0-a"]);

@@ -211,7 +211,7 @@ describe("the same jobs by either path leave the same keys", () => {
     );
   });
 
-  test("at their ends, alike or not, of first and of later attempts, and told once more", async () => {
+  test("at their ends, alike or not, of first and of later attempts, and settled once more", async () => {
     await fc.assert(
       fc.asyncProperty(someJobs, someEnds, async (jobs, ends) => {
         const both = await openBoth();
@@ -231,7 +231,8 @@ describe("the same jobs by either path leave the same keys", () => {
   });
 
   /**
-   * Ends 40 jobs together: some started late, some have logs or results, and two are told twice. How many were told so.
+   * Ends 40 jobs together: some started late, some have logs or results, and two are settled twice. Answers how many
+   * were.
    */
   async function endMany(
     jobs: readonly NewJob[],

@@ -30,7 +30,7 @@ describe("opening", () => {
     expect(acknowledged).toMatch(/last second may be lost \(appendfsync is everysec\)/);
   });
 
-  test("refuses an eviction policy that can lose jobs, unless told otherwise", async () => {
+  test("refuses an eviction policy that can lose jobs, unless the options allow it", async () => {
     await redis.admin.config("SET", "maxmemory-policy", "allkeys-lru");
     await expect(open()).rejects.toMatchObject({ code: "store-misconfigured" });
     const { warnings } = await (await open({ allowEviction: true })).describe();

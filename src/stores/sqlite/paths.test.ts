@@ -70,7 +70,7 @@ const tables = [
 const columnsOf = (table: string): string =>
   table === "lane" ? "number, key, queue, pos, rank, seq, route, timer_at" : "*";
 
-/** Every row of every table, and what was told: the feed without the order between jobs, which is free. */
+/** Every row of every table, and what was emitted: the feed without the order between jobs, which is free. */
 function contentsOf(database: DatabaseSync): unknown {
   const rows = tables.map((table) =>
     database.prepare(`SELECT ${columnsOf(table)} FROM millrace_${table}`).all(),

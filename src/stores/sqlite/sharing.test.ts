@@ -56,7 +56,7 @@ for (const executor of ["inline", "thread"] as const) {
       expect(await ready).toEqual({ kind: "ready", routes: [aRoute()] });
     });
 
-    it("tells cancels to the owner's side and finished jobs to those who wait", async () => {
+    it("brings cancels to the owner's side and finished jobs to those that wait", async () => {
       const [mine, theirs] = [await open(executor), await open("inline")];
       await mine.submit([{ jobs: [aJob("one"), aJob("two")] }]);
       const cancel = hintFrom(theirs, "cancel");

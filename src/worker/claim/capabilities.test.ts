@@ -149,7 +149,7 @@ describe("a worker with capabilities", () => {
     expect(reads(calls)).toBe(settled);
   });
 
-  test("finds by itself what no hint told of", async () => {
+  test("finds by itself what no hint announced", async () => {
     const { mill } = another(() => ({ watch: () => () => undefined }));
     await work(mill, "gpu", { capabilities: ["gpu"] });
     await v.advance(1000);

@@ -6,7 +6,7 @@ import { silentLogger } from "../../engine/log/logger.ts";
 import { MillraceError } from "../../model/error.ts";
 import { handler } from "../handler.ts";
 
-test("an outage of 50 s is one line per trouble, and its end tells how often it came", async () => {
+test("an outage of 50 s is one line per trouble, and its end says how often it came", async () => {
   const lines: { level: string; message: string; times: unknown }[] = [];
   const write = (level: string) => (message: string, fields?: Readonly<Record<string, unknown>>) =>
     void lines.push({ level, message, times: fields?.["times"] });

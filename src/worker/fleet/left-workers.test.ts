@@ -11,7 +11,7 @@ import { handler } from "../handler.ts";
 
 const shared = job<null>("shared", { queue: "shared" });
 
-test("a worker whose registration expired has left, and is told so once, whoever misses it; one that stops tells it itself", async () => {
+test("a worker whose registration expired has left, and an event says so once, whoever misses it; one that stops tells it itself", async () => {
   const platform = createVirtualPlatform();
   const store = await openSqliteStore({ path: ":memory:", platform });
   const mills = [1, 2, 3].map(() =>

@@ -132,7 +132,7 @@ describe("leases", () => {
     expect(worker.held).toBe(0);
   });
 
-  test("a revoked attempt is told lease-lost and its result is dropped", async () => {
+  test("a revoked attempt is aborted with lease-lost and its result is dropped", async () => {
     const reasons: string[] = [];
     let runs = 0;
     await v.run(
@@ -295,7 +295,7 @@ describe("aborts", () => {
     expect(await v.run(v.mill.jobs.get(stale.id))).toMatchObject({ reason: "time-to-live", attempt: 0 });
   });
 
-  test("a running job is told of its cancel within a second; one that throws is cancelled and never retried", async () => {
+  test("a running job gets its cancel within a second; one that throws is cancelled and never retried", async () => {
     const started = deferred();
     await v.run(
       v.mill.work([

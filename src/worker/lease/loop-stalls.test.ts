@@ -72,7 +72,7 @@ test("it says so too where the handler ends with the stall and its result is ref
   expect(told()).toEqual([expect.objectContaining({ id, name: "crunch" })]);
 });
 
-test("a stall that costs no lease is not told", async () => {
+test("a stall that costs no lease is not logged", async () => {
   const end = deferred<string>();
   await start(() => end.promise);
   await standStill(1500);

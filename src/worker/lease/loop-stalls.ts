@@ -27,7 +27,7 @@ export class LoopStalls {
   }
 
   /** Warns that an attempt has lost its lease, if the event loop stood still while the attempt held it. */
-  tell(
+  warn(
     log: Logger,
     { job, claimedUs, phase }: Attempt,
     { queue, name }: { readonly queue?: string; readonly name?: string },

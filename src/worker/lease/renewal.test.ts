@@ -37,7 +37,7 @@ describe("the leases", () => {
     await Promise.all([...workers, third].map((worker) => v.run(worker.stop())));
   });
 
-  test("whose renewal the store has not answered are not renewed a second time, and their handlers are told in time", async () => {
+  test("whose renewal the store has not answered are not renewed a second time, and their handlers are aborted in time", async () => {
     const release = deferred();
     const calls: number[] = [];
     const extend = v.store.extendIfLeased.bind(v.store);
@@ -57,7 +57,7 @@ describe("the leases", () => {
     await v.run(v.mill.enqueue(slow, {}));
     await v.advance(2500);
     expect([calls, lost]).toEqual([[1], 0]);
-    // The handler is told at the lease's end all the same, and no call is sent after the one that is open.
+    // The handler is aborted at the lease's end all the same, and no call is sent after the one that is open.
     await v.advance(1500);
     expect([calls, lost]).toEqual([[1], 1]);
     isStalled = false;
@@ -175,7 +175,7 @@ describe("the leases", () => {
     expect(await v.run(handle.result())).toBe("second");
   });
 
-  test("that a handler extends by hand while the store is silent: it is told by the end of the lease", async () => {
+  test("that a handler extends by hand while the store is silent: it is aborted by the end of the lease", async () => {
     const refusal = deferred<unknown>();
     const run = handler(slow, async ({ extend }) => {
       v.store.extendIfLeased = () => new Promise<never>(() => {});

@@ -88,7 +88,7 @@ export class Aborting {
   }
 
   leaseLost(attempt: Attempt): void {
-    this.#stalls.tell(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));
+    this.#stalls.warn(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));
     this.#leases.lose(attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "lease-lost");
     this.#dropWaiting(attempt);

@@ -37,7 +37,7 @@ test("what is behind the last end of a line waits for its rest", () => {
   expect(lines).toEqual(["one", "two"]);
 });
 
-test("a line that is too long is told once, before it has ended, and nothing is read after it", () => {
+test("a line that is too long is reported once, before it has ended, and nothing is read after it", () => {
   const { reader, lines, tooLong } = readerOf(10);
   for (let piece = 0; piece < 100; piece++) reader.read(Buffer.from("x".repeat(6)));
   reader.read(Buffer.from("\nshort\n"));

@@ -30,7 +30,7 @@ export class LineReader {
     for (let at = piece.indexOf(newline); at >= 0 && !this.#isOver; at = piece.indexOf(newline, from)) {
       this.#keep(piece.subarray(from, at));
       from = at + 1;
-      this.#tell();
+      this.#handOut();
     }
     if (from < piece.length && !this.#isOver) this.#keep(piece.subarray(from));
   }
@@ -50,7 +50,7 @@ export class LineReader {
     else if (part.length > 0) this.#parts.push(part);
   }
 
-  #tell(): void {
+  #handOut(): void {
     if (this.#isOver) return;
     const [first] = this.#parts;
     const line = this.#parts.length === 1 ? first : Buffer.concat(this.#parts);

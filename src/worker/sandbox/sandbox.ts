@@ -333,8 +333,8 @@ export class Sandbox {
     const kept = Object.keys(output).length === 0 ? null : output;
     const begun = this.#wentOn ? 2 : 1;
     for (const [at, { run }] of this.#sent.entries()) {
-      const { signal: told } = run.context;
-      if (told.aborted) run.lose(told.reason, at === 0 ? kept : null);
+      const { signal: own } = run.context;
+      if (own.aborted) run.lose(own.reason, at === 0 ? kept : null);
       else if (at < begun) run.lose(why, at === 0 ? kept : null);
       else run.giveBack();
     }

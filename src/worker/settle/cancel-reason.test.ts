@@ -62,7 +62,7 @@ describe("the reason given to cancel a running job", () => {
     ]);
   });
 
-  test("is kept when the handler wanted to try again and only the refused settle tells of the cancel", async () => {
+  test("is kept when the handler wanted to try again and only the refused settle shows the cancel", async () => {
     const started = deferred();
     const release = deferred();
     const run = handler(slow, () => (started.resolve(), release.promise));

@@ -124,7 +124,7 @@ export class Settling {
       case "arrived":
       case "stale":
       case "gone":
-        this.#stalls.tell(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));
+        this.#stalls.warn(this.#needs.log, attempt, this.#routes.titleOf(attempt.job));
         this.#needs.log.warn("result dropped: the attempt no longer held its lease", {
           id: attempt.job.id,
           reason: answer.kind,

@@ -43,7 +43,7 @@ local function dropDoc(c, field)
   if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
--- guard: "any", or the version that must be there. body "" deletes. tells: a packed bundle of events, "" for none.
+-- guard: "any", or the version that must be there. body "" deletes. emits: a packed bundle of events, "" for none.
 -- Answers whether the guard held, and the version.
 local function putDoc(c, field, guard, due, expiresIn, body, emits)
   local old = docOf(c, field)

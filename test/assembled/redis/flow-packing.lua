@@ -56,7 +56,7 @@ local function idOfNode(flow, edge) return isToFlow(edge) and flow or flow .. ".
 
 local function edgesOf(job) return job.edges == "" and NONE or split(job.edges, RS) end
 
--- With one end more (by: 1) or less (-1) that came along this edge. Only the edge to a flow tells it how its members
+-- With one end more (by: 1) or less (-1) that came along this edge. Only the edge to a flow says how its members
 -- ended.
 local function countEnd(waits, edge, ended, by)
   if hasBit(sub(edge, 1, 1), ended) then waits.need = waits.need - by end

@@ -217,7 +217,7 @@ servePrune("prune_feed", function(c, most)
   local before, newest = c.now - nextArg(c), call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
   local pruned, last = 0, nil
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
-    -- After an entry the next number is far above the newest one, which tells the last seq and stays.
+    -- After an entry the next number is far above the newest one, which has the last seq and stays.
     if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
     pruned, last = pruned + 1, tonumber(match(entry[1], "^%d+"))
   end

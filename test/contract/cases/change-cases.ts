@@ -20,7 +20,7 @@ export const changeCases: ContractGroup = {
   about: "changeIf",
   cases: [
     [
-      "waiting jobs end in the call, and the answer tells from where to where",
+      "waiting jobs end in the call, and the answer says from where to where",
       async ({ store, submit, read, claim }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b", due: { inMs: 50 } }));
         const cancel = (id: string): ReturnType<typeof aChange> =>
@@ -107,7 +107,7 @@ export const changeCases: ContractGroup = {
       },
     ],
     [
-      "asking a running job to cancel marks it and tells its owner in the event",
+      "asking a running job to cancel marks it and names its owner in the event",
       async ({ store, lease, read, events }) => {
         await lease(aJob({ id: "a" }), { owner: "w9" });
         await store.changeIf([aChange("a", ["running"], askCancel)]);
@@ -322,7 +322,7 @@ export const changeCases: ContractGroup = {
       },
     ],
     [
-      "the repeat of a change whose reply was lost is told as already applied, whatever became of the job since",
+      "the repeat of a change whose reply was lost is answered as already applied, whatever became of the job since",
       async ({ store, lease, claim, events }) => {
         const leased = await lease(aJob({ id: "a" }));
         await store.settleIfLeased([aSettle(leased, finish("failed"))]);

@@ -281,7 +281,7 @@ export const claimCases: ContractGroup = {
       },
     ],
     [
-      "tells the gates of a job's keys, also of one that has run before, and nothing of a job without any",
+      "answers the gates of a job's keys, also of one that has run before, and nothing of a job without any",
       async ({ submit, store }) => {
         await submit(
           grouped("a", "k"),

@@ -353,7 +353,7 @@ export const docCases: ContractGroup = {
       },
     ],
     [
-      "documents are no jobs: they tell no event",
+      "documents are no jobs: they emit no event",
       async ({ store, events }) => {
         await store.putDocs([aDoc("a", "1")]);
         expect(await events()).toEqual([]);

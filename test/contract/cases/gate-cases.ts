@@ -1,4 +1,4 @@
-/** Gates (R7): what a claim must pass, how permits come back, and who is told. */
+/** Gates (R7): what a claim must pass, how permits come back, and what is emitted. */
 import { expect } from "vitest";
 import { foreverMs, limitGateKey, queueGateKey } from "../../../src/model/limits/gate.ts";
 import type { GateUse } from "../../../src/model/limits/gate.ts";
@@ -44,7 +44,7 @@ export const gateCases: ContractGroup = {
   about: "gates",
   cases: [
     [
-      "what the put of a gate tells is in the feed with the put, and a refused put tells nothing",
+      "what the put of a gate emits is in the feed with the put, and a refused put emits nothing",
       async ({ store }) => {
         const emits = { kind: "queue-changed", subject: "q", extra: "{}" } as const;
         const put = aGate(queueGateKey("q"), { cap: 3, guard: { version: 0 }, emits });

@@ -68,7 +68,7 @@ export const heartbeatCases: ContractGroup = {
       },
     ],
     [
-      "emits what its puts tell, and knows the due time of a document that it has put",
+      "emits what its puts emit, and knows the due time of a document that it has put",
       async ({ store, events }) => {
         const puts = [
           aDoc(own, "1", { due: { inMs: 70 } }),

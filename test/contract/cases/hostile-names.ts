@@ -121,7 +121,7 @@ export async function expectSameAnswers(
   expect(rename(answers, back)).toEqual(rename(expected, new Map()));
 }
 
-/** Notes are left out: which texts are short enough for one depends on the name (tell-cases.ts). */
+/** Notes are left out: which texts are short enough for one depends on the name (emit-cases.ts). */
 function rename(value: unknown, names: ReadonlyMap<unknown, unknown>): unknown {
   if (typeof value === "string" || typeof value === "number") return names.get(value) ?? value;
   if (Array.isArray(value)) return value.map((item) => rename(item, names));

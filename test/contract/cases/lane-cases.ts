@@ -245,7 +245,7 @@ export const laneCases: ContractGroup = {
       },
     ],
     [
-      "a rate of each key opens by its own clock, and tells when, but not for ever once nobody waits",
+      "a rate of each key opens by its own clock, and says when, but not for ever once nobody waits",
       async ({ submit, store, platform }) => {
         await store.putGates([perKey(null, { stepUs: 20_000, burstUs: 20_000 })]);
         await submit(keyed("a", "k"), keyed("b", "k"), keyed("x", "l"));

@@ -230,7 +230,7 @@ export const feedCases: ContractGroup = {
       },
     ],
     [
-      "follow-ups of a settle are told behind the settle, in the same record",
+      "follow-ups of a settle are emitted after the settle, in the same record",
       async ({ store, lease }) => {
         const leased = await lease(aJob({ id: "a" }));
         await store.settleIfLeased([aSettle(leased, finish(), { effects: { jobs: [aJob({ id: "b" })] } })]);

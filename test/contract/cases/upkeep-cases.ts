@@ -51,7 +51,7 @@ export const pruneCases: ContractGroup = {
       },
     ],
     [
-      "a pruned job is gone with its journal, tags and id, and no event tells of it",
+      "a pruned job is gone with its journal, tags and id, and no event is emitted",
       async (subject) => {
         const { store, submit, events } = subject;
         await end(subject, "a", "completed");

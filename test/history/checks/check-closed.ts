@@ -1,5 +1,5 @@
 /**
- * Gates that somebody closed, a queue that is paused or a limit that was throttled, by what operators were told:
+ * Gates that somebody closed, a queue that is paused or a limit that was throttled, by what operators were answered:
  * invariant 37. From the answer on nothing passes, until the time that the answer named, or until somebody may have
  * opened it.
  */

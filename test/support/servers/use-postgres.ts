@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from "vitest";
 import { createTestDatabase, postgresSources } from "./postgres-shared.ts";
 import type { LentDatabase, PostgresSource, TestDatabase } from "./postgres-shared.ts";
 
-/** On the first server that this machine can test on, unless told otherwise. */
+/** On the first server that this machine can test on, unless a binary is given. */
 export function useTestDatabase(source?: PostgresSource): LentDatabase {
   let database: TestDatabase;
   beforeAll(async () => {

@@ -20,7 +20,7 @@ export interface OwnRedis {
   readonly admin: Redis;
   /** Another one for each case. */
   readonly prefix: string;
-  /** A store under the case's prefix unless told otherwise. */
+  /** A store under the case's prefix unless a prefix is given. */
   readonly open: (given?: Partial<RedisOptions>) => Promise<Store>;
   /** For what the case opened by itself; it is closed before the stores that were opened earlier. */
   readonly closeLater: ReturnType<typeof closeAfterEach>;

@@ -16,7 +16,7 @@ export const greet = job<{ name: string }, string>("greet", {
 export const after = job<number, void>("after", { queue: "later" });
 
 interface TracedMill {
-  readonly told: RecordedTelemetry;
+  readonly recorded: RecordedTelemetry;
   readonly v: VirtualMill;
   /** Another one for the rest of the case; null for the global providers. */
   reopen(options: OpenTelemetryOptions | null): Promise<void>;
@@ -28,21 +28,21 @@ interface TracedMill {
 
 export function useTracedMill(): TracedMill {
   useOpenTelemetry();
-  let told: RecordedTelemetry;
+  let recorded: RecordedTelemetry;
   let v: VirtualMill;
   const open = async (options: OpenTelemetryOptions | null): Promise<void> => {
-    const { tracerProvider, meterProvider } = told;
+    const { tracerProvider, meterProvider } = recorded;
     const given = options === null ? {} : { tracerProvider, meterProvider, ...options };
     v = await openVirtualMill({ telemetry: openTelemetry(given) });
   };
   beforeEach(async () => {
-    told = recordTelemetry();
+    recorded = recordTelemetry();
     await open({});
   });
   afterEach(() => v.close());
   return {
-    get told() {
-      return told;
+    get recorded() {
+      return recorded;
     },
     get v() {
       return v;
@@ -53,7 +53,7 @@ export function useTracedMill(): TracedMill {
     },
     serve: () => v.run(v.mill.work([handler(greet, async ({ input }) => `hello ${input.name}`)])),
     within: (name, run) =>
-      told.tracerProvider.getTracer("app").startActiveSpan(name, async (span) => {
+      recorded.tracerProvider.getTracer("app").startActiveSpan(name, async (span) => {
         try {
           return await v.run(run(span));
         } finally {

@@ -84,7 +84,7 @@ test("chunks whose mark never came are removed by a later writer", async () => {
     for (const chunk of await chunksNamed(world, name)) expect(left).toContain(chunk);
 });
 
-test("a checkpoint that fails is told as a warning, tried again later, and forgotten when it succeeds", async () => {
+test("a checkpoint that fails is logged as a warning, tried again later, and forgotten when it succeeds", async () => {
   const world = aBucketWorld(folder);
   let isDown = true;
   let tries = 0;
@@ -167,7 +167,7 @@ test("a log of a thousand small records is ended by a mark, and clean-ups do not
   await store.close();
 });
 
-test("describe tells the requests, their bytes, what checkpoints add and what it costs", async () => {
+test("describe has the requests, their bytes, what checkpoints add and what it costs", async () => {
   const world = aBucketWorld(folder);
   const store = await world.open();
   await store.submit([{ jobs: [aJob({ id: "one" })] }]);

@@ -1,6 +1,6 @@
 /**
  * The folder of a local copy: a new one for each opening, because a copy is worth nothing to the next one unless both
- * sides agree on every page. What a killed process left is removed: a lock on a file of the folder tells whether its
+ * sides agree on every page. What a killed process left is removed: a lock on a file of the folder shows whether its
  * process still lives, also between containers that share the folder. The lock is on a file of its own, because a
  * standby and a view hold none on their copy.
  */

@@ -58,9 +58,9 @@ export interface LogWriterOptions {
   readonly sleptMs: number;
   /** The writer before this one did not close. */
   readonly isAfterCrash: boolean;
-  /** Told of the pages of each commit, before they are put. */
+  /** Called with the pages of each commit, before they are put. */
   readonly onPages: (pages: ReadonlyMap<number, Uint8Array>) => void;
-  /** Told of each record that has landed. */
+  /** Called for each record that has landed. */
   readonly witness?: LogWitness | undefined;
   readonly onRecord: (n: number) => void;
 }

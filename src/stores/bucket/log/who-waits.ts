@@ -2,7 +2,7 @@
  * Which answers wait until their commit has landed in the bucket.
  *
  * An answer that promises something waits for its own commit. A read for people waits for what was not landed when it
- * read: what somebody was told cannot vanish. A claim waits if a job that it hands out may have become claimable by a
+ * read: what was answered cannot vanish. A claim waits if a job that it hands out may have become claimable by a
  * commit that has not landed: its handler would otherwise run a job that may never have existed. What other claims took
  * makes no difference: of two claims that have not landed the later one is lost with the earlier one. Everything else
  * is safe by the order of the log.

@@ -143,7 +143,7 @@ class GcsObjects implements Objects {
     return this.#service.close();
   }
 
-  /** Whether a 404 was for the object. Only the service's sentence tells; without one a list does. */
+  /** Whether a 404 was for the object. Only the service's sentence says so; without one a list does. */
   async #hasBucket(reply: HttpReply): Promise<boolean> {
     const text = http.textOf(reply);
     if (text.includes("No such object")) return true;

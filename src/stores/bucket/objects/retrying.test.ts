@@ -41,7 +41,7 @@ const bytes = new Uint8Array([1, 2]);
 const busy = (retryAfterMs: number | null = null) => new ObjectsError("busy", "busy", { retryAfterMs });
 const lost = () => new ObjectsError("unreachable", "lost", { outcome: "unknown" });
 
-test("each wait is longer than the one before, and the twelfth failure is told", async () => {
+test("each wait is longer than the one before, and the twelfth failure is answered", async () => {
   const { platform, delays } = quickPlatform();
   const errors = Array.from({ length: 40 }, () => busy());
   const objects = retrying(failing(new MemoryBucket().open(), errors), platform);
@@ -57,7 +57,7 @@ test("a service is not asked sooner than it wants, and given up at once if it wa
 });
 
 test.each(["denied", "no-bucket", "refused"] as const)(
-  "what does not pass is told at once: %s",
+  "what does not pass is answered at once: %s",
   async (kind) => {
     const { platform, delays } = quickPlatform();
     const objects = retrying(failing(new MemoryBucket().open(), [new ObjectsError(kind, kind)]), platform);
@@ -66,7 +66,7 @@ test.each(["denied", "no-bucket", "refused"] as const)(
   },
 );
 
-test("a put-if-absent whose reply was lost is told as stored if its own bytes are there", async () => {
+test("a put-if-absent whose reply was lost is answered as stored if its own bytes are there", async () => {
   const bucket = new MemoryBucket();
   const { platform } = quickPlatform();
   const objects = retrying(failing(bucket.open(), [lost()], "after"), platform);

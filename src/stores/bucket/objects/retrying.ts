@@ -3,7 +3,7 @@
  * has its own way of waiting. A service that says how long to wait is heeded.
  *
  * A put-if-absent looks at what is there after it has failed in a way that leaves its outcome open: its own bytes mean
- * that it had been stored. So whoever puts the same bytes twice under one name may be told twice that they were stored;
+ * that it had been stored. So two puts of the same bytes under one name may both be answered as stored;
  * distinct writers put distinct bytes.
  */
 import { Backoff } from "../../../platform/backoff.ts";

@@ -106,7 +106,7 @@ class S3Objects implements Objects {
     const verb = { what: `get ${name}`, isWrite: false };
     const reply = await this.#send({ method: "GET", url: this.#urlOf(name), headers: {}, body: null }, verb);
     if (reply.status === 200) return reply.body;
-    // Only the code tells a missing object from a missing bucket, or from the page of some proxy.
+    // Only the code distinguishes a missing object from a missing bucket, or from the page of some proxy.
     if (reply.status === 404 && codeOf(reply) === "NoSuchKey") return null;
     throw this.#service.failed(reply, verb);
   }

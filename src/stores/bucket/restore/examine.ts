@@ -48,7 +48,7 @@ export interface BucketCondition {
   /** What restores have left for a person to remove. */
   readonly kept: readonly string[];
   readonly conditions: "kept" | "ignored" | "not-tried";
-  /** Null: nobody could tell. */
+  /** Null: not known. */
   readonly deletionRules: readonly string[] | null;
   readonly saysRules: boolean;
   readonly writer: {

@@ -266,7 +266,7 @@ test("a view shows the registrations of a living writer, which its log has every
   await pass(Promise.all([view.close(), early.close(), writer.close()]));
 });
 
-test("a view tells what the writer is doing, by what it hears and by the process itself", async () => {
+test("a view says what the writer is doing, by what it hears and by the process itself", async () => {
   const { bucket, process, running, openWriter, pass, time } = useBucket();
   const writerOf = async (view: Store): Promise<unknown> => (await pass(view.describe())).view?.writer;
   const refusalOf = async (view: Store): Promise<string> =>

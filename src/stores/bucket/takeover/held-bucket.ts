@@ -21,7 +21,7 @@ export interface HeldOptions {
   readonly whenHeld: WhenHeld;
   /** Ends the waiting. */
   readonly signal?: AbortSignal | undefined;
-  /** Told once whom this process waits for, and when the bucket cannot be looked at. */
+  /** Called once with whom this process waits for, and when the bucket cannot be looked at. */
   readonly onWaiting?: ((sentence: string) => void) | undefined;
 }
 

@@ -292,7 +292,7 @@ test("a close while the bucket does not answer ends, and says of what waits that
   await heir.close();
 });
 
-test("calls in a long outage are refused before they change anything, and those before it are told in time", async () => {
+test("calls in a long outage are refused before they change anything, and those before it are answered in time", async () => {
   const world = aBucketWorld(folder);
   let isAway = false;
   const store = await world.open((objects) => awayIf(objects, () => isAway));
@@ -304,7 +304,7 @@ test("calls in a long outage are refused before they change anything, and those 
   await expect(refused).rejects.toMatchObject({ code: "store-unavailable", outcome: "did-not-happen" });
   isAway = false;
   for (let second = 0; second < 10; second++) await world.advance(1000);
-  // What was told to be unknown has landed after all.
+  // What was answered as unknown has landed after all.
   const [first, second] = await store.readJobs(["first", "second"]);
   expect([first?.id, second]).toEqual(["first", null]);
   await store.close();

@@ -1,5 +1,5 @@
 /**
- * The listening connection on real servers: directly, through a pooler that swallows what is told, and over a line that
+ * The listening connection on real servers: directly, through a pooler that swallows messages, and over a line that
  * goes dead.
  */
 import pg from "pg";

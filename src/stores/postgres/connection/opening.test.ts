@@ -51,7 +51,7 @@ describe("opening a store on Postgres", () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test("a migration that another process holds up is told as running", async () => {
+  test("a migration that another process holds up is reported as running", async () => {
     const client = new pg.Client({ connectionString: database.url });
     await client.connect();
     await client.query(

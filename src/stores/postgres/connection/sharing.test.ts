@@ -212,7 +212,7 @@ describe("two stores on one schema", () => {
     expect(new Set(records.flatMap(({ events }) => events.map(({ id }) => id))).size).toBe(20);
   });
 
-  test("the end of the feed is behind all that was told, however much nobody has read", async () => {
+  test("the end of the feed is after all that was emitted, however much nobody has read", async () => {
     const records = "SELECT 1, '' FROM generate_series(1, 15000)";
     await database.query(`INSERT INTO shared_${schemas}.feed (at, body) ${records}`);
     expect((await one.readFeed({ after: -1, max: 0 })).cursor).toBe(15_000);

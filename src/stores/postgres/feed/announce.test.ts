@@ -9,7 +9,7 @@ function hintsOf(given: Partial<Hints>): Hints {
 }
 
 describe("a payload of NOTIFY", () => {
-  test("brings hints back as they were told", () => {
+  test("brings hints back as they were sent", () => {
     const hints = hintsOf({
       routes: new Set([1, 5]),
       dueInMs: 40,
@@ -94,7 +94,7 @@ test("an end that lets others start waits for at most ten milliseconds behind th
   }
 });
 
-test("what was claimed before others were told of it is told as taken; what became ready since is not", async () => {
+test("what was claimed before others got its hint is announced as taken; what became ready since is not", async () => {
   const platform = createVirtualPlatform();
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
@@ -112,7 +112,7 @@ test("what was claimed before others were told of it is told as taken; what beca
   expect([[...routes], [...taken]]).toEqual([[2], [1, 3]]);
 });
 
-test("what is still to be told is sent by the end", async () => {
+test("what is still to be announced is sent by the end", async () => {
   const platform = createVirtualPlatform();
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);
@@ -123,7 +123,7 @@ test("what is still to be told is sent by the end", async () => {
   expect(sent.map((payload) => readPayload(payload).hints.hasPromoted)).toEqual([false, true]);
 });
 
-test("a call that tells by itself takes the turn of a message, and gives it back when it did not", async () => {
+test("a call that announces by itself takes the turn of a message, and gives it back when it did not", async () => {
   const platform = createVirtualPlatform();
   const sent: string[] = [];
   const notify = async (payload: string): Promise<void> => void sent.push(payload);

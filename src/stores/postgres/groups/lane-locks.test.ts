@@ -57,7 +57,7 @@ function keyed(queue: string, limit: string, [key, number]: readonly [string, nu
   });
 }
 
-/** By limit and key how many ran at once at most, by the order of what was told. */
+/** By limit and key how many ran at once at most, in the order of the feed. */
 async function mostAtOnce(): Promise<Record<string, number>> {
   const running = new Map<string, Set<string>>();
   const most: Record<string, number> = {};
@@ -165,7 +165,7 @@ test("groups of a queue keep their caps, with arrivals ahead of the heads, whate
   expect(new Set(Object.values(most))).toEqual(new Set([1]));
 });
 
-test("a claim goes on while another one holds a queue that it does not ask for, and is told to come again for one that it does", async () => {
+test("a claim goes on while another one holds a queue that it does not ask for, and is answered to come again for one that it does", async () => {
   const jobs = queues.map((queue) => keyed(queue, `of-${queue}`, ["k", 1]));
   await one.submit([{ jobs }]);
   const client = new pg.Client({ connectionString: database.url });

@@ -44,7 +44,7 @@ const send = aRoute({ gates });
 const print = aRoute({ name: "print", gates });
 const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
 
-/** How many ran at once at most, by the order of what was told. */
+/** How many ran at once at most, in the order of the feed. */
 async function mostAtOnce(): Promise<number> {
   const running = new Set<string>();
   let most = 0;
@@ -94,7 +94,7 @@ describe("a cap is kept at every instant", () => {
 });
 
 describe("a claim does not hang behind a gate that somebody holds", () => {
-  test("it takes what has no such gate and is told to come again, and a put answers too", async () => {
+  test("it takes what has no such gate and is answered to come again, and a put answers too", async () => {
     await one.putGates([aGate(slack, { cap: 2 })]);
     await one.submit([{ jobs: [limited("a"), aJob({ id: "plain" })] }]);
     const client = new pg.Client({ connectionString: database.url });
@@ -186,7 +186,7 @@ describe("what a gate holds back", () => {
       isListening = true;
       if (hint.kind === "ready") for (const route of hint.routes) heard.add(route);
     });
-    // What is told before it listens is lost.
+    // What is sent before it listens is lost.
     let calls = 0;
     await until("the other listens", async () => {
       calls += 1;

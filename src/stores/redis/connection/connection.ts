@@ -139,7 +139,7 @@ export function openConnection(options: ConnectionOptions): Connection {
 
   /**
    * WAITAOF and WAIT are sent right after the write, without waiting for its reply: the server answers once everything
-   * that this connection wrote is on disk, or on replicas, and tells on how many.
+   * that this connection wrote is on disk, or on replicas, and answers on how many.
    */
   const prove = (command: string, args: readonly string[], least: number, what: string) => {
     const proof = client.call(command, [...args, String(fileWaitMs)]).catch((cause: unknown) => cause);

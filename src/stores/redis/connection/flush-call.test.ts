@@ -77,7 +77,7 @@ describe("one flush", () => {
     }
   });
 
-  test("tells other processes of what is left ready, not of what its own claim took", async () => {
+  test("sends other processes hints of what is left ready, not of what its own claim took", async () => {
     const store = await redis.open();
     const messages = await published();
     await submit(store, aJob({ id: "first" }));

@@ -52,9 +52,9 @@ describe("what an acknowledgement is worth", () => {
     ["append-only file, always", words(redis7, { appendfsync: "always" }), "strict", /power loss: .*always/],
     ["append-only file, everysec", words(valkey8), "relaxed", /last second may be lost/],
     ["append-only file, no", words(redis7, { appendfsync: "no" }), "relaxed", /appendfsync is no\b/],
-    ["append-only file, not told", words(redis7, { appendfsync: null }), "relaxed", /not known/],
+    ["append-only file, not known", words(redis7, { appendfsync: null }), "relaxed", /not known/],
     ["snapshots", words(withoutFile, { save: "3600 1" }), "relaxed", /last snapshot is lost/],
-    ["not told", words(withoutFile, { save: null }), "relaxed", /last snapshot is lost/],
+    ["not known", words(withoutFile, { save: null }), "relaxed", /last snapshot is lost/],
     ["nothing", words(withoutFile), "memory", /ends with the server/],
   ])("%s", (_, said, durability, sentence) => {
     const facts = judgeServer(said, wishes);

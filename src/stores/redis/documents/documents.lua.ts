@@ -1,7 +1,7 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent.
  *
- *  put_docs    per put: kind US id, guard, due, expires in, body, what it tells -> per put: held (1 or 0), version
+ *  put_docs    per put: kind US id, guard, due, expires in, body, what it emits -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  *  heartbeat   how many arguments of put_docs follow, those, then those of read_docs
@@ -57,7 +57,7 @@ local function dropDoc(c, field)
   if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
--- guard: "any", or the version that must be there. body "" deletes. tells: a packed bundle of events, "" for none.
+-- guard: "any", or the version that must be there. body "" deletes. emits: a packed bundle of events, "" for none.
 -- Answers whether the guard held, and the version.
 local function putDoc(c, field, guard, due, expiresIn, body, emits)
   local old = docOf(c, field)

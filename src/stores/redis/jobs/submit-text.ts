@@ -145,7 +145,7 @@ export function pushDoc(args: string[], put: DocPut): void {
   args.push(eventText(put.emits));
 }
 
-/** What a put tells, packed; "" for nothing. */
+/** What a put emits, packed; "" for nothing. */
 export function eventText(emits: PutEvent | undefined): string {
   return emits === undefined ? "" : packEvents([bundleOfPut(emits)], routeText);
 }

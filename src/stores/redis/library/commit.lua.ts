@@ -374,7 +374,7 @@ local function hintText(c, woken, due, finished, cancels)
   return c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
 end
 
--- Routes that others are told of. Where a claim of this call has taken all there was, there is no news.
+-- Routes that hints name. Where a claim of this call has taken all there was, none is sent.
 local function wokenOf(c)
   if not c.woken then return "" end
   local woken = {}

@@ -187,7 +187,7 @@ describe("what the library remembers", () => {
     expect(await auditAll(store)).toEqual({});
   });
 
-  test("is told by the newest record of the feed, which stays whatever is pruned, also after an entry", async () => {
+  test("is that of the newest record of the feed, which stays whatever is pruned, also after an entry", async () => {
     const store = await redis.open();
     await submit(store, 1, 2);
     // As if another server process had written this.

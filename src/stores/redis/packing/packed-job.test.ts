@@ -1,4 +1,4 @@
-/** Jobs as a claim tells them: each with what is its own, however many of those before it were alike. */
+/** Jobs as a claim answers them: each with what is its own, however many of those before it were alike. */
 import { expect, test } from "vitest";
 import { aFlow, aMember, edgeTo } from "../../../../test/contract/cases/flow-jobs.ts";
 import { aClaim, aJob, aRoute } from "../../../../test/support/builders.ts";
@@ -53,7 +53,7 @@ test("plain jobs that are claimed together differ in what is their own", async (
   }
 });
 
-test("jobs with lanes that are claimed together differ in what is their own, and tell the gates of their keys", async () => {
+test("jobs with lanes that are claimed together differ in what is their own, and name the gates of their keys", async () => {
   const store = await redis.open();
   const gatesOf = (at: number): string[] | null => {
     const own = writeKeyUse({

@@ -74,11 +74,11 @@ async function expectUnreadable(state: "ready" | "running" | "completed" | "sche
   expect(cursor).toBeNull();
   expect((await findAll(store)).map(({ id }) => id)).toEqual(others.toReversed());
   expect(await store.readJobs(["c", "d"])).toMatchObject([null, { id: "d", state }]);
-  // Whatever met it first: a read of its id tells whose record it is.
+  // Whatever met it first: a read of its id shows whose record it is.
   expect((await store.readUnreadable({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);
   expect(await store.changeIf([aChange("c", ["ready", "completed"], remove)])).toEqual([{ kind: "gone" }]);
   const repaired = await auditAll(store);
-  // Where neither text tells the route, and no index of a route had the job, the audit finds which count is wrong.
+  // If neither text has the route, and no index of a route had the job, the audit finds which count is wrong.
   if (records[0]!.text !== "garbage\x1egarbage") expect(repaired).toEqual({});
   expect(await store.countJobs()).toMatchObject([{ state, count: 4 }]);
   expect((await store.readUnreadable({ after: null, max: 10 })).records).toMatchObject([{ id: "c" }]);

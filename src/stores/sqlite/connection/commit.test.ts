@@ -23,7 +23,7 @@ const codes = (outcomes: readonly CallOutcome[]) =>
   );
 
 describe("the calls of one flush", () => {
-  it("share one transaction, and each tells its own record", () => {
+  it("share one transaction, and each emits its own record", () => {
     const group = commitCalls(memorySession(), [submit(aJob("one")), submit(aJob("two"))], 1000);
     expect(codes(group.outcomes)).toEqual(["answer", "answer"]);
     expect(group.emitted).toEqual([1, 2]);

@@ -25,7 +25,7 @@ export function enterEpoch(database: DatabaseSync, platform: Platform, isRelaxed
   return inWriteTransaction(database, () => {
     const boot = platform.bootId() ?? unknownBoot;
     const openers = database.prepare(readOpeners).all() as { name: string; value: string }[];
-    // Without a boot id nobody can tell a crash from a machine that stopped.
+    // Without a boot id a crash looks like a machine that stopped.
     const lost = openers.filter(({ value }) => value !== boot || value === unknownBoot);
     let epoch = Number(readMeta(database, "epoch") ?? 1);
     if (lost.length > 0) epoch += 1;

@@ -18,7 +18,7 @@ export class Unreadable extends Error {
   }
 }
 
-/** SQLite's primary result codes, as far as Millrace tells them apart. */
+/** SQLite's primary result codes, as far as Millrace distinguishes them. */
 const resultNames: Readonly<Record<number, string>> = {
   ...{ 1: "ERROR", 3: "PERM", 5: "BUSY", 6: "LOCKED", 8: "READONLY", 10: "IOERR", 11: "CORRUPT" },
   ...{ 13: "FULL", 14: "CANTOPEN", 15: "PROTOCOL", 26: "NOTADB" },
@@ -72,7 +72,7 @@ export function isBusy(error: unknown): boolean {
   return meaningOf(error) === busy;
 }
 
-/** `isCommit`: the error came from COMMIT itself, so that only a full disk tells for sure that nothing was written. */
+/** `isCommit`: the error came from COMMIT itself, so that only a full disk proves that nothing was written. */
 export function storeError(error: unknown, path: string, isCommit = false): unknown {
   if (error instanceof MillraceError) return error;
   if (error instanceof Unreadable)

@@ -107,7 +107,7 @@ describe("opening a file", () => {
     expect(await refusal()).toBe("opened");
   });
 
-  it("gives strict durability unless told otherwise, and says what it gives", async () => {
+  it("gives strict durability unless the options say otherwise, and says what it gives", async () => {
     const strict = await open();
     expect(await strict.describe()).toMatchObject({
       durability: "strict",
@@ -152,7 +152,7 @@ describe("the epoch", () => {
     expect(await epochOf(boot("c"), true)).toBe(2);
   });
 
-  it("grows after an unclean end where nobody can tell whether the machine stopped", async () => {
+  it("grows after an unclean end where it is not known whether the machine stopped", async () => {
     expect(await epochOf(boot(null), false)).toBe(1);
     expect(await epochOf(boot(null), true)).toBe(2);
   });

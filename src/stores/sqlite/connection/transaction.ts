@@ -1,5 +1,5 @@
 /**
- * One store call inside a transaction: the time it happens at, and everything it has to tell at its end: one packed
+ * One store call inside a transaction: the time it happens at, and everything that it emits at its end: one packed
  * feed record and hints for those who watch. New jobs and the changes of counts are collected over all calls of the
  * transaction (their commit).
  */
@@ -97,7 +97,7 @@ export function nextSeq(commit: Commit): number {
 const appendFeed = "INSERT INTO millrace_feed (at, body) VALUES (?, ?) RETURNING number";
 
 /**
- * Writes what the call has to tell and adds its hints. Answers the number of its feed record, or null when it changed
+ * Writes what the call has emitted and adds its hints. Answers the number of its feed record, or null when it changed
  * no job.
  */
 export function endStep(step: Step, hints: Hints): number | null {

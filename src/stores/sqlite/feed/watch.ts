@@ -26,7 +26,7 @@ const feedPageMax = 200;
 
 export interface Watch {
   add(listener: (hint: Hint) => void): Unwatch;
-  /** What a commit of this store's own has to tell. */
+  /** What a commit of this store's own has emitted. */
   emitOwn(commit: CommitOutcome): void;
   close(): void;
 }

@@ -23,7 +23,7 @@ import type { Step } from "../connection/transaction.ts";
 import { writeOutcome } from "../jobs/write-outcome.ts";
 import { sql } from "../../../store/sql.ts";
 
-/** What an arrival has to know of a job, and what is told of one that it frees. */
+/** What an arrival has to know of a job, and what is emitted about one that it frees. */
 const targetNames = [
   ...(["seq", "id", "state", "waits", "freed", "route", "rev", "attempt"] as const),
   ...(["dueAt", "deadlineAt", "ttlAt", "timerAt"] as const),

@@ -1,6 +1,6 @@
 /**
  * Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. A row that cannot be
- * read is told as such (find-unreadable.ts).
+ * read is reported as such (find-unreadable.ts).
  */
 import { stateOfCode } from "../../../model/job/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../../store/job-fields.ts";

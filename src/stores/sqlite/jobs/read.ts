@@ -1,4 +1,4 @@
-/** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
+/** Looking at jobs: by id, their counts, their log lines, and the feed. None of it writes. */
 import { stateOfCode } from "../../../model/job/job-state.ts";
 import { countedRoute } from "../../../model/routing/route.ts";
 import type { FeedAnswer, FeedRequest, LogsAnswer } from "../../../store/operations.ts";

@@ -1,6 +1,6 @@
 /**
  * The general path: writes what a rule made of one job (store/rules), wherever it stood and wherever it stands now,
- * with its key, its tags and what is told of it.
+ * with its key, its tags and what is emitted about it.
  *
  *  from \ to     live            finished                not kept
  *  live          update          insert, delete          delete
@@ -68,7 +68,7 @@ const finished = openTable("millrace_history", finishedNames);
 
 export const updateLive = live.update;
 
-/** A row that stays in its table, of which nothing is told. */
+/** A row that stays in its table, about which nothing is emitted. */
 export function updateRow(statements: Statements, from: JobRow, row: JobRow): void {
   specs.update(statements, from, row);
   tableOf(row).update(statements, from, row);

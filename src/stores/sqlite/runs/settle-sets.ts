@@ -159,7 +159,7 @@ function leaveLanesOf(step: Step, ends: readonly End[]): void {
   if (laned !== null) leaveLanes(step, laned);
 }
 
-/** @param told the bundle that the end before was told in. @returns that of this one. */
+/** @param emitted the bundle that has the end before. @returns that of this one. */
 function emitEnd(step: Step, end: End, emitted: EmittedBundle | undefined): EmittedBundle | undefined {
   const { lease, next, attempts } = end;
   const { id, route, state, attempt } = lease;

@@ -24,7 +24,7 @@ export function readOrReport<A>(what: "job" | "feed", number: number, read: () =
 }
 
 /**
- * Whether a record may be behind this error though the reader could not tell which: a number that JavaScript cannot
+ * Whether a record may be behind this error though the reader could not say which: a number that JavaScript cannot
  * hold, a state without a name, a text that is no JSON.
  */
 export function isReadTrouble(error: unknown): boolean {

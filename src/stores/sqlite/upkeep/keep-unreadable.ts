@@ -1,6 +1,7 @@
 /**
  * Unreadable records: what cannot be read leaves every table, index and count in one step and is kept as it was found,
- * for an operator to see and to remove. Its neighbours go on as if it had never been there. Nothing is told of it.
+ * for an operator to see and to remove. Its neighbours go on as if it had never been there. Nothing is emitted about
+ * it.
  *
  *  ref   job:<seq> for the record of a job        feed:<number> for a feed record, which goes on without events
  *
@@ -38,7 +39,7 @@ export function keepAllUnreadable(
 const ofRecord = "seq = CAST(@seq AS INTEGER)";
 const tables = { job: liveNames, history: finishedNames, spec: specNames };
 
-/** The id, where one of the rows still tells it. */
+/** The id, if one of the rows still has it. */
 const foundId = sql`SELECT id FROM (${Object.keys(tables)
   .map((table) => `SELECT id FROM millrace_${table} WHERE ${ofRecord}`)
   .join(" UNION ALL ")}) WHERE typeof(id) = 'text' LIMIT 1`;

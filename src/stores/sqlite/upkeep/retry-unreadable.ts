@@ -1,6 +1,6 @@
 /**
  * What follows when a call has met a record that it cannot read: the record is kept as unreadable in a transaction of
- * its own, and the call runs again. Where nobody can tell which record it was, all are looked at: a second or two on a
+ * its own, and the call runs again. If it is not known which record it was, all are looked at: a second or two on a
  * million jobs, so a search that found nothing is not repeated for a while.
  */
 import { keepUnreadable, keepAllUnreadable, keepUnreadableFeed } from "./keep-unreadable.ts";

@@ -1,5 +1,5 @@
 /**
- * What the feed tells beside changes of state (R10): starts, progress, the notes of settles, and what documents tell.
+ * What the feed has beside changes of state (R10): starts, progress, the notes of settles, and what documents tell.
  */
 import { expect } from "vitest";
 import { storeLimits } from "../../../src/store/contract-limits.ts";
@@ -14,10 +14,10 @@ const hardTexts = ["10", "", "\0\x1e\x1f\x01", '{"done": "é🙂"}', "\ud800"];
 const ref = ({ id, seq, fence }: LeaseRef): LeaseRef => ({ id, seq, fence });
 
 export const emitCases: ContractGroup = {
-  about: "what is told beside",
+  about: "what is emitted beside",
   cases: [
     [
-      "a claim tells of the first jobs of an offer that they have started, and of the others that they have not",
+      "a claim emits of the first jobs of an offer that they have started, and of the others that they have not",
       async ({ store, submit, events }) => {
         await submit(...["a", "b", "c", "d"].map((id) => aJob({ id, digest: null })));
         const other = aJob({ id: "e", name: "other", unique: null });
@@ -30,7 +30,7 @@ export const emitCases: ContractGroup = {
       },
     ],
     [
-      "the same jobs of one route are told as started and have started, whatever their ranks and inputs are",
+      "the same jobs of one route are emitted as started and have started, whatever their ranks and inputs are",
       async ({ store, submit, events, platform }) => {
         const shapes = [
           () => ({}),
@@ -78,7 +78,7 @@ export const emitCases: ContractGroup = {
       },
     ],
     [
-      "progress is told with its text, log lines are not",
+      "progress is emitted with its text, log lines are not",
       async ({ store, lease, events }) => {
         const leased = await lease(aJob({ id: "a" }));
         await store.recordIfLeased([{ ...ref(leased), logs: ["line"] }]);
@@ -91,7 +91,7 @@ export const emitCases: ContractGroup = {
       },
     ],
     [
-      "a settle carries its attempt log where that is short, and a mark where nobody had told the start",
+      "a settle carries its attempt log where that is short, and a mark where the start was not emitted before",
       async ({ store, submit, events }) => {
         const ids = ["a", "b", "c", "d", "e", "f"];
         await submit(...ids.map((id) => aJob({ id })));
@@ -142,7 +142,7 @@ export const emitCases: ContractGroup = {
       },
     ],
     [
-      "bundles tell the very events of their record, with and without kinds, whatever their ids are",
+      "bundles hold the very events of their record, with and without kinds, whatever their ids are",
       async ({ store, submit }) => {
         await submit(aJob({ id: "a\u001fb" }), aJob({ id: "c\u001e\u0001" }), aJob({ id: "d" }));
         const { jobs } = await store.claim(aClaim({ max: 3 }));
@@ -166,7 +166,7 @@ export const emitCases: ContractGroup = {
       },
     ],
     [
-      "a document tells an event of no job where its put is applied, and nothing where it is refused",
+      "a document emits an event of no job where its put is applied, and nothing where it is refused",
       async ({ store, submit, events }) => {
         const emits = { kind: "queue-changed", subject: "the\u001fqueue", extra: "why" } as const;
         await store.putDocs([
