@@ -42,7 +42,7 @@ export interface Contender {
    */
   countFinished(filled: number): Promise<number> | number;
   /**
-   * Leaves so many keys at closed gates, one job waiting and one finished each. Absent where a system has no such
+   * Leaves N keys at closed gates, one job waiting and one finished each. Absent where a system has no such
    * gates.
    */
   closeKeys?(count: number): Promise<void>;
@@ -81,7 +81,7 @@ export interface OpenOptions {
 export interface BenchFlows {
   /** So many jobs one behind the other. */
   chain(nodes: number): Promise<void>;
-  /** One job, so many behind it, one behind these. */
+  /** One job, N after it, one after these. */
   fan(width: number): Promise<void>;
   /** So many of which the first wins. @returns from its end until the last of the others was cancelled. */
   race?(width: number): Promise<number>;
@@ -92,14 +92,14 @@ export interface BenchFlows {
 
 /** One topic of a system. */
 export interface Topics {
-  /** Gives it so many subscriptions. */
+  /** Gives it N subscriptions. */
   subscribe(count: number): Promise<void>;
   publish(input: unknown): Promise<unknown>;
 }
 
 /** Schedules of a system. */
 export interface Repeat {
-  /** Defines so many, each of which fires every hour from this tick on. */
+  /** Defines N, each of which fires every hour from this tick on. */
   define(count: number, tickMs: number): Promise<void>;
   /** Begins to fire them in this process. */
   start(): void;
@@ -123,7 +123,7 @@ export interface WorkOptions {
    * the end of each of their two attempts.
    */
   readonly finished: (count: number) => void;
-  /** So many more jobs, of any queue, were found due and made ready. Told only where a job has to be made ready. */
+  /** N more jobs, of any queue, were found due and made ready. Called only if a job has to be made ready. */
   readonly promoted?: (count: number) => void;
 }
 
@@ -134,7 +134,7 @@ export interface Listening {
 }
 
 export interface Cancels {
-  /** Has a job run, and answers how long its cancel took from the call until its handler was told. */
+  /** Has a job run, and answers how long its cancel took from the call until its handler was aborted. */
   cancelOne(): Promise<number>;
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@
  */
 import { nowMs } from "./clock.ts";
 
-/** At this time, so many more. */
+/** At this time, N more. */
 export type Mark = readonly [atMs: number, count: number];
 
 const jobsPerMark = 100;

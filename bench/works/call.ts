@@ -1,6 +1,6 @@
 /**
  * Request and reply: from the call until its answer, while the worker is another process. Each call after a pause in
- * which both processes have fallen idle, one call behind the other, or so many in flight that the worker is never idle.
+ * which both processes have fallen idle, one call behind the other, or N in flight, so that the worker is never idle.
  */
 import { collectGarbage, nowMs, waitMs } from "../measure/clock.ts";
 import type { Contender } from "../measure/contender.ts";

@@ -9,7 +9,7 @@ import { MarkBook } from "../measure/marks.ts";
 
 export interface DrainPart {
   readonly concurrency: number | null;
-  /** At most so many ends of attempts are seen here. */
+  /** At most N ends of attempts are seen here. */
   readonly ends: number;
   /** Resolves when all processes are ready. */
   readonly go: Promise<void>;

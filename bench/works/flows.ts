@@ -80,7 +80,7 @@ export function measureFirstWins(
   });
 }
 
-/** How long the submit of one flow of so many nodes takes. */
+/** How long the submit of one flow of N nodes takes. */
 export async function measureFlowSubmit(
   contender: Contender,
   { nodes, samples }: { readonly nodes: number; readonly samples: number },

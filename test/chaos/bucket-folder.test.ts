@@ -1,6 +1,6 @@
 /**
  * A bucket on disk as applications use it: what works as on a file, what a view can do, what is refused by name.
- * MILLRACE_VIEWS=100 opens so many views while a writer drains.
+ * MILLRACE_VIEWS=100 opens N views while a writer drains.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -12,9 +12,9 @@ export interface ChaosInput {
    * sends it SIGCONT.
    */
   readonly freezes?: string;
-  /** Kills its process at once, and has so many attempts. */
+  /** Kills its process at once, and has N attempts. */
   readonly kills?: number;
-  /** Fails so many times before it succeeds. */
+  /** Fails N times before it succeeds. */
   readonly failures?: number;
   /** Enqueues a follow-up with its completion. */
   readonly hasFollow?: boolean;

@@ -83,7 +83,7 @@ describe.each(urls)("on %s", (_store, place) => {
       await until("all race", () => all.every(({ said }) => said.has("fires")), 200_000);
       const fired = async (): Promise<number> =>
         (await mill.schedules.list()).reduce((sum, each) => sum + each.fired, 0);
-      await until("so many ticks have fired", async () => (await fired()) >= racedTicks, 500_000);
+      await until("all ticks have fired", async () => (await fired()) >= racedTicks, 500_000);
       await Promise.all(all.map(({ kill }) => kill()));
       const raced = await checkTicks(mill);
       console.log(`${raced} ticks, one job each`);

@@ -1,4 +1,4 @@
-/** A place for processes to be killed and frozen on: one Redis server, in so many partitions. */
+/** A place for processes to be killed and frozen on: one Redis server, in N partitions. */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { RedisPrefixes, redisUrl } from "../support/servers/redis-shared.ts";

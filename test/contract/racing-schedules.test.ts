@@ -22,7 +22,7 @@ const report = job<number>("report");
 const minute = 60_000;
 const random = createSeededRandom("racing schedules");
 
-/** One submit in so many does not happen, and one happens while its answer is lost. */
+/** One submit in N does not happen, and one happens while its answer is lost. */
 function withAccidents(store: Store, share: number): Store {
   return {
     ...store,

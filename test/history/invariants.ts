@@ -38,7 +38,7 @@ export const invariants = {
   35: "in no time do more pass than the burst of a rate and its tokens",
   36: "one unique key is held by one live job",
   37: "nothing passes a gate that was closed, from the answer on until it opens",
-  40: "a member of a flow is freed only when so many of those it comes after have ended as it wants",
+  40: "a member of a flow is freed only when enough of its parents have ended as it needs",
   41: "a blocked member is freed once in a round, is not claimed before, and is not left blocked once that is decided",
   43: "the counts of a flow are those of a recount of its members",
   45: "a job whose cancel was asked for is not claimed again, and nothing lives in a flow that is cancelled",

@@ -19,7 +19,7 @@ const { MILLRACE_SEED: chosenSeed, MILLRACE_SEEDS: wantedSeeds } = process.env;
 export const isSeedChosen = chosenSeed !== undefined;
 
 /**
- * The first so many; MILLRACE_SEED=N is that one alone, MILLRACE_SEEDS=N the first N, MILLRACE_SEEDS=A-B those from A
+ * The first N; MILLRACE_SEED=N is that one alone, MILLRACE_SEEDS=N the first N, MILLRACE_SEEDS=A-B those from A
  * to B.
  */
 export function seedsToRun(count: number): { readonly from: number; readonly to: number } {

@@ -252,7 +252,7 @@ function replayAfter(
   return replayChange({ policy: decided, attempts }, options);
 }
 
-/** Whether this is an item of a map that lets so many run at once. */
+/** Whether this is an item of a map that lets up to N run at once. */
 function isBehindCap({ id }: JobRecord, capped: readonly string[]): boolean {
   const path = pathOfId(id);
   return isItem(path) && capped.includes(path.slice(0, path.lastIndexOf(".")));

@@ -83,7 +83,7 @@ export async function changeGate<Change extends GateChange>(
 
 /**
  * All gates whose key starts so, read page by page, in byte order of their keys; not those of the keys of limits, of
- * which there may be as many as anybody has throttled or edited.
+ * which there may be one for each that anybody has throttled or edited.
  */
 export async function* allGates(
   store: Pick<Store, "readGates">,

@@ -114,7 +114,7 @@ export async function* minuteDocs(
 
 /**
  * What processes have written and nobody has rolled up, by minute. What lies in partitions that fail is left out.
- * @param max behind so many the minutes end; the last one is whole.
+ * @param max after N minutes the list ends; the last one is whole.
  */
 export async function readParts(
   store: Pick<Store, "readDocs">,

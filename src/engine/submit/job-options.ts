@@ -70,7 +70,7 @@ export interface EnqueueOptions<In = any> {
   /** What the job takes while it runs, all together or none: at most 8. A limit alone is its use with a weight of 1. */
   limits?: readonly (Limit | LimitUse<In>)[];
   /**
-   * Which group of its queue the job belongs to: fair turns over groups, or so many of a group at once
+   * Which group of its queue the job belongs to: fair turns over groups, or up to N of a group at once
    * (docs/guides/groups.md). At an enqueue a text is the key alone, and the rest stays as the definition says; null is
    * no group.
    */

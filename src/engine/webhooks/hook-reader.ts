@@ -82,7 +82,7 @@ export class HookReader {
 
   /**
    * One batch. @param checks that the hooks are those this reader was made by, and that this process may read for them.
-   * @param batchMax about so many deliveries: a record of the feed is taken whole.
+   * @param batchMax about N deliveries: a record of the feed is taken whole.
    */
   async step(checks: readonly DocCheck[], batchMax: number): Promise<ReadStep> {
     try {

@@ -7,7 +7,7 @@
  *   holds:  the lease of the claimed one, renewed           releases:  settles it
  *
  * Permit jobs of one limit and weight are interchangeable: a waiting process may get one that another has submitted.
- * There are as many as there are waits and held permits. If a process dies, its ready permit job expires by its
+ * There is one for each wait and each held permit. If a process dies, its ready permit job expires by its
  * time-to-live; a process that waits longer than that submits another.
  *
  * Permit jobs of a key serve that key only. A claim asks for routes, not for keys, and stores keep routes for good, so

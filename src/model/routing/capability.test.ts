@@ -10,7 +10,7 @@ describe("a list of capabilities", () => {
     expect(read([])).toEqual([]);
   });
 
-  test("has so many names at most, counted without repeats", () => {
+  test("has up to N names, counted without repeats", () => {
     expect(read(["a", "b", "c", "a"])).toHaveLength(3);
     expect(() => read(["a", "b", "c", "d"])).toThrow(
       expect.objectContaining({

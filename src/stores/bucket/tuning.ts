@@ -11,7 +11,7 @@ export interface BucketTuning {
   readonly graceMs: number;
   /** A clean-up costs a LIST for each thousand objects, so it does not follow every checkpoint. */
   readonly cleanUpEveryMs: number;
-  /** A checkpoint comes after so many records, and so long after the last one, unless the log is very long. */
+  /** A checkpoint comes after N records, and this long after the last one, unless the log is very long. */
   readonly recordsMin: number;
   readonly apartMs: number;
   /** At the close a mark is worth its requests if the next opener would have to read more than this. */

@@ -33,7 +33,7 @@ export interface RedisOptions {
   readonly allowEviction?: boolean;
   /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
   readonly callTimeoutMs?: number;
-  /** An acknowledged write is on so many replicas, so that a failover to one of them keeps it. Default: 0. */
+  /** An acknowledged write is on N replicas, so that a failover to one of them keeps it. Default: 0. */
   readonly replicas?: number;
   /** For the life of the store. Left out: what it was made with; a new one gets 1, on a cluster 16. */
   readonly partitions?: number;

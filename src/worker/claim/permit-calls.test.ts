@@ -15,7 +15,7 @@ interface Given {
   readonly cap: number;
   readonly jobs: number;
   readonly store?: Partial<Store>;
-  /** When so many have run, the cap becomes another one. */
+  /** When N have run, the cap becomes another one. */
   readonly raised?: { readonly after: number; readonly to: number };
 }
 

@@ -21,7 +21,7 @@ export const promoteCases: ContractGroup = {
       },
     ],
     [
-      "the longest due come first, whatever their other clocks say, at most so many, and more says that some are left",
+      "the longest due come first, whatever their other clocks say, up to N, and more says that some are left",
       async ({ store, submit, read, platform }) => {
         await submit(
           aJob({ id: "c", due: { inMs: 30 }, deadline: { inMs: 1 } }),

@@ -96,7 +96,7 @@ export const laneCases: ContractGroup = {
       },
     ],
     [
-      "so many of a group run at once as its cap says, and a lowered cap of later jobs holds for them",
+      "up to the cap of a group run at once, and a lowered cap of later jobs holds for them",
       async ({ submit, store }) => {
         await submit(...["a", "b", "c", "d"].map((id) => grouped(id, "k", 2)), grouped("e", "k", 1));
         const { jobs } = await claimFrom(store, [byRank]);

@@ -1,4 +1,4 @@
-/** Jobs of groups that run so many at once, and claims of them. */
+/** Jobs of groups that run up to N at once, and claims of them. */
 import { expect } from "vitest";
 import { groupGateKey, groupLane, keyedGate, writeKeyUse } from "../../../src/model/routing/lane.ts";
 import type { ClaimAnswer } from "../../../src/store/operations.ts";
@@ -10,7 +10,7 @@ export const groupGate = (key: string): string => keyedGate(groupGateKey("mail")
 export const laneOf = (key: string): string => groupLane("mail", key, "rank");
 export const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
 
-/** A job of a group of which so many run at once. */
+/** A job of a group of which up to N run at once. */
 export const grouped = (id: string, key: string, cap = 1, given: Partial<NewJob> = {}): NewJob =>
   aJob({
     id,

@@ -85,7 +85,7 @@ export const pruneCases: ContractGroup = {
       },
     ],
     [
-      "a queue keeps so many finished jobs of an outcome, and those that ended first go first, in bites of any size",
+      "a queue keeps N finished jobs of an outcome, and those that ended first go first, in bites of any size",
       async (subject) => {
         const { store, submit, claim, platform, read } = subject;
         const ids = ["a", "b", "c", "d", "e", "f", "g"];

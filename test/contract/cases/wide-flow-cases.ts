@@ -96,7 +96,7 @@ export const wideFlowCases: ContractGroup = {
       },
     ],
     [
-      "an end goes along so many edges at once, the rest is deferred, and goes on in steps",
+      "an end goes along a bounded number of edges at once, the rest is deferred, and goes on in steps",
       async ({ store, claim, read, events }) => {
         const children = letters(edgesAtOnceMax + edgesPerStepMax + 10);
         const jobs = [

@@ -61,7 +61,7 @@ function* nobodyHangs(
 
 const flowOf = ({ meta }: JobRecord): FlowMeta => readMeta(meta).flow ?? {};
 
-/** Each is freed once in a round, and then so many of those that it comes after have ended as it wants. */
+/** Each is freed once in a round, and then as many of its parents have ended as it needs. */
 function* nobodyRanEarly(
   records: ReadonlyMap<string, JobRecord>,
   feed: readonly FeedRecord[],

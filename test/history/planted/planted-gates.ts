@@ -23,7 +23,7 @@ export function works(s: Scribe, ...capabilities: readonly string[]): void {
   s.operations.push({ kind: "work", actor: "p1", seen: "ok", capabilities, ...times });
 }
 
-/** Two jobs of a limit; the second is claimed so many milliseconds after the first, which still runs. */
+/** Two jobs of a limit; the second is claimed N milliseconds after the first, which still runs. */
 const twoAtOnce =
   (weight = 1): Write =>
   (s) => {

@@ -59,7 +59,7 @@ export function defineJobs(plan: Plan): readonly SimJob[] {
   return jobs;
 }
 
-/** After so many claims a job is done with surprises, so that every run can end. */
+/** After N claims a job is done with surprises, so that every run can end. */
 const surprisesMax = 6;
 const nodeMsMax = 1000;
 const fencesPerEpoch = 2 ** 32;

@@ -26,7 +26,7 @@ export interface FaultProxy {
   readonly url: string;
   /** Every request that came, as "METHOD target". */
   readonly seen: readonly string[];
-  /** Hits the next requests of the method, so many of them. @returns when the last of them was hit. */
+  /** Hits the next N requests of the method. @returns when the last of them was hit. */
   next(method: string, fault: Fault, times?: number): Promise<void>;
   close(): Promise<void>;
 }

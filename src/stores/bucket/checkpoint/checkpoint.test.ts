@@ -20,7 +20,7 @@ let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "millrace-checkpoint-"))));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Opens, submits so many jobs one by one, and closes: more than 100 records, so the close makes a mark. */
+/** Opens, submits N jobs one by one, and closes: more than 100 records, so the close makes a mark. */
 async function oneLife(world: BucketWorld, jobs: number): Promise<void> {
   const store = await world.open();
   await world.submit(store, jobs);

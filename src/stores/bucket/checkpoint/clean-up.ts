@@ -70,7 +70,7 @@ export class CleanUp {
     await this.#removeFrom(markPrefix, markName(oldest.through), () => true, newest);
   }
 
-  /** The second newest mark that is older than the grace; null if there are not so many. */
+  /** The second newest mark that is older than the grace; null if there are fewer. */
   async #oldestToKeep(newest: Mark): Promise<Mark | null> {
     const { objects, platform, tuning } = this.#options;
     const elapsedMs = (platform.monotonicUs() - this.#begun.monotonicUs) / 1000;

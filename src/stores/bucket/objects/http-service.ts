@@ -210,7 +210,7 @@ export function withQuery(url: URL, query: Readonly<Record<string, string>>): UR
   return asked;
 }
 
-/** Runs the steps, so many at once; after a failure no other is begun. */
+/** Runs the steps, up to N at once; after a failure no other is begun. */
 export async function inLanes<T>(
   items: readonly T[],
   lanes: number,

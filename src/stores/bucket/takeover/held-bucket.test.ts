@@ -187,7 +187,7 @@ test("a writer that slept hands out no job and renews no lease before it knows t
   expect(settled).toMatchObject([fenced, fenced]);
 });
 
-/** So many records that the close makes a mark, and then the clean-up that comes an hour later. */
+/** Enough records that the close makes a mark, and then the clean-up that comes an hour later. */
 async function outlive({ pass, bucket, open, process }: ReturnType<typeof useBucket>): Promise<void> {
   const writer = await open(process(9), { whenHeld: "take" });
   for (let at = 0; at < 110; at++) await pass(writer.submit([{ jobs: [aJob({ id: `later-${at}` })] }]));

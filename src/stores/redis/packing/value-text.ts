@@ -54,7 +54,7 @@ export function leasePrefix({ id, fence }: { readonly id: string; readonly fence
   return `${fence}${fieldEnd}${packText(id)}${fieldEnd}`;
 }
 
-/** The rows of a flat list, of so many values each. */
+/** The rows of a flat list, of N values each. */
 export function rowsOf<Row extends readonly unknown[]>(
   flat: readonly Row[number][],
   width: Row["length"],

@@ -14,7 +14,7 @@ export const firstClaimsLua = luaModule({
   ],
   gives: ["bytesWith partEnd firstOf readPart handOut leaseAny isLikeLast noteLike leaseMember"],
   source: lua`
--- So many are read before it is known how large they are.
+-- This many are read before it is known how large they are.
 local FIRST_READ = 16
 
 -- The bytes of all inputs in the specs of out and of the one in this spec. c.bytes is never less, because a spec is

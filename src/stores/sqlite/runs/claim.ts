@@ -181,7 +181,7 @@ interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
   readonly bytesMax: number;
 }
 
-/** Leases the first of these jobs, until their inputs have so many bytes. */
+/** Leases the first of these jobs, until their inputs have N bytes. */
 function leaseRows(
   step: Step,
   rows: readonly unknown[],
