@@ -131,7 +131,7 @@ export class Schedules {
       ...(await findDocs(needs, backfillKind, name)),
     ];
     await needs.store.putDocs(docs.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
-    needs.schedules.forget(name);
+    needs.schedules.delete(name);
     return docs.some(({ kind }) => kind === scheduleKind);
   }
 

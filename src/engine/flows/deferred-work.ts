@@ -31,7 +31,7 @@ import { deleteChange } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
 import { deliverEnd, endChildren } from "../durable/children.ts";
 import type { Needs } from "../services.ts";
-import { forgetMap, freeNext, rearm } from "./run-capped-map.ts";
+import { uncacheMap, freeNext, rearm } from "./run-capped-map.ts";
 import {
   allMembers,
   cancelBelow,
@@ -82,7 +82,7 @@ async function pay(needs: DeferredWorkNeeds, id: string): Promise<Payment> {
     if (record !== null && isTerminal(record.state)) renewed += await goAlong(needs, record);
     if (record === null || (isTerminal(record.state) && hasMark(record.durable, "hasChildren")))
       await endChildren(needs, id);
-    const outcome = record === null ? await forgetMembers(needs, id) : await decide(needs, record);
+    const outcome = record === null ? await deleteMembers(needs, id) : await decide(needs, record);
     if (outcome !== null) return { outcome, renewed };
   }
 }
@@ -138,7 +138,7 @@ async function goOnInMap(
   { isOver, isLost }: { readonly isOver: boolean; readonly isLost: boolean },
 ): Promise<boolean> {
   if (isOver || map.state !== "blocked") {
-    forgetMap(needs, map.id);
+    uncacheMap(needs, map.id);
     return true;
   }
   if (!(await rearm(needs, map))) return false;
@@ -202,7 +202,7 @@ async function cancelByIds(
 }
 
 /** The flow is gone, so its members go; those that still live are looked for again later. */
-async function forgetMembers(needs: Needs<"store" | "changes">, id: string): Promise<string> {
+async function deleteMembers(needs: Needs<"store" | "changes">, id: string): Promise<string> {
   for await (const page of allMembers(needs, id))
     await Promise.all(
       page
@@ -210,5 +210,5 @@ async function forgetMembers(needs: Needs<"store" | "changes">, id: string): Pro
         .map((record) => changeAsRead(needs, record, [deleteChange])),
     );
   const { jobs } = await membersPage(needs, id, { cursor: null });
-  return jobs.length === 0 ? "forgotten" : postponed;
+  return jobs.length === 0 ? "deleted" : postponed;
 }

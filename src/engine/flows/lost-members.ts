@@ -40,7 +40,7 @@ export async function endLostMembers(needs: LostMembersNeeds): Promise<number> {
 
 async function endLost(needs: LostMembersNeeds, id: string): Promise<boolean> {
   if (placeOfId(id) === null) {
-    if (mintedPartition(id) !== null) await forgetFlow(needs, id);
+    if (mintedPartition(id) !== null) await deleteFlow(needs, id);
     return false;
   }
   const record = (await needs.reads.add(id)) ?? (await standIn(needs, id));
@@ -51,7 +51,7 @@ async function endLost(needs: LostMembersNeeds, id: string): Promise<boolean> {
 }
 
 /** Of a flow that is lost itself the members go, as of one that was deleted. */
-async function forgetFlow(needs: Needs<"store" | "reads">, id: string): Promise<void> {
+async function deleteFlow(needs: Needs<"store" | "reads">, id: string): Promise<void> {
   if ((await needs.reads.add(id)) !== null) return;
   if ((await membersPage(needs, id, { cursor: null })).jobs.length > 0)
     await needs.store.putDocs([deferredPut(id)]);

@@ -115,6 +115,6 @@ function remember(needs: Needs<"reads">, id: string, what: Known): void {
 }
 
 /** Nothing more is asked about a map that has ended. */
-export function forgetMap({ reads }: Needs<"reads">, id: string): void {
+export function uncacheMap({ reads }: Needs<"reads">, id: string): void {
   known.get(reads)?.delete(id);
 }

@@ -36,8 +36,8 @@ export class DefinedSchedules {
     this.#needs = needs;
   }
 
-  /** Forgets a definition whose schedule was deleted. */
-  forget(name: string): void {
+  /** Of a schedule that was deleted. */
+  delete(name: string): void {
     this.#known.delete(name);
   }
 

@@ -78,7 +78,7 @@ export class PartitionCache {
   }
 
   /** Clears the cache, because hints were not received for a while. */
-  forget(): void {
+  clear(): void {
     this.#askedAtMs = null;
     this.#clockSeenMs = neverMs;
     this.#empty.clear();

@@ -120,7 +120,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
 
   /** Hints of a partition that was away may be lost, so workers and duties ask it at once. */
   const returned = (cache: PartitionCache): void => {
-    cache.forget();
+    cache.clear();
     if (claims.routes.length > 0) emit({ kind: "ready", routes: claims.routes });
     emit({ kind: "due", inMs: 0 });
   };
@@ -273,7 +273,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     watch(watcher) {
       watchers.add(watcher);
       if (unwatches.length === 0) {
-        for (const { cache } of partitions) cache.forget();
+        for (const { cache } of partitions) cache.clear();
         watchedMs = nowMs();
         unwatches = partitions.map((partition) => partition.store.watch((hint) => heed(partition, hint)));
       }

@@ -40,7 +40,7 @@ export function openCounts(): Counts {
   return { byRoute: new Map(), last: null };
 }
 
-export function forgetCounts(counts: Counts): void {
+export function clearCounts(counts: Counts): void {
   counts.byRoute.clear();
   counts.last = null;
 }
@@ -161,7 +161,7 @@ export function rollBack(callEvents: CallEvents, to: Savepoint): void {
   events.length = to.events;
   events.at(-1)?.ids.splice(to.lastIds);
   events.at(-1)?.notes?.splice(to.lastIds);
-  forgetCounts(counts);
+  clearCounts(counts);
   for (const [route, states] of to.byRoute) counts.byRoute.set(route, states);
   callEvents.lanes.length = to.lanes;
   callEvents.dueAt = to.dueAt;

@@ -1,6 +1,6 @@
 -- flows/arrive
 module(function()
-local advance, countEnd, emit, forget, isFlow = M.advance, M.countEnd, M.emit, M.forget, M.isFlow
+local advance, countEnd, emit, deleteJob, isFlow = M.advance, M.countEnd, M.emit, M.deleteJob, M.isFlow
 local isToFlow, placeOf, putDoc, readFreed, readWaits = M.isToFlow, M.placeOf, M.putDoc, M.readFreed, M.readWaits
 local touch, waitsText = M.touch, M.waitsText
 
@@ -11,7 +11,7 @@ local function deferWork(c, id) putDoc(c, DEFERRED .. id, "any", "+0", "", DEFER
 
 -- A job leaves the store. A flow leaves its members to a duty.
 local function drop(c, job)
-  forget(c, job)
+  deleteJob(c, job)
   if isFlow(job) then deferWork(c, job.id) end
 end
 

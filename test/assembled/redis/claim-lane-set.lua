@@ -8,7 +8,7 @@ local scoreIn, takeTurn, topOf, waitEntry, writeHeld = M.scoreIn, M.takeTurn, M.
 
 -- A claim that got fewer from a set goes on lane by lane: few lanes, or much that is not usual.
 local SET_MIN = 8
--- So many lanes are refused by a call at most.
+-- A call refuses at most this many lanes.
 local REFUSED_MAX = 2000
 
 -- The open lanes of a route, and the texts of their first jobs; ends before an entry that is none.

@@ -5,7 +5,7 @@ local inputBytes, jobFrom, keep, lease, newJob, push2 = M.inputBytes, M.jobFrom,
 local putBack, readMember, readRest, recall, restOf = M.putBack, M.readMember, M.readRest, M.recall, M.restOf
 local split, stateOf, touch, widen = M.split, M.stateOf, M.touch, M.widen
 
--- So many are read before it is known how large they are.
+-- This many are read before it is known how large they are.
 local FIRST_READ = 16
 
 -- The bytes of all inputs in the specs of out and of the one in this spec. c.bytes is never less, because a spec is

@@ -157,7 +157,7 @@ local function touch(c, job)
   end
 end
 
-local function forget(c, job)
+local function deleteJob(c, job)
   touch(c, job)
   job.isGone = true
   if handleById(c, job.id) == job.h then change(c, "ids", job.id, false) end
@@ -172,5 +172,5 @@ end
 
 M.KEPT_FOREVER_AT, M.isKeptUntil, M.whereIs, M.jobFrom = KEPT_FOREVER_AT, isKeptUntil, whereIs, jobFrom
 M.loadJobs, M.jobOf, M.handleById, M.jobById, M.loadByIds = loadJobs, jobOf, handleById, jobById, loadByIds
-M.touch, M.forget, M.tailOf = touch, forget, tailOf
+M.touch, M.deleteJob, M.tailOf = touch, deleteJob, tailOf
 end)

@@ -49,7 +49,7 @@ local function closedLanes(c, joins, records)
 end
 
 -- A short hash is a list that is searched from its head, with each lane that is read or written: a long entry makes a
--- table of it. So many lanes at once are worth asking.
+-- table of it. From this many lanes at once it is worth asking.
 local ASKED_MIN = 8
 
 local function setMany(key, list)

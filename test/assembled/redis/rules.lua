@@ -1,7 +1,7 @@
 -- jobs/rules
 module(function()
 local after, clearForFinish, clearForLease = M.after, M.clearForFinish, M.clearForLease
-local clearForPlace, clearForReplay, emit, forget = M.clearForPlace, M.clearForReplay, M.emit, M.forget
+local clearForPlace, clearForReplay, emit, deleteJob = M.clearForPlace, M.clearForReplay, M.emit, M.deleteJob
 local freeKey, instant, isMember, isTerminal = M.freeKey, M.instant, M.isMember, M.isTerminal
 local KEPT_FOREVER_AT, num, readTail, tailOf, tailText = M.KEPT_FOREVER_AT, M.num, M.readTail, M.tailOf, M.tailText
 local takeKey, touch, withPassed = M.takeKey, M.touch, M.withPassed
@@ -174,7 +174,7 @@ local function apply(c, job, next, note)
   rule(c, job, next)
   local isGone = rule == delete
   emit(c, job, next.event, isGone, note)
-  if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
+  if isGone or next.keepMs == "0" and not isMember(job) then deleteJob(c, job) end
 end
 
 M.advance, M.placeOf, M.clearPassedDeadline = advance, placeOf, clearPassedDeadline

@@ -189,7 +189,7 @@ local function countMembers(target, ended, ends)
   counts[ended], target.ended = (counts[ended] or 0) + ends, counts
 end
 
--- So many ends of this kind arrive along the edges of a passing, none of which frees or loses its target.
+-- N ends of this kind arrive along the edges of a passing, none of which frees or loses its target.
 local function arriveTogether(c, passing, ended, ends)
   for i, target in ipairs(passing) do
     local edge, alike = passing.edges[i], target.alike

@@ -163,7 +163,7 @@ local function writeLanes(c)
   hintOpened(c)
 end
 
--- So many gates are opened by one call.
+-- One call opens up to this many gates.
 local OPENED_AT_ONCE = 1000
 -- After the mark of keys in the byte order.
 local AFTER_MARK = "\n"

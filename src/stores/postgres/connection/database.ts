@@ -7,7 +7,7 @@ import { MillraceError } from "../../../model/error.ts";
 import type { Platform } from "../../../platform/platform.ts";
 import type { PgDriver, PgListener, PgPool, PgPoolClient } from "./driver.ts";
 import { isConnectionLost, isNameUnknown, isTooLate, isWorthRepeating, storeError } from "./errors.ts";
-import { cancelCall, forgetNames, hasRun, isDirect, rawTypes, runStatement } from "./statement.ts";
+import { cancelCall, clearNames, hasRun, isDirect, rawTypes, runStatement } from "./statement.ts";
 import { nameOf } from "./store-url.ts";
 
 export type Value = string | number | boolean | null | readonly string[];
@@ -144,7 +144,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       release(client, false);
       return rows;
     } catch (error) {
-      if (isNameUnknown(error)) forgetNames(client);
+      if (isNameUnknown(error)) clearNames(client);
       const { processID } = client;
       if (isTooLate(error) && isDirect(client) && typeof processID === "number")
         await cancelCall(() => connectBeside(options.name), processID, text).catch(() => undefined);

@@ -64,7 +64,7 @@ export function isDirect(client: PgClient): boolean {
 const pidText = "SELECT pg_backend_pid()";
 
 /** Called after an error that says that the server process does not know a name (isNameUnknown). */
-export function forgetNames(client: PgClient): void {
+export function clearNames(client: PgClient): void {
   direct.set(client, false);
 }
 

@@ -14,7 +14,9 @@ const { kind, body } = deferredPut("");
 
 export const arriveLua = luaModule({
   name: "flows/arrive",
-  takes: ["advance countEnd emit forget isFlow isToFlow placeOf putDoc readFreed readWaits touch waitsText"],
+  takes: [
+    "advance countEnd emit deleteJob isFlow isToFlow placeOf putDoc readFreed readWaits touch waitsText",
+  ],
   gives: ["deferWork drop free arrive"],
   source: lua`
 local DEFERRED, DEFERRED_BODY = ${luaText(docField(kind, "x").slice(0, -1))}, ${luaText(packText(body ?? ""))}
@@ -24,7 +26,7 @@ local function deferWork(c, id) putDoc(c, DEFERRED .. id, "any", "+0", "", DEFER
 
 -- A job leaves the store. A flow leaves its members to a duty.
 local function drop(c, job)
-  forget(c, job)
+  deleteJob(c, job)
   if isFlow(job) then deferWork(c, job.id) end
 end
 

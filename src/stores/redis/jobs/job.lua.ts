@@ -11,7 +11,7 @@ export const jobLua = luaModule({
   takes: ["change contentOf earliest fetch isTerminal meetUnreadable newJob NONE push readSpec readState"],
   gives: [
     "KEPT_FOREVER_AT isKeptUntil whereIs jobFrom loadJobs jobOf handleById jobById loadByIds",
-    "touch forget tailOf",
+    "touch deleteJob tailOf",
   ],
   source: lua`
 local KEPT_FOREVER_AT = "${foreverMs}"
@@ -167,7 +167,7 @@ local function touch(c, job)
   end
 end
 
-local function forget(c, job)
+local function deleteJob(c, job)
   touch(c, job)
   job.isGone = true
   if handleById(c, job.id) == job.h then change(c, "ids", job.id, false) end

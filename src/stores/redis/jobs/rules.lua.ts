@@ -16,7 +16,7 @@ const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "
 export const rulesLua = luaModule({
   name: "jobs/rules",
   takes: [
-    "after clearForFinish clearForLease clearForPlace clearForReplay emit forget freeKey instant",
+    "after clearForFinish clearForLease clearForPlace clearForReplay emit deleteJob freeKey instant",
     "isMember isTerminal KEPT_FOREVER_AT num readTail tailOf tailText takeKey touch withPassed",
   ],
   gives: [
@@ -176,7 +176,7 @@ local function apply(c, job, next, note)
   rule(c, job, next)
   local isGone = rule == delete
   emit(c, job, next.event, isGone, note)
-  if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
+  if isGone or next.keepMs == "0" and not isMember(job) then deleteJob(c, job) end
 end
 `,
 });

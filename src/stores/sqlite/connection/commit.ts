@@ -196,7 +196,7 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
       if (number !== null) emitted.push(number);
       if (!isTurnOfClaims) continue;
       for (const route of hints.routes) freed.add(route);
-      forgetTaken(hints, request as ClaimRequest, answer as ClaimAnswer);
+      dropTaken(hints, request as ClaimRequest, answer as ClaimAnswer);
     }
   };
   run(false);
@@ -210,7 +210,7 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
 /**
  * What became ready before a claim that asked for more than there was is no news: it would be asked for again in vain.
  */
-function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { jobs, more }: ClaimAnswer): void {
+function dropTaken({ routes }: Hints, { offers }: ClaimRequest, { jobs, more }: ClaimAnswer): void {
   const [offer] = offers;
   if (offer === undefined || offers.length > 1 || more || jobs.length >= offer.max) return;
   for (const route of offer.routes) routes.delete(route);

@@ -7,7 +7,7 @@ import type { JobRow } from "../../../store/job-fields.ts";
 import { hintDue, hintEvent } from "../../../store/watch/hints.ts";
 import type { Hints } from "../../../store/watch/hints.ts";
 import { mayFree, packEvents } from "../../../store/packing/packed-events.ts";
-import { forgetCounts, openCounts } from "../../../store/rules/call-events.ts";
+import { clearCounts, openCounts } from "../../../store/rules/call-events.ts";
 import type { Counts, CallEvents } from "../../../store/rules/call-events.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
@@ -133,5 +133,5 @@ export function flushCommit(commit: Commit): void {
     for (const [state, change] of states.entries())
       if (change !== 0) statements(addStateCount).run(route, state, change);
   }
-  forgetCounts(counts);
+  clearCounts(counts);
 }

@@ -229,12 +229,12 @@ export function writeLanes(statements: Statements, lanes: Iterable<LaneRow>): vo
 /** Inputs: queue, turn. */
 const setTop = "INSERT OR REPLACE INTO millrace_turn (queue, top) VALUES (?, ?)";
 /** Inputs: queue, turn. */
-const forgetEmpty = sql`DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
+const deleteEmpty = sql`DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
 
 /** What queues have reached; empty lanes whose turns are forgotten are deleted. */
 export function writeTops(statements: Statements, tops: ReadonlyMap<string, number>): void {
   for (const [queue, top] of tops) {
     statements(setTop).run(queue, top);
-    statements(forgetEmpty).run(queue, forgottenTurn(top));
+    statements(deleteEmpty).run(queue, forgottenTurn(top));
   }
 }

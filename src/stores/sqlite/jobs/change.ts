@@ -1,6 +1,6 @@
 /**
  * Change: what operators and duties do to a job under a guard (rule R2): cancel, expire, reclaim, reschedule, edit,
- * remove, replay. One job's rules after the other: there is no fast path.
+ * delete, replay. One job's rules after the other: there is no fast path.
  */
 import { storeLimits } from "../../../store/contract-limits.ts";
 import type { Change, ChangeAnswer, ChangeCase } from "../../../store/operations.ts";

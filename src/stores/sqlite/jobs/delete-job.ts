@@ -43,7 +43,7 @@ export function dropTags(statements: Statements, seqs: readonly number[]): void 
 }
 
 /** @param withJournals those of them that have one. */
-export function forgetJobs(
+export function deleteJobs(
   statements: Statements,
   seqs: readonly number[],
   withJournals: readonly number[] = [],

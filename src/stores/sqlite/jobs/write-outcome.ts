@@ -19,7 +19,7 @@ import {
   updateSql,
 } from "../connection/columns.ts";
 import type { SqlValue, Statements } from "../connection/connection.ts";
-import { addTags, dropTags, forgetJobs } from "./delete-job.ts";
+import { addTags, dropTags, deleteJobs } from "./delete-job.ts";
 import type { Step } from "../connection/transaction.ts";
 import { freeKey, takeKey } from "./unique-keys.ts";
 
@@ -86,7 +86,7 @@ export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
     moveRow(step, from, row);
   } else {
     statements(tableOf(from).drop).run(row.seq);
-    forgetJobs(statements, [row.seq], row.durable === 0 ? [] : [row.seq]);
+    deleteJobs(statements, [row.seq], row.durable === 0 ? [] : [row.seq]);
   }
   if (key === "taken") takeKey(statements, row, now);
   emitOutcome(step, from, outcome);

@@ -20,7 +20,7 @@ import type { Formulas, Picked } from "../connection/columns.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
 import { openRowSets, runRowSets } from "../connection/connection.ts";
 import type { RowSet, SqlValue } from "../connection/connection.ts";
-import { forgetJobs } from "../jobs/delete-job.ts";
+import { deleteJobs } from "../jobs/delete-job.ts";
 import { leaveLanes } from "../groups/lanes.ts";
 import { hasLanes } from "../jobs/routes.ts";
 import type { Member } from "../jobs/job-rows.ts";
@@ -119,7 +119,7 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
   if (ends.length === 0) return;
   const { statements } = step;
   const seqs: number[] = [];
-  let forgotten: number[] | null = null;
+  let deleted: number[] | null = null;
   let emitted: EmittedBundle | undefined;
   for (let place = 0; place < ends.length; place++) {
     const end = ends[place] as End;
@@ -127,14 +127,14 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
     if (holds !== uniqueHolds.none) freeKey(statements, seq);
     emitted = emitEnd(step, end, emitted);
     seqs.push(seq);
-    if (!isKept(end)) (forgotten ??= []).push(seq);
+    if (!isKept(end)) (deleted ??= []).push(seq);
   }
-  const kept = forgotten === null ? ends : ends.filter(isKept);
+  const kept = deleted === null ? ends : ends.filter(isKept);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
   runOnSeqs(statements, dropLive, seqs);
   // Before their specs, which say what they hold.
   leaveLanesOf(step, ends);
-  if (forgotten !== null) forgetJobs(statements, forgotten);
+  if (deleted !== null) deleteJobs(statements, deleted);
 }
 
 /** A member of a flow is kept, whatever its end says. */

@@ -1,6 +1,6 @@
 /**
  * Unreadable records: what cannot be read leaves every table, index and count in one step and is kept as it was found,
- * for an operator to see and to remove. Its neighbours go on as if it had never been there. Nothing is emitted about
+ * for an operator to see and to delete. Its neighbours go on as if it had never been there. Nothing is emitted about
  * it.
  *
  *  ref   job:<seq> for the record of a job        feed:<number> for a feed record, which goes on without events

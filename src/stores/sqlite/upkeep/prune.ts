@@ -12,7 +12,7 @@ import { columnList, rowReader } from "../connection/columns.ts";
 import { limitTo, readValue } from "../connection/connection.ts";
 import { dropDoc } from "../documents/documents.ts";
 import { deferWork } from "../flows/targets.ts";
-import { forgetJobs } from "../jobs/delete-job.ts";
+import { deleteJobs } from "../jobs/delete-job.ts";
 import { readRoutes } from "../jobs/routes.ts";
 import { readKept as readKeptJob } from "../jobs/job-rows.ts";
 import { isNotCompleted } from "../connection/schema.ts";
@@ -124,7 +124,7 @@ function pruneFinished(step: Step, rows: readonly Row[]): void {
   for (const { seq } of rows.filter(isFlow)) deferWork(step, readKeptJob(step.statements, seq).id);
   runOnSeqs(step.statements, dropFinished, seqs);
   const durable = rows.filter((row) => row.durable !== 0);
-  forgetJobs(
+  deleteJobs(
     step.statements,
     seqs,
     durable.map(({ seq }) => seq),
