@@ -1,7 +1,7 @@
 /**
- * Replaying nodes of a flow: the plan (model/flow/plan-replay.ts) is kept in the request's document and gone through from
- * the beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is
- * not taken again, and a node that was changed by somebody else is left as it is.
+ * Replaying nodes of a flow: the plan (model/flow/plan-replay.ts) is kept in the request's document and gone through
+ * from the beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken
+ * is not taken again, and a node that was changed by somebody else is left as it is.
  */
 import { noteNewRound } from "../../model/job/attempt-log.ts";
 import type { Block } from "../../model/job/change.ts";

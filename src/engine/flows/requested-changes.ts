@@ -1,7 +1,7 @@
 /**
  * Changes of a whole flow that an operator requests. A request is a due document until it is carried out, so that any
- * process can go on where another one ended. The process that makes a request carries it out at once. If it dies, a duty
- * does.
+ * process can go on where another one ended. The process that makes a request carries it out at once. If it dies, a
+ * duty does.
  *
  *   flow-cancel   the flow takes no more nodes; what has not ended is cancelled, until nothing is left to be
  *   flow-replay   nodes run again, and what waits for them waits again (replay-flow.ts)

@@ -99,7 +99,9 @@ export class PartitionCache {
     return routes.some((route) => !this.#empty.has(route));
   }
 
-  /** Records what a claim found for these routes: all ready jobs (`wereAllTaken`), or up to the number that it wanted. */
+  /**
+   * Records what a claim found for these routes: all ready jobs (`wereAllTaken`), or up to the number that it wanted.
+   */
   found(routes: readonly number[], wereAllTaken: boolean, heard: Heard): void {
     for (const route of routes) {
       if (!wereAllTaken) this.#empty.delete(route);
