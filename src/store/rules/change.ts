@@ -126,5 +126,6 @@ interface Refused {
 function isFull({ entry, unreadMax }: Append, unread: () => Unread): boolean {
   if (unreadMax === undefined) return false;
   const { count, size } = unread();
-  return count + 1 > unreadMax.count || size + (entry.unread ?? 0) > unreadMax.size;
+  const more = entry.unread === undefined ? 0 : 1;
+  return count + more > unreadMax.count || size + (entry.unread ?? 0) > unreadMax.size;
 }

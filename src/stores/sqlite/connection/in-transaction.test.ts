@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isMillraceError } from "../../../model/error.ts";
 import { nodePlatform } from "../../../platform/node-platform.ts";
 import { aJob as buildJob, aRoute } from "../../../../test/support/builders.ts";
-import type { NewJob } from "../../../store/records.ts";
+import type { LeasedJob, LeaseRef, NewJob } from "../../../store/records.ts";
 import type { Hint, Store } from "../../../store/store.ts";
 import { openSqliteStore } from "../sqlite-store.ts";
 
@@ -45,6 +45,34 @@ const drivers = {
 
 for (const [driver, connect] of Object.entries(drivers)) {
   describe(`inside the caller's transaction, ${driver}`, () => {
+    it("commits the result of a step together with the caller's rows, once and only under its lease", async () => {
+      const own = connect();
+      own.exec("CREATE TABLE orders (id TEXT)");
+      await store.submit([{ jobs: [aJob("run")] }]);
+      const [lease] = (await claimAll()).jobs as [LeasedJob];
+      const slip = { key: "pay#0", body: '"paid"' };
+      const commit = async (given: LeaseRef, end: "COMMIT" | "ROLLBACK") => {
+        own.exec("BEGIN; INSERT INTO orders VALUES ('o-1')");
+        const answer = await store.inTransaction(own).commitSlip(given, slip);
+        own.exec(end);
+        return answer;
+      };
+      const slips = async () => {
+        const [journal] = await store.readJournal([{ id: "run", after: 0, max: 9, lease }]);
+        return journal?.kind === "ok" ? journal.slips : null;
+      };
+      expect(await commit(lease, "ROLLBACK")).toEqual({ kind: "ok" });
+      expect(await slips()).toEqual([]);
+      expect(await commit({ ...lease, fence: lease.fence - 1 }, "ROLLBACK")).toEqual({ kind: "stale" });
+      expect(await commit(lease, "COMMIT")).toEqual({ kind: "ok" });
+      expect(await slips()).toEqual([slip]);
+      expect(await commit(lease, "ROLLBACK")).toEqual({ kind: "recorded", body: slip.body });
+      const journal = { seen: 0, entries: [] };
+      await store.settleIfLeased([{ ...lease, next: { ...finish, keepMs: 0 }, attempts: null, journal }]);
+      expect(own.prepare("SELECT count(*) AS slips FROM millrace_slip").get()).toEqual({ slips: 0 });
+      own.close();
+    });
+
     it("makes jobs and the caller's rows true together", async () => {
       const own = connect();
       own.exec("CREATE TABLE orders (id TEXT); BEGIN; INSERT INTO orders VALUES ('o-1')");

@@ -59,12 +59,11 @@ const isForeign = 1;
 const addForeign = `INSERT INTO millrace_journal (${columns}) VALUES (?, ?, ?, ?, ?, ?, ${isForeign})`;
 
 /** An entry of others. Guard: its key was looked up in the same transaction. */
-export function appendForeign(
-  { statements, now }: Step,
-  seq: number,
-  { key, body, unread = 0 }: EntryPut,
-): void {
-  statements(addForeign).run(seq, lastOf(statements, seq) + 1, now, key, body, unread);
+export function appendForeign({ statements, now }: Step, seq: number, put: EntryPut): void {
+  const { key, body, unread = 0, reads } = put;
+  const number = lastOf(statements, seq) + 1;
+  statements(addForeign).run(seq, number, now, key, body, unread);
+  readEntries(statements, seq, reads, number);
 }
 
 const perRow = "seq, number, key, body, unread";

@@ -29,12 +29,14 @@ export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): Reco
   let waiting: Recorded[] = [];
   const flush = (): void => {
     const appended = appendAll(step, leases, waiting);
-    for (const [index, { place }] of waiting.entries()) answers[place] = appended[index] as RecordAnswer;
+    for (const [index, { answer }] of appended.entries())
+      answers[(waiting[index] as Recorded).place] = answer;
     waiting = [];
   };
   for (const [place, write] of writes.entries()) {
-    const row = leases.find(write);
     const { entries, effects } = write;
+    if (effects !== undefined) flush();
+    const row = leases.find(write);
     if (typeof row === "string") {
       answers[place] = row;
     } else if (entries === undefined) {
@@ -44,7 +46,6 @@ export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): Reco
       writeNews(step, leases, row, write);
       waiting.push({ place, write, entries });
     } else {
-      flush();
       answers[place] = recordWithEffects(step, leases, row, { place, write, entries }, effects);
     }
   }
@@ -85,22 +86,30 @@ interface Recorded {
   readonly entries: NonNullable<LeasedWrite["entries"]>;
 }
 
+interface Appended {
+  readonly answer: RecordAnswer;
+  /** Whether any of its entries was new. */
+  readonly isNew: boolean;
+}
+
 /** Guard: all are leased. */
-function appendAll(step: Step, leases: Leases, recorded: readonly Recorded[]): RecordAnswer[] {
+function appendAll(step: Step, leases: Leases, recorded: readonly Recorded[]): Appended[] {
   if (recorded.length === 0) return [];
   const runs = recorded.map(({ write, entries }) => ({ seq: write.seq, puts: entries }));
   const lasts = lastsOf(
     step.statements,
     runs.map(({ seq }) => seq),
   );
-  return appendOwn(step, runs, lasts).map(({ entries, last }, index): RecordAnswer => {
+  return appendOwn(step, runs, lasts).map(({ entries, last }, index): Appended => {
     const { write } = recorded[index] as Recorded;
     const row = leases.find(write) as JobRow;
     const counted = write.setsBack === true ? setBack(row) : row;
-    leases.write(row, write.entries?.length === 0 ? counted : withEntries(counted, entries));
-    return { kind: "appended", last, at: step.now };
+    leases.write(row, withEntries(counted, entries));
+    return { answer: { kind: "appended", last, at: step.now }, isNew: entries.length > 0 };
   });
 }
+
+const applied = { kind: "ok" } as const;
 
 function recordWithEffects(
   step: Step,
@@ -112,7 +121,9 @@ function recordWithEffects(
   let answer: RecordAnswer = "ok";
   const unit = allOrNothing(step, () => {
     writeNews(step, leases, row, recorded.write);
-    [answer = "ok"] = appendAll(step, leases, [recorded]);
+    const [appended] = appendAll(step, leases, [recorded]) as [Appended];
+    ({ answer } = appended);
+    if (!appended.isNew) return applied;
     const done = submitUnit(step, { jobs, ...effects });
     if (done.kind === "ok") passOnEnds(step);
     return done;

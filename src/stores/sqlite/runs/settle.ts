@@ -152,7 +152,7 @@ function unseenAnswer({ seen }: NonNullable<Settle["journal"]>, last: number): S
 
 /** The row after the entries of its settle. */
 function appendEntries(step: Step, row: JobRow, { journal }: Settle, last: number): JobRow {
-  if (journal === undefined || journal.entries.length === 0) return row;
+  if (journal === undefined) return row;
   const { seq } = row;
   const [appended] = appendOwn(step, [{ seq, puts: journal.entries }], new Map([[seq, last]]));
   return withEntries(row, appended?.entries ?? []);
