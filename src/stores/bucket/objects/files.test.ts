@@ -9,10 +9,13 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import type { PathLike } from "node:fs";
+import { link } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { nodePlatform } from "../../../platform/node-platform.ts";
+import { openBucketStore } from "../bucket-store.ts";
 import { openFiles } from "./files.ts";
 
 let root: string;
@@ -53,6 +56,31 @@ test("a process that only looks makes nothing, in a folder that is not there nor
 test("a file in the place of the folder is refused", async () => {
   writeFileSync(join(root, "store"), "a file");
   await expect(openFiles(join(root, "store"), nodePlatform)).rejects.toMatchObject({ kind: "no-bucket" });
+});
+
+test.each(["EPERM", "ENOTSUP"])(
+  "a file system without hard links (%s) is refused by that name, and no permission is blamed",
+  async (code) => {
+    const linkFile = () => Promise.reject(Object.assign(new Error(code), { code, syscall: "link" }));
+    const objects = await openFiles(root, nodePlatform, { linkFile });
+    const opening = openBucketStore({ objects, platform: nodePlatform });
+    await expect(opening).rejects.toMatchObject({
+      code: "durability-refused",
+      message: expect.stringContaining(`${root} is on a file system without hard links`) as string,
+    });
+    expect(readdirSync(root, { recursive: true })).toEqual([".temporary"]);
+  },
+);
+
+test("a folder that takes no link is one without permission, not a file system without links", async () => {
+  const linkFile = (from: PathLike, to: PathLike): Promise<void> =>
+    String(to).includes("log")
+      ? Promise.reject(Object.assign(new Error("EPERM"), { code: "EPERM", syscall: "link" }))
+      : link(from, to);
+  const objects = await openFiles(root, nodePlatform, { linkFile });
+  await expect(objects.put("log/1", bytes, true)).rejects.toMatchObject({ kind: "denied" });
+  await objects.close();
+  expect(readdirSync(join(root, ".temporary"))).toEqual([]);
 });
 
 test("a put leaves no temporary file, whatever it answered", async () => {

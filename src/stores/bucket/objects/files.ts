@@ -16,7 +16,7 @@ import type { FileHandle } from "node:fs/promises";
 import type { Dirent } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import type { Platform } from "../../../platform/platform.ts";
-import { ObjectsError, checkName, closedError } from "./objects.ts";
+import { ObjectsError, UnknownCondition, checkName, closedError } from "./objects.ts";
 import type { NamePage, Objects, ObjectsErrorKind, ObjectsOutcome } from "./objects.ts";
 
 const isWindows = sep === "\\";
@@ -27,14 +27,14 @@ const deletionsAtOnce = 16;
 
 /**
  * The folder is made if its parent exists. A process that only looks makes nothing: to it a folder that could be made
- * is an empty bucket.
+ * is an empty bucket. `linkFile` is for tests.
  */
 export async function openFiles(
   folder: string,
   platform: Platform,
-  { isMade = true }: { readonly isMade?: boolean } = {},
+  { isMade = true, linkFile = link }: { readonly isMade?: boolean; readonly linkFile?: typeof link } = {},
 ): Promise<Objects> {
-  const objects = new FileObjects(folder, platform);
+  const objects = new FileObjects(folder, platform, linkFile);
   await (isMade ? objects.make() : objects.look());
   return objects;
 }
@@ -42,6 +42,7 @@ export async function openFiles(
 class FileObjects implements Objects {
   readonly #folder: string;
   readonly #platform: Platform;
+  readonly #linkFile: typeof link;
   /** The folders that hold objects, open for their syncs. */
   readonly #folders = new Map<string, Promise<FileHandle | null>>();
   readonly #unique: string;
@@ -52,7 +53,8 @@ class FileObjects implements Objects {
   #whenIdle: (() => void) | null = null;
   #isClosed = false;
 
-  constructor(folder: string, platform: Platform) {
+  constructor(folder: string, platform: Platform, linkFile: typeof link) {
+    this.#linkFile = linkFile;
     // Without a slash at its end: the walk up from an object must meet this very text.
     this.#folder = resolve(folder);
     this.#platform = platform;
@@ -94,12 +96,14 @@ class FileObjects implements Objects {
         let isStored = true;
         try {
           outcome = "unknown";
-          await (ifAbsent ? link(temporary, path) : rename(temporary, path));
+          await (ifAbsent ? this.#linkFile(temporary, path) : rename(temporary, path));
         } catch (error) {
           const code = codeOf(error) ?? "";
           if (!ifAbsent || code !== "EEXIST") {
             // A clear refusal. After an error of the disk or of a network file system the name may be there.
             if (meanings[code] !== undefined) outcome = "did-not-happen";
+            if (ifAbsent && noLinkCodes.has(code) && (await this.#hasNoLinks(temporary)))
+              throw this.#unlinkable(error);
             throw error;
           }
           isStored = false;
@@ -113,6 +117,24 @@ class FileObjects implements Objects {
         if (ifAbsent || outcome === "did-not-happen") await unlink(temporary).catch(() => undefined);
       }
     });
+  }
+
+  /** Nothing but the file system itself refuses a link beside a file that this process has just written. */
+  async #hasNoLinks(temporary: string): Promise<boolean> {
+    const beside = `${temporary}-link`;
+    try {
+      await this.#linkFile(temporary, beside);
+      await unlink(beside);
+      return false;
+    } catch (error) {
+      return noLinkCodes.has(codeOf(error) ?? "");
+    }
+  }
+
+  #unlinkable(cause: unknown): ObjectsError {
+    const sentence =
+      "is on a file system without hard links, so it cannot keep a second writer out. Use another one";
+    return new UnknownCondition("refused", `${this.#folder} ${sentence}`, { cause });
   }
 
   get(name: string): Promise<Uint8Array | null> {
@@ -248,6 +270,9 @@ class FileObjects implements Objects {
     return new ObjectsError(kind, message, { outcome, cause: error });
   }
 }
+
+/** What file systems without hard links say. */
+const noLinkCodes: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
 type Meaning = readonly [kind: ObjectsErrorKind, sentence: string];
 const denied: Meaning = ["denied", "cannot be read or written. Give this process permission to the folder"];
