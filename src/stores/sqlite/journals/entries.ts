@@ -29,6 +29,9 @@ const lastNumbers = sql`SELECT value, (SELECT max(number) FROM millrace_journal 
 
 export function lastsOf(statements: Statements, seqs: readonly number[]): Map<number, number> {
   if (seqs.length === 0) return new Map();
+  const [only] = seqs as readonly [number];
+  // The journals of many at once take their list as JSON, which costs more than the look-up of one.
+  if (seqs.length === 1) return new Map([[only, lastOf(statements, only)]]);
   const rows = statements(lastNumbers).all(JSON.stringify(seqs)) as [seq: number, last: number | null][];
   return new Map(rows.map(([seq, last]) => [seq, last ?? 0]));
 }
@@ -66,14 +69,14 @@ export function appendForeign({ statements, now }: Step, seq: number, put: Entry
   readEntries(statements, seq, reads, number);
 }
 
-const perRow = "seq, number, key, body, unread";
-/** Inputs: the time by name, then these of each row. A row whose key is known is passed over. */
+const perRow = "seq, number, at, key, body, unread";
+/** Inputs: these of each row. A row whose key is known is passed over. */
 const addOwn = openRowSets(
   perRow,
   (set) => sql`WITH ${set} INSERT INTO millrace_journal (${columns})
-    SELECT e.seq, e.number, @now, e.key, e.body, e.unread, ${isOwn} FROM e WHERE true
+    SELECT ${perRow}, ${isOwn} FROM e WHERE true
     ON CONFLICT (seq, key) DO NOTHING`,
-  sql`INSERT INTO millrace_journal (${columns}) VALUES (?, ?, @now, ?, ?, ?, ${isOwn})
+  sql`INSERT INTO millrace_journal (${columns}) VALUES (?, ?, ?, ?, ?, ?, ${isOwn})
     ON CONFLICT (seq, key) DO NOTHING`,
 );
 const rowWidth = perRow.split(", ").length;
@@ -108,12 +111,12 @@ export function appendOwn(
   let count = 0;
   const appended = runs.map(({ seq, puts }): Appended => {
     let last = ends.get(seq) ?? 0;
-    for (const { key, body, unread = 0 } of puts) values.push(seq, ++last, key, body, unread);
+    for (const { key, body, unread = 0 } of puts) values.push(seq, ++last, now, key, body, unread);
     count += puts.length;
     ends.set(seq, last);
     return { entries: puts, last };
   });
-  const written = runRowSets(statements, addOwn, { values, width: rowWidth }, () => ({ now }));
+  const written = runRowSets(statements, addOwn, { values, width: rowWidth });
   if (written < count) return appendSingly(step, runs, lasts);
   for (let at = 0; at < runs.length; at++) {
     const { seq, puts } = runs[at] as OwnEntries;
@@ -135,8 +138,8 @@ function appendSingly(
   return runs.map(({ seq, puts }) => {
     let last = ends.get(seq) ?? 0;
     const entries = puts.filter(({ key, body, unread = 0, reads }) => {
-      const values = [seq, last + 1, key, body, unread];
-      if (runRowSets(statements, addOwn, { values, width: rowWidth }, () => ({ now })) === 0) return false;
+      const values = [seq, last + 1, now, key, body, unread];
+      if (runRowSets(statements, addOwn, { values, width: rowWidth }) === 0) return false;
       last += 1;
       readEntries(statements, seq, reads, last);
       return true;
