@@ -7,6 +7,7 @@
 import { describe, test } from "vitest";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { hasJournals } from "../contract/has-journals.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 100;
@@ -22,6 +23,7 @@ describe("any history on SQLite in three partitions", () => {
       },
       historyRuns,
       commandsMax,
+      hasJournals.sqlite,
     );
   }, 600_000);
 });

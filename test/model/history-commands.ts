@@ -4,6 +4,7 @@
  * there is.
  */
 import fc from "fast-check";
+import { durableMarks } from "../../src/model/durable/durable-marks.ts";
 import type { TerminalState } from "../../src/model/job/job-state.ts";
 import { terminalStates } from "../../src/model/job/job-state.ts";
 import type { OnHeld, UniqueHold } from "../../src/model/job/unique-key.ts";
@@ -74,8 +75,35 @@ export type NextShape =
       readonly counts: 0 | 1;
       readonly ttlMs: number | null;
       readonly keepsLane: boolean;
+      /** The journal begins a new round. */
+      readonly isAnew?: true;
     }
-  | { readonly to: "hand-back" };
+  | { readonly to: "hand-back" }
+  | {
+      readonly to: "suspend";
+      readonly wakeInMs: number | null;
+      readonly isInstant: boolean;
+      readonly counts: 0 | 1;
+      readonly attempt: number | null;
+      readonly keepsLane: boolean;
+    };
+
+/** An entry: an own one has a key of another list than a signal, most of the time. */
+export interface EntryShape {
+  readonly key: number;
+  readonly marks: number;
+  /** Its size as long as nobody has read it; 0 for none. */
+  readonly unread: number;
+  readonly reads: readonly number[];
+  readonly isLarge: boolean;
+}
+
+/** What a settle of a durable run says of its journal. */
+export interface SettledJournal {
+  /** Added to the last number that the journal has; null looks at none. */
+  readonly seenShift: number | null;
+  readonly entries: readonly EntryShape[];
+}
 
 export type ChangeKind =
   | "cancel"
@@ -85,7 +113,16 @@ export type ChangeKind =
   | "edit"
   | "rank"
   | "revoke"
-  | "no-handler";
+  | "no-handler"
+  | "restart"
+  | "resume"
+  | "end";
+
+/**
+ * To a live job; to one that has ended, too; to a suspended one alone; as what begins its ending; together with its
+ * end.
+ */
+export type SignalKind = "live" | "any" | "suspended" | "ending" | "cancel";
 
 export type Command =
   | { readonly do: "advance"; readonly ms: number }
@@ -111,6 +148,7 @@ export type Command =
         fenceShift: number;
         next: NextShape;
         effects: EffectShape | null;
+        journal?: SettledJournal;
       }[];
     }
   | {
@@ -120,6 +158,8 @@ export type Command =
         lease: number;
         startedAgoMs: number | null;
         attemptEndsInMs: number | null;
+        /** Added to the last number that its journal has. */
+        seenShift?: number | null;
       }[];
       readonly wantsOthers: boolean;
     }
@@ -127,6 +167,25 @@ export type Command =
   | {
       readonly do: "change";
       readonly changes: readonly { job: number; kind: ChangeKind; revShift: number | null; inMs: number }[];
+    }
+  | {
+      readonly do: "entries";
+      readonly writes: readonly {
+        lease: number;
+        fenceShift: number;
+        entries: readonly EntryShape[];
+        effects: EffectShape | null;
+        hasProgress: boolean;
+        setsBack: boolean;
+      }[];
+    }
+  | {
+      readonly do: "signal";
+      readonly signals: readonly { job: number; entry: EntryShape; as: SignalKind; isBounded: boolean }[];
+    }
+  | {
+      readonly do: "journal";
+      readonly reads: readonly { job: number; lease: number | null; after: number; max: number }[];
     }
   | { readonly do: "promote"; readonly max: number }
   | { readonly do: "duty"; readonly clock: Clock; readonly max: number }
@@ -240,6 +299,140 @@ const does = <Kind extends Command["do"], Parts>(
 ): fc.Arbitrary<Parts & { do: Kind }> =>
   fc.record({ do: fc.constant(kind), ...parts }) as unknown as fc.Arbitrary<Parts & { do: Kind }>;
 
+const entry: fc.Arbitrary<EntryShape> = fc.record({
+  key: fc.nat(7),
+  marks: fc.constantFrom(0, 0, 0, durableMarks.hasUndo, durableMarks.isEnding, durableMarks.hasChildren),
+  unread: fc.constantFrom(0, 0, 1, 3),
+  reads: rarely(fc.array(fc.integer({ min: 1, max: 6 }), { maxLength: 3 }), []),
+  isLarge: rarely(fc.constant(true), false),
+});
+
+const settledJournal: fc.Arbitrary<SettledJournal> = fc.record({
+  seenShift: fc.constantFrom(0, 0, 0, 0, null, -1, 1),
+  entries: fc.array(entry, { maxLength: 2 }),
+});
+
+const durableNext: fc.Arbitrary<NextShape> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      to: fc.constant("suspend" as const),
+      wakeInMs: maybe(fewMs),
+      isInstant: fc.boolean(),
+      counts: fc.constantFrom(0, 1),
+      attempt: fc.constantFrom(null, null, 0),
+      keepsLane: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      to: fc.constant("retry" as const),
+      inMs: fewMs,
+      counts: fc.constantFrom(0, 1),
+      ttlMs: fc.constant(null),
+      keepsLane: fc.boolean(),
+      isAnew: fc.constant(true as const),
+    }),
+  },
+  { weight: 2, arbitrary: next },
+);
+
+/** What durable runs do and what is done to them. */
+const durableCommand: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: does("entries", {
+      writes: few(
+        fc.record({
+          lease: some,
+          fenceShift: fc.constantFrom(0, 0, 0, 0, 1, -1),
+          entries: fc.array(entry, { maxLength: 3 }),
+          effects: rarely(effects, null),
+          hasProgress: fc.boolean(),
+          setsBack: rarely(fc.constant(true), false),
+        }),
+        3,
+      ),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: does("settle", {
+      settles: few(
+        fc.record({
+          lease: some,
+          fenceShift: fc.constantFrom(0, 0, 0, 0, 0, 1),
+          next: durableNext,
+          effects: rarely(effects, null),
+          journal: settledJournal,
+        }),
+        3,
+      ),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: does("signal", {
+      signals: few(
+        fc.record({
+          job: some,
+          entry,
+          as: fc.constantFrom<SignalKind>("live", "live", "live", "any", "suspended", "ending", "cancel"),
+          isBounded: fc.boolean(),
+        }),
+        3,
+      ),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: does("change", {
+      changes: few(
+        fc.record({
+          job: some,
+          kind: fc.constantFrom<ChangeKind>("restart", "resume", "end"),
+          revShift: maybe(fc.constantFrom(0, 0, 1)),
+          inMs: fewMs,
+        }),
+        3,
+      ),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: does("extend", {
+      owner: fc.nat(1),
+      leases: few(
+        fc.record({
+          lease: some,
+          startedAgoMs: fc.constant(null),
+          attemptEndsInMs: fc.constant(null),
+          seenShift: fc.constantFrom(null, 0, -1, -2, 1),
+        }),
+        3,
+      ),
+      wantsOthers: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: does("journal", {
+      reads: few(
+        fc.record({ job: some, lease: maybe(some), after: fc.nat(4), max: fc.integer({ min: 1, max: 4 }) }),
+        3,
+      ),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: does("duty", {
+      clock: fc.constant<Clock>("wake"),
+      max: fc.integer({ min: 1, max: 3 }),
+    }),
+  },
+);
+
 const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 5,
@@ -340,5 +533,8 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
 );
 
-export const histories = (commandsMax: number): fc.Arbitrary<Command[]> =>
-  fc.array(command, { maxLength: commandsMax, size: "max" });
+const anyCommand = fc.oneof({ weight: 7, arbitrary: command }, { weight: 3, arbitrary: durableCommand });
+
+/** `hasJournals`: with durable runs among the jobs. */
+export const histories = (commandsMax: number, hasJournals: boolean): fc.Arbitrary<Command[]> =>
+  fc.array(hasJournals ? anyCommand : command, { maxLength: commandsMax, size: "max" });

@@ -5,6 +5,7 @@
 import { expect } from "vitest";
 import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/job/after-run.ts";
 import { createPolicyReader, writePolicy } from "../../src/model/job/job-policy.ts";
+import { durableMarks } from "../../src/model/durable/durable-marks.ts";
 import { liveStates, terminalStates } from "../../src/model/job/job-state.ts";
 import { createPlacement } from "../../src/model/routing/placement.ts";
 import { routeNumber } from "../../src/model/routing/route.ts";
@@ -14,20 +15,25 @@ import { groupGateKey, groupLane, keyedGate, laneStepOf, writeKeyUse } from "../
 import type { LaneFields, LaneOrder } from "../../src/model/routing/lane.ts";
 import type { JobState } from "../../src/model/job/job-state.ts";
 import type {
+  Append,
   HeartbeatRequest,
   ClaimOffer,
   Change,
   ChangeCase,
   Clock,
+  Guard,
   JobFilter,
+  JournalRead,
+  LeasedWrite,
   Settle,
   SubmitUnit,
 } from "../../src/store/operations.ts";
 import type { PruneRequest } from "../../src/store/upkeep.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
-import type { DocPut, DueJob, GatePut, LeasedJob, NewJob } from "../../src/store/records.ts";
+import type { DocPut, DueJob, EntryPut, GatePut, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
+import { resume, signalled, suspend } from "../contract/cases/durable/journal-calls.ts";
 import { openReference } from "../support/reference-as-store.ts";
 import type { HeldPlatform } from "../support/virtual/held-platform.ts";
 import {
@@ -37,10 +43,20 @@ import {
   readAllDocs,
   readAllDueDocs,
   readAllDue,
+  readWholeJournal,
   readWholeFeed,
   sortStateCounts,
 } from "../support/walk.ts";
-import type { ChangeKind, Command, DocShape, JobShape, NextShape, UnitShape } from "./history-commands.ts";
+import type {
+  ChangeKind,
+  Command,
+  DocShape,
+  EntryShape,
+  JobShape,
+  NextShape,
+  SettledJournal,
+  UnitShape,
+} from "./history-commands.ts";
 
 const policies = [
   null,
@@ -66,8 +82,10 @@ const gateSets: readonly (readonly GateUse[])[] = [
 const gateC = limitGateKey("c");
 const gateD = limitGateKey("d");
 const laneOrders: readonly (LaneOrder | null)[] = [null, "rank", "turn"];
-const waiting: readonly JobState[] = ["scheduled", "ready"];
+const waiting: readonly JobState[] = ["scheduled", "ready", "suspended"];
 const hugeInput = JSON.stringify("x".repeat(3000));
+
+type SignalShape = Extract<Command, { do: "signal" }>["signals"][number];
 
 /** What the histories of a run have met, so that the test can tell whether they went everywhere they should. */
 export type Sightings = Map<string, number>;
@@ -85,7 +103,13 @@ export class HistoryWorld {
   #minted = 0;
   #placed = 0;
 
-  constructor(store: Store, platform: HeldPlatform, options: { epoch: number; sightings: Sightings }) {
+  readonly #hasJournals: boolean;
+
+  constructor(
+    store: Store,
+    platform: HeldPlatform,
+    options: { epoch: number; sightings: Sightings; hasJournals: boolean },
+  ) {
     this.#store = store;
     this.#platform = platform;
     const { partitions = 1 } = store;
@@ -93,6 +117,7 @@ export class HistoryWorld {
     this.#places = partitions === 1 ? [""] : placesIn(partitions);
     this.#reference = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { platform });
     this.#sightings = options.sightings;
+    this.#hasJournals = options.hasJournals;
   }
 
   async run(commands: readonly Command[]): Promise<void> {
@@ -158,7 +183,7 @@ export class HistoryWorld {
       }
       case "settle": {
         if (this.#leases.length === 0) return;
-        const settles = command.settles.map((settle) => this.#settle(settle));
+        const settles = await Promise.all(command.settles.map((settle) => this.#settle(settle)));
         const answers = await this.#both(what, (store) => store.settleIfLeased(settles));
         for (const [index, { kind }] of answers.entries()) {
           if (kind === "ok") this.#meet((settles[index]?.effects?.jobs ?? []).map(({ id }) => id));
@@ -179,6 +204,24 @@ export class HistoryWorld {
         if (this.#ids.length === 0) return;
         const changes = await Promise.all(command.changes.map((change) => this.#change(change)));
         await this.#both(what, (store) => store.changeIf(changes));
+        return;
+      }
+      case "entries": {
+        if (this.#leases.length === 0) return;
+        const writes = command.writes.map((write) => this.#entries(write));
+        await this.#both(what, (store) => store.recordIfLeased(writes));
+        return this.#meet(writes.flatMap(({ effects }) => (effects?.jobs ?? []).map(({ id }) => id)));
+      }
+      case "signal": {
+        if (this.#ids.length === 0) return;
+        const changes = command.signals.map((signal) => signalOf(signal, pickRecent(this.#ids, signal.job)));
+        await this.#both(what, (store) => store.changeIf(changes));
+        return;
+      }
+      case "journal": {
+        if (this.#ids.length === 0) return;
+        for (const read of command.reads.map((each) => this.#read(each)))
+          await this.#both(what, (store) => readWholeJournal(store, read));
         return;
       }
       case "promote":
@@ -266,22 +309,66 @@ export class HistoryWorld {
     });
   }
 
-  #settle({
+  async #settle({
     lease,
     fenceShift,
     next,
     effects,
-  }: Extract<Command, { do: "settle" }>["settles"][number]): Settle {
+    journal,
+  }: Extract<Command, { do: "settle" }>["settles"][number]): Promise<Settle> {
     const { id, seq, fence } = pickRecent(this.#leases, lease);
     const settle = {
       id,
       seq,
       fence: fence + fenceShift,
-      next: settleNext(next),
+      next: settleNext(next, this.#platform.now()),
       attempts: lease % 2 ? `log ${fence}` : null,
+      ...(await this.#settled(id, journal)),
     };
-    const place = this.#places.find((each) => id.startsWith(each)) as string;
-    return effects === null ? settle : { ...settle, effects: this.#unit(effects, place) };
+    return effects === null ? settle : { ...settle, effects: this.#unit(effects, this.#placeOf(id)) };
+  }
+
+  /** Every settle of a durable run says so. */
+  async #settled(id: string, journal: SettledJournal | undefined): Promise<Pick<Settle, "journal">> {
+    const { last, durable } = await this.#known(id);
+    if (journal === undefined && durable === 0) return {};
+    const { seenShift, entries } = journal ?? { seenShift: null, entries: [] };
+    const seen = seenShift === null ? null : last + seenShift;
+    return { journal: { seen, entries: entries.map((entry) => entryOf(entry, "own")) } };
+  }
+
+  /** What is known of the journal of a job. */
+  async #known(id: string): Promise<{ last: number; durable: number }> {
+    const [known] = await this.#reference.readJournal([{ id, after: 0, max: 0 }]);
+    return known?.kind === "ok" ? known : { last: 0, durable: 0 };
+  }
+
+  #placeOf(id: string): string {
+    return this.#places.find((each) => id.startsWith(each)) as string;
+  }
+
+  #entries({
+    lease,
+    fenceShift,
+    entries,
+    effects,
+    hasProgress,
+    setsBack,
+  }: Extract<Command, { do: "entries" }>["writes"][number]): LeasedWrite {
+    const { id, seq, fence } = pickRecent(this.#leases, lease);
+    return {
+      ...{ id, seq, fence: fence + fenceShift },
+      entries: entries.map((entry) => entryOf(entry, "own")),
+      ...(effects === null ? {} : { effects: this.#unit(effects, this.#placeOf(id)) }),
+      ...(hasProgress ? { progress: `${fence}` } : {}),
+      ...(setsBack ? { setsBack } : {}),
+    };
+  }
+
+  #read({ job, lease, after, max }: Extract<Command, { do: "journal" }>["reads"][number]): JournalRead {
+    const held = lease === null || this.#leases.length === 0 ? null : pickRecent(this.#leases, lease);
+    if (held === null) return { id: pickRecent(this.#ids, job), after, max };
+    return { id: held.id, after, max, lease: { seq: held.seq, fence: held.fence } };
   }
 
   #isGateHome(place: string): boolean {
@@ -298,10 +385,14 @@ export class HistoryWorld {
     const request = {
       owner: `w${owner}`,
       leaseMs: 100,
-      leases: named.map(({ lease, startedAgoMs, attemptEndsInMs }) => {
-        const { id, seq, fence } = pickRecent(this.#leases, lease);
-        return { id, seq, fence, ...(startedAgoMs === null ? {} : { startedAgoMs, attemptEndsInMs }) };
-      }),
+      leases: await Promise.all(
+        named.map(async ({ lease, startedAgoMs, attemptEndsInMs, seenShift = null }) => {
+          const { id, seq, fence } = pickRecent(this.#leases, lease);
+          const started = startedAgoMs === null ? {} : { startedAgoMs, attemptEndsInMs };
+          const { last } = await this.#known(id);
+          return { id, seq, fence, ...started, ...(seenShift === null ? {} : { seen: last + seenShift }) };
+        }),
+      ),
       wantsOthers,
     };
     await this.#both(what, (store) => store.extendIfLeased(request));
@@ -315,7 +406,12 @@ export class HistoryWorld {
   }: Extract<Command, { do: "change" }>["changes"][number]): Promise<Change> {
     const id = pickRecent(this.#ids, job);
     const [known] = await this.#reference.readJobs([id]);
-    const guard = revShift === null ? {} : { rev: (known?.rev ?? 0) + revShift };
+    const marks = { mask: durableMarks.hasChildren, is: (known?.durable ?? 0) & durableMarks.hasChildren };
+    const guard = {
+      ...(revShift === null ? {} : { rev: (known?.rev ?? 0) + revShift }),
+      // Every change that may end a durable run looks at its marks.
+      ...(marks.is === 0 ? {} : { marks }),
+    };
     return {
       id,
       cases: changeCases(id, kind, inMs).map((each) => ({ ...each, guard: { ...each.guard, ...guard } })),
@@ -339,7 +435,10 @@ export class HistoryWorld {
     };
     const sources = { random: () => 0.5, strideMs: 100, now: this.#platform.now(), worker: job.owner ?? "" };
     const states = clock === "lease" || clock === "attempt" ? (["running"] as const) : liveStates;
-    const guard = { states, rang: clock, fence: job.fence };
+    const { hasChildren } = durableMarks;
+    const marks = { mask: hasChildren, is: job.durable & hasChildren };
+    const guard = { states, rang: clock, fence: job.fence, ...(marks.is === 0 ? {} : { marks }) };
+    if (clock === "wake") return { guard: { ...guard, states: ["suspended"] }, next: resume };
     if (clock === "deadline" || clock === "ttl") return { guard, next: afterExpiry(policy, clock) };
     return {
       guard,
@@ -361,6 +460,7 @@ export class HistoryWorld {
       { reason: "because" },
       { keepsLane: true },
       { keepsLane: true, states: terminalStates, queue: "q0" },
+      { states: ["suspended"] },
       { createdAfter: start, queue: "q0" },
     ];
     return pick(filters, number);
@@ -374,7 +474,12 @@ export class HistoryWorld {
     await this.#both("all due documents", (store) => readAllDueDocs(store));
     await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
     for (const id of new Set(this.#ids))
-      await this.#both(`the journal of ${id}`, (store) => store.readLogs({ id, after: 0, max: 99 }));
+      await this.#both(`the log of ${id}`, (store) => store.readLogs({ id, after: 0, max: 99 }));
+    if (this.#hasJournals)
+      for (const id of new Set(this.#ids))
+        await this.#both(`the journal of ${id}`, (store) =>
+          readWholeJournal(store, { id, after: 0, max: 9 }),
+        );
     expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});
   }
 }
@@ -387,7 +492,10 @@ export function note(sightings: Sightings, what: string, answer: unknown): void 
   if (typeof answer !== "object" || answer === null) return;
   const emitted = answer as Record<string, unknown>;
   for (const key of ["kind", "reason", "hows", "answers", "events"]) note(sightings, what, emitted[key]);
-  if (Array.isArray(emitted["others"]) && emitted["others"].length > 0) see("others");
+  for (const key of ["others", "grown"]) {
+    const found = emitted[key];
+    if (Array.isArray(found) && found.length > 0) see(key);
+  }
 }
 
 /** Of each partition a beginning of names that lie there. */
@@ -499,7 +607,54 @@ function gatePut(command: Extract<Command, { do: "gate" }>, place: string): Gate
   };
 }
 
-function settleNext(shape: NextShape): Settle["next"] {
+function entryOf({ key, marks, unread, reads, isLarge }: EntryShape, by: "own" | "foreign"): EntryPut {
+  // They share some keys.
+  const name = by === "own" && key > 1 ? `own ${key}` : `key ${key}`;
+  return {
+    key: name,
+    body: isLarge ? hugeInput : `${name} with ${marks}`,
+    ...(marks === 0 ? {} : { marks }),
+    ...(unread === 0 ? {} : { unread }),
+    ...(reads.length === 0 ? {} : { reads }),
+  };
+}
+
+function signalOf({ entry, as, isBounded }: SignalShape, id: string): Change {
+  const room = isBounded ? { unreadMax: { count: 3, size: 6 } } : {};
+  const foreign = entryOf(entry, "foreign");
+  const ending = { ...foreign, key: "ending", marks: durableMarks.isEnding };
+  const append: Append = { entry: as === "ending" || as === "cancel" ? ending : foreign, ...room };
+  const { hasUndo, isEnding, hasChildren } = durableMarks;
+  const [isPlain, hasBegun] = [0, isEnding].map((is) => ({ mask: hasUndo | isEnding | hasChildren, is }));
+  const resumes = (guard: Partial<Guard>): ChangeCase => ({
+    ...{ guard: { states: ["suspended"], ...guard }, next: resume, append },
+  });
+  const stays = (states: readonly JobState[], guard: Partial<Guard> = {}): ChangeCase => ({
+    ...{ guard: { states, ...guard }, next: signalled, append },
+  });
+  const others = liveStates.filter((state) => state !== "suspended");
+  switch (as) {
+    case "live":
+      return { id, cases: [resumes({}), stays(others)] };
+    case "any":
+      return { id, cases: [resumes({}), stays([...others, ...terminalStates])] };
+    case "suspended":
+      return { id, token: `token ${entry.key}`, cases: [resumes({})] };
+    case "ending":
+      return { id, cases: [resumes({ marks: isPlain! }), stays(others, { marks: isPlain! })] };
+    case "cancel":
+      return {
+        id,
+        cases: [
+          { guard: { states: waiting, marks: isPlain! }, next: finish("cancelled") },
+          { guard: { states: waiting, marks: hasBegun! }, next: finish("failed"), append },
+          stays(["running"]),
+        ],
+      };
+  }
+}
+
+function settleNext(shape: NextShape, now: number): Settle["next"] {
   if (shape.to === "finish")
     return finish(shape.outcome, {
       keepMs: shape.keepMs,
@@ -512,7 +667,17 @@ function settleNext(shape: NextShape): Settle["next"] {
       countsAttempt: shape.counts,
       ttlMs: shape.ttlMs,
       ...(shape.keepsLane ? { keepsLane: true } : {}),
+      ...(shape.isAnew === true ? { newRound: true } : {}),
     });
+  if (shape.to === "suspend") {
+    const { wakeInMs, isInstant, counts, attempt, keepsLane } = shape;
+    return suspend({
+      wake: wakeInMs === null ? null : isInstant ? { at: now + wakeInMs - 5 } : { inMs: wakeInMs },
+      countsAttempt: counts,
+      ...(attempt === null ? {} : { attempt }),
+      ...(keepsLane ? { keepsLane: true } : {}),
+    });
+  }
   return handBack;
 }
 
@@ -542,6 +707,12 @@ function changeCases(id: string, kind: ChangeKind, inMs: number): readonly Chang
       return aChange(id, ["running"], handBack).cases;
     case "no-handler":
       return aChange(id, ["ready"], finish("failed", { reason: "no-handler" })).cases;
+    case "restart":
+      return aChange(id, [...waiting, ...terminalStates], replay(inMs, { newRound: true })).cases;
+    case "resume":
+      return aChange(id, ["suspended"], resume).cases;
+    case "end":
+      return aChange(id, ["suspended"], finish("failed")).cases;
   }
 }
 

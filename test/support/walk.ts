@@ -3,9 +3,9 @@
  * cursors, the number of rows looked at and the order of state counts are a store's own business.
  */
 import { jobStates } from "../../src/model/job/job-state.ts";
-import type { Clock, JobFilter } from "../../src/store/operations.ts";
+import type { Clock, JobFilter, JournalAnswer, JournalRead } from "../../src/store/operations.ts";
 import type { PruneRequest } from "../../src/store/upkeep.ts";
-import type { Doc, DueJob, FeedRecord, JobRecord, StateCount } from "../../src/store/records.ts";
+import type { Doc, DueJob, Entry, FeedRecord, JobRecord, StateCount } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 
 const pagesMax = 10_000;
@@ -81,6 +81,19 @@ export function sortEvents(record: FeedRecord): FeedRecord {
   const ofJob = Map.groupBy(record.events, ({ id }) => id);
   const ids = [...ofJob.keys()].sort((a, b) => (a < b ? -1 : 1));
   return { ...record, events: ids.flatMap((id) => ofJob.get(id) ?? []) };
+}
+
+/** From `after` on to the end, page by page. */
+export async function readWholeJournal(store: Store, read: JournalRead): Promise<JournalAnswer> {
+  const entries: Entry[] = [];
+  for (;;) {
+    const [page] = await store.readJournal([{ ...read, after: read.after + entries.length }]);
+    if (page?.kind !== "ok") return page as JournalAnswer;
+    if (page.entries.length > read.max) throw new Error("the page is larger than it may be");
+    entries.push(...page.entries);
+    if (read.after + entries.length >= page.last) return { ...page, entries };
+    if (page.entries.length === 0) throw new Error(`the journal ends before ${page.last}`);
+  }
 }
 
 /** @returns how many were removed in all. */

@@ -4,6 +4,7 @@ import { roundStep, durableMarks } from "../../../../src/model/durable/durable-m
 import type { Append, Change, ChangeCase, LeasedWrite } from "../../../../src/store/operations.ts";
 import type { Entry, EntryPut, LeaseRef } from "../../../../src/store/records.ts";
 import type { Store } from "../../../../src/store/store.ts";
+import { readWholeJournal } from "../../../support/walk.ts";
 
 export const { hasJournal, hasUndo, isEnding, hasChildren } = durableMarks;
 export const inRound = (round: number, marks: number): number => round * roundStep + marks;
@@ -45,15 +46,9 @@ export function anAppend(id: string, entry: EntryPut, unreadMax?: Append["unread
 
 /** The whole journal of a job, page by page. */
 export async function journalOf(store: Store, id: string, max = 500): Promise<readonly Entry[]> {
-  const entries: Entry[] = [];
-  for (;;) {
-    const [page] = await store.readJournal([{ id, after: entries.length, max }]);
-    if (page?.kind !== "ok") throw new Error(`the journal of ${id} is ${page?.kind}`);
-    if (page.entries.length > max) throw new Error("the page is larger than it may be");
-    entries.push(...page.entries);
-    if (entries.length === page.last) return entries;
-    if (page.entries.length === 0) throw new Error(`the journal ends before ${page.last}`);
-  }
+  const found = await readWholeJournal(store, { id, after: 0, max });
+  if (found.kind !== "ok") throw new Error(`the journal of ${id} is ${found.kind}`);
+  return found.entries;
 }
 
 export const keysOf = async (store: Store, id: string): Promise<readonly string[]> =>
