@@ -2,7 +2,15 @@
  * A bucket on disk as applications use it: what works as on a file, what a view can do, what is refused by name.
  * MILLRACE_VIEWS=100 opens N views while a writer drains.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -93,6 +101,31 @@ test("a second opener is told who writes, and the writer goes on", async () => {
     message: expect.stringContaining(`Process ${process.pid} on `) as unknown,
   });
   await mill.enqueue(work, 1);
+});
+
+test("an opener removes the copy that a killed process left, and no other folder of a like name", async () => {
+  const beside = join(root, `beside-${buckets}`);
+  url = `file://${join(beside, "millrace-bucket-mine")}`;
+  const left = join(beside, "millrace-bucket-aB3dE6");
+  const notes = join(beside, "millrace-bucket-notes1");
+  const living = join(beside, "millrace-bucket-living");
+  for (const made of [left, notes, living]) mkdirSync(made, { recursive: true });
+  for (const file of ["lock.db", "store.db", "store.db-wal"]) writeFileSync(join(left, file), "");
+  for (const file of ["lock.db", "store.db", "read.me"]) writeFileSync(join(notes, file), "");
+  writeFileSync(join(living, "store.db"), "");
+  const mine = await open({ cacheFolder: beside });
+  const { id } = await mine.enqueue(work, 1);
+  await mine.close();
+  const names = readdirSync(beside);
+  const longAgo = new Date(Date.now() - 86_400_000);
+  for (const name of names) utimesSync(join(beside, name), longAgo, longAgo);
+  const other = await openMillrace(`file://${folder}`, { log: false, bucket: { cacheFolder: beside } });
+  await other.close();
+  expect(readdirSync(beside).toSorted()).toEqual(
+    ["millrace-bucket-living", "millrace-bucket-mine", "millrace-bucket-notes1"].toSorted(),
+  );
+  const again = await open();
+  expect(await again.jobs.get(id)).toMatchObject({ state: "ready" });
 });
 
 describe("a view", () => {

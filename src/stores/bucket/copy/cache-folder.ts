@@ -4,7 +4,7 @@
  * process still lives, also between containers that share the folder. The lock is on a file of its own, because a
  * standby and a view hold none on their copy.
  */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../../model/error.ts";
@@ -12,6 +12,11 @@ import type { Platform } from "../../../platform/platform.ts";
 
 const prefix = "millrace-bucket-";
 const lockFile = "lock.db";
+const storeFile = "store.db";
+const ownFiles: ReadonlySet<string> = new Set([
+  lockFile,
+  ...["", "-wal", "-shm", "-journal"].map((end) => `${storeFile}${end}`),
+]);
 /** A younger folder may belong to a process that has not locked it yet. */
 const youngMs = 60_000;
 
@@ -31,7 +36,7 @@ export function makeCacheFolder(given: string | null, platform: Platform): Cache
     const lock = lockFolder(folder);
     const made = folder;
     return {
-      path: join(folder, "store.db"),
+      path: join(folder, storeFile),
       remove() {
         lock.close();
         rmSync(made, { recursive: true, force: true });
@@ -65,8 +70,15 @@ function removeLeft(parent: string): void {
     const folder = join(parent, name);
     try {
       // By the clock of the file system, which may not be this machine's.
-      if (changedAt(parent) - changedAt(folder) < youngMs || isLocked(folder)) continue;
-      rmSync(folder, { recursive: true, force: true });
+      if (changedAt(parent) - changedAt(folder) < youngMs) continue;
+      const files = readdirSync(folder);
+      // Anybody's folder may have such a name, a bucket itself too. A copy has a lock and nothing but its own files.
+      if (!files.includes(lockFile) || !files.every((file) => ownFiles.has(file)) || isLocked(folder))
+        continue;
+      // The lock last: without it nobody would go on with what is left.
+      for (const file of [...files.filter((each) => each !== lockFile), lockFile])
+        unlinkSync(join(folder, file));
+      rmdirSync(folder);
     } catch {
       // Somebody else's, or removed meanwhile.
       continue;
