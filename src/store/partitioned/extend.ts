@@ -44,6 +44,7 @@ export async function extendIfLeased(
   const ends = await orLater(reached);
   const answers: Answer[] = request.leases.map(() => "unknown");
   const others: LeasedJob[] = [];
+  const grown: string[] = [];
   let now = 0;
   for (const [position, partition] of asked.entries()) {
     const end = ends[position];
@@ -54,6 +55,7 @@ export async function extendIfLeased(
     for (const [own, index] of (byPartition.get(partition.number) ?? []).entries())
       answers[index] = end.answer.answers[own] as Answer;
     others.push(...end.answer.others);
+    grown.push(...(end.answer.grown ?? []));
     now = Math.max(now, end.answer.now);
   }
   for (const partition of looked) if (!asked.includes(partition)) lost.isLost(owner, partition);
@@ -65,7 +67,8 @@ export async function extendIfLeased(
       timeout,
     );
   if (now === 0) throwFirst(ends);
-  return { answers, others: others.sort((one, other) => one.seq - other.seq), now };
+  others.sort((one, other) => one.seq - other.seq);
+  return { answers, others, now, ...(grown.length === 0 ? {} : { grown }) };
 }
 
 async function readTime(

@@ -3,10 +3,10 @@
  * documents are served in time even while no hints come in.
  */
 import type { Due } from "../../model/job/change.ts";
-import type { DocPut, NewJob } from "../records.ts";
+import type { DocPut, Effects, NewJob } from "../records.ts";
 import type { PartitionCache } from "./partition-cache.ts";
 
-export function noteJobs(cache: PartitionCache, jobs: readonly NewJob[], nowMs: number): void {
+function noteJobs(cache: PartitionCache, jobs: readonly NewJob[], nowMs: number): void {
   for (const { due, deadline, ttlMs } of jobs) {
     noteDue(cache, due, nowMs);
     if (deadline !== null || ttlMs !== null) cache.heardDue(0, nowMs);
@@ -17,13 +17,21 @@ export function noteDocs(cache: PartitionCache, puts: readonly DocPut[], nowMs: 
   for (const { due } of puts) if (due !== undefined && due !== null) noteDue(cache, due, nowMs);
 }
 
-/** Records the clocks of settles and of the cases of a change. */
+export function noteEffects(cache: PartitionCache, { jobs = [], docs = [] }: Effects, nowMs: number): void {
+  noteJobs(cache, jobs, nowMs);
+  noteDocs(cache, docs, nowMs);
+}
+
+/** Records the clocks of settles and of the cases of a change: a due time, or when a suspended job wakes. */
 export function noteChanges(
   cache: PartitionCache,
   changes: readonly { readonly next: object }[],
   nowMs: number,
 ): void {
-  for (const { next } of changes) if ("due" in next) noteDue(cache, next.due as Due, nowMs);
+  for (const { next } of changes) {
+    if ("due" in next) noteDue(cache, next.due as Due, nowMs);
+    if ("wake" in next && next.wake !== null) noteDue(cache, next.wake as Due, nowMs);
+  }
 }
 
 /** An instant is by the store's clock, which is not known here: it counts as due, so that the partition is asked. */

@@ -28,7 +28,7 @@ import { readGates } from "./gates.ts";
 import { heartbeat } from "./heartbeat.ts";
 import { Health } from "./health.ts";
 import { findJobs, joinRoutes, readDocs, readDue, readDueDocs } from "./merged-reads.ts";
-import { noteChanges, noteDocs, noteJobs } from "./own-clocks.ts";
+import { noteChanges, noteDocs, noteEffects } from "./own-clocks.ts";
 import { PartitionCache } from "./partition-cache.ts";
 import { askAll } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
@@ -167,10 +167,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         (unit) => partitionOfUnit(placement, unit) ?? 0,
         async ({ store, cache }, own) => {
           const answers = await store.submit(own);
-          for (const { jobs, docs = [] } of own) {
-            noteJobs(cache, jobs, nowMs());
-            noteDocs(cache, docs, nowMs());
-          }
+          for (const unit of own) noteEffects(cache, unit, nowMs());
           return answers;
         },
       );
@@ -192,7 +189,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         async ({ store, cache }, own) => {
           const answers = await store.settleIfLeased(own);
           noteChanges(cache, own, nowMs());
-          for (const { effects } of own) noteJobs(cache, effects?.jobs ?? [], nowMs());
+          for (const { effects = {} } of own) noteEffects(cache, effects, nowMs());
           return answers;
         },
       );
@@ -201,8 +198,12 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     recordIfLeased: (writes) =>
       split(
         writes,
-        ({ id }) => placement.ofId(id),
-        ({ store }, own) => store.recordIfLeased(own),
+        ({ id, effects = {} }) => partitionOfUnit(placement, effects, placement.ofId(id)) as number,
+        async ({ store, cache }, own) => {
+          const answers = await store.recordIfLeased(own);
+          for (const { effects = {} } of own) noteEffects(cache, effects, nowMs());
+          return answers;
+        },
       ),
     changeIf: (changes) =>
       split(
