@@ -2,6 +2,7 @@
 import { allDuties } from "../engine/duties/all-duties.ts";
 import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
+import type { DurablePart, SentOf } from "../engine/durable/durable-definition.ts";
 import { anySubmission, checkDefinition } from "../engine/submit/job-definition.ts";
 import type { AnyJob, AnySubmission, JobDefinition, ResultOf } from "../engine/submit/job-definition.ts";
 import { checkCallOptions } from "../engine/calls/call-limit.ts";
@@ -39,6 +40,8 @@ import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
 import { Approvals } from "./durable/approvals.ts";
 import { Runs } from "./durable/runs.ts";
+import { Signals } from "./durable/signals.ts";
+import type { SignalAnswer, SignalOptions } from "./durable/signals.ts";
 import { Calls } from "./jobs/calls.ts";
 import type { CallJobOptions } from "./jobs/calls.ts";
 import { readDutyViews } from "./workers/duty-views.ts";
@@ -108,6 +111,7 @@ export class Millrace implements Enqueuer {
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   readonly #permits: Permits;
+  readonly #signals: Signals;
   /** For handles of jobs that were enqueued outside a transaction. */
   readonly #handles: HandleSurroundings;
   #dutiesRunning = false;
@@ -133,6 +137,7 @@ export class Millrace implements Enqueuer {
     this.kv = new Kv(services);
     this.queues = new Queues(services);
     this.workers = new Workers(services);
+    this.#signals = new Signals(services);
     this.#permits = new Permits(services, this.#shared);
     this.limits = new LimitsClient(services, this.#permits, () => this.startDuties());
     this.schedules = new Schedules(services);
@@ -263,11 +268,36 @@ export class Millrace implements Enqueuer {
     return listen(this.#services, this.#events, kind, listener);
   }
 
+  /**
+   * Sends a signal to a durable run: by its id, or with its definition, which gives the value its type. It throws for a
+   * wrong call: an unknown job, a plain job, a signal that the job does not take, a value of another shape.
+   */
+  signal(id: string, name: string, value?: unknown, options?: SignalOptions): Promise<SignalAnswer>;
+  signal<Job extends AnyJob & DurablePart, Name extends keyof SentOf<Job> & string>(
+    job: Job,
+    id: string,
+    name: Name,
+    value: SentOf<Job>[Name],
+    options?: SignalOptions,
+  ): Promise<SignalAnswer>;
+  async signal(...given: readonly unknown[]): Promise<SignalAnswer> {
+    this.#checkOpen();
+    const [job, id, name, value, options] = typeof given[0] === "string" ? [null, ...given] : given;
+    return this.#signals.send(
+      job as AnyJob | null,
+      id as string,
+      name as string,
+      value,
+      options as SignalOptions | undefined,
+    );
+  }
+
   /** Starts a worker in this process, and the background duties with the first one. */
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
     this.#checkNoView("work");
     const settings = readWorkerOptions(this.#services, options);
+    for (const { definition } of handlers) this.#services.knownSignals.learn(definition);
     const worker = new JobWorker(this.#services, this.#shared, handlers, settings);
     // The store must know the limits of these jobs before one of them runs.
     const defined = this.#services.limits.define(

@@ -26,6 +26,7 @@ import type { ProcessSettings } from "./process-settings.ts";
 import { DefinedSchedules } from "./schedules/defined-schedules.ts";
 import { HandledNames } from "./submit/handled-names.ts";
 import { JobIds } from "./submit/job-ids.ts";
+import { KnownSignals } from "./durable/known-signals.ts";
 import { JobPlanner } from "./submit/job-planner.ts";
 import { Submitter } from "./submit/submitter.ts";
 import { Publishing } from "./topics/publishing.ts";
@@ -53,6 +54,7 @@ export interface Services extends SharedSettings, StoreBatchers {
   readonly retention: StoreRetention;
   readonly limits: LimitsInUse;
   readonly handled: HandledNames;
+  readonly knownSignals: KnownSignals;
 
   readonly planner: JobPlanner;
   readonly submitter: Submitter;
@@ -94,8 +96,9 @@ export function createServices(
   const retention = new StoreRetention(store, declared, (times) => policies.retentionRead(times));
   const limits = new LimitsInUse(store);
   const handled = new HandledNames();
+  const knownSignals = new KnownSignals();
 
-  const planner = new JobPlanner({ ...shared, codeDefaults, ids, limits, handled });
+  const planner = new JobPlanner({ ...shared, codeDefaults, ids, limits, handled, knownSignals });
   const submitter = new Submitter({ platform, ids, limits, submits: batchers.submits, telemetry });
   const schedules = new DefinedSchedules({ store, log, coder, ids, limits, planner });
   const publishing = new Publishing({ store, coder, enqueueMiddleware, ids });
@@ -120,7 +123,7 @@ export function createServices(
     ...shared,
     ...{ platform, log, repeated, metrics, store, flush, ids },
     ...batchers,
-    ...{ queuePolicies, policies, retention, limits, handled },
+    ...{ queuePolicies, policies, retention, limits, handled, knownSignals },
     ...{ planner, submitter, schedules, publishing, webhookDocs },
     ...{ attemptObservers, clocks, otherWorkers, leadership, heartbeat },
   };

@@ -145,6 +145,13 @@ export const errorCatalogue = {
   "version-conflict": entry(409, false, "A compare-and-set met another version."),
   "wait-timeout": entry(504, true, "The wait ended before the answer came; the job itself goes on."),
   aborted: entry(499, false, "The caller's AbortSignal fired."),
+  "not-in-runs": entry(
+    400,
+    false,
+    "The handler of a durable job used what only plain handlers have; its steps do the same.",
+  ),
+  "not-durable": entry(409, false, "The job is not durable, so it takes no signals and has no steps."),
+  "unknown-signal": entry(404, false, "The job takes no signal of this name."),
   "run-ended": entry(409, false, "A step was called after the handler of its run had ended."),
   closed: entry(503, false, "This Millrace, worker or store was closed."),
   "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),

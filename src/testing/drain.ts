@@ -29,7 +29,10 @@ interface DrainOptions {
 }
 
 /** The duties that answer a clock; the others are upkeep and matter to no test. */
-const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live", "due-documents"];
+const clockDuties = [
+  ...["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live"],
+  ...["suspension-timeout", "due-documents"],
+];
 /** After this many turns without a change the drain searches for what keeps jobs from ending. */
 const quietTurnsMax = 20;
 const realPauseMs = 2;

@@ -71,6 +71,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
       "attempt-timeout": { sleep: dutySleep },
       deadline: { sleep: dutySleep },
       "time-to-live": { sleep: dutySleep },
+      "suspension-timeout": { sleep: dutySleep },
       "due-documents": { sleep: dutySleep },
       // Nothing leads out of a test.
       webhooks: false,

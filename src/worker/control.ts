@@ -25,7 +25,8 @@ export type Control =
       readonly key: string | null | undefined;
       readonly due: Due | null;
     }
-  | { readonly kind: "cancel"; readonly reason: string };
+  | { readonly kind: "cancel"; readonly reason: string }
+  | { readonly kind: "suspended" };
 
 /** What a thrown or returned value asks for; null for any other value, and for a value that throws when it is read. */
 export function controlOf(value: unknown): Control | null {
@@ -111,6 +112,16 @@ export class Cancel extends Error {
   constructor(reason = "by-handler") {
     super(reason);
     this[brand] = { kind: "cancel", reason: reason.slice(0, 200) };
+  }
+}
+
+/** What middleware gets as the outcome of a durable run that rests or goes on elsewhere: it is not over. */
+export class Suspended extends Error {
+  override readonly name = "Suspended";
+  readonly [brand]: Control = { kind: "suspended" };
+
+  constructor() {
+    super("The run rests, and goes on later.");
   }
 }
 

@@ -215,6 +215,8 @@ export class JobWorker implements Worker {
 
   #hinted(hint: Hint): void {
     if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
+    if (hint.kind === "signalled" && hint.owner === this.id)
+      for (const id of hint.ids) this.#leases.get(id)?.stay?.heard();
   }
 
   #desired(desired: DesiredState): void {
@@ -280,6 +282,7 @@ export class JobWorker implements Worker {
     // lease ends.
     await settlesWithin(platform, this.#triggers.stop(), Math.max(graceMs, abortGraceMs));
     this.#slots.handBackWaiting();
+    for (const { stay } of this.#leases.values()) stay?.drain();
     if (!(await this.#quiet(graceMs))) {
       for (const attempt of this.#leases.values()) this.#aborting.abort(attempt, "shutdown");
       if (!(await this.#quiet(abortGraceMs))) {

@@ -244,6 +244,7 @@ export class DurableWorld {
       platform,
       backoffs: platform,
       childId: String,
+      encodeInput: (input: unknown) => JSON.stringify(input),
     };
     const step = new StepCalls(execution, parts);
     execution.begin(() => interpret(this.#program, step as never, life, this.#bugs.hasIo === true));

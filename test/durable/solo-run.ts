@@ -68,6 +68,7 @@ export class SoloRun {
         platform: nodePlatform,
         backoffs: nodePlatform,
         childId: String,
+        encodeInput: (input: unknown) => JSON.stringify(input),
       };
       const step = new StepCalls(execution, parts);
       this.execution = execution;

@@ -9,7 +9,13 @@ import type { LeasedWrite, RecordAnswer } from "../../store/operations.ts";
 import type { BatcherOptions, Ticket } from "../calls/batcher.ts";
 import type { Batching } from "../calls/partition-batcher.ts";
 
-type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & { logs?: string[] };
+type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & {
+  logs?: string[];
+  isRepeat?: true;
+};
+
+/** `isRepeat`: the call may have happened before, so `at` may not be the time of the entries. */
+export type AppendedAnswer = RecordAnswer & { readonly isRepeat?: true };
 
 export class Reports {
   readonly #batcher: Batching<Draft, RecordAnswer>;
@@ -23,10 +29,11 @@ export class Reports {
     this.#batcher = batching({
       platform: options.platform,
       flush: options.flush,
-      call: options.call,
+      call: (drafts) => recordAll(options.call, drafts),
       weightMax: options.weightMax,
       giveUpMs: options.giveUpMs,
-      weigh: ({ logs }) => 1 + (logs?.length ?? 0),
+      weigh: ({ logs, entries }) => 1 + (logs?.length ?? 0) + (entries?.length ?? 0),
+      again: (draft) => (draft.entries === undefined ? draft : { ...draft, isRepeat: true }),
       taken: (draft) => {
         const key = leaseKey(draft);
         if (this.#waiting.get(key) === draft) this.#waiting.delete(key);
@@ -58,9 +65,24 @@ export class Reports {
     return true;
   }
 
+  /** Entries for the journal of a durable run: never joined with another write, because each has its own answer. */
+  append(write: LeasedWrite): Promise<AppendedAnswer> {
+    return this.#batcher.add(write as Draft);
+  }
+
   whenIdle(): Promise<void> {
     return this.#batcher.whenIdle();
   }
+}
+
+type Call = BatcherOptions<LeasedWrite, RecordAnswer>["call"];
+
+async function recordAll(call: Call, drafts: readonly Draft[]): ReturnType<Call> {
+  if (drafts.every(({ isRepeat }) => isRepeat === undefined)) return call(drafts);
+  const answers = await call(drafts.map(({ isRepeat: _mark, ...write }) => write));
+  return answers.map((answer, at) =>
+    drafts[at]?.isRepeat === true && typeof answer === "object" ? { ...answer, isRepeat: true } : answer,
+  );
 }
 
 function leaseKey({ id, seq, fence }: LeasedWrite): string {

@@ -8,6 +8,8 @@ import { storeLimits } from "../../store/contract-limits.ts";
 import type {
   Change,
   ChangeAnswer,
+  JournalAnswer,
+  JournalRead,
   Settle,
   SettleAnswer,
   SubmitAnswer,
@@ -29,6 +31,8 @@ export interface StoreBatchers {
   readonly records: Reports;
   readonly changes: Batching<Change, ChangeAnswer>;
   readonly reads: Batching<string, JobRecord | null>;
+  /** Of the journals of durable runs. */
+  readonly journals: Batching<JournalRead, JournalAnswer>;
 }
 
 export interface BatcherNeeds {
@@ -81,6 +85,10 @@ export function createStoreBatchers({ store, platform, flush, ids, giveUpMs }: B
     ...shared,
     call: (changes) => store.changeIf(changes),
   };
+  const reading: BatcherOptions<JournalRead, JournalAnswer> = {
+    ...shared,
+    call: (asked) => store.readJournal(asked),
+  };
   return {
     submits: batching(submitting, ({ jobs }) => jobs[0]?.id ?? ""),
     settles: batching(settling, byId),
@@ -89,6 +97,7 @@ export function createStoreBatchers({ store, platform, flush, ids, giveUpMs }: B
     ),
     changes: batching(changing, byId),
     reads: batching({ ...shared, call: (asked) => store.readJobs(asked) }, (id) => id),
+    journals: batching(reading, byId),
   };
 }
 

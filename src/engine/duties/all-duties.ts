@@ -12,6 +12,7 @@ import { noHandlerDuty } from "./no-handler-duty.ts";
 import { promoteDuty } from "./promote-duty.ts";
 import { reclaimDuty } from "./reclaim-duty.ts";
 import { retentionDuty } from "./retention-duty.ts";
+import { suspensionTimeoutDuty } from "./suspension-timeout-duty.ts";
 import { dueDocumentsDuty } from "./due-documents-duty.ts";
 import { webhooksDuty } from "./webhooks-duty.ts";
 
@@ -53,6 +54,7 @@ export function allDuties(
     "attempt-timeout": attemptTimeoutDuty(needs, tuning["attempt-timeout"]),
     deadline: deadlineDuty(needs, tuning.deadline),
     "time-to-live": timeToLiveDuty(needs, tuning["time-to-live"]),
+    "suspension-timeout": suspensionTimeoutDuty(needs, tuning["suspension-timeout"]),
     "due-documents": dueDocumentsDuty(needs, tuning["due-documents"]),
     webhooks: webhooksDuty(needs, tuning.webhooks, deliverWebhooks),
     "no-handler": noHandlerDuty(needs, tuning["no-handler"]),

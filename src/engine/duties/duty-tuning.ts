@@ -24,7 +24,7 @@ interface KnownDuty extends Tuning {
 
 /**
  * The alarm wakes these duties (supervisor.ts), so their own sleep is only a last resort. At a sleep of one minute,
- * five such duties would call the store every twelve seconds.
+ * six such duties would call the store every ten seconds.
  */
 const alarmSleepMs = 300_000;
 
@@ -41,6 +41,7 @@ const defaults = {
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
+  "suspension-timeout": { isOn: true, batchMax: 500, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   "due-documents": { isOn: true, batchMax: 1000, sleepMaxMs: alarmSleepMs, isOncePerStore: false },
   // Woken by the change number of webhooks.
   webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 60_000, isOncePerStore: true },

@@ -24,6 +24,7 @@ import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import { checkDefinition } from "./job-definition.ts";
 import type { AnyJob, AnySubmission, Submission } from "./job-definition.ts";
 import type { LimitsInUse } from "../limits/limits-in-use.ts";
+import type { KnownSignals } from "../durable/known-signals.ts";
 import type { HandledNames } from "./handled-names.ts";
 import type { JobIds } from "./job-ids.ts";
 import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
@@ -62,6 +63,7 @@ export interface PlannerNeeds {
   readonly ids: JobIds;
   readonly limits: LimitsInUse;
   readonly handled: HandledNames;
+  readonly knownSignals: KnownSignals;
   readonly coder: PayloadCoder;
   readonly router: Router;
   readonly codeDefaults: JobPolicy;
@@ -195,6 +197,7 @@ export class JobPlanner {
     const gates = gatesOf(limits);
     const requires = options.requires ?? [];
     this.#needs.limits.enter(limits);
+    this.#needs.knownSignals.learn(definition);
     const level = policy.level ?? codeDefaults.level ?? 0;
     const queue = queueOf(router, { name, queue: options.queue });
     const lane = planLane({ queue, name, requires, gates, group, limits });

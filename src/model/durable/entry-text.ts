@@ -3,6 +3,7 @@
  * entry sets, how large it is as long as nobody has read it, and which entries it reads.
  */
 import { durableMarks } from "./durable-marks.ts";
+import { isEntryKind } from "./journal-entry.ts";
 import type { EntryBody, JournalEntry, NewEntry } from "./journal-entry.ts";
 
 /** An entry for a store (`EntryPut` of the store contract). */
@@ -27,7 +28,7 @@ export function writeEntry({ key, body }: NewEntry): EntryText {
   };
 }
 
-/** @throws SyntaxError if the body is none of ours */
+/** @throws SyntaxError or TypeError if the body is damaged, or of a newer version */
 export function readEntry({
   number,
   at,
@@ -39,7 +40,9 @@ export function readEntry({
   readonly key: string;
   readonly body: string;
 }): JournalEntry {
-  return { number, at, key, body: JSON.parse(body) as EntryBody };
+  const read = JSON.parse(body) as EntryBody | null;
+  if (!isEntryKind(read?.kind)) throw new TypeError(`The entry ${number} of the journal cannot be read.`);
+  return { number, at, key, body: read as EntryBody };
 }
 
 function marksOf(body: EntryBody): number {

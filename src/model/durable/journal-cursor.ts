@@ -10,8 +10,12 @@
  *
  * A call that was asked for is compared with what the journal holds under its key at once: another kind there means
  * that the code has changed.
+ *
+ * A run that failed because a call had failed, and is retried, asks that call anew: `gave-up` makes all earlier entries
+ * of the call void. What was recorded between the failure and the end, such as steps of a `catch`, is put aside until
+ * the handler asks for it, because it may take another way now.
  */
-import { callOf, isOwnKind } from "./journal-entry.ts";
+import { callOf, isOwnKind, sizeOfBody } from "./journal-entry.ts";
 import type { CallKind, JournalEntry } from "./journal-entry.ts";
 
 export interface AskedCall {
@@ -39,6 +43,15 @@ export class JournalCursor<Call extends AskedCall> {
   readonly #patches = new Map<string, boolean>();
   /** What the keys of closed branches begin with. */
   readonly #closed: string[] = [];
+  /** How often the run was retried because this call had failed. */
+  readonly #lives = new Map<string, number>();
+  readonly #void = new Set<number>();
+  /** Entries that the handler need not ask for: those after the first number and before the second. */
+  readonly #afterFailures: (readonly [failed: number, gaveUp: number])[] = [];
+  readonly #putAside = new Map<string, JournalEntry[]>();
+  /** Entries that were put aside and are asked for now. */
+  readonly #askedLater: JournalEntry[] = [];
+  #bytes = 0;
   #at = 0;
   /** The last entry that an earlier life of the run has left. */
   #replayTo = 0;
@@ -58,10 +71,24 @@ export class JournalCursor<Call extends AskedCall> {
       if (entry.number !== this.#entries.length + 1) throw new RangeError("a journal has no gaps");
       this.#entries.push(entry);
       const { body } = entry;
+      this.#bytes += sizeOfBody(body);
+      if (body.kind === "gave-up") this.#giveUp(entry, body.call);
       if ("as" in body && !this.#kinds.has(body.call))
         this.#kinds.set(body.call, { as: body.as, number: entry.number });
       if (body.kind === "patched") this.#patches.set(body.name, body.answer);
     }
+  }
+
+  #giveUp({ number }: JournalEntry, call: string): void {
+    this.#lives.set(call, this.lifeOf(call) + 1);
+    const own = this.#entries.filter(({ body }) => callOf(body) === call);
+    for (const entry of own) this.#void.add(entry.number);
+    const failed = own.findLast(({ body }) => body.kind !== "gave-up")?.number ?? number;
+    this.#afterFailures.push([failed, number]);
+  }
+
+  lifeOf(call: string): number {
+    return this.#lives.get(call) ?? 0;
   }
 
   /** What was added so far is what earlier lives have left. */
@@ -81,7 +108,17 @@ export class JournalCursor<Call extends AskedCall> {
   }
 
   get isCaughtUp(): boolean {
-    return this.#at === this.#entries.length;
+    return this.#at === this.#entries.length && this.#askedLater.length === 0;
+  }
+
+  /** The handler is told what an earlier life has told it already. */
+  get isReplaying(): boolean {
+    return this.#at < this.#replayTo;
+  }
+
+  /** About how large the journal is. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /**
@@ -107,6 +144,11 @@ export class JournalCursor<Call extends AskedCall> {
   /** The handler asks for a call. @returns the difference if the journal holds another kind under its key. */
   ask(call: Call): Difference | null {
     this.#calls.set(call.key, call);
+    const aside = this.#putAside.get(call.key);
+    if (aside !== undefined) {
+      this.#askedLater.push(...aside);
+      this.#putAside.delete(call.key);
+    }
     const recorded = this.#kinds.get(call.key);
     if (recorded === undefined || recorded.as === call.kind) return null;
     return {
@@ -140,16 +182,30 @@ export class JournalCursor<Call extends AskedCall> {
   }
 
   next(): NextEntry<Call> {
-    const entry = this.#entries[this.#at];
-    if (entry === undefined) return { kind: "caught-up" };
-    const key = callOf(entry.body);
-    if (key === null || this.isClosed(key)) return { kind: "deliver", entry, call: null };
-    const call = this.#calls.get(key);
-    return call === undefined ? { kind: "unasked", entry } : { kind: "deliver", entry, call };
+    for (;;) {
+      const entry = this.#askedLater[0] ?? this.#entries[this.#at];
+      if (entry === undefined) return { kind: "caught-up" };
+      const key = callOf(entry.body);
+      if (this.#void.has(entry.number)) {
+        this.delivered();
+        continue;
+      }
+      if (key === null || this.isClosed(key)) return { kind: "deliver", entry, call: null };
+      const call = this.#calls.get(key);
+      if (call !== undefined) return { kind: "deliver", entry, call };
+      const { number } = entry;
+      if (!this.#afterFailures.some(([failed, gaveUp]) => failed < number && number < gaveUp))
+        return { kind: "unasked", entry };
+      const aside = this.#putAside.get(key);
+      if (aside === undefined) this.#putAside.set(key, [entry]);
+      else aside.push(entry);
+      this.delivered();
+    }
   }
 
   /** The next entry takes effect. */
   delivered(): void {
+    if (this.#askedLater.shift() !== undefined) return;
     const entry = this.#entries[this.#at];
     if (entry === undefined) throw new RangeError("nothing is left to deliver");
     this.#at += 1;

@@ -15,6 +15,7 @@
  *            decided   an approval was decided by signals
  *            rang      the time of a wait is over         raced    a race is won; its other branches are closed
  *            undone    an undo of a step has run          stuck    an undo failed, and runs again later or never
+ *            gave-up   the run failed because this call had failed: a retry of the run asks the call again
  *  foreign   signal    somebody sent a signal             child    an invoked job has ended
  *            ending    the run is to end badly, after its undos
  */
@@ -70,6 +71,7 @@ export type EntryBody =
       /** Null: the undo is given up. */
       readonly retryInMs: number | null;
     } & OfCall)
+  | ({ readonly kind: "gave-up" } & OfCall)
   | {
       readonly kind: "signal";
       readonly name: string;
@@ -115,11 +117,39 @@ export const journalLimits = {
   endingEntriesMax: 2 * 10_000,
 } as const;
 
-const foreignKinds: ReadonlySet<EntryKind> = new Set(["signal", "child", "ending"]);
+const isOwn: Readonly<Record<EntryKind, boolean>> = {
+  version: true,
+  patched: true,
+  opened: true,
+  result: true,
+  error: true,
+  failed: true,
+  arrived: true,
+  refused: true,
+  decided: true,
+  rang: true,
+  raced: true,
+  undone: true,
+  stuck: true,
+  "gave-up": true,
+  signal: false,
+  child: false,
+  ending: false,
+};
 
 /** Whether the run's own worker appends such an entry, under the fence. */
 export function isOwnKind(kind: EntryKind): boolean {
-  return !foreignKinds.has(kind);
+  return isOwn[kind];
+}
+
+export function isEntryKind(kind: unknown): kind is EntryKind {
+  return typeof kind === "string" && Object.hasOwn(isOwn, kind);
+}
+
+/** About how many bytes the body takes in a store, without counting them. */
+export function sizeOfBody(body: EntryBody): number {
+  const long = ("value" in body ? body.value?.length : "error" in body ? body.error.length : 0) ?? 0;
+  return long + 100;
 }
 
 /** The call that must have been asked for before an entry can be delivered; null for none. */
@@ -127,8 +157,17 @@ export function callOf(body: EntryBody): string | null {
   return "call" in body ? body.call : null;
 }
 
-/** The key under which a store accepts an own entry once: a repeated append after a lost reply changes nothing. */
-export function ownKey(body: EntryBody): string {
+/**
+ * The key under which a store accepts an own entry once: a repeated append after a lost reply changes nothing.
+ *
+ * @param life how often the run was retried because this call had failed: the call then ends once more.
+ */
+export function ownKey(body: EntryBody, life = 0): string {
+  const key = keyOfLife(body);
+  return life === 0 ? key : `${key}~${life}`;
+}
+
+function keyOfLife(body: EntryBody): string {
   switch (body.kind) {
     case "version":
       return "version";
@@ -141,6 +180,7 @@ export function ownKey(body: EntryBody): string {
       return `${body.kind}:${body.attempt}:${body.call}`;
     case "opened":
     case "undone":
+    case "gave-up":
       return `${body.kind}:${body.call}`;
     case "result":
     case "error":

@@ -21,8 +21,9 @@
  * gone.
  */
 import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
-import type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./attempt-log.ts";
-import type { Finish, HandBack, Schedule, AttemptNext } from "./change.ts";
+import type { AttemptOutcome, AttemptOutput, ErrorRecord, HandBackNote } from "./attempt-log.ts";
+import type { AttemptNext, Due, Finish, HandBack, Schedule } from "./change.ts";
+import type { NewEntry } from "../durable/journal-entry.ts";
 import { durationText } from "../duration.ts";
 import type { EndReason } from "./end-reason.ts";
 import type { EventKind } from "../events/event-kind.ts";
@@ -75,6 +76,10 @@ export interface Decision {
   readonly next: AttemptNext;
   /** The new packed log; null keeps the old one. */
   readonly attempts: string | null;
+  /** For a durable run: its undos have run, so the end is the end. */
+  readonly hasUndone?: true;
+  /** For a durable run: appended with its end. */
+  readonly entry?: NewEntry;
 }
 
 /** The last end without a result, kept for reuse: most jobs of a process have one policy. It is never modified. */
@@ -133,8 +138,8 @@ export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: nu
   return schedule(policy, delayMs, 0, "snoozed", strideMs);
 }
 
-/** Slow enough that a fleet without the key does not spin, fast enough for a rolling change of keys. */
-const keyMissingBackoff = {
+/** Slow enough that a fleet without the key, or the version, does not spin, fast enough for a rolling change. */
+const handBackBackoff = {
   kind: "exponential",
   fromMs: 1000,
   toMs: 60_000,
@@ -147,16 +152,20 @@ const keyMissingBackoff = {
  * so the job comes again and the attempt is given back.
  */
 export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources: Sources): Decision {
+  return afterHandBackNoted(ended, { reason: "key-missing", error }, sources);
+}
+
+/** The job comes again, for another worker or later, and the attempt is given back. Its log says why. */
+export function afterHandBackNoted(
+  ended: EndedAttempt,
+  { reason, error }: { readonly reason: HandBackNote["reason"]; readonly error: ErrorRecord },
+  sources: Sources,
+): Decision {
   const { now: at, worker, strideMs } = sources;
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts: null };
-  const attempts = noteHandBack(ended.attempts, {
-    reason: "key-missing",
-    at,
-    worker,
-    message: error.message,
-  });
+  const attempts = noteHandBack(ended.attempts, { reason, at, worker, message: error.message });
   const times = readAttemptLog(attempts).handedBack?.count ?? 1;
-  const delayMs = backoffDelayMs(keyMissingBackoff, times, error, sources);
+  const delayMs = backoffDelayMs(handBackBackoff, times, error, sources);
   return { next: schedule(ended.policy, delayMs, 0, "snoozed", strideMs), attempts };
 }
 
@@ -288,6 +297,15 @@ function failed(policy: DecidedPolicy, reason: EndReason<"failed">): Finish {
   return policy.holdsGroupFailed ? { ...end, keepMs: null, keepsLane: true } : end;
 }
 
+/** The end of a durable run whose undos have run. */
+export function finishAs(
+  policy: DecidedPolicy,
+  to: "failed" | "cancelled" | "expired",
+  reason: string,
+): Finish {
+  return to === "failed" ? failed(policy, reason as EndReason<"failed">) : finish(to, policy, reason, null);
+}
+
 function schedule(
   policy: DecidedPolicy,
   delayMs: number,
@@ -295,12 +313,17 @@ function schedule(
   event: EventKind,
   strideMs: number,
 ): Schedule {
+  return { ...scheduleOf(policy, { inMs: delayMs }, event, strideMs), countsAttempt };
+}
+
+/** The job waits again; its attempt is given back. */
+export function scheduleOf(policy: DecidedPolicy, due: Due, event: EventKind, strideMs: number): Schedule {
   return {
     to: "scheduled",
     event,
-    due: { inMs: delayMs },
+    due,
     ...rankingOf(policy, strideMs),
-    countsAttempt,
+    countsAttempt: 0,
     ttlMs: policy.isPermit ? policy.ttlMs : null,
     ...(policy.holdsGroup ? { keepsLane: true } : {}),
   };

@@ -64,7 +64,7 @@ type CompletedAlone = Required<Pick<AttemptRecord, "attempt" | "waitedUs" | "ran
 
 /** Why a worker handed the job back last. Attempts that were given back have no entry. */
 export interface HandBackNote {
-  readonly reason: "key-missing";
+  readonly reason: "key-missing" | "version-missing" | "unasked";
   /** How often the job was handed back in a row. */
   readonly count: number;
   readonly at: number;
@@ -231,6 +231,14 @@ export function noteThrottle(text: string | null, note: Omit<ThrottleNote, "coun
 export function noteNewRound(text: string | null): string {
   const { handedBack: _over, throttled: _counted, ...log } = readAttemptLog(text);
   return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
+}
+
+/** The log without what has failed, for a durable run that has got further; null if there is nothing to leave out. */
+export function clearedLog(text: string | null): string | null {
+  if (text === null) return null;
+  const { entries, dropped: _dropped, handedBack, throttled, ...kept } = readAttemptLog(text);
+  if (entries.length === 0 && handedBack === undefined && throttled === undefined) return null;
+  return JSON.stringify({ ...kept, entries: [], dropped: 0 } satisfies AttemptLog);
 }
 
 /** Rounds count from 1. */

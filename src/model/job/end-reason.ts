@@ -30,6 +30,16 @@ export const endReasons = {
     "failed",
     "It lost its lease in its last attempt too: its worker crashed or stood still.",
   ),
+  "step-failed": entry(
+    "failed",
+    "A step of the run failed for good, or a wait timed out, and its handler threw that.",
+  ),
+  diverged: entry("failed", "The code of a run's handler does not match what its journal has recorded."),
+  "journal-full": entry(
+    "failed",
+    "The journal of the run is full, because it did not call `step.continueWith`.",
+  ),
+  "undo-failed": entry("failed", "The run was to end badly, and an undo of its steps failed."),
   "throttles-exhausted": entry("failed", "It was throttled more often than the limit allows."),
   "no-handler": entry("failed", "No worker of its queue could run it for as long as `noHandlerGrace`."),
   "node-failed": entry("failed", "Of a flow: one of its nodes failed or expired."),

@@ -4,7 +4,8 @@
  *
  *   replaying ──all delivered──► live ──nothing to do, something awaited──► suspended (its frames are abandoned)
  *       │                         │ └──the handler ends──────────────────► returned, threw
- *       │                         └──an ending arrives───────────────────► undoing ──► ended, suspended
+ *       │                         ├──an ending arrives───────────────────► undoing ──► ended, suspended
+ *       │                         └──the attempt is aborted, or the worker stops─► stopped, suspended
  *       └──the code differs──► diverged
  *
  * A turn of the event loop delivers at most one entry that the handler feels. Whatever the handler learns comes from an
@@ -15,6 +16,7 @@
  *
  * One append or suspend is in flight at a time.
  */
+import { isMillraceError } from "../../model/error.ts";
 import { decideApproval } from "../../model/durable/approval-decision.ts";
 import type { Difference, JournalCursor } from "../../model/durable/journal-cursor.ts";
 import { journalLimits, ownKey } from "../../model/durable/journal-entry.ts";
@@ -36,7 +38,7 @@ export type RunEnd =
   /** It ends badly, and its undos have run. */
   | { readonly kind: "ended"; readonly ending: Ending; readonly error: unknown }
   | { readonly kind: "suspended" }
-  | { readonly kind: "continued"; readonly input: unknown }
+  | { readonly kind: "continued"; readonly input: string }
   | { readonly kind: "diverged"; readonly difference: Difference }
   /** An entry was not asked for in time: the code is slow, or differs. */
   | { readonly kind: "unasked"; readonly difference: Difference }
@@ -44,7 +46,13 @@ export type RunEnd =
   /** Of a dry run: the code asks for all that the journal holds, and could go on. */
   | { readonly kind: "continues" }
   /** The lease is somebody else's: nothing is to be settled. */
-  | { readonly kind: "lost" };
+  | { readonly kind: "lost" }
+  /** It was asked to stop, and no code of a step runs any more. */
+  | { readonly kind: "stopped" }
+  /** What was recorded cannot be read here. */
+  | { readonly kind: "unreadable"; readonly error: unknown }
+  /** The store refuses a call, and would refuse its repeat. */
+  | { readonly kind: "refused"; readonly error: unknown };
 
 /** What is recorded of values, errors and signals. */
 export interface RunCodec {
@@ -97,6 +105,11 @@ export class RunExecution {
   /** A suspend may have been applied: another worker may run the job now, so nothing is delivered or started here. */
   #isSuspending = false;
   #isUndoing = false;
+  /** No code of a step begins any more: the worker stops. */
+  #isDraining = false;
+  /** The attempt was aborted: nothing is delivered any more. */
+  #isStopping = false;
+  #isReading = false;
   #isOver = false;
   #hasHandlerEnded = false;
   /** The handler did something since the last turn. */
@@ -107,6 +120,8 @@ export class RunExecution {
   #timer: { readonly at: number; readonly timer: Timer } | null = null;
   #unasked: { readonly number: number; readonly timer: Timer } | null = null;
   #undoError: unknown = null;
+  /** The calls of which the handler got these errors. */
+  readonly #failures = new WeakMap<object, LiveCall>();
 
   constructor(
     journal: RunJournal,
@@ -175,19 +190,71 @@ export class RunExecution {
     this.wake();
   }
 
-  continueWith(input: unknown): void {
+  /** The store's time as far as it is known here. */
+  get storeTime(): number {
+    return this.storeNow;
+  }
+
+  /** @param input as it is stored. */
+  continueWith(input: string): void {
     if (this.isOver) return;
     this.#hasHandlerEnded = true;
     const difference = this.cursor.leftBehind();
     this.finish(difference === null ? { kind: "continued", input } : { kind: "diverged", difference });
   }
 
-  /** A hint, or the answer to a renewal: the journal has grown to this number. */
-  heard(last: number): void {
-    if (!this.#isOver && last > this.cursor.known) void this.#readOn();
+  /** The handler is told what an earlier life has told it already. */
+  get isReplaying(): boolean {
+    return this.cursor.isReplaying;
   }
 
-  /** The lease is lost, or the worker stops: nothing more is done here. */
+  lifeOf(call: string): number {
+    return this.cursor.lifeOf(call);
+  }
+
+  /** The last number of the journal that is known here. */
+  get known(): number {
+    return this.cursor.known;
+  }
+
+  /** It is to end badly, and its undos run. */
+  get isEnding(): boolean {
+    return this.#isUndoing || endingOf(this.cursor.entries) !== null;
+  }
+
+  /** A step was recorded, or has ended, that a bad end would have to undo. */
+  get hasUndo(): boolean {
+    return [...this.cursor.entries, ...this.pending].some(
+      ({ body }) => body.kind === "result" && body.hasUndo === true,
+    );
+  }
+
+  /** The call whose recorded failure the handler threw on; undefined for an error of its own. */
+  failedCall(error: unknown): LiveCall | undefined {
+    return typeof error === "object" && error !== null ? this.#failures.get(error) : undefined;
+  }
+
+  /** A hint, or the answer to a renewal: the journal has grown, to this number if it is known. */
+  heard(last = Number.POSITIVE_INFINITY): void {
+    if (!this.#isOver && !this.#isReading && last > this.cursor.known) void this.#readOn();
+  }
+
+  /** The worker stops: the run rests as soon as it can, and no further step begins. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#isStirred = true;
+    this.wake();
+  }
+
+  /** The attempt was aborted: the code of its steps is told so, and once it has ended, so has this stay. */
+  stop(): void {
+    if (this.#isStopping || this.#isOver) return;
+    this.#isStopping = true;
+    for (const call of this.open.values()) call.running?.abort();
+    this.wake();
+  }
+
+  /** The lease is lost: nothing more is done here. */
   abandon(): void {
     this.finish({ kind: "lost" });
   }
@@ -199,8 +266,24 @@ export class RunExecution {
     this.#isTurnSet = true;
     this.settings.platform.defer(() => {
       this.#isTurnSet = false;
-      if (!this.#isOver && !this.#isUndoing) this.#turn();
+      if (this.#isOver || this.#isUndoing) return;
+      try {
+        if (this.#isStopping) this.#endStopping();
+        else this.#turn();
+      } catch (error) {
+        // A recorded value whose key this process lacks, or a text that is damaged.
+        this.finish({ kind: "unreadable", error });
+      }
     });
+  }
+
+  /** What the last steps have done is recorded first, because their code must not run again. */
+  #endStopping(): void {
+    if (this.#running > 0 || this.#isInFlight) return;
+    this.pending = this.pending.filter(({ body }) => body.kind === "result" || body.kind === "patched");
+    this.#starts = [];
+    if (this.pending.length > 0) void this.append();
+    else this.finish({ kind: "stopped" });
   }
 
   #turn(): void {
@@ -216,20 +299,26 @@ export class RunExecution {
       this.wake();
       return;
     }
-    if (this.#isUndoing || this.#isOver || !this.cursor.isCaughtUp) return;
+    if (this.#isUndoing || this.#isOver) return;
+    if (!this.cursor.isCaughtUp) {
+      if (this.#isDraining) this.stop();
+      return;
+    }
     if (this.settings.isDry === true) {
       this.finish({ kind: "continues" });
       return;
     }
     this.#decide();
-    this.#startWork();
+    if (!this.#isDraining) this.#startWork();
     if (wasStirred) {
       this.#quietUs = this.settings.platform.monotonicUs();
       this.wake();
       if (this.#hasNews()) this.#flush();
       return;
     }
-    if (!this.#rest()) this.#flush();
+    if (this.#rest()) return;
+    this.#flush();
+    if (this.#isDraining && this.#running === 0 && !this.#isInFlight) this.stop();
   }
 
   /** Delivers entries up to one that the handler feels. @returns whether it felt one. */
@@ -271,6 +360,7 @@ export class RunExecution {
       case "patched":
       case "undone":
       case "stuck":
+      case "gave-up":
         return false;
       case "opened":
         if (call !== null) {
@@ -328,7 +418,10 @@ export class RunExecution {
     if (call === null || call.isSettled) return false;
     this.open.delete(call.key);
     this.cursor.felt(at);
-    call.settle(settlement());
+    const settled = settlement();
+    if (settled.kind === "error" && typeof settled.error === "object" && settled.error !== null)
+      this.#failures.set(settled.error, call);
+    call.settle(settled);
     return true;
   }
 
@@ -365,7 +458,7 @@ export class RunExecution {
   // decisions ---------------------------------------------------------------------------------------------------------
 
   protected record(body: EntryBody): void {
-    this.pending.push({ key: ownKey(body), body });
+    this.pending.push({ key: ownKey(body, "call" in body ? this.cursor.lifeOf(body.call) : 0), body });
   }
 
   /** The call is made in a branch that has lost, although nothing says so yet. */
@@ -413,7 +506,7 @@ export class RunExecution {
           kind: "result",
           call: key,
           as,
-          value: this.settings.codec.encode(plan.start.call),
+          value: this.settings.codec.encode(plan.start.id),
         });
         return;
       case "sleep":
@@ -530,7 +623,9 @@ export class RunExecution {
     }
     this.#running -= 1;
     call.running = null;
-    if (this.isOver || this.isClosing(key) || this.cursor.isClosed(key)) {
+    // An abort is no failure of the step: its code runs again.
+    const isStopped = this.#isStopping && body.kind !== "result";
+    if (isStopped || this.isOver || this.isClosing(key) || this.cursor.isClosed(key)) {
       this.wake();
       return;
     }
@@ -590,7 +685,8 @@ export class RunExecution {
       ({ body }) => body.kind === "undone" || body.kind === "stuck" || body.kind === "ending",
     );
     const most = isEnding ? journalLimits.endingEntriesMax : journalLimits.entriesMax;
-    if (this.cursor.known + pending.length > most) {
+    const isTooLarge = !isEnding && this.cursor.bytes > journalLimits.bytesMax;
+    if (isTooLarge || this.cursor.known + pending.length > most) {
       this.finish({ kind: "journal-full" });
       return false;
     }
@@ -603,7 +699,7 @@ export class RunExecution {
       return false;
     }
     const { known } = this.cursor;
-    if (!isRepeat && answer.last === known + pending.length)
+    if (!isRepeat && answer.isRepeat !== true && answer.last === known + pending.length)
       this.cursor.add(
         pending.map((entry, index) => ({ ...entry, number: known + 1 + index, at: answer.at })),
       );
@@ -615,7 +711,9 @@ export class RunExecution {
   }
 
   async #readOn(): Promise<void> {
+    this.#isReading = true;
     const { answer } = await this.#persist(() => this.#journal.read(this.cursor.known));
+    this.#isReading = false;
     if (this.#isOver) return;
     if (answer.kind === "stale") {
       this.finish({ kind: "lost" });
@@ -636,7 +734,9 @@ export class RunExecution {
     for (let tries = 0; ; tries += 1) {
       try {
         return { answer: await call(), isRepeat: tries > 0 };
-      } catch {
+      } catch (error) {
+        if (isMillraceError(error) && !error.retryable && error.outcome !== "unknown")
+          this.finish({ kind: "refused", error });
         // The caller was abandoned with the run, so nobody reads the answer.
         if (this.#isOver) return new Promise(() => undefined);
         const delayMs = Math.min(repeatMs * 2 ** Math.min(tries, 10), repeatMaxMs);
@@ -663,9 +763,9 @@ export class RunExecution {
     );
     const wakeInMs = rest.wake === null ? Infinity : "at" in rest.wake ? rest.wake.at - now : rest.wake.inMs;
     this.#setTimer(waits, now);
-    if (wakeInMs <= this.settings.lingerMs) return false;
+    if (wakeInMs <= this.settings.lingerMs && !this.#isDraining) return false;
     const quietMs = (this.settings.platform.monotonicUs() - this.#quietUs) / 1000;
-    if (quietMs < this.settings.idleMs) {
+    if (quietMs < this.settings.idleMs && !this.#isDraining) {
       this.settings.platform.setTimer(this.settings.idleMs - quietMs, () => this.wake());
       return false;
     }
@@ -686,6 +786,7 @@ export class RunExecution {
     if (answer.kind === "suspended") this.finish({ kind: "suspended" });
     else if (answer.kind === "stale") this.finish({ kind: "lost" });
     else await this.#readOn();
+    this.wake();
   }
 
   /** Times that are over while the run stays: for a step that runs, or because they are over soon. */
@@ -744,16 +845,17 @@ export class RunExecution {
       await new Promise<void>((resolve) => this.settings.platform.defer(() => resolve()));
     if (this.#isOver) return;
     this.pending = this.pending.filter(({ body }) => body.kind === "result");
-    const hasUndo = [...this.cursor.entries, ...this.pending].some(
-      ({ body }) => body.kind === "result" && body.hasUndo === true,
-    );
-    const journal = { hasUndo, ending: endingOf(this.cursor.entries) };
+    const journal = { hasUndo: this.hasUndo, ending: endingOf(this.cursor.entries) };
     if (decideEnd(ending, journal) === "append-ending") {
       this.pending.push({ key: "ending", body: { kind: "ending", ...ending } });
       if (!(await this.append())) return;
     }
     const first = endingOf(this.cursor.entries) ?? ending;
     for (;;) {
+      if (this.#isStopping || this.#isDraining) {
+        this.finish({ kind: "stopped" });
+        return;
+      }
       const { undos, hasGivenUp } = planUndos(this.cursor.entries);
       const [undo] = undos;
       if (undo === undefined) {

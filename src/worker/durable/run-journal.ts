@@ -1,10 +1,11 @@
 /**
- * What a run asks of its journal, under the fence of its lease. Tests implement it over a journal in memory, with
- * faults. The worker is to implement it over the store (record 0041).
+ * What a run asks of its journal, under the fence of its lease. `store-journal.ts` implements it over the store, tests
+ * over a journal in memory, with faults.
  *
  * A call may be repeated after a lost reply: an entry whose key the round has already is not appended again, and a
  * suspend that was applied answers `suspended` again. A superseded fence answers `stale`.
  */
+import type { Child } from "../../engine/durable/children.ts";
 import type { JournalEntry, NewEntry } from "../../model/durable/journal-entry.ts";
 import type { RestPlan } from "../../model/durable/rest-plan.ts";
 
@@ -51,14 +52,20 @@ export interface Slip {
 /** A job that is submitted in the step that appends the entry of its call. */
 export interface Start {
   readonly call: string;
-  readonly submission: unknown;
+  /** The id of the job, the same in each life of the run. */
+  readonly id: string;
+  readonly submission: Child;
   /** Its end is appended to this journal. */
   readonly isAwaited: boolean;
 }
 
 export type AppendAnswer =
-  /** @property last the journal's last number; @property at the time of the new entries */
-  { readonly kind: "ok"; readonly last: number; readonly at: number } | { readonly kind: "stale" };
+  /**
+   * @property last the journal's last number; @property at the time of the new entries; @property isRepeat the call may
+   * have happened before, so that the entries may have another time.
+   */
+  | { readonly kind: "ok"; readonly last: number; readonly at: number; readonly isRepeat?: true }
+  | { readonly kind: "stale" };
 
 export interface SuspendRequest {
   readonly seen: number;

@@ -11,6 +11,7 @@ import type { RunName } from "../../model/durable/derived-id.ts";
 import type { CallKind } from "../../model/durable/journal-entry.ts";
 import { defaultStepRetry, readStepRetry, stepRetryDelayMs } from "../../model/durable/step-retry.ts";
 import { describeError } from "../../model/job/attempt-log.ts";
+import type { Due } from "../../model/job/change.ts";
 import type { StepRetry } from "../../model/durable/step-retry.ts";
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
@@ -19,6 +20,7 @@ import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
 import { checkWhole } from "../../model/option.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { controlOf } from "../control.ts";
 import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
 import { LiveCall } from "./live-call.ts";
 import type { CallPlan } from "./live-call.ts";
@@ -35,6 +37,8 @@ export interface StepParts {
   readonly codec: RunCodec;
   readonly platform: Pick<Platform, "setTimer">;
   readonly backoffs: BackoffSources;
+  /** The input of the next round, as it is stored. */
+  readonly encodeInput: (input: unknown) => string;
   /** The id of a job that a call starts. */
   readonly childId: (call: string) => string;
 }
@@ -44,7 +48,7 @@ class AlreadyRecorded extends Error {
   override readonly name = "AlreadyRecorded";
 }
 
-type AnyStep = Step<Record<string, unknown>>;
+export type AnyStep = Step<Record<string, unknown>>;
 
 export class StepCalls implements AnyStep {
   readonly #execution: RunExecution;
@@ -69,7 +73,14 @@ export class StepCalls implements AnyStep {
 
   #retryDelay(retry: StepRetry): NonNullable<CallPlan["retryDelayMs"]> {
     const { backoffs } = this.#parts;
-    return (attempt, error) => stepRetryDelayMs(retry, attempt, describeError(error), backoffs);
+    return (attempt, error) => {
+      const control = controlOf(error);
+      if (control?.kind === "unrecoverable") return null;
+      const delayMs = stepRetryDelayMs(retry, attempt, describeError(error), backoffs);
+      return delayMs === null || control?.kind !== "retry-after"
+        ? delayMs
+        : dueInMs(control.due, this.#execution.storeTime);
+    };
   }
 
   async #work<Result>(
@@ -215,12 +226,12 @@ export class StepCalls implements AnyStep {
 
   readonly enqueue: AnyStep["enqueue"] = (job, input) =>
     this.#ask("enqueue", job.name, (key) => ({
-      start: { call: this.#parts.childId(key), submission: { job, input }, isAwaited: false },
+      start: { call: key, id: this.#parts.childId(key), submission: { job, input }, isAwaited: false },
     })) as Promise<string>;
 
   readonly invoke: AnyStep["invoke"] = (job, input) =>
     this.#ask("invoke", job.name, (key) => ({
-      start: { call: key, submission: { job, input }, isAwaited: true },
+      start: { call: key, id: this.#parts.childId(key), submission: { job, input }, isAwaited: true },
     })) as Promise<never>;
 
   patched(name: string): boolean {
@@ -236,7 +247,8 @@ export class StepCalls implements AnyStep {
   }
 
   continueWith(input: unknown): never {
-    this.#execution.continueWith(input);
+    // An input that cannot be stored is refused here, where somebody named it.
+    this.#execution.continueWith(this.#parts.encodeInput(input));
     // The run is over: a handler that catches this gets no answer from any further step.
     throw new MillraceError("run-ended", "The run goes on with a new round.");
   }
@@ -275,6 +287,10 @@ export class StepCalls implements AnyStep {
     refused.catch(() => undefined);
     return refused;
   }
+}
+
+function dueInMs(due: Due, now: number): number {
+  return "inMs" in due ? due.inMs : Math.max(0, due.at - now);
 }
 
 function isOk(value: unknown): boolean {

@@ -60,6 +60,10 @@ export async function extendLeases(
     if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
     if (answer.answers[index] === "cancel-asked") attempt.origin.aborting.cancelAsked(attempt);
   }
+  if (answer.grown !== undefined) {
+    const grown = new Set(answer.grown);
+    for (const { job, stay } of attempts) if (grown.has(job.id)) stay?.heard();
+  }
   return answer;
 }
 
@@ -102,10 +106,12 @@ function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {
 /** @param reportUs the present time, if starts are reported; else null. */
 function readExtend(attempt: Attempt, reportUs: number | null): Extend {
   const { id, seq, fence } = attempt.job;
-  if (reportUs === null || attempt.phase !== "running" || attempt.isStartReported) return { id, seq, fence };
+  const seen = attempt.stay === null ? {} : { seen: attempt.stay.known };
+  if (reportUs === null || attempt.phase !== "running" || attempt.isStartReported)
+    return { id, seq, fence, ...seen };
   const startedAgoMs = Math.max(0, Math.round((reportUs - attempt.startedUs) / 1000));
   const { timeoutMs } = attempt.policy;
   const attemptEndsInMs =
     timeoutMs === null ? null : timeoutMs - startedAgoMs + attempt.origin.aborting.graceMs + backstopSlackMs;
-  return { id, seq, fence, startedAgoMs, attemptEndsInMs };
+  return { id, seq, fence, startedAgoMs, attemptEndsInMs, ...seen };
 }

@@ -81,6 +81,7 @@ export class Aborting {
   }
 
   cancelAsked(attempt: Attempt): void {
+    if (attempt.stay?.isEnding === true) return;
     learnCancelReason(this.#needs, attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "cancel");
     this.#dropWaiting(attempt);

@@ -14,6 +14,7 @@ import type { JobDefinition } from "../../engine/submit/job-definition.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";
+import { DurableStay } from "../durable/durable-stay.ts";
 import { endByReturn, endByThrow } from "../settle/attempt-end.ts";
 import type { AttemptEnd } from "../settle/attempt-end.ts";
 import type { BatchHandler, SingleHandler } from "../handler.ts";
@@ -37,6 +38,8 @@ export type AttemptRunnerNeeds = Needs<
   | "backoffs"
   | "telemetry"
   | "records"
+  | "journals"
+  | "settles"
   | "reads"
 >;
 
@@ -54,7 +57,9 @@ export class AttemptRunner {
     this.#layers = composeMiddleware(middleware);
   }
 
-  run(attempt: Attempt, { definition, handle }: SingleHandler, ended: Ended): void {
+  run(attempt: Attempt, handler: SingleHandler, ended: Ended): void {
+    const { definition, handle } = handler;
+    if (definition.durable !== null && !isExpander(attempt)) return this.#runDurable(attempt, handler, ended);
     this.#run(attempt, definition, handle as HandlerCall, this.#layersOf(attempt), ended);
   }
 
@@ -83,10 +88,16 @@ export class AttemptRunner {
     return (context, call) => telemetry.run([attempt], false, () => this.#layers(context, call));
   }
 
+  #runDurable(attempt: Attempt, handler: SingleHandler, ended: Ended): void {
+    attempt.start(this.#needs.platform.monotonicUs());
+    attempt.origin.aborting.watch(attempt);
+    const stay = new DurableStay(this.#needs, attempt, handler);
+    void stay.run(this.#layersOf(attempt)).then((end) => this.#end(attempt, end, ended));
+  }
+
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
     const expands = attempt.isMember ? flowOf(attempt)?.expands : undefined;
     if (expands !== undefined) {
-      // The job stands for a list of jobs of this name. It calls no handler itself.
       call = expandingCall(this.#needs, attempt, definition, expands);
       layers = bare;
     }
@@ -131,9 +142,19 @@ export class AttemptRunner {
     const { limits } = attempt.policy;
     if (limits.length > 0) this.#needs.limits.ending(limits, this.#needs.platform);
     if (attempt.isAbandoned) attempt.origin.aborting.abandonedEnded();
-    else if (attempt.phase === "running") attempt.origin.settling.end(attempt, end);
+    else if (attempt.phase === "running" || isRested(end)) attempt.origin.settling.end(attempt, end);
     ended(attempt);
   }
+}
+
+/** The settle of the attempt was applied while it still ran. */
+function isRested(end: AttemptEnd): boolean {
+  return end !== null && "rested" in end;
+}
+
+/** The job stands for a list of jobs of its name. It calls no handler itself. */
+function isExpander(attempt: Attempt): boolean {
+  return attempt.isMember && flowOf(attempt)?.expands !== undefined;
 }
 
 function expandingCall(

@@ -39,8 +39,21 @@ export interface AttemptOrigin {
   readonly aborting: Aborting;
 }
 
+/** What others ask of the stay of a durable run in this process. */
+export interface Stay {
+  /** The last number of its journal that is known here. */
+  readonly known: number;
+  /** It undoes its steps, so no cancel has anything left to do. */
+  readonly isEnding: boolean;
+  /** Its journal may hold more. */
+  heard(last?: number): void;
+  /** The worker stops. */
+  drain(): void;
+}
+
 export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
-  readonly job: LeasedJob;
+  /** As it was claimed, and as the run of a durable job has changed it since. */
+  job: LeasedJob;
   /** Whether the job belongs to a flow, by its id. Kept, because it is asked three times. */
   readonly isMember: boolean;
   /** Includes what operators have set for its queue, as far as it is known here. */
@@ -75,6 +88,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   /** What a handler in a sandbox has printed. */
   output: AttemptOutput | null = null;
   dueTick = -1;
+  /** The stay of a durable run; null for a plain job, and before its handler begins. */
+  stay: Stay | null = null;
   #leaseEndsUs: number;
   #controller: AbortController | null = null;
   #pending: { count: number; settle: (() => void) | null } | null = null;
@@ -85,6 +100,17 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     this.policy = policy;
     this.origin = origin;
     this.#leaseEndsUs = origin.leasedUs + origin.leaseMs * 1000;
+  }
+
+  /** A durable run has got further: its attempts count anew. */
+  setBack(): void {
+    this.job = { ...this.job, attempt: 1, attempts: null };
+  }
+
+  /** A durable run has set these marks. */
+  mark(marks: number): void {
+    const { durable } = this.job;
+    if ((durable | marks) !== durable) this.job = { ...this.job, durable: durable | marks };
   }
 
   get owner(): string {

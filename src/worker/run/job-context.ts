@@ -28,7 +28,7 @@ import type { EffectsScope } from "./effects-scope.ts";
 import { extendByHand } from "../lease/extend-leases.ts";
 import { encodeResult, shownError } from "./payloads.ts";
 
-type JobContextNeeds = Needs<
+export type JobContextNeeds = Needs<
   | "store"
   | "platform"
   | "coder"

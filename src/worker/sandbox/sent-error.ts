@@ -31,10 +31,12 @@ export interface SentError {
 export function sendThrown(thrown: unknown): SentError {
   const control = controlOf(thrown);
   const error = describeError(thrown);
-  return control === null ? { error } : { error, control: sendControl(control) };
+  return control === null || control.kind === "suspended"
+    ? { error }
+    : { error, control: sendControl(control) };
 }
 
-function sendControl(control: Control): SentControl {
+function sendControl(control: Exclude<Control, { readonly kind: "suspended" }>): SentControl {
   if (control.kind !== "throttled") return control;
   const { kind, limit, key, due } = control;
   const name = typeof limit === "string" ? limit : limit.name;

@@ -34,7 +34,8 @@ import {
 import type { Decision, EndedAttempt, ThrottledEnd } from "../../model/job/after-run.ts";
 import { appendAttempt, describeError, noteCompletion } from "../../model/job/attempt-log.ts";
 import type { AttemptOutcome } from "../../model/job/attempt-log.ts";
-import type { Due } from "../../model/job/change.ts";
+import type { Due, SettleNext } from "../../model/job/change.ts";
+import type { EndReason } from "../../model/job/end-reason.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { limitGateKey } from "../../model/limits/gate.ts";
 import { gateOfLimit, keyOfGate } from "../../model/routing/lane.ts";
@@ -44,15 +45,22 @@ import { controlOf } from "../control.ts";
 import type { Control } from "../control.ts";
 import { RefusedPayload, encodeResult, shownError } from "../run/payloads.ts";
 
-type AttemptEndNeeds = Needs<"platform" | "log" | "repeated" | "limits" | "strideMs" | "backoffs" | "reads">;
+export type AttemptEndNeeds = Needs<
+  "platform" | "log" | "repeated" | "limits" | "strideMs" | "backoffs" | "reads"
+>;
 
 /** Errors of a throttle that are mistakes in the handler or in a definition. */
 const throttleMistakes = ["unknown-limit", "limit-conflict", "invalid-option"] as const;
 /** The wait of a job if its limit could not be closed and upstream named no time. */
 const unclosedMs = 1000;
 
+/** Of a durable run: its settle was applied already. */
+export interface Rested {
+  readonly rested: SettleNext;
+}
+
 /** Null: nothing to settle, because the lease is gone. */
-export type AttemptEnd = Decision | null;
+export type AttemptEnd = Decision | Rested | null;
 
 /** The job goes back unfinished, and no attempt is used up. */
 export function handedBack(needs: Needs<"strideMs">, { policy }: Attempt): Decision {
@@ -95,12 +103,13 @@ export function endByThrow(
     : endByError(needs, attempt, thrown);
 }
 
-/** The attempt has failed with this error, or was aborted. */
+/** The attempt has failed with this error, or was aborted. @param endsAs if the job must not be tried again. */
 export function endByError(
   needs: Needs<"platform" | "repeated" | "strideMs" | "backoffs">,
   attempt: Attempt,
   thrown: unknown,
-): AttemptEnd {
+  endsAs?: EndReason<"failed">,
+): Decision | null {
   const { policy, job, abortReason } = attempt;
   const { strideMs } = needs;
   if (abortReason === "lease-lost") return null;
@@ -132,7 +141,8 @@ export function endByError(
   const refused = RefusedPayload.is(thrown) ? thrown.reason : undefined;
   if (refused === "key-missing") return afterKeyMissing(ended, error, sources);
   const isTriedAgain = refused === "invalid-input" && policy.retriesInvalidInput;
-  const final = control?.kind === "unrecoverable" ? "unrecoverable" : isTriedAgain ? undefined : refused;
+  const final =
+    endsAs ?? (control?.kind === "unrecoverable" ? "unrecoverable" : isTriedAgain ? undefined : refused);
   const retryInMs = control?.kind === "retry-after" ? delayOf(control.due, now) : undefined;
   return afterFailure(
     ended,
@@ -198,7 +208,7 @@ export function endUnreadable(
   return afterUnreadable(endedOf(attempt), parts, modelSources(needs, attempt.job.claimedAt, attempt.owner));
 }
 
-function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
+export function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
   return { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
 }
 

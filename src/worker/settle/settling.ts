@@ -21,7 +21,8 @@ import { afterCancel } from "../../model/job/after-run.ts";
 import type { Decision } from "../../model/job/after-run.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
 import { MillraceError } from "../../model/error.ts";
-import type { SettleAnswer } from "../../store/operations.ts";
+import { writeEntry } from "../../model/durable/entry-text.ts";
+import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import type { Effects } from "../../store/records.ts";
 import type { Attempt } from "../run/attempt.ts";
 import { endByError, handedBack } from "./attempt-end.ts";
@@ -43,6 +44,9 @@ export interface SettlingOptions {
   /** Called with every attempt whose handler was called, once it is over. */
   readonly observers: readonly AttemptObserver[];
 }
+
+/** Of the settle of a durable run that appends nothing. */
+const noEntries = { seen: null, entries: [] } as const;
 
 export class Settling {
   readonly #needs: SettlingNeeds;
@@ -73,7 +77,10 @@ export class Settling {
   end(attempt: Attempt, end: AttemptEnd): void {
     if (attempt.endedUs < 0) attempt.ended(this.#needs.platform.monotonicUs());
     if (end === null) this.#over(attempt);
-    else this.settle(attempt, end);
+    else if ("rested" in end) {
+      attempt.settled = end.rested;
+      this.#over(attempt);
+    } else this.settle(attempt, end);
   }
 
   /** The job goes back unfinished, and no attempt is used up. */
@@ -153,7 +160,15 @@ export class Settling {
     const { next, attempts } = attempt.cancelAsked ? withCancelReason(attempt, decision) : decision;
     if (next.event !== "completed")
       describeEnd(this.#needs.log, attempt, decision, this.#routes.titleOf(attempt.job));
-    const settle = { id, seq, fence, next, attempts };
+    const plain = { id, seq, fence, next, attempts };
+    const { entry } = decision;
+    const settle: Settle =
+      attempt.policy.durable === null
+        ? plain
+        : {
+            ...plain,
+            journal: entry === undefined ? noEntries : { seen: null, entries: [writeEntry(entry)] },
+          };
     attempt.settled = next;
     this.#needs.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
   }

@@ -1,0 +1,89 @@
+/**
+ * The context of a durable handler: `step` beside what any context has. Log lines and progress are silent while the run
+ * tells its handler what an earlier life knew. What a plain handler asks for with its end is refused by name: it would
+ * be asked for again in each life.
+ */
+import type { JobDefinition } from "../../engine/submit/job-definition.ts";
+import { MillraceError } from "../../model/error.ts";
+import { roundOf } from "../../model/durable/durable-marks.ts";
+import type { EffectsScope } from "../run/effects-scope.ts";
+import type { ContextFlow } from "../run/context-flow.ts";
+import { JobContext } from "../run/job-context.ts";
+import type { JobContextNeeds, JobLog } from "../run/job-context.ts";
+import type { Attempt } from "../run/attempt.ts";
+import type { AnyStep } from "./step-calls.ts";
+
+export interface DurableParts {
+  readonly step: AnyStep;
+  readonly isReplaying: () => boolean;
+  /** The field `durable` of the job. */
+  readonly durable: () => number;
+}
+
+const silence: JobLog = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+export class StepContextOfRun extends JobContext {
+  readonly step: AnyStep;
+  readonly #parts: DurableParts;
+
+  constructor(
+    needs: JobContextNeeds,
+    attempt: Attempt,
+    given: { readonly definition: JobDefinition; readonly input: unknown },
+    parts: DurableParts,
+  ) {
+    super(needs, attempt, given.definition, given.input);
+    this.#parts = parts;
+    this.step = parts.step;
+  }
+
+  /** The same for the whole round of the run. A step has a key of its own. */
+  override get idempotencyKey(): string {
+    return `${this.id}:${roundOf(this.#parts.durable())}`;
+  }
+
+  override get log(): JobLog {
+    const { log } = { log: super.log };
+    const unlessReplayed =
+      (level: keyof JobLog): JobLog[keyof JobLog] =>
+      (message, fields) =>
+        (this.#parts.isReplaying() ? silence : log)[level](message, fields);
+    return {
+      debug: unlessReplayed("debug"),
+      info: unlessReplayed("info"),
+      warn: unlessReplayed("warn"),
+      error: unlessReplayed("error"),
+    };
+  }
+
+  override get progress(): JobContext["progress"] {
+    const progress = super.progress;
+    return (value, message, data) => {
+      if (!this.#parts.isReplaying()) progress(value, message, data);
+    };
+  }
+
+  override get enqueue(): EffectsScope["enqueue"] {
+    return refuse("enqueue", "step.enqueue");
+  }
+
+  override get kv(): JobContext["kv"] {
+    return refuse("kv", "mill.kv in a step");
+  }
+
+  override get onFailure(): EffectsScope {
+    return refuse("onFailure", "the undo of a step");
+  }
+
+  override get flow(): ContextFlow | null {
+    return refuse("flow", "step.invoke");
+  }
+
+  override get completeIn(): JobContext["completeIn"] {
+    return refuse("completeIn", "step.runIn");
+  }
+}
+
+function refuse(what: string, instead: string): never {
+  throw new MillraceError("not-in-runs", `The handler of a durable job has no ${what}: use ${instead}.`);
+}

@@ -1,0 +1,163 @@
+/**
+ * The journal of a run over the store, under the fence of its attempt. Reads and appends of many runs share calls
+ * (`engine/calls/store-batchers.ts`).
+ */
+import type { Needs } from "../../engine/services.ts";
+import { durableMarks } from "../../model/durable/durable-marks.ts";
+import { readEntry, writeEntry } from "../../model/durable/entry-text.ts";
+import type { JournalEntry, NewEntry } from "../../model/durable/journal-entry.ts";
+import { afterRest } from "../../model/durable/run-end.ts";
+import { MillraceError } from "../../model/error.ts";
+import { clearedLog } from "../../model/job/attempt-log.ts";
+import type { Schedule, Suspend } from "../../model/job/change.ts";
+import type { JournalAnswer } from "../../store/operations.ts";
+import type { Effects, EntryPut, LeaseRef } from "../../store/records.ts";
+import type { Attempt } from "../run/attempt.ts";
+import type {
+  AppendAnswer,
+  JournalPage,
+  ReadAnswer,
+  RunJournal,
+  Slip,
+  SlipAnswer,
+  Start,
+  SuspendAnswer,
+  SuspendRequest,
+} from "./run-journal.ts";
+
+type StoreJournalNeeds = Needs<"store" | "journals" | "records" | "settles" | "reads" | "strideMs">;
+
+export interface StoreJournalOptions {
+  /** What a call starts, as effects of the append of its entry. */
+  readonly effectsOf: (starts: readonly Start[]) => Promise<Effects>;
+  /** The settle was answered: a cancel was requested meanwhile. */
+  readonly cancelAsked: () => void;
+}
+
+/** One read of a journal brings at most so many entries. */
+const pageMax = 1000;
+/** Stands for the value `undefined` of a step, which has no payload. */
+const noValue = "";
+
+export class StoreJournal implements RunJournal {
+  /** What the last settle has done, if it was applied. */
+  rested: Suspend | Schedule | null = null;
+  readonly #needs: StoreJournalNeeds;
+  readonly #attempt: Attempt;
+  readonly #options: StoreJournalOptions;
+
+  constructor(needs: StoreJournalNeeds, attempt: Attempt, options: StoreJournalOptions) {
+    this.#needs = needs;
+    this.#attempt = attempt;
+    this.#options = options;
+  }
+
+  async read(after: number): Promise<ReadAnswer> {
+    const { id, seq, fence } = this.#attempt.job;
+    const entries: JournalEntry[] = [];
+    for (;;) {
+      const from = entries.at(-1)?.number ?? after;
+      const page: JournalAnswer = await this.#needs.journals.add({
+        ...{ id, after: from, max: pageMax },
+        lease: { seq, fence },
+      });
+      if (page.kind !== "ok") return { kind: "stale" };
+      for (const entry of page.entries) entries.push(readEntry(entry));
+      const last = entries.at(-1)?.number ?? after;
+      if (last < page.last && page.entries.length > 0) continue;
+      return { kind: "ok", entries, slips: page.slips.map(readSlip), now: page.now };
+    }
+  }
+
+  async append(entries: readonly NewEntry[], starts: readonly Start[]): Promise<AppendAnswer> {
+    const attempt = this.#attempt;
+    const { job } = attempt;
+    const puts = entries.map(writeEntry);
+    const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
+    // The run has got further, so what failed before is no reason to give it up.
+    const setsBack = entries.some(isProgress) && (job.attempt > 1 || clearedLog(job.attempts) !== null);
+    const answer = await this.#needs.records.append({
+      ...this.#ref,
+      entries: puts,
+      ...(effects === undefined ? {} : { effects }),
+      ...(setsBack ? { setsBack } : {}),
+    });
+    if (typeof answer === "string") return { kind: "stale" };
+    if (answer.kind !== "appended") throw effectRefused(answer);
+    if (setsBack) attempt.setBack();
+    attempt.mark(marksOf(puts));
+    const { last, at, isRepeat } = answer;
+    return { kind: "ok", last, at, ...(isRepeat === true ? { isRepeat } : {}) };
+  }
+
+  async suspend({ seen, entries, starts, rest }: SuspendRequest): Promise<SuspendAnswer> {
+    const attempt = this.#attempt;
+    const next = afterRest(attempt.policy, rest, this.#needs.strideMs);
+    const effects = starts.length === 0 ? undefined : await this.#options.effectsOf(starts);
+    // While the settle is on its way, nobody takes the lease for lost.
+    attempt.phase = "settling";
+    const answer = await this.#needs.settles.add({
+      ...this.#ref,
+      next,
+      journal: { seen, entries: entries.map(writeEntry) },
+      attempts: clearedLog(attempt.job.attempts),
+      ...(effects === undefined ? {} : { effects }),
+    });
+    switch (answer.kind) {
+      case "ok":
+      case "already":
+        this.rested = next;
+        return { kind: "suspended" };
+      case "stale":
+      case "gone":
+        return { kind: "stale" };
+      case "arrived":
+        attempt.phase = "running";
+        return { kind: "arrived" };
+      case "cancel-asked":
+        attempt.phase = "running";
+        this.#options.cancelAsked();
+        return { kind: "arrived" };
+      default:
+        attempt.phase = "running";
+        throw effectRefused(answer);
+    }
+  }
+
+  async commitSlip(connection: unknown, { call, value }: Slip): Promise<SlipAnswer> {
+    const slip = { key: call, body: value ?? noValue };
+    const answer = await this.#needs.store.inTransaction(connection).commitSlip(this.#ref, slip);
+    return answer.kind === "recorded"
+      ? { kind: "recorded", value: readSlip({ key: call, body: answer.body }).value }
+      : answer;
+  }
+
+  get #ref(): LeaseRef {
+    const { id, seq, fence } = this.#attempt.job;
+    return { id, seq, fence };
+  }
+}
+
+/** The journal of a run that has recorded nothing. */
+export function emptyPage(now: number): JournalPage {
+  return { entries: [], slips: [], now };
+}
+
+function readSlip({ key, body }: { readonly key: string; readonly body: string }): Slip {
+  return { call: key, value: body === noValue ? null : body };
+}
+
+/** A result, a failure for good, or a wait that is over: not what a crash would only begin again. */
+function isProgress({ body }: NewEntry): boolean {
+  return (
+    body.kind !== "version" && body.kind !== "patched" && body.kind !== "opened" && body.kind !== "failed"
+  );
+}
+
+function marksOf(puts: readonly EntryPut[]): number {
+  return puts.reduce((all, { marks = 0 }) => all | marks, durableMarks.hasJournal);
+}
+
+function effectRefused({ kind, id }: { readonly kind: string; readonly id: string }): MillraceError {
+  return new MillraceError("id-conflict", `A job that a step starts was refused: ${kind} (${id}).`);
+}
