@@ -23,7 +23,16 @@ export type FastPathName = "set" | "flow members" | "lanes" | "one job";
  * Where a path is chosen: an operation; `lease`, the part of a claim that writes each job it has picked; or `arrive`,
  * the effect of an end on each job that waits for it.
  */
-export type Choice = "submit" | "claim" | "lease" | "settle" | "change" | "putDocs" | "promote" | "arrive";
+export type Choice =
+  | "submit"
+  | "claim"
+  | "lease"
+  | "settle"
+  | "record"
+  | "change"
+  | "putDocs"
+  | "promote"
+  | "arrive";
 
 /** A predicate in TypeScript. Its arguments are the work: a job, a unit or an offer, as the store chooses. */
 type Predicate<Work extends readonly unknown[]> = (...work: Work) => boolean;

@@ -14,6 +14,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     "submit: set",
     "claim: lanes",
     "settle: set",
+    "record: set",
     "change: set",
     "putDocs: set",
   ],

@@ -11,7 +11,7 @@ export const hasJournals = {
   // SQLite whose commits go to object storage.
   bucket: false,
 
-  postgres: false,
+  postgres: true,
 
   // One server, partitions, a cluster.
   redis: false,

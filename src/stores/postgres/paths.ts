@@ -3,7 +3,7 @@
  * this process packs them. The path of a claim is chosen in claim_v1, which always works in sets; its set of plain
  * routes is the general path.
  */
-import type { Change, Settle, SubmitUnit } from "../../store/operations.ts";
+import type { Change, LeasedWrite, Settle, SubmitUnit } from "../../store/operations.ts";
 import type { StorePaths } from "../../store/paths.ts";
 import {
   arePlainEnds,
@@ -31,11 +31,18 @@ export const postgresPaths = {
   claim: [{ path: "lanes", takes: { inStore: "v_offer && v_laned" } }],
   /** Takes a settle. Its running job may be a member of a flow, may be in a lane and hold keys. */
   settle: [{ path: "set", takes: (settle: Settle) => isPlainSettle(settle) }],
+  /** Takes a write with entries of a durable run. */
+  record: [{ path: "set", takes: (write: LeasedWrite) => isPlainRecord(write) }],
   /** Takes all changes of a call. Whether their jobs are plain is checked in their rows (jobs/change.sql.ts). */
   change: [{ path: "set", takes: (changes: readonly Change[]) => arePlainEnds(changes) }],
   /** Takes all puts of a call. */
   putDocs: [{ path: "set", takes: (puts: readonly DocPut[]) => areDeletes(puts) }],
 } as const satisfies StorePaths;
+
+/** Entries for a journal, and nothing else. */
+function isPlainRecord({ entries, effects, progress, logs }: LeasedWrite): boolean {
+  return entries !== undefined && effects === undefined && progress === undefined && logs === undefined;
+}
 
 /** A plain job with a small input and no tags: only its row is written. */
 function isOneJob(unit: SubmitUnit): boolean {

@@ -9,7 +9,7 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
-import { laterJournals, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { retryingUnreadable, readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
 import type { Calls } from "./functions/call.ts";
@@ -19,7 +19,9 @@ import { checkCallTimeout, openDatabase } from "./connection/database.ts";
 import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/documents.ts";
 import { isPool, loadDriver } from "./connection/driver.ts";
 import { promoteDue, readDue } from "./upkeep/due.ts";
-import { extendIfLeased, recordIfLeased } from "./runs/extend.ts";
+import { extendIfLeased } from "./runs/extend.ts";
+import { recordIfLeased } from "./runs/record.ts";
+import { readJournal } from "./journal/journal.ts";
 import { putGates, readGates } from "./limits/gates.ts";
 import { noFloors, openFloors } from "./runs/floors.ts";
 import { openTransactions } from "./connection/in-transaction.ts";
@@ -157,11 +159,11 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         readDueDocs,
         readFeed,
         readLogs,
+        readJournal,
       },
       ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },
     }),
     ...laterOperations,
-    ...laterJournals,
     watch: (watcher) => wake.add(watcher),
     announceTaken: wake.announceTaken,
     inTransaction: openTransactions({ calls, where: database.where, channel }),

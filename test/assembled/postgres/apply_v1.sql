@@ -1,6 +1,7 @@
 -- p_next: the change to apply. p_log: the new attempt log; null leaves it. Answers the events and the new state, or
 -- instead of both the holder of the key that a replay would need. defers: deferred work was left. If a member ends, the
--- caller passes its end on along its edges, after everything else of its unit.
+-- caller passes its end on along its edges, after everything else of its unit. An update that is signalled writes the
+-- marks of j alone, and is no new rev.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
     OUT state int2, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -10,6 +11,12 @@ DECLARE
 BEGIN
   defers := false;
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
+  IF v_kind = 30 THEN
+    PERFORM @mark_v1(v_next);
+    events := @event_v1(v_kind, v_next);
+    state := j.state;
+    RETURN;
+  END IF;
   IF v_to = 'same' THEN
     v_next := @update_v1(v_next, p_next);
   ELSIF v_to = 'deleted' THEN
@@ -17,6 +24,7 @@ BEGIN
     END IF;
     v_kept := false;
     v_frees := true;
+    defers := (j.durable & 8) <> 0;
   ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= 5 THEN
     -- A replay takes its key only if it is free, or if the time of its hold has run out.
     IF j.unique_hold = -2 THEN
@@ -44,11 +52,17 @@ BEGIN
       defers := v_block.defers;
   ELSIF v_to IN ('scheduled', 'ready') THEN
     v_next := @place_v1(p_now, v_next, p_next);
+  ELSIF v_to = 'suspended' THEN
+    v_next := @suspend_v1(p_now, v_next, p_next);
+  ELSIF v_to !~ '^[0-9]+$' THEN
+    RAISE EXCEPTION 'millrace: a job cannot become %', v_to USING ERRCODE = 'MR002';
   ELSE
     v_next := @finish_v1(p_now, v_next, p_next);
+    defers := (j.durable & 8) <> 0;
     v_kept := (p_next->>'keepMs')::int8 IS DISTINCT FROM 0 OR (j.flow IS NOT NULL AND j.waits IS NOT NULL);
     v_frees := j.holds <> 0;
   END IF;
+  IF (p_next->>'newRound')::bool THEN v_next.durable := @begin_round_v1(v_next); END IF;
   v_next := @advance_v1(j.state, v_next);
   IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
   events := @write_v1(j, v_next, v_kind, v_kept);

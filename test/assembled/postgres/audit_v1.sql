@@ -56,6 +56,18 @@ BEGIN
       UNION ALL SELECT 1 FROM @history j WHERE j.seq = t.seq);
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     repaired := repaired || jsonb_build_object('journal', v_rows);
+    DELETE FROM @entry t WHERE NOT EXISTS (
+      SELECT 1 FROM @waiting j WHERE j.seq = t.seq
+      UNION ALL SELECT 1 FROM @leased j WHERE j.seq = t.seq
+      UNION ALL SELECT 1 FROM @history j WHERE j.seq = t.seq);
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    repaired := repaired || jsonb_build_object('entry', v_rows);
+    DELETE FROM @slip t WHERE NOT EXISTS (
+      SELECT 1 FROM @waiting j WHERE j.seq = t.seq
+      UNION ALL SELECT 1 FROM @leased j WHERE j.seq = t.seq
+      UNION ALL SELECT 1 FROM @history j WHERE j.seq = t.seq);
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    repaired := repaired || jsonb_build_object('slip', v_rows);
     DELETE FROM @payload t WHERE NOT EXISTS (
       SELECT 1 FROM @waiting j WHERE j.seq = t.seq
       UNION ALL SELECT 1 FROM @leased j WHERE j.seq = t.seq

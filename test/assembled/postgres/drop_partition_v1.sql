@@ -39,12 +39,14 @@ BEGIN
     USING p_state, p_except, p_now;
     EXECUTE format($sql$
       WITH gone AS MATERIALIZED (
-        SELECT h.seq, h.route, h.state, h.tags, h.input FROM @%I h
+        SELECT h.seq, h.route, h.state, h.tags, h.durable, h.input FROM @%I h
         WHERE
           h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0
           AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))),
       counted AS (INSERT INTO @state_count SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM @journal t USING gone g WHERE t.seq = g.seq),
+      entries AS (DELETE FROM @entry t USING gone g WHERE g.durable <> 0 AND t.seq = g.seq),
+      slips AS (DELETE FROM @slip t USING gone g WHERE g.durable <> 0 AND t.seq = g.seq),
       large AS (DELETE FROM @payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)
       DELETE FROM @tag t USING gone g
       WHERE g.tags IS NOT NULL AND t.seq = g.seq AND t.tag = ANY (@tags_of_v1(g.tags))$sql$, v_name)

@@ -1,11 +1,14 @@
 -- Extends leases. p_started: null leaves the start. p_ends: -1 leaves the attempt's end, null clears it.
 -- answers: for each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
 -- timer_at: the earliest attempt end that was set. has_emitted: starts were reported that had not been emitted before.
+-- p_seens: the last numbers of the journals that the owner knows; null for none. grown: the places of those leases
+-- whose journal holds more.
 -- A row that another transaction holds is passed over: the other leases must not end because one job is being settled
--- in a caller's long transaction.
+-- in a caller's long transaction. An append of the run itself holds no lock that this one meets.
 CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
-  p_fences int8[], p_started int8[], p_ends int8[], p_others bool,
-  OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool) LANGUAGE plpgsql
+  p_fences int8[], p_started int8[], p_ends int8[], p_others bool, p_seens int4[],
+  OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool, OUT grown int4[])
+  LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -17,7 +20,7 @@ BEGIN
       WITH ORDINALITY a(id, seq, fence, started, ends, o)),
   free AS MATERIALIZED (
     SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids)
-    ORDER BY l.id FOR UPDATE SKIP LOCKED),
+    ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED),
   extended AS (
     UPDATE @leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease),
       started_at = coalesce(now - a.started, l.started_at),
@@ -38,6 +41,14 @@ BEGIN
   FOR v_i IN 1..coalesce(array_length(answers, 1), 0) LOOP
     IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
   END LOOP;
+  IF p_seens IS NOT NULL THEN
+    SELECT array_agg(a.o) INTO grown
+    FROM unnest(p_seqs, p_seens, answers) WITH ORDINALITY a(seq, seen, answer, o)
+    WHERE a.answer IN ('ok', 'cancel-asked') AND
+      coalesce((
+        SELECT CASE WHEN e.seq = a.seq THEN greatest(e.number, 0) END FROM @entry e
+        WHERE (e.seq, e.number) <= (a.seq, 2147483647) ORDER BY e.seq DESC, e.number DESC LIMIT 1), 0) > a.seen;
+  END IF;
   IF p_others THEN
     -- Leases of an earlier run of the server are left out: the end of such a job may have been acknowledged and lost,
     -- and the job would run twice under one fence.

@@ -22,8 +22,8 @@ BEGIN
           WHEN 'lease' THEN j.lease_ends_at
           WHEN 'attempt' THEN j.attempt_ends_at
           WHEN 'deadline' THEN j.deadline_at
-          WHEN 'ttl' THEN j.ttl_at
-          WHEN 'wake' THEN j.ttl_at END <= v_now
+          WHEN 'ttl' THEN CASE WHEN j.state <> 4 THEN j.ttl_at END
+          WHEN 'wake' THEN CASE WHEN j.state = 4 THEN j.ttl_at END END <= v_now
       ORDER BY timer_at, seq LIMIT p_max)
     UNION ALL
     (SELECT timer_at AS timer,
@@ -36,8 +36,8 @@ BEGIN
           WHEN 'lease' THEN j.lease_ends_at
           WHEN 'attempt' THEN j.attempt_ends_at
           WHEN 'deadline' THEN j.deadline_at
-          WHEN 'ttl' THEN j.ttl_at
-          WHEN 'wake' THEN j.ttl_at END <= v_now
+          WHEN 'ttl' THEN CASE WHEN j.state <> 4 THEN j.ttl_at END
+          WHEN 'wake' THEN CASE WHEN j.state = 4 THEN j.ttl_at END END <= v_now
       ORDER BY timer_at, seq LIMIT p_max)
     UNION ALL
     (SELECT due_at AS timer,
@@ -50,8 +50,8 @@ BEGIN
           WHEN 'lease' THEN j.lease_ends_at
           WHEN 'attempt' THEN j.attempt_ends_at
           WHEN 'deadline' THEN j.deadline_at
-          WHEN 'ttl' THEN j.ttl_at
-          WHEN 'wake' THEN j.ttl_at END <= v_now
+          WHEN 'ttl' THEN CASE WHEN j.state <> 4 THEN j.ttl_at END
+          WHEN 'wake' THEN CASE WHEN j.state = 4 THEN j.ttl_at END END <= v_now
       ORDER BY due_at, seq LIMIT p_max)) r
   ORDER BY r.timer, r.seq LIMIT p_max;
   RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::int8,

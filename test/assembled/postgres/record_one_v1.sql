@@ -1,8 +1,9 @@
--- Progress and log lines of one running attempt. p_write: {id, seq, fence, progress?, logs?, overflow?, isLate}.
+-- What one running attempt writes. p_write: {id, seq, fence, progress?, logs?, overflow?, entries?, effects?,
+-- setsBack?, isLate}. With entries the answer is appended, or the refusal of an effect.
 CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
-  v_last int4; v_line text; j @waiting; v_event text;
+  v_last int4; v_line text; j @waiting; v_event text; v_unit jsonb; v_appended record;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id AND seq = v_seq AND fence = v_fence FOR UPDATE;
   IF NOT FOUND THEN RETURN jsonb_build_object('kind', @lost_v1(v_id, v_seq, v_fence)); END IF;
@@ -23,5 +24,20 @@ BEGIN
       INSERT INTO @journal VALUES (v_seq, v_last, p_now, v_line);
     END LOOP;
   END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'events', v_event);
+  IF NOT p_write ? 'entries' THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_event); END IF;
+  IF p_write ? 'setsBack' THEN
+    j.attempt := 1;
+    j.attempts := NULL;
+  END IF;
+  SELECT * INTO v_appended FROM @append_v1(p_now, j, p_write->'entries', false);
+  PERFORM @mark_v1(v_appended.job);
+  IF p_write ? 'effects' AND v_appended.has_grown THEN
+    v_unit := @submit_unit_v1(p_now, p_write->'effects');
+    IF v_unit->>'kind' <> 'ok' THEN
+      RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id');
+    END IF;
+    v_event := @append_events_v1(v_event, v_unit->>'events');
+  END IF;
+  RETURN jsonb_build_object('kind', 'appended', 'last', v_appended.last, 'at', p_now, 'events', v_event,
+    'defers', coalesce((v_unit->>'defers')::bool, false));
 END $$;

@@ -1,8 +1,10 @@
 -- One settle with its effects. The answer has its events, the route and the lane that its job has left, and whether
--- deferred work was left. p_settle: {id, seq, fence, next, attempts, effects?, isLate, isInside}.
+-- deferred work was left. p_settle: {id, seq, fence, next, attempts, journal?: {seen, entries}, effects?, isLate,
+-- isInside}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   j @waiting; v_applied record; v_unit jsonb; v_lane jsonb; v_note text; v_passed record; v_defers bool;
+  v_journal jsonb := p_settle->'journal'; v_last int4;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id FOR UPDATE;
@@ -11,8 +13,21 @@ BEGIN
     RETURN jsonb_build_object('kind', @refusal_v1(v_id, v_seq, v_fence));
   END IF;
   -- A job whose cancel was asked for must not wait again.
-  IF j.cancel_asked = 1 AND p_settle->'next'->>'to' IN ('scheduled', 'ready') THEN
+  IF j.cancel_asked = 1 AND p_settle->'next'->>'to' IN ('scheduled', 'ready', 'suspended') THEN
     RETURN '{"kind": "cancel-asked"}';
+  END IF;
+  IF v_journal IS NOT NULL THEN
+    IF v_journal->>'seen' IS NOT NULL THEN
+      v_last := coalesce((
+        SELECT CASE WHEN e.seq = v_seq THEN greatest(e.number, 0) END FROM @entry e
+        WHERE (e.seq, e.number) <= (v_seq, 2147483647) ORDER BY e.seq DESC, e.number DESC LIMIT 1), 0);
+      IF v_last > (v_journal->>'seen')::int4 THEN
+        RETURN jsonb_build_object('kind', 'arrived', 'last', v_last);
+      ELSIF v_last < (v_journal->>'seen')::int4 THEN
+        RETURN '{"kind": "stale"}';
+      END IF;
+    END IF;
+    SELECT (a.job).* INTO j FROM @append_v1(p_now, j, v_journal->'entries', false) a;
   END IF;
   j.settled_fence := j.fence;
   v_note := CASE WHEN j.started_at IS NULL THEN '!' ELSE '' END

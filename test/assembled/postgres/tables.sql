@@ -134,6 +134,18 @@ CREATE TABLE @uniq (
 CREATE INDEX uniq_time ON @uniq (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE @tag (tag text COLLATE "C", seq int8, id text COLLATE "C" NOT NULL, PRIMARY KEY (tag, seq));
 CREATE TABLE @journal (seq int8, number int4, at int8 NOT NULL, body text NOT NULL, PRIMARY KEY (seq, number));
+CREATE TABLE @entry (
+  seq int8 NOT NULL, at int8 NOT NULL, number int4 NOT NULL, is_foreign bool NOT NULL, key text COLLATE "C" NOT NULL,
+  body text NOT NULL, unread int8, PRIMARY KEY (seq, number)
+) WITH (
+  autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX entry_key ON @entry (seq, key) WITH (deduplicate_items = off);
+CREATE INDEX entry_unread ON @entry (seq) WHERE unread IS NOT NULL;
+CREATE TABLE @slip (
+  seq int8, fence int8 NOT NULL, id text COLLATE "C" NOT NULL, key text COLLATE "C", body text NOT NULL,
+  PRIMARY KEY (seq, key)
+) WITH (
+  autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE TABLE @doc (
   kind text COLLATE "C", id text COLLATE "C", version int8 NOT NULL, body text NOT NULL, due_at int8, expires_at int8,
   PRIMARY KEY (kind, id)

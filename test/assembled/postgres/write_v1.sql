@@ -9,7 +9,7 @@ BEGIN
   ELSIF p_from.state < 5 THEN DELETE FROM @waiting WHERE id = j.id;
   ELSE DELETE FROM @history WHERE id = j.id AND ended_at = p_from.ended_at; END IF;
   IF NOT p_kept THEN
-    PERFORM @delete_attached_v1(j.seq, p_from.tags);
+    PERFORM @delete_attached_v1(j.seq, p_from.tags, j.durable);
     INSERT INTO @state_count VALUES (p_from.route, p_from.state, -1);
     RETURN @event_v1(p_kind, j);
   END IF;

@@ -141,7 +141,20 @@ const seqsSql = (schema: string, above: number): string =>
     .join(" UNION ALL ");
 
 const tables = [
-  ...["waiting", "leased", "history", "payload", "uniq", "tag", "journal", "doc", "doc_floor", "feed"],
+  ...[
+    "waiting",
+    "leased",
+    "history",
+    "payload",
+    "uniq",
+    "tag",
+    "journal",
+    "entry",
+    "slip",
+    "doc",
+    "doc_floor",
+    "feed",
+  ],
   ...[
     "route",
     "gate",

@@ -12,6 +12,7 @@ import { quoted, readVersion, schemaVersion } from "./migrate.ts";
 import { checkSchema, readStoreUrl } from "./store-url.ts";
 import type { StoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.sql.ts";
+import { triggersSql } from "../journal/slip.sql.ts";
 import { functionsSql } from "../functions/all-functions.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
@@ -135,8 +136,8 @@ async function readServer(database: Database): Promise<Server> {
  * as missing.
  */
 async function findMissing(database: Database, schema: string): Promise<readonly string[]> {
-  const made = /\bCREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|FUNCTION) @?\.?(\w+)/g;
-  const expected = [...(tablesSql + functionsSql).matchAll(made)].map(
+  const made = /\bCREATE (?:UNIQUE |UNLOGGED |CONSTRAINT )?(TABLE|INDEX|FUNCTION|TRIGGER) @?\.?(\w+)/g;
+  const expected = [...(tablesSql + functionsSql + triggersSql).matchAll(made)].map(
     ([, kind = "", name = ""]) => `${kind.toLowerCase()} ${name}`,
   );
   const text = sql`
@@ -145,7 +146,10 @@ async function findMissing(database: Database, schema: string): Promise<readonly
     UNION ALL SELECT 'index ' || c.relname
       FROM pg_catalog.pg_class c JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
       WHERE c.relnamespace = $1::regnamespace AND i.indisvalid
-    UNION ALL SELECT 'function ' || p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = $1::regnamespace`;
+    UNION ALL SELECT 'function ' || p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = $1::regnamespace
+    UNION ALL SELECT 'trigger ' || t.tgname
+      FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+      WHERE c.relnamespace = $1::regnamespace AND t.tgenabled <> 'D'`;
   const there = new Set((await database.read(text, [quoted(schema)])).map(([name]) => name));
   return expected.filter((name) => !there.has(name));
 }

@@ -1,13 +1,12 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: their writes become
- * visible with the caller's commit, or never. They only append, and change only the rows and keys of their own jobs, so
- * a slow caller holds up no other call, even with the first job of a name.
+ * Submit, settle and the slips of durable runs on the caller's own connection, inside the transaction that is open
+ * there: their writes become visible with the caller's commit, or never. They only append, and change only the rows and
+ * keys of their own jobs, so a slow caller holds up no other call, even with the first job of a name.
  *
  * A connection to another database is refused before anything is written, because this store's workers would never see
  * the jobs. A NOTIFY inside the transaction informs the other processes: it is sent with the commit, or never.
  */
 import { MillraceError } from "../../../model/error.ts";
-import { laterSlips } from "../../../store/later-version.ts";
 import type { TransactionStore } from "../../../store/store.ts";
 import { writeMore } from "../feed/announce.ts";
 import type { Calls } from "../functions/call.ts";
@@ -15,6 +14,7 @@ import { adaptConnection } from "./connection-adapter.ts";
 import type { Connection } from "./connection-adapter.ts";
 import type { Row, Value } from "./database.ts";
 import { storeError } from "./errors.ts";
+import { commitSlip } from "../journal/journal.ts";
 import { settleIfLeased } from "../runs/settle.ts";
 import { submit } from "../jobs/submit.ts";
 import { sql } from "../../../store/sql.ts";
@@ -39,10 +39,13 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
     const inside = callsInside(connection, own, (hints) => {
       for (const route of hints.routes) ready.add(route);
     });
-    const run = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
+    const inOwn = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
       if (!(await isInTransaction(connection, inside))) throw refused("no transaction is open on it");
       await checkDatabase(given as object, inside);
-      const answer = await operate();
+      return operate();
+    };
+    const run = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
+      const answer = await inOwn(operate);
       await inside.write("SELECT pg_notify($1, $2)", [channel, writeMore(ready)]);
       return answer;
     };
@@ -50,9 +53,11 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
       async submit(units) {
         return run(() => submit(inside, units));
       },
-      ...laterSlips,
       async settleIfLeased(settles) {
         return run(() => settleIfLeased(inside, settles));
+      },
+      async commitSlip(lease, slip) {
+        return inOwn(() => commitSlip(inside, lease, slip));
       },
     };
   };

@@ -8,6 +8,7 @@ import { MillraceError } from "../../../model/error.ts";
 import type { Database, Row } from "./database.ts";
 import { lockNotAvailable, sqlState } from "./errors.ts";
 import { inSchema, tablesSql } from "./schema.sql.ts";
+import { triggersSql } from "../journal/slip.sql.ts";
 import { functionsSql } from "../functions/all-functions.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
@@ -23,7 +24,7 @@ interface Migration {
 const firstDaysSql = "SELECT @make_partitions_v1(@begin_v1(NULL, NULL));";
 
 const migrations: readonly Migration[] = [
-  { version: 1, text: [tablesSql, functionsSql, firstDaysSql].join("\n\n") },
+  { version: 1, text: [tablesSql, functionsSql, triggersSql, firstDaysSql].join("\n\n") },
 ];
 
 export const schemaVersion = 1;

@@ -5,9 +5,10 @@
  * find the change.
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "f": finished ids,
- *             "c": [[id, owner]], "t": true, "more": true}
- *            p: due jobs were promoted; k: all jobs that were ready there are claimed; t: the feed has
- *            grown; more: look at the feed for hints
+ *             "c": [[id, owner]], "s": [[id, owner]], "t": true, "more": true}
+ *            p: due jobs were promoted; k: all jobs that were ready there are claimed; c: running jobs
+ *            whose cancel was asked for; s: those whose journal has grown; t: the feed has grown; more: look at the
+ *            feed for hints
  */
 import type { Platform } from "../../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../../store/watch/hints.ts";
@@ -34,6 +35,7 @@ interface Payload {
   readonly b?: boolean;
   readonly f?: string[];
   readonly c?: [id: string, owner: string][];
+  readonly s?: [id: string, owner: string][];
   readonly t?: boolean;
   readonly more?: boolean;
 }
@@ -142,7 +144,7 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
 }
 
 function joinHints(all: Hints, hints: Hints): void {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, finished, cancels, signals } = hints;
   for (const route of routes) all.routes.add(route);
   all.hasDueDocs ||= hasDueDocs;
   all.hasPromoted ||= hasPromoted;
@@ -150,10 +152,11 @@ function joinHints(all: Hints, hints: Hints): void {
   if (dueInMs !== null) hintDue(all, dueInMs);
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
   if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
+  if (all.signals.length <= idsMax) all.signals.push(...signals.slice(0, idsMax + 1));
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels } = hints;
+  const { routes, dueInMs, hasDueDocs, hasPromoted, hasEmitted, taken, finished, cancels, signals } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
@@ -164,11 +167,12 @@ export function writePayload(hints: Hints, sender: string): string {
     t: hasEmitted || undefined,
   };
   // The counts are checked before the payload is written out, because a busy process collects long lists.
-  if ([routes.size, finished.length, cancels.length].every((count) => count <= idsMax)) {
+  if ([routes.size, finished.length, cancels.length, signals.length].every((count) => count <= idsMax)) {
     const whole = JSON.stringify({
       ...brief,
       f: finished.length === 0 ? undefined : finished,
       c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
+      s: signals.length === 0 ? undefined : signals.map(({ id, owner }) => [id, owner]),
     });
     if (Buffer.byteLength(whole) < payloadBytesMax) return whole;
   }
@@ -197,6 +201,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     for (const route of payload.k ?? []) hints.taken.add(route);
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
+    hints.signals = (payload.s ?? []).map(([id, owner]) => ({ id, owner }));
   } catch {
     return { by: null, hints: emptyHints(), hasMore: true };
   }

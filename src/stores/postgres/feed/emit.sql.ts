@@ -116,7 +116,8 @@ CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMM
         WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
         WHEN j.state = ${scheduled} THEN 'n' || j.due_at
         WHEN j.state >= ${completed} THEN 's' || j.reason
-        WHEN j.state = ${running} AND j.cancel_asked = 1 THEN 's' || j.owner END, ''),
+        WHEN j.state = ${running} AND (j.cancel_asked = 1 OR p_kind = ${eventCodes.signalled})
+          THEN 's' || j.owner END, ''),
     j.id)
 $$;
 

@@ -7,6 +7,9 @@ import { claimGatesSql } from "../limits/claim-gates.sql.ts";
 import { claimLanesSql } from "../groups/claim-lanes.sql.ts";
 import { claimSql } from "../runs/claim.sql.ts";
 import { gatesSql } from "../limits/gates.sql.ts";
+import { entrySql } from "../journal/entry.sql.ts";
+import { readJournalSql } from "../journal/read-journal.sql.ts";
+import { slipSql } from "../journal/slip.sql.ts";
 import { docsSql } from "../documents/documents.sql.ts";
 import { dueSql } from "../upkeep/due.sql.ts";
 import { extendSql } from "../runs/extend.sql.ts";
@@ -14,6 +17,7 @@ import { feedSql } from "../feed/feed.sql.ts";
 import { laneCandidatesSql } from "../groups/lane-candidates.sql.ts";
 import { lanesSql } from "../groups/lanes.sql.ts";
 import { pruneSql } from "../upkeep/prune.sql.ts";
+import { recordSql } from "../runs/record.sql.ts";
 import { readSql } from "../jobs/read.sql.ts";
 import { routesSql } from "../jobs/routes.sql.ts";
 import { advanceSql } from "../runs/advance.sql.ts";
@@ -38,7 +42,7 @@ import { eachItemSql } from "./each-item.sql.ts";
 const rules = [
   ...[emitSql, laneRuleSql, advanceSql, placeSql, finishSql, memberSql, arriveInOrderSql],
   ...[arriveSql, blockSql, growSql],
-  ...[operateSql, meetSql, guardSql],
+  ...[entrySql, operateSql, meetSql, guardSql],
 ];
 const operations = [
   submitUnitSql,
@@ -51,10 +55,11 @@ const operations = [
   claimSql,
   settleSql,
   extendSql,
+  recordSql,
   changeSql,
   dueSql,
 ];
-const others = [gatesSql, docsSql, readSql, feedSql, pruneSql, auditSql];
+const others = [gatesSql, docsSql, readSql, readJournalSql, slipSql, feedSql, pruneSql, auditSql];
 
 export const functionsSql = [
   ...[callSql, routesSql, eachItemSql, unreadableSql],

@@ -7,6 +7,7 @@ import { answersOfEach, callWrite, onlyRow, patiently } from "../functions/call.
 import type { Calls } from "../functions/call.ts";
 import { postgresPaths } from "../paths.ts";
 import { packNullable, packText, unpackText } from "../functions/packed-values.ts";
+import { entryOf } from "../journal/packed-entry.ts";
 import { nextOf } from "./packed-unit.ts";
 
 interface RawAnswer {
@@ -43,13 +44,16 @@ function sharedEnd(changes: readonly Change[]): readonly (number | string | null
 }
 
 function changeOf({ id, token, cases }: Change): object {
+  const keys = cases.flatMap(({ append }) => (append === undefined ? [] : [packText(append.entry.key)]));
   return {
     id: packText(id),
     token: packNullable(token),
-    cases: cases.map(({ guard, next, attempts }) => ({
+    keys: keys.length === 0 ? undefined : keys,
+    cases: cases.map(({ guard, next, attempts, append }) => ({
       guard: { ...guard, states: guard.states.map((state) => stateCodes[state]) },
       next: nextOf(next),
       attempts: packNullable(attempts),
+      append: append && { ...append, entry: entryOf(append.entry) },
     })),
   };
 }

@@ -2,6 +2,7 @@
  * What operators do to a job: update, edit and replay, under their names in store/rules; and apply_v1, which applies a
  * change that the model computed, or a delete, and writes the row.
  */
+import { durableMarks } from "../../../model/durable/durable-marks.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
@@ -10,6 +11,9 @@ import { isFlow, isMember, withPassed } from "../flows/member.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
 const { running, completed } = stateCodes;
+
+/** It has started jobs that end with it: its end, whatever the cause, leaves deferred work. */
+const hasChildren = (of: string): string => `(${of}durable & ${durableMarks.hasChildren}) <> 0`;
 
 const { end, none } = uniqueHolds;
 const replayHolds = sql`CASE WHEN j.unique_hold = ${end} THEN ${end} ELSE ${none} END`;
@@ -44,7 +48,8 @@ END $$;
 
 -- p_next: the change to apply. p_log: the new attempt log; null leaves it. Answers the events and the new state, or
 -- instead of both the holder of the key that a replay would need. defers: deferred work was left. If a member ends, the
--- caller passes its end on along its edges, after everything else of its unit.
+-- caller passes its end on along its edges, after everything else of its unit. An update that is signalled writes the
+-- marks of j alone, and is no new rev.
 CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text,
     OUT state int2, OUT defers bool) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -54,6 +59,12 @@ DECLARE
 BEGIN
   defers := false;
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
+  IF v_kind = ${eventCodes.signalled} THEN
+    PERFORM @mark_v1(v_next);
+    events := @event_v1(v_kind, v_next);
+    state := j.state;
+    RETURN;
+  END IF;
   IF v_to = 'same' THEN
     v_next := @update_v1(v_next, p_next);
   ELSIF v_to = 'deleted' THEN
@@ -61,6 +72,7 @@ BEGIN
     END IF;
     v_kept := false;
     v_frees := true;
+    defers := ${hasChildren("j.")};
   ELSIF v_to IN ('scheduled', 'blocked') AND j.state >= ${completed} THEN
     -- A replay takes its key only if it is free, or if the time of its hold has run out.
     IF j.unique_hold = ${uniqueHolds.end} THEN
@@ -88,11 +100,17 @@ BEGIN
       defers := v_block.defers;
   ELSIF v_to IN ('scheduled', 'ready') THEN
     v_next := @place_v1(p_now, v_next, p_next);
+  ELSIF v_to = 'suspended' THEN
+    v_next := @suspend_v1(p_now, v_next, p_next);
+  ELSIF v_to !~ '^[0-9]+$' THEN
+    RAISE EXCEPTION 'millrace: a job cannot become %', v_to USING ERRCODE = 'MR002';
   ELSE
     v_next := @finish_v1(p_now, v_next, p_next);
+    defers := ${hasChildren("j.")};
     v_kept := (p_next->>'keepMs')::int8 IS DISTINCT FROM 0 OR ${isMember("j.")};
     v_frees := j.holds <> ${uniqueHolds.none};
   END IF;
+  IF (p_next->>'newRound')::bool THEN v_next.durable := @begin_round_v1(v_next); END IF;
   v_next := @advance_v1(j.state, v_next);
   IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
   events := @write_v1(j, v_next, v_kind, v_kept);

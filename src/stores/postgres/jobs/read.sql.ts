@@ -124,8 +124,8 @@ CREATE FUNCTION @count_jobs_v1() RETURNS TABLE (route int8, state int2, jobs int
   GROUP BY route, state HAVING sum(count) <> 0 ORDER BY route, state
 $$;
 
--- A page of a job's journal, after the line p_after.
-CREATE FUNCTION @read_journal_v1(p_id text, p_after int4, p_max int4)
+-- A page of a job's log lines, after the line p_after.
+CREATE FUNCTION @read_logs_v1(p_id text, p_after int4, p_max int4)
   RETURNS TABLE (number int4, at int8, body text) LANGUAGE sql STABLE AS $$
   SELECT t.number, t.at, t.body FROM @journal t
   WHERE t.seq = (

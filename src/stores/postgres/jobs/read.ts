@@ -121,7 +121,7 @@ export async function readLogs(
   calls: Calls,
   { id, after, max }: { readonly id: string; readonly after: number; readonly max: number },
 ): Promise<LogsAnswer> {
-  const rows = await callRead(calls, "read_journal_v1", [packText(id), after, max]);
+  const rows = await callRead(calls, "read_logs_v1", [packText(id), after, max]);
   const lines = rows.map(([number, at, body]) => ({
     number: Number(number),
     at: Number(at),

@@ -80,8 +80,9 @@ CREATE FUNCTION @drop_tags_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE sql
 $$;
 
 -- Deletes everything that belongs to a job without a row.
-CREATE FUNCTION @delete_attached_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @delete_attached_v1(p_seq int8, p_tags text, p_durable int8) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  IF p_durable <> 0 THEN PERFORM @delete_journal_v1(p_seq); END IF;
   IF p_tags IS NOT NULL THEN PERFORM @drop_tags_v1(p_seq, p_tags); END IF;
   DELETE FROM @journal WHERE seq = p_seq;
   DELETE FROM @payload WHERE seq = p_seq;
@@ -98,7 +99,7 @@ BEGIN
   ELSIF p_from.state < ${completed} THEN DELETE FROM @waiting WHERE id = j.id;
   ELSE DELETE FROM @history WHERE id = j.id AND ended_at = p_from.ended_at; END IF;
   IF NOT p_kept THEN
-    PERFORM @delete_attached_v1(j.seq, p_from.tags);
+    PERFORM @delete_attached_v1(j.seq, p_from.tags, j.durable);
     INSERT INTO @state_count VALUES (p_from.route, p_from.state, -1);
     RETURN @event_v1(p_kind, j);
   END IF;

@@ -1,15 +1,14 @@
-/** Writes of a running attempt, always under its fence: a longer lease, the report of its start, progress and logs. */
+/** Leases of running attempts are extended under their fence, and the start of an attempt is reported. */
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { leasedFields } from "../../../store/job-fields.ts";
-import { storeLimits } from "../../../store/contract-limits.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { selectSql } from "../functions/columns.ts";
 import { itemEnd } from "../functions/packed-values.ts";
 import { byKeys } from "../functions/call.sql.ts";
+import { lastEntry } from "../journal/entry.sql.ts";
 import { sql } from "../../../store/sql.ts";
 
 export const leaveEnd = -1;
-const linesMax = storeLimits.logLinesPerJobMax;
 
 export const extendSql = sql`
 -- Why a lease could not be written. unknown: the row is there, but another transaction holds it.
@@ -21,11 +20,14 @@ $$;
 -- Extends leases. p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it.
 -- answers: for each lease ok, cancel-asked, unknown, stale or gone. others: leases of the owner that were not named.
 -- timer_at: the earliest attempt end that was set. has_emitted: starts were reported that had not been emitted before.
+-- p_seens: the last numbers of the journals that the owner knows; null for none. grown: the places of those leases
+-- whose journal holds more.
 -- A row that another transaction holds is passed over: the other leases must not end because one job is being settled
--- in a caller's long transaction.
+-- in a caller's long transaction. An append of the run itself holds no lock that this one meets.
 CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[],
-  p_fences int8[], p_started int8[], p_ends int8[], p_others bool,
-  OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool) LANGUAGE plpgsql
+  p_fences int8[], p_started int8[], p_ends int8[], p_others bool, p_seens int4[],
+  OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT has_emitted bool, OUT grown int4[])
+  LANGUAGE plpgsql
   ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE v_events text;
@@ -36,7 +38,7 @@ BEGIN
       WITH ORDINALITY a(id, seq, fence, started, ends, o)),
   free AS MATERIALIZED (
     SELECT l.id, l.started_at IS NULL AS is_unstarted FROM @leased l WHERE l.id = ANY (p_ids)
-    ORDER BY l.id FOR UPDATE SKIP LOCKED),
+    ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED),
   extended AS (
     UPDATE @leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease),
       started_at = coalesce(now - a.started, l.started_at),
@@ -57,6 +59,12 @@ BEGIN
   FOR v_i IN 1..coalesce(array_length(answers, 1), 0) LOOP
     IF answers[v_i] IS NULL THEN answers[v_i] := @lost_v1(p_ids[v_i], p_seqs[v_i], p_fences[v_i]); END IF;
   END LOOP;
+  IF p_seens IS NOT NULL THEN
+    SELECT array_agg(a.o) INTO grown
+    FROM unnest(p_seqs, p_seens, answers) WITH ORDINALITY a(seq, seen, answer, o)
+    WHERE a.answer IN ('ok', 'cancel-asked') AND
+      ${lastEntry("a.seq")} > a.seen;
+  END IF;
   IF p_others THEN
     -- Leases of an earlier run of the server are left out: the end of such a job may have been acknowledged and lost,
     -- and the job would run twice under one fence.
@@ -66,33 +74,5 @@ BEGIN
     WHERE l.owner = p_owner AND NOT EXISTS (
       SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);
   END IF;
-END $$;
-
--- Progress and log lines of one running attempt. p_write: {id, seq, fence, progress?, logs?, overflow?, isLate}.
-CREATE FUNCTION @record_one_v1(p_now int8, p_write jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE
-  v_id text := p_write->>'id'; v_seq int8 := (p_write->>'seq')::int8; v_fence int8 := (p_write->>'fence')::int8;
-  v_last int4; v_line text; j @waiting; v_event text;
-BEGIN
-  SELECT * INTO j FROM @leased WHERE id = v_id AND seq = v_seq AND fence = v_fence FOR UPDATE;
-  IF NOT FOUND THEN RETURN jsonb_build_object('kind', @lost_v1(v_id, v_seq, v_fence)); END IF;
-  IF p_write ? 'progress' THEN
-    UPDATE @leased SET progress = p_write->>'progress' WHERE id = v_id;
-    j.progress := p_write->>'progress';
-    v_event := @event_v1(${eventCodes.progress}, j);
-  END IF;
-  IF p_write ? 'logs' THEN
-    SELECT coalesce(max(number), 0) INTO v_last FROM @journal WHERE seq = v_seq;
-    FOR v_line IN SELECT * FROM jsonb_array_elements_text(p_write->'logs') LOOP
-      IF v_last = ${linesMax} THEN
-        UPDATE @journal SET at = p_now, body = p_write->>'overflow'
-        WHERE seq = v_seq AND number = ${linesMax} AND p_write ? 'overflow';
-        EXIT;
-      END IF;
-      v_last := v_last + 1;
-      INSERT INTO @journal VALUES (v_seq, v_last, p_now, v_line);
-    END LOOP;
-  END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'events', v_event);
 END $$;
 `;

@@ -1,20 +1,13 @@
-/** Writes of a running attempt (runs/extend.sql.ts). If a lease is named twice, the later values count. */
-import type {
-  Extend,
-  ExtendAnswer,
-  ExtendRequest,
-  LeasedWrite,
-  OrLocked,
-  RecordAnswer,
-} from "../../../store/operations.ts";
+/** Extends leases (runs/extend.sql.ts). If a lease is named twice, the later values count. */
+import type { Extend, ExtendAnswer, ExtendRequest } from "../../../store/operations.ts";
 import { leasedFields } from "../../../store/job-fields.ts";
 import type { LeasedJob } from "../../../store/records.ts";
 import { emptyHints, hintDue } from "../../../store/watch/hints.ts";
 import { readRows } from "../upkeep/unreadable.ts";
-import { callEach, callWrite, lightly, onlyRow } from "../functions/call.ts";
+import { callWrite, lightly, onlyRow } from "../functions/call.ts";
 import type { Calls } from "../functions/call.ts";
 import { leaveEnd } from "./extend.sql.ts";
-import { numberList, packText } from "../functions/packed-values.ts";
+import { numberList, packText, readNumbers, sparseNumberList } from "../functions/packed-values.ts";
 
 const answerMinMs = 1000;
 
@@ -35,10 +28,11 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
       leases.map(({ attemptEndsInMs }) => (attemptEndsInMs === undefined ? leaveEnd : attemptEndsInMs)),
     ),
     request.wantsOthers,
+    sparseNumberList(leases.map(({ seen }) => seen ?? null)),
   ];
   // If the connection turns out to be dead, there is time for another try before the leases end.
   const timeoutMs = Math.max(answerMinMs, request.leaseMs / 3);
-  const [now, answered, timerAt, others, hasEmitted] = onlyRow(
+  const [now, answered, timerAt, others, hasEmitted, places] = onlyRow(
     await callWrite(lightly(calls), "extend_v1", values, timeoutMs),
   );
   const words = (answered ?? "{}").slice(1, -1).split(",");
@@ -50,10 +44,12 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   hints.hasEmitted = hasEmitted === "t";
   calls.emit(hints);
   const rows = JSON.parse(others ?? "[]") as unknown[][];
+  const grown = readNumbers(places ?? null).map((place) => (leases[place - 1] as Extend).id);
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),
     others: await readRows(calls, rows, leasedFields, (job) => job as LeasedJob),
     now: Number(now),
+    ...(grown.length === 0 ? {} : { grown }),
   };
 }
 
@@ -62,18 +58,4 @@ function definedOf(lease: Extend): Extend {
   return Object.fromEntries(
     Object.entries(lease).filter(([, value]) => value !== undefined),
   ) as unknown as Extend;
-}
-
-export async function recordIfLeased(
-  calls: Calls,
-  writes: readonly LeasedWrite[],
-): Promise<OrLocked<RecordAnswer>[]> {
-  const packed = writes.map(({ id, seq, fence, progress, logs, overflow }) => ({
-    ...{ id: packText(id), seq, fence },
-    progress: progress === undefined ? undefined : packText(progress),
-    logs: logs?.map(packText),
-    overflow: overflow === undefined ? undefined : packText(overflow),
-  }));
-  const answers = await callEach<{ kind: RecordAnswer | "locked" }>(calls, "record_one_v1", packed);
-  return answers.map(({ kind }) => (kind === "locked" ? { kind } : kind));
 }

@@ -6,7 +6,8 @@ import type { Finish } from "../../../model/job/change.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../../store/operations.ts";
-import { emptyHints, hintDoc } from "../../../store/watch/hints.ts";
+import { emptyHints, hintDoc, hintDue } from "../../../store/watch/hints.ts";
+import type { Hints } from "../../../store/watch/hints.ts";
 import { hintEvents } from "../../../store/packing/packed-events.ts";
 import { choosePath } from "../../../store/paths.ts";
 import { areAlike, isGrowth, isOfFlow } from "../../../store/path-predicates.ts";
@@ -26,6 +27,7 @@ import {
   splitEvents,
   unpackText,
 } from "../functions/packed-values.ts";
+import { entryOf } from "../journal/packed-entry.ts";
 import { nextOf, unitOf } from "../jobs/packed-unit.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
@@ -76,13 +78,22 @@ export async function settleBy(
     if (kind === undefined) hints.finished.push((settles[index] as Settle).id);
     else answers[index] = { kind } as SettleAnswer;
   }
-  for (const [at, index] of singles.entries())
-    answers[index] = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
+  for (const [at, index] of singles.entries()) {
+    const single = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
+    answers[index] = single;
+    if (single.kind === "ok") hintWake(hints, settles[index] as Settle, Number(now));
+  }
   for (const route of readNumbers(ready)) hints.routes.add(route);
   if (defers === "1") hintDoc(hints, 0);
   hintEvents(hints, events, Number(now));
   calls.emit(hints);
   return answers;
+}
+
+/** The time of a suspended run is in no event. */
+function hintWake(hints: Hints, { next }: Settle, now: number): void {
+  if (next.to !== "suspended" || next.wake === null) return;
+  hintDue(hints, "inMs" in next.wake ? next.wake.inMs : next.wake.at - now);
 }
 
 function isSorted(indexes: readonly number[]): boolean {
@@ -165,13 +176,14 @@ interface SingleOptions {
 }
 
 function singleOf(settle: Settle, routes: RouteList, { isCareful, isInside }: SingleOptions): object {
-  const { id, seq, fence, next, attempts, effects } = settle;
+  const { id, seq, fence, next, journal, attempts, effects } = settle;
   const { jobs = [], docs = [], ...growth } = effects ?? {};
   // The end of the job is written before its effects, so a refusal of the effects needs a savepoint.
   const isLate = isCareful || docs.length > 0 || isGrowth(growth) || jobs.some(mayBeRefused);
   return {
     ...{ id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) },
     ...{ isLate, isInside },
+    journal: journal && { seen: journal.seen, entries: journal.entries.map(entryOf) },
     effects: effects && unitOf({ jobs, docs, ...growth, isRepeat: false, isLate, isInside }, routes),
   };
 }

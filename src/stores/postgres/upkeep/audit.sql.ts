@@ -90,6 +90,8 @@ BEGIN
     -- snapshot.
     ${deleteOrphans("tag", "j.id = t.id")}
     ${deleteOrphans("journal", "j.seq = t.seq")}
+    ${deleteOrphans("entry", "j.seq = t.seq")}
+    ${deleteOrphans("slip", "j.seq = t.seq")}
     ${deleteOrphans("payload", "j.seq = t.seq")}
   WHEN 'gates' THEN
     -- Without these rows claims would not know the gates of a route, and would leave its jobs out.

@@ -59,10 +59,10 @@ BEGIN
   WITH gone AS (
     DELETE FROM @history h USING unnest(p_ids, p_ends) d(id, ended_at)
     WHERE h.id = ANY (p_ids) AND h.id = d.id AND h.ended_at = d.ended_at
-    RETURNING h.seq, h.route, h.state, h.tags, h.id, h.waits),
+    RETURNING h.seq, h.route, h.state, h.tags, h.id, h.waits, h.durable),
   counted AS (INSERT INTO @state_count SELECT route, state, -count(*) FROM gone GROUP BY route, state),
   deleted AS (
-    SELECT @delete_attached_v1(seq, tags),
+    SELECT @delete_attached_v1(seq, tags, durable),
       CASE WHEN ${isFlow()} THEN id END AS flow FROM gone)
   SELECT count(*), array_agg(flow) FILTER (WHERE flow IS NOT NULL) INTO v_pruned, v_flows FROM deleted;
   IF v_flows IS NOT NULL THEN PERFORM @defer_work_v1(p_now, v_flows); END IF;
@@ -241,11 +241,13 @@ BEGIN
     USING p_state, p_except, p_now;
     EXECUTE format($sql$
       WITH gone AS MATERIALIZED (
-        SELECT h.seq, h.route, h.state, h.tags, h.input FROM @%I h
+        SELECT h.seq, h.route, h.state, h.tags, h.durable, h.input FROM @%I h
         WHERE
           ${mayGo}),
       counted AS (INSERT INTO @state_count SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM @journal t USING gone g WHERE t.seq = g.seq),
+      entries AS (DELETE FROM @entry t USING gone g WHERE g.durable <> 0 AND t.seq = g.seq),
+      slips AS (DELETE FROM @slip t USING gone g WHERE g.durable <> 0 AND t.seq = g.seq),
       large AS (DELETE FROM @payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)
       DELETE FROM @tag t USING gone g
       WHERE g.tags IS NOT NULL AND t.seq = g.seq AND t.tag = ANY (@tags_of_v1(g.tags))$sql$, v_name)

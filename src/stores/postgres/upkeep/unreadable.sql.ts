@@ -87,7 +87,7 @@ const keepUnreadable = (table: JobTable): string => sql`
     ON CONFLICT (ref) DO UPDATE SET id = excluded.id, why = excluded.why, at = excluded.at, text = excluded.text),
   freed AS (DELETE FROM @uniq u USING bad b WHERE u.key = b.unique_key AND u.seq = b.seq),
   returned AS (DELETE FROM @permit p USING bad b WHERE p.seq = b.seq AND b.lane_key IS NOT NULL RETURNING p.key),
-  deleted AS (SELECT route, @delete_attached_v1(seq, tags) FROM bad)
+  deleted AS (SELECT route, @delete_attached_v1(seq, tags, durable) FROM bad)
   SELECT (SELECT count(*) FROM deleted), (SELECT array_agg(DISTINCT route) FROM bad),
     (SELECT array_agg(lane_key) FROM bad), (SELECT array_agg(route) FROM bad), (SELECT array_agg(key) FROM returned)
   INTO v_count, v_routes, v_lanes, v_lane_routes, v_gates;

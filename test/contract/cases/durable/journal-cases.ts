@@ -640,7 +640,8 @@ export const journalCases: ContractGroup = {
           const leased = await lease(aJob({ id, digest: "d", queue: id === "pruned" ? "q" : "mail" }));
           await store.recordIfLeased([aRecord(leased, anEntry("one", { marks: hasUndo }))]);
           const keepMs = id === "kept for no time" ? 0 : id === "kept for a while" ? 10 : null;
-          await store.settleIfLeased([aSettle(leased, finish("completed", { keepMs }))]);
+          const journal = { seen: null, entries: [] };
+          await store.settleIfLeased([aSettle(leased, finish("completed", { keepMs }), { journal })]);
           const isThere = (await store.readJobs([id]))[0] !== null;
           expect(isThere).toBe(keepMs !== 0);
           if (isThere) expect(await keysOf(store, id)).toEqual(["one"]);
@@ -798,7 +799,10 @@ export const journalCases: ContractGroup = {
         await new Promise((resolve) => void setImmediate(resolve));
         expect(hints).toContainEqual({ kind: "signalled", ids: ["a"], owner: "w1" });
         expect(hints).toContainEqual({ kind: "signalled", ids: ["b"], owner: "w2" });
-        expect(hints.filter(({ kind }) => kind === "signalled")).toHaveLength(2);
+        // A hint may come twice: once from the call, and once from the feed.
+        const owners = new Set(hints.map((hint) => (hint.kind === "signalled" ? hint.owner : null)));
+        owners.delete(null);
+        expect([...owners].sort()).toEqual(["w1", "w2"]);
         unwatch();
       },
     ],

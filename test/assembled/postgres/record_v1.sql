@@ -1,0 +1,105 @@
+-- p_routes to p_scopes: the routes of all jobs in effects. p_ids, p_seqs, p_fences: the writes of the set, each job
+-- once. p_resets: places of those whose attempts count anew. p_writes: for each entry the place of its write, in order.
+-- p_marks, p_unreads: null if none has any. p_readers, p_reads: an entry by its place, and the number of an unread
+-- entry that it reads. Answers one text: time; the last number of each journal of the set, null for a lost lease;
+-- {place of a lost one: why}; answers of p_singles; whether deferred work was left; events of p_singles.
+CREATE FUNCTION @record_v1(p_now int8, p_commit text,
+  p_routes int8[], p_queues text, p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
+  p_ids text, p_seqs int8[], p_fences int8[], p_resets int4[], p_writes int4[], p_keys text, p_bodies text,
+  p_marks int8[], p_unreads int8[], p_readers int4[], p_reads int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+  SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  now int8 := coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8);
+  v_ids text[] := string_to_array(p_ids, E'\x1e', E'\x02');
+  v_keys text[] := string_to_array(p_keys, E'\x1e', E'\x02');
+  v_seqs int8[]; v_durables int8[]; v_lasts int4[]; v_mark int8; v_put int8; v_fresh int8; v_lost jsonb;
+  f_writes int4[]; f_lasts int4[]; f_marks int8[]; f_places int4[]; f_numbers int4[]; u_writes int4[]; u_marks int8[];
+  v_single jsonb; v_answer jsonb; v_answers jsonb; v_events text; v_defers bool := false;
+BEGIN
+  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
+  PERFORM set_config('lock_timeout', '30', true);
+  IF v_ids IS NOT NULL THEN
+    SELECT array_agg(l.seq ORDER BY a.o), array_agg(l.durable ORDER BY a.o) INTO v_seqs, v_durables
+    FROM unnest(v_ids, p_seqs, p_fences) WITH ORDINALITY a(id, seq, fence, o) LEFT JOIN (
+        SELECT id, seq, fence, durable FROM @leased WHERE id = ANY (v_ids) ORDER BY id FOR KEY SHARE) l
+      ON l.id = a.id AND l.seq = a.seq AND l.fence = a.fence;
+    SELECT array_agg(CASE WHEN s.seq IS NOT NULL THEN
+      coalesce((
+        SELECT CASE WHEN e.seq = s.seq THEN greatest(e.number, 0) END FROM @entry e
+        WHERE (e.seq, e.number) <= (s.seq, 2147483647) ORDER BY e.seq DESC, e.number DESC LIMIT 1), 0) END ORDER BY s.o)
+    INTO v_lasts FROM unnest(v_seqs) WITH ORDINALITY s(seq, o);
+    WITH fresh AS MATERIALIZED (
+      SELECT p.*, v_lasts[p.write] + (row_number() OVER (PARTITION BY p.write ORDER BY p.o))::int4 AS number
+      FROM (
+        SELECT e.write, e.o, v_seqs[e.write] AS seq, e.key, e.body, coalesce(e.marks, 0) AS marks, e.unread
+        FROM unnest(p_writes, v_keys, string_to_array(p_bodies, E'\x1e', E'\x02'), p_marks, p_unreads)
+          WITH ORDINALITY e(write, key, body, marks, unread, o)) p
+      WHERE p.seq IS NOT NULL AND NOT
+        coalesce((
+          SELECT e.seq = p.seq AND e.key = p.key FROM @entry e
+          WHERE (e.seq, e.key) >= (p.seq, p.key) ORDER BY e.seq, e.key LIMIT 1), false)),
+    put AS (
+      INSERT INTO @entry SELECT seq, now, number, false, key, body, unread FROM fresh
+        ON CONFLICT DO NOTHING RETURNING 1),
+    changed AS (
+      SELECT write, max(number) AS last, bit_or(marks) | 1 AS marks FROM fresh GROUP BY write)
+    SELECT array_agg(write), array_agg(last), array_agg(marks),
+      (SELECT count(*) FROM put), (SELECT count(*) FROM fresh),
+      CASE WHEN p_reads IS NOT NULL THEN (SELECT array_agg(o::int4 ORDER BY o) FROM fresh) END,
+      CASE WHEN p_reads IS NOT NULL THEN (SELECT array_agg(number ORDER BY o) FROM fresh) END
+    INTO f_writes, f_lasts, f_marks, v_put, v_fresh, f_places, f_numbers FROM changed;
+    -- Another call of the same attempt, whose reply was lost, is writing the same entries.
+    IF v_put <> v_fresh THEN
+      RAISE EXCEPTION 'millrace: a journal has grown meanwhile' USING ERRCODE = '40001';
+    END IF;
+    FOR v_i IN 1..coalesce(cardinality(f_writes), 0) LOOP
+      v_lasts[f_writes[v_i]] := f_lasts[v_i];
+      v_mark := v_durables[f_writes[v_i]] | f_marks[v_i];
+      IF v_mark <> v_durables[f_writes[v_i]] THEN
+        u_writes := u_writes || f_writes[v_i]; u_marks := u_marks || f_marks[v_i];
+      END IF;
+    END LOOP;
+    IF u_writes IS NOT NULL OR p_resets IS NOT NULL THEN
+      UPDATE @leased l SET durable = l.durable | u.marks, attempt = CASE WHEN u.resets THEN 1 ELSE l.attempt END,
+        attempts = CASE WHEN u.resets THEN NULL ELSE l.attempts END,
+        deadline_at = CASE WHEN u.ends THEN NULL ELSE l.deadline_at END,
+        cancel_asked = CASE WHEN u.ends THEN 0 ELSE l.cancel_asked END,
+        timer_at = CASE WHEN u.ends THEN least(l.lease_ends_at, l.attempt_ends_at) ELSE l.timer_at END
+      FROM (
+        SELECT v_ids[c.write] AS id, bit_or(c.marks) AS marks, bit_or(c.marks) & 4 <> 0 AS ends,
+          bool_or(c.resets) AS resets
+        FROM (
+          SELECT m.write, m.marks, false AS resets FROM unnest(u_writes, u_marks) m(write, marks)
+          UNION ALL SELECT r.write, 0, true FROM unnest(p_resets) r(write)) c
+        WHERE v_seqs[c.write] IS NOT NULL GROUP BY c.write) u
+      WHERE l.id = ANY (v_ids) AND l.id = u.id;
+    END IF;
+    FOR v_i IN 1..coalesce(cardinality(p_reads), 0) LOOP
+      -- An entry that was passed over reads nothing, and no other reads a later one.
+      CONTINUE WHEN coalesce(f_numbers[array_position(f_places, p_readers[v_i])] < p_reads[v_i], true);
+      UPDATE @entry e SET unread = NULL
+      WHERE e.seq = v_seqs[p_writes[p_readers[v_i]]] AND e.number = p_reads[v_i] AND e.unread IS NOT NULL;
+    END LOOP;
+    SELECT jsonb_object_agg(l.o - 1, CASE
+      @refusal_v1(v_ids[l.o], p_seqs[l.o], p_fences[l.o]) WHEN 'gone' THEN 'gone' ELSE 'stale' END)
+    INTO v_lost FROM unnest(v_seqs) WITH ORDINALITY l(seq, o) WHERE l.seq IS NULL;
+  END IF;
+  IF p_singles IS NOT NULL THEN
+    PERFORM @keep_routes_v1(p_routes, string_to_array(p_queues, E'\x1e', E'\x02'),
+      string_to_array(p_names, E'\x1e', E'\x02'),
+      string_to_array(p_requires, E'\x1e', E'\x02'), string_to_array(p_gates, E'\x1e', E'\x02'),
+      string_to_array(p_lanes, E'\x1e', E'\x02'), string_to_array(p_scopes, E'\x1e', E'\x02'));
+    PERFORM @lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
+    FOR v_single IN SELECT * FROM jsonb_array_elements(p_singles) LOOP
+      v_answer := @item_v1('record_one_v1', now, v_single);
+      v_events := @append_events_v1(v_events, v_answer->>'events');
+      v_defers := v_defers OR coalesce((v_answer->>'defers')::bool, false);
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane,defers}'::text[]);
+    END LOOP;
+    PERFORM @emit_v1(now, v_events, false);
+  END IF;
+  RETURN concat_ws(E'\x1f', now, coalesce(v_lasts::text, ''), coalesce(v_lost::text, ''),
+    coalesce(v_answers::text, ''), v_defers::int4, coalesce(v_events, ''));
+END $$;
