@@ -58,6 +58,7 @@ async function measureMemory(asked: Asked, scratch: Scratch): Promise<string> {
       executor: asked.executor,
       idleSeconds: 0,
       isFleet: false,
+      leadMs: 0,
     },
     asked.profileFolder,
   );

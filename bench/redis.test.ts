@@ -6,7 +6,6 @@ import { describe, expect, it } from "vitest";
 
 const main = fileURLToPath(new URL("main.ts", import.meta.url));
 const run = promisify(execFile);
-/** A server and a dozen processes, each with its own start. */
 
 async function bench(...words: string[]): Promise<Record<string, unknown>[]> {
   const all = ["--store", "redis", "--quick", "--rounds", "1", "--json", ...words];

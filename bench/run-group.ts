@@ -99,12 +99,15 @@ function fillKey({ work }: Group, { system, backlog, mode }: Entry): string {
   return `${system}, ${traced}${jobKindOf(work, mode)} jobs, ${backlog ?? "otherwise empty"}${history}`;
 }
 
+const firstLeadMs = 2000;
+
 async function measureEntry(
   group: Group,
   entry: Entry,
   filled: ReadonlyMap<string, string>,
   round: number,
   options: RunOptions,
+  leadMs = firstLeadMs,
 ): Promise<Measured> {
   const { asked, scratch } = options;
   const source = filled.get(fillKey(group, entry));
@@ -114,7 +117,7 @@ async function measureEntry(
     return drain(measurement, entry, (round - 1) * jobsToDrain(group.jobs), options);
   }
   const place = source === undefined ? await scratch.fresh() : await scratch.copyOf(source);
-  const measurement = measurementOf(group, entry, asked, place);
+  const measurement = { ...measurementOf(group, entry, asked, place), leadMs };
   try {
     if (isDrain(group.work)) return await drain(measurement, entry, 0, options);
     if (group.work === "footprint") return await weigh(measurement, options);
@@ -125,6 +128,7 @@ async function measureEntry(
     const measureIt = group.work === "call" ? measureCallsAcross : measureInProcess;
     const outcome = await measureIt(measurement, asked.profileFolder);
     if (outcome.kind === "figures") return outcome;
+    if (outcome.kind === "late") return await measureEntry(group, entry, filled, round, options, 4 * leadMs);
     throw new Error(`A measurement answered ${outcome.kind}.`);
   } finally {
     await scratch.remove(place);
@@ -157,7 +161,7 @@ function measurementOf(group: Group, entry: Entry, asked: Asked, place: string):
   const jobKind = jobKindOf(work, mode);
   const isFleet = work === "idle" && entry.processes > 1;
   const what = { work, system, mode, jobKind, store, place, concurrency, jobs, backlog };
-  return { ...what, executor, idleSeconds, isFleet };
+  return { ...what, executor, idleSeconds, isFleet, leadMs: firstLeadMs };
 }
 
 /** Buffers of the filling process are gone a moment after it. */

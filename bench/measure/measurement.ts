@@ -23,6 +23,8 @@ export interface Measurement {
   readonly idleSeconds: number;
   /** One of several idle processes, which begin to count when told. */
   readonly isFleet: boolean;
+  /** Of works that are due at an instant: for all of it to be in the store and the process to be ready before. */
+  readonly leadMs: number;
 }
 
 /** Of a bucket: objects that were put, and their bytes. */
@@ -43,6 +45,8 @@ export type Outcome =
       readonly durability: string;
     }
   | { readonly kind: "memory"; readonly report: MemoryReport }
+  /** It was due before it was all in the store: to be measured again with a longer lead. */
+  | { readonly kind: "late" }
   /** Nothing to tell: it was done, or told on the way. */
   | { readonly kind: "done" };
 

@@ -140,8 +140,9 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     }
     case "delayed": {
       const { due: flood } = jobsBeside(measurement.backlog);
-      const figures = await measureDelayed(contender, { samples: jobs, concurrency, flood });
-      return { kind: "figures", figures, durability };
+      const { leadMs } = measurement;
+      const figures = await measureDelayed(contender, { samples: jobs, concurrency, flood, leadMs });
+      return figures === null ? { kind: "late" } : { kind: "figures", figures, durability };
     }
     case "latency-enqueuer":
       await reportWhenAsked(async (input) => {
@@ -193,8 +194,8 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures, durability };
     }
     case "schedules": {
-      const figures = await measureDueSchedules(contender, { schedules: jobs });
-      return { kind: "figures", figures, durability };
+      const figures = await measureDueSchedules(contender, { schedules: jobs, leadMs: measurement.leadMs });
+      return figures === null ? { kind: "late" } : { kind: "figures", figures, durability };
     }
     case "topics": {
       const byTopic = measurement.mode !== "plain-jobs";

@@ -15,8 +15,6 @@ import { makeInput, numberOf } from "../measure/input.ts";
 /** At no fixed beat, and far enough apart for a worker to fall idle in between. */
 const gapMinMs = 5;
 const gapStrayMs = 10;
-/** For the samples to be enqueued and the worker to start before the first one is due. */
-const leadMs = 2000;
 /** After the last sample is due. A flood may hold it up, but not for so long. */
 const giveUpMs = 120_000;
 
@@ -25,12 +23,15 @@ export interface DelayedOptions {
   readonly concurrency: number | null;
   /** So many others are due at once; 0 for an idle store. */
   readonly flood: number;
+  /** For the samples to be enqueued and the worker to start before the first one is due. */
+  readonly leadMs: number;
 }
 
+/** @returns null if the lead was too short. */
 export async function measureDelayed(
   contender: Contender,
-  { samples, concurrency, flood }: DelayedOptions,
-): Promise<{ readonly p50Ms: number; readonly p99Ms: number }> {
+  { samples, concurrency, flood, leadMs }: DelayedOptions,
+): Promise<{ readonly p50Ms: number; readonly p99Ms: number } | null> {
   const warmUp = Math.ceil(samples / 5);
   const warmUpMs = warmUp * (gapMinMs + gapStrayMs);
   const fromMs =
@@ -58,7 +59,10 @@ export async function measureDelayed(
     },
   });
   collectGarbage();
-  if (wallMs() > fromMs) throw new Error("Jobs were due before all of them were enqueued; try again.");
+  if (wallMs() > fromMs) {
+    await workers.stop();
+    return null;
+  }
   const lastDueAtMs = jobs.at(-1)?.dueAtMs ?? fromMs;
   await Promise.race([allStarted, waitMs(lastDueAtMs - wallMs() + giveUpMs)]);
   if (started < jobs.length) throw new Error(`Only ${started} of ${jobs.length} delayed jobs were started.`);
