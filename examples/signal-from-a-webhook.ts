@@ -1,0 +1,47 @@
+// A payment provider calls a webhook, more than once and sometimes before the run waits. The id of its event is the key
+// of the signal, so it counts once.
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { handler, job, Millrace } from "millrace";
+
+const checkout = job<{ cart: string }, string>("checkout", {
+  signals: { paid: paidSchema() },
+  durable: { version: 1 },
+});
+
+const mill = await Millrace.open("sqlite::memory:", { log: false });
+await mill.work([
+  handler(checkout, async ({ step }) => {
+    const paid = await step.waitFor("paid", { timeout: "1h" });
+    return `paid: ${paid.value.ref}`;
+  }),
+]);
+
+const server = createServer(async (request, response) => {
+  const { event, run, ref } = (await new Response(request as never).json()) as Record<string, string>;
+  const answer = await mill.signal(run as string, "paid", { ref }, { key: event as string });
+  response.end(answer.kind);
+});
+await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+
+const run = await mill.enqueue(checkout, { cart: "c1" });
+const { port } = server.address() as AddressInfo;
+const body = JSON.stringify({ event: "evt-1", run: run.id, ref: "visa" });
+await fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
+const again = await fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
+console.log("sent twice:", await again.text());
+console.log(await run.result({ timeout: "10s" }));
+server.close();
+await mill.close();
+
+/** Any Standard Schema library does this in a line. */
+function paidSchema() {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "example",
+      validate: (value: unknown) => ({ value: value as { ref: string } }),
+      types: undefined as { input: { ref: string }; output: { ref: string } } | undefined,
+    },
+  } as const;
+}
