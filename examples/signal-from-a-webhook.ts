@@ -3,9 +3,11 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { handler, job, Millrace } from "millrace";
+import { z } from "zod";
 
-const checkout = job<{ cart: string }, string>("checkout", {
-  signals: { paid: paidSchema() },
+const checkout = job("checkout", {
+  input: z.object({ cart: z.string() }),
+  signals: { paid: z.object({ ref: z.string() }) },
   durable: { version: 1 },
 });
 
@@ -33,15 +35,3 @@ console.log("sent twice:", await again.text());
 console.log(await run.result({ timeout: "10s" }));
 server.close();
 await mill.close();
-
-/** Any Standard Schema library does this in a line. */
-function paidSchema() {
-  return {
-    "~standard": {
-      version: 1,
-      vendor: "example",
-      validate: (value: unknown) => ({ value: value as { ref: string } }),
-      types: undefined as { input: { ref: string }; output: { ref: string } } | undefined,
-    },
-  } as const;
-}

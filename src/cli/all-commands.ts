@@ -2,6 +2,7 @@
  * The commands, in the order of the help page. A new command is a file in the folder of its subject and a line here.
  */
 import type { Command } from "./command.ts";
+import { approvals } from "./durable/approvals.ts";
 import { cancel } from "./jobs/cancel.ts";
 import { counts } from "./jobs/counts.ts";
 import { deleteJob } from "./jobs/delete.ts";
@@ -26,6 +27,7 @@ import { retry } from "./jobs/retry.ts";
 import { revoke } from "./jobs/revoke.ts";
 import { runNow } from "./jobs/run-now.ts";
 import { schedules } from "./settings/schedules.ts";
+import { signal } from "./durable/signal.ts";
 import { show } from "./jobs/show.ts";
 import { topics } from "./settings/topics.ts";
 import { tail } from "./fleet/tail.ts";
@@ -54,6 +56,8 @@ export const allCommands: readonly Command[] = [
   revoke,
   deleteJob,
   purge,
+  signal,
+  approvals,
   top,
   metrics,
   workers,

@@ -47,6 +47,8 @@ export const lookingCommands = [
   ["revoke", "x"],
   ["delete", "x"],
   ["purge", "--state", "failed"],
+  ["signal", "x", "y"],
+  ["approvals"],
   ["top"],
   ["workers"],
   ["workers", "quiet", "x"],

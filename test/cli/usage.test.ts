@@ -162,6 +162,8 @@ describe("help and version", () => {
       "revoke",
       "delete",
       "purge",
+      "signal",
+      "approvals",
       "top",
       "metrics",
       "workers",
