@@ -26,6 +26,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     "lease: flow members",
     "settle: flow members",
     "settle: set",
+    "record: set",
     "arrive: flow members",
   ],
   sqlite: [

@@ -14,7 +14,7 @@ export const hasJournals = {
   postgres: true,
 
   // One server, partitions, a cluster.
-  redis: false,
+  redis: true,
 
   reference: true,
 };

@@ -8,7 +8,7 @@
 import { MillraceError } from "../../model/error.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/watch/hints.ts";
-import { laterJournals, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch/watch.ts";
 import { readUnreadable, deleteUnreadable } from "./upkeep/unreadable.ts";
@@ -20,7 +20,9 @@ import type { Connection, SharedOptions } from "./connection/connection.ts";
 import { heartbeat, putDocs, readDocs, readDueDocs } from "./documents/documents.ts";
 import type { RedisClient } from "./connection/driver.ts";
 import { promoteDue, readDue } from "./upkeep/due.ts";
-import { extendIfLeased, recordIfLeased } from "./runs/extend.ts";
+import { readJournal } from "./durable/read-journal.ts";
+import { extendIfLeased } from "./runs/extend.ts";
+import { recordIfLeased } from "./runs/record.ts";
 import { putGates, readGates } from "./limits/gates.ts";
 import { readMessage, writeTaken } from "./feed/hint-text.ts";
 import { layoutVersion } from "./library/library.ts";
@@ -70,6 +72,7 @@ const operations = {
     readRoutes,
     readFeed,
     readLogs,
+    readJournal,
   },
   ...{ prune, auditIndexes, readUnreadable, deleteUnreadable },
 };
@@ -147,7 +150,6 @@ export function preparePartition(options: PartitionOptions, opening: Opening): P
     measure: () => measureServer((command, args) => connection.ask(command, args)),
     ...bindOperations(calls, operations),
     ...laterOperations,
-    ...laterJournals,
     watch: (listener) => watch.add(listener),
     announceTaken(routes) {
       // Lost with a connection, as any hint.

@@ -48,6 +48,15 @@ export const redisPaths = {
       },
     },
   ],
+  /** Of a write: entries alone, of a job that the call has not in view; setsBack may come with them. */
+  record: [
+    {
+      path: "set",
+      takes: {
+        inStore: "(parts == ENTRIES or parts == ENTRIES_AND_BACK) and c.jobs[c.args[first + at - 1]] == nil",
+      },
+    },
+  ],
   /** Of a job to which an edge leads from one that ended. */
   arrive: [{ path: "flow members", takes: { inStore: "target.alike and c.jobs[target.h] == nil" } }],
 } as const satisfies StorePaths;

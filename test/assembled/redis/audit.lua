@@ -27,6 +27,7 @@ local function repairJob(c, job)
   local k, h, repaired = c.k, job.h, 0
   local key, score, clock = whereIs(k, job)
   if key then repaired = repaired + ensure(key, score, h) end
+  if job.state == SUSPENDED then c.life.hasWakes = true end
   if clock ~= "" then repaired = repaired + ensure(k.clock, clock, h) end
   if isBad(job.state) then repaired = repaired + ensure(k.bad .. job.state, seqOf(h), h) end
   for _, tag in ipairs(tagsIn(job.tags)) do
@@ -49,6 +50,7 @@ serve("repair", FREES, function(c)
       own, _, clock = whereIs(c.k, job)
     end
     if own ~= c.k.lease then call("ZREM", c.k.lease, h) end
+    if own ~= c.k.wake then call("ZREM", c.k.wake, h) end
     if not clock or clock == "" then call("ZREM", c.k.clock, h) end
   end
   writeRecords(c)
@@ -110,7 +112,7 @@ end)
 
 -- The key of an index by its name in a cursor, and its route where it has one.
 local function indexOf(k, index)
-  if index == "lease" or index == "clock" then return k[index], nil end
+  if index == "lease" or index == "clock" or index == "wake" then return k[index], nil end
   local route = sub(index, 2)
   return (sub(index, 1, 1) == "d" and k.dueOf or k.ready) .. route, route
 end
@@ -118,7 +120,8 @@ end
 -- The index that is walked next.
 local function indexBehind(c, index)
   if index == "lease" then return "clock" end
-  local behind, best = index == "clock" and "" or index, nil
+  if index == "clock" then return "wake" end
+  local behind, best = index == "wake" and "" or index, nil
   for route in eachRoute(c) do
     for _, name in ipairs({ "d" .. route, "r" .. route }) do
       if name > behind and (not best or name < best) then best = name end

@@ -8,7 +8,7 @@ local function init()
 end
 
 local KEYS = "meta route spec state ids due lease clock keep results feed counts uniq held doc docs "
-  .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping"
+  .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping wake"
 local names = {}
 local function keysOf(tag)
   local k = names[tag]
@@ -20,6 +20,7 @@ local function keysOf(tag)
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
   k.tag, k.log, k.dueOf = tag .. ":tag:", tag .. ":log:", tag .. ":due:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
+  k.journal, k.known, k.others = tag .. ":journal:", tag .. ":known:", tag .. ":others:"
   names[tag] = k
   return k
 end
@@ -76,7 +77,7 @@ end
 local function widen(c)
   if c.jobs then return end
   c.jobs, c.dirty, c.ids, c.uniq, c.docs, c.changed = {}, {}, {}, {}, {}, { ids = {}, uniq = {}, docs = {} }
-  c.bundleOf, c.zrem, c.gone, c.goneIds, c.logs = {}, {}, {}, {}, {}
+  c.bundleOf, c.zrem, c.gone, c.goneIds, c.unlinked = {}, {}, {}, {}, {}
 end
 
 -- What a function of the library may do: read alone; write; write also without memory, as what makes room must.

@@ -1,10 +1,21 @@
 -- jobs/change
 module(function()
-local apply, fetch, follow, FREES, handleById = M.apply, M.fetch, M.follow, M.FREES, M.handleById
-local hasPassedOn, isHeld, isTerminal, jobOf = M.hasPassedOn, M.isHeld, M.isTerminal, M.jobOf
-local leaveTargets, loadJobs, nextArg, nextNumber = M.leaveTargets, M.loadJobs, M.nextArg, M.nextNumber
-local readFields, serve, takerOf, takeTargets, touch = M.readFields, M.serve, M.takerOf, M.takeTargets, M.touch
-local writeCall = M.writeCall
+local appendEntry, apply, fetch, follow, FREES = M.appendEntry, M.apply, M.fetch, M.follow, M.FREES
+local handleById, hasPassedOn, isFull, isHeld = M.handleById, M.hasPassedOn, M.isFull, M.isHeld
+local isKnownKey, isTerminal, jobOf, leaveTargets = M.isKnownKey, M.isTerminal, M.jobOf, M.leaveTargets
+local loadJobs, nextArg, nextNumber, readFields, serve = M.loadJobs, M.nextArg, M.nextNumber, M.readFields, M.serve
+local takerOf, takeTargets, touch, WRITES, writeCall = M.takerOf, M.takeTargets, M.touch, M.WRITES, M.writeCall
+
+local CASE_ARGS = 4
+
+-- The journal knows the key of an entry of one of these cases.
+local function isRepeated(c, job, cases)
+  for n = 0, cases - 1 do
+    local append = c.args[c.i + n * CASE_ARGS + CASE_ARGS - 1]
+    if append ~= "" and isKnownKey(c, job, readFields(append, "append").key) then return true end
+  end
+  return false
+end
 
 -- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it
 -- has to take.
@@ -18,16 +29,22 @@ end
 local function changeOne(c, id)
   local token, cases, h, answer = nextArg(c), nextNumber(c), handleById(c, id), nil
   local job = h and jobOf(c, h)
+  if job and isRepeated(c, job, cases) then answer = concat({ "repeated", job.state, job.rev }, US) end
   for n = 0, cases - 1 do
-    local guard, next, attempts = nextArg(c), nextArg(c), nextArg(c)
+    local guard, next, attempts, append = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
     if job and not answer and isHeld(c, readFields(guard, "guard"), job) then
-      next = readFields(next)
+      next, append = readFields(next), append ~= "" and readFields(append, "append")
       local from = job.state
-      answer = replayRefusal(c, job, next)
+      if append and isFull(job, append) then
+        answer = concat({ "full", job.state, job.rev }, US)
+      else
+        answer = replayRefusal(c, job, next)
+      end
       if not answer then
         touch(c, job)
         if attempts ~= "" then job.attempts = attempts end
         if token ~= "" then job.changeToken = token end
+        if append then appendEntry(c, job, append, true) end
         apply(c, job, next)
         answer = concat({ "ok", n, from, next.kind == "delete" and "" or job.state, job.rev }, US)
         follow(c, job, from, next)
@@ -39,8 +56,7 @@ local function changeOne(c, id)
   return answer or concat({ isRepeat and "already" or "changed", job.state, job.rev }, US)
 end
 
--- Allowed without memory: cancelling and removing jobs is how an operator makes room.
-serve("change", FREES, function(c)
+local function changeAll(c)
   local total, ids, answers = nextNumber(c), {}, {}
   for i = 1, total do
     ids[i] = nextArg(c)
@@ -56,6 +72,10 @@ serve("change", FREES, function(c)
   end
   leaveTargets(c)
   return { writeCall(c), answers }
-end)
+end
+
+-- Allowed without memory: cancelling and removing jobs is how an operator makes room. Not so entries of journals.
+serve("change", FREES, changeAll)
+serve("change_journals", WRITES, changeAll)
 
 end)

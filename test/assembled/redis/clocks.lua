@@ -45,12 +45,21 @@ local function hasDueDocs(c)
   return life.hasDueDocs
 end
 
+-- The same of suspended jobs that wake.
+local function hasWakes(c)
+  local life = c.life
+  if life.hasWakes == nil then life.hasWakes = call("EXISTS", c.k.wake) == 1 end
+  return life.hasWakes
+end
+
 -- The earliest clock of any live job or document as text; "" without one.
 local function nextClock(c)
   local k = c.k
   local best = firstScore(k.due)
   local doc = hasDueDocs(c) and firstScore(k.docdue)
   if doc and (not best or doc < best) then best = doc end
+  local wake = hasWakes(c) and firstScore(k.wake)
+  if wake and (not best or wake < best) then best = wake end
   local lease = firstScore(k.lease)
   if lease and (not best or lease < best) then best = lease end
   -- Read before, and only a call that changed jobs one by one can have moved it.

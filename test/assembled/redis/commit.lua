@@ -2,10 +2,11 @@
 module(function()
 local add2, addRoute, count, flagsOf, hasDueDocs = M.add2, M.addRoute, M.count, M.flagsOf, M.hasDueDocs
 local hasRung, isBad, isKeptUntil, isTerminal = M.hasRung, M.isBad, M.isKeptUntil, M.isTerminal
-local leavePage, many, noteMove, num, push, push2 = M.leavePage, M.many, M.noteMove, M.num, M.push, M.push2
-local returnPermits, seqOf, setHead, setReady, specOf = M.returnPermits, M.seqOf, M.setHead, M.setReady, M.specOf
-local stateOf, tagsIn, tailOf, usersOf, usesOfFlow = M.stateOf, M.tagsIn, M.tailOf, M.usersOf, M.usesOfFlow
-local whereIs, writeJoins, writeLanes = M.whereIs, M.writeJoins, M.writeLanes
+local journalKeys, leavePage, many, noteMove, num = M.journalKeys, M.leavePage, M.many, M.noteMove, M.num
+local push, push2, returnPermits, seqOf, setHead = M.push, M.push2, M.returnPermits, M.seqOf, M.setHead
+local setReady, specOf, stateOf, tagsIn, tailOf = M.setReady, M.specOf, M.stateOf, M.tagsIn, M.tailOf
+local usersOf, usesOfFlow, whereIs, writeJoins = M.usersOf, M.usesOfFlow, M.whereIs, M.writeJoins
+local writeJournal, writeLanes = M.writeJournal, M.writeLanes
 
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
@@ -56,10 +57,17 @@ local function writeTags(c, h, old, tags)
   end
 end
 
+local function unlinkLater(c, ...)
+  for _, key in ipairs({ ... }) do
+    push(c, "unlinked", key)
+  end
+end
+
 local function writeGone(c, job)
   leave(c, job.h, job.was)
   writeTags(c, job.h, job.was.tags, "")
-  if job.hasLines then push(c, "logs", c.k.log .. job.h) end
+  if job.hasLines then push(c, "unlinked", c.k.log .. job.h) end
+  if job.durable ~= "0" then unlinkLater(c, journalKeys(c.k, job.h)) end
 end
 
 local function writeEnd(c, job)
@@ -77,6 +85,7 @@ end
 local function writeJob(c, job)
   local k, was, h, state = c.k, job.was, job.h, job.state
   local key, score, clock = whereIs(k, job)
+  if job.appended or job.round then writeJournal(c, job) end
   job.flags = flagsOf(job)
   if not was or job.isRewritten then
     tailOf(job)
@@ -105,6 +114,10 @@ local function writeJob(c, job)
     push2(c.zadd, key, score, h)
     if state == READY and (not was or was.key ~= key) then setReady(c, job.route) end
     if state == SCHEDULED or (state == RUNNING and was and was.state == RUNNING) then setDue(c, score) end
+    if state == SUSPENDED then
+      c.life.hasWakes = true
+      setDue(c, score)
+    end
   elseif isTerminal(state) and (not was or was.state ~= state or was.endedAt ~= job.endedAt) then
     writeEnd(c, job)
   end
@@ -267,14 +280,14 @@ local function takeOutRecords(c)
   many("HDEL", k.spec, c.gone)
   many("HDEL", k.state, c.gone)
   many("HDEL", k.ids, c.goneIds)
-  for i = 1, #c.logs, CHUNK do
-    call("UNLINK", unpack(c.logs, i, min(i + CHUNK - 1, #c.logs)))
+  for i = 1, #c.unlinked, CHUNK do
+    call("UNLINK", unpack(c.unlinked, i, min(i + CHUNK - 1, #c.unlinked)))
   end
   for key, list in pairs(c.zrem) do
     many("ZREM", key, list)
     noteHead(c, key)
   end
-  c.gone, c.goneIds, c.logs, c.zrem = {}, {}, {}, {}
+  c.gone, c.goneIds, c.unlinked, c.zrem = {}, {}, {}, {}
 end
 
 -- A short sorted set is a list that is searched from its head for every new entry: of 128 that come together each costs
@@ -326,21 +339,21 @@ local function writeRecords(c)
   c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.counts = nil, nil, nil, nil, nil, {}, {}
 end
 
--- The ids that ended, and of running jobs whose cancel was asked for: id and owner.
+-- The ids that ended, and id and owner of running jobs whose cancel was asked for, and whose journals have grown.
 local function hintOf(c)
-  local finished, cancels = "", {}
+  local finished, cancels, signals = "", {}, {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
       if isTerminal(g.state) then
         finished = (finished == "" and "" or finished .. US) .. concat(g.ids, US, 2, g.n)
       elseif g.owner ~= "" then
         for i = 2, g.n do
-          add2(cancels, g.ids[i], sub(g.owner, 2))
+          add2(g.isSignal and signals or cancels, g.ids[i], sub(g.owner, 2))
         end
       end
     end
   end
-  return finished, concat(cancels, US)
+  return finished, concat(cancels, US), concat(signals, US)
 end
 
 local function appendFeed(c, events)
@@ -360,9 +373,10 @@ local function writeFeed(c)
   return #bundles > 0
 end
 
-local function hintText(c, woken, due, finished, cancels)
+local function hintText(c, woken, due, finished, cancels, signals)
   local promoted = c.hasPromoted and US .. "1" or ""
-  return c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
+  local text = c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
+  return signals == "" and text or text .. RS .. RS .. signals
 end
 
 -- Routes that hints name. Where a claim of this call has taken all there was, none is sent.
@@ -391,7 +405,8 @@ local function wakeGates(c)
 end
 
 -- Emits what was written. Answers the hint for the caller's own listeners: ready routes, the earliest clock set ("0,"
--- before it where documents are due already), finished ids, cancels, whether the feed has grown.
+-- before it where documents are due already), finished ids, cancels, whether the feed has grown, signals if there are
+-- any.
 local function emitCall(c)
   local hasEvents = writeFeed(c)
   if c.opened then wakeGates(c) end
@@ -402,13 +417,14 @@ local function emitCall(c)
     end
   end
   local due = (c.hasDueDocs and "0," or "") .. (c.due and num(max(1, c.due - c.now)) or "")
-  local finished, cancels = hintOf(c)
+  local finished, cancels, signals = hintOf(c)
   local woken = wokenOf(c)
   -- Of claims and of jobs that join others no message goes out: it would wake every process for each of them.
-  if c.hasNews or woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or cancels ~= "" then
-    call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
+  local isForLeases = cancels ~= "" or signals ~= ""
+  if c.hasNews or woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or isForLeases then
+    call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels, signals))
   end
-  return { routes, due, finished, cancels, hasEvents and 1 or 0 }
+  return { routes, due, finished, cancels, hasEvents and 1 or 0, signals ~= "" and signals or nil }
 end
 
 local function writeCall(c)

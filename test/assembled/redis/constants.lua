@@ -11,12 +11,12 @@ local function times(text, n)
   return all
 end
 local US_BYTE = 31
-local BLOCKED, SCHEDULED, READY, RUNNING, COMPLETED, FAILED, CANCELLED,
-  EXPIRED, SKIPPED =
-  "0", "1", "2", "3", "5", "6", "7", "8", "9"
+local BLOCKED, SCHEDULED, READY, RUNNING, SUSPENDED, COMPLETED, FAILED,
+  CANCELLED, EXPIRED, SKIPPED =
+  "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"
 local SUBMITTED, REPLACED, PROMOTED, CLAIMED, STARTED, PROGRESS, FREED,
-  CANCEL_ASKED =
-  "0", "1", "2", "3", "23", "24", "16", "19"
+  SIGNALLED, CANCEL_ASKED =
+  "0", "1", "2", "3", "23", "24", "16", "30", "19"
 local HAS_KEY, HAS_TAGS, HAS_CLOCKS, HAS_RARE, HAS_LINES, HAS_LANE, HAS_GATES,
   HAS_FLOW =
   "k", "t", "c", "r", "l", "a", "g", "f"
@@ -39,6 +39,7 @@ local HAS_LEASE_SET = true
 local HAS_LEASE_FLOW_MEMBERS = true
 local HAS_SETTLE_FLOW_MEMBERS = true
 local HAS_SETTLE_SET = true
+local HAS_RECORD_SET = true
 local HAS_ARRIVE_FLOW_MEMBERS = true
 local M = {}
 local function module(define) define() end

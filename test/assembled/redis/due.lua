@@ -92,7 +92,8 @@ end
 -- Which indexes have jobs with this clock: running ones have no time to live, waiting ones no lease and no attempt.
 local function indexesOf(k, clock)
   if clock == "ttl" then return { k.clock } end
-  if clock == "deadline" then return { k.lease, k.clock } end
+  if clock == "wake" then return { k.wake } end
+  if clock == "deadline" then return { k.lease, k.clock, k.wake } end
   return { k.lease }
 end
 

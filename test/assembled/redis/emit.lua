@@ -29,7 +29,7 @@ local function leavePage(c, h)
 end
 
 -- From 2 to n: the ids, each with its note where the bundle has notes; ids: without. owner: "s" and who runs the jobs,
--- of an asked cancel.
+-- of an asked cancel or a signal.
 local function newBundle(c, key, state, owner)
   local g = { key, n = 1, ids = { "" }, state = state, owner = owner, place = #c.order + 1 }
   c.bundles[key] = g
@@ -49,7 +49,7 @@ local function emitPacked(c, bundle)
 end
 
 -- claimed: 1 where it starts with the claim; started: when; progress: the text. Else, scheduled: when it is due;
--- finished: the reason; running with a cancel asked: who runs it.
+-- finished: the reason; running with a cancel asked, or a signal: who runs it.
 local function extraOf(job, event)
   local state = job.state
   if event == CLAIMED then return job.startedAt == "" and "" or "n1" end
@@ -57,7 +57,7 @@ local function extraOf(job, event)
   if event == PROGRESS then return "s" .. job.progress end
   if isTerminal(state) then return job.reason == "" and "" or "s" .. job.reason end
   if state == SCHEDULED then return "n" .. job.dueAt end
-  if state == RUNNING and job.cancelAsked == "1" then return "s" .. job.owner end
+  if state == RUNNING and (job.cancelAsked == "1" or event == SIGNALLED) then return "s" .. job.owner end
   return ""
 end
 
@@ -94,7 +94,9 @@ local function emit(c, job, event, isGone, note)
   local key, extra = eventOf(job, event, isGone, mark)
   local g, last, id = c.bundles[key], c.bundleOf[job.id], job.id
   if not g or (last and last >= g.place) then
-    g = newBundle(c, key, isGone and "" or job.state, event == CANCEL_ASKED and extra or "")
+    local isSignal = event == SIGNALLED and job.state == RUNNING
+    g = newBundle(c, key, isGone and "" or job.state, (event == CANCEL_ASKED or isSignal) and extra or "")
+    g.isSignal = isSignal
   end
   g.n = g.n + 1
   g[g.n], g.ids[g.n] = note and id .. US .. note or id, id

@@ -1,11 +1,11 @@
 -- runs/extend
 module(function()
 local after, emit, fetch, FREES, handleById, jobOf = M.after, M.emit, M.fetch, M.FREES, M.handleById, M.jobOf
-local loadJobs, many, nextArg, nextFlag, nextNumber = M.loadJobs, M.many, M.nextArg, M.nextFlag, M.nextNumber
-local num, recordsOf, serve, touch, writeCall, WRITES = M.num, M.recordsOf, M.serve, M.touch, M.writeCall, M.WRITES
+local loadJobs, nextArg, nextFlag, num, recordsOf = M.loadJobs, M.nextArg, M.nextFlag, M.num, M.recordsOf
+local serve, touch, writeCall = M.serve, M.touch, M.writeCall
 
-local LEASED = "^" .. SKIP .. times(TAKE, 2) .. times(SKIP, 16) .. "([^\31]*)"
-local LINES_MAX, LOOKED_AT_ONCE = 1000, 500
+local LEASED = "^" .. SKIP .. times(TAKE, 2) .. times(SKIP, 15) .. "([^\31]*)"
+local LEASE_ARGS, LOOKED_AT_ONCE = 5, 500
 
 -- The job while this lease is the current one, else nothing and why not.
 local function leased(c, h, prefix)
@@ -43,13 +43,13 @@ end
 
 serve("extend", FREES, function(c)
   local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextFlag(c)
-  local handles, answers, named = {}, {}, {}
-  for i = c.i, #c.args, 4 do
+  local handles, answers, named, grown = {}, {}, {}, {}
+  for i = c.i, #c.args, LEASE_ARGS do
     handles[#handles + 1] = c.args[i]
   end
   loadJobs(c, handles)
   for i = 1, #handles do
-    local h, prefix, startedAgo, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
+    local h, prefix, startedAgo, endsIn, seen = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)
     named[prefix] = true
     local job, why = leased(c, h, prefix)
     if job then
@@ -60,48 +60,15 @@ serve("extend", FREES, function(c)
         job.startedAt = num(c.now - startedAgo)
         if isNews then emit(c, job, STARTED) end
       end
+      if seen ~= "" and job.last > tonumber(seen) then grown[#grown + 1] = i - 1 end
       if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
       why = job.cancelAsked == "1" and "cancel-asked" or "ok"
     end
     answers[i] = why
   end
   local others = wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {}
-  return { c.at, writeCall(c), answers, others }
+  return { c.at, writeCall(c), answers, others, grown }
 end)
 
-local function addLines(c, job, lines, overflow)
-  local key = c.k.log .. job.h
-  local room, kept = LINES_MAX - call("LLEN", key), {}
-  for i = 1, min(room, #lines) do
-    kept[i] = c.at .. US .. lines[i]
-  end
-  many("RPUSH", key, kept)
-  if #lines > room and overflow ~= "" then call("LSET", key, -1, c.at .. US .. overflow) end
-end
-
-serve("record", WRITES, function(c)
-  local answers = {}
-  while c.i <= #c.args do
-    local h, prefix, progress, overflow, lines = nextArg(c), nextArg(c), nextArg(c), nextArg(c), {}
-    for i = 1, nextNumber(c) do
-      lines[i] = nextArg(c)
-    end
-    local job, why = leased(c, h, prefix)
-    if job then
-      if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
-      if progress ~= UNCHANGED then
-        job.progress = progress
-        emit(c, job, PROGRESS)
-      end
-      if #lines > 0 then
-        job.hasLines = true
-        addLines(c, job, lines, overflow)
-      end
-    end
-    answers[#answers + 1] = why or "ok"
-  end
-  writeCall(c)
-  return answers
-end)
-
+M.leased = leased
 end)

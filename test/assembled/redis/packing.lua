@@ -1,5 +1,6 @@
 -- packing/packing
 module(function()
+local num = M.num
 
 local STATES = { ["0"] = true, ["1"] = true, ["2"] = true, ["3"] = true, ["4"] = true,
   ["5"] = true, ["6"] = true, ["7"] = true, ["8"] = true, ["9"] = true }
@@ -9,11 +10,11 @@ local HEAD = "^" .. times(TAKE, 19) .. "()"
 local OWN = "^" .. times(TAKE, 11) .. "()"
 local TAIL = "^" .. times(TAKE, 2) .. "([^\31]*)$"
 local LEASE = "^" .. times(TAKE, 3) .. "()"
-local REST = "^" .. times(TAKE, 26) .. "([^\31]*)$"
+local REST = "^" .. times(TAKE, 25) .. "([^\31]*)$"
 local SHORT_HEAD_END = "^" .. times(SKIP, 6) .. "()"
 local HEAD_END = "^" .. times(SKIP, 19) .. "()"
 local PLAIN = "^\31" .. SKIP .. "%d+()\31" .. TAKE .. "\31%-?%d*\31()"
-local TIMES = "^\31\31" .. times(SKIP, 14) .. "\31" .. SKIP
+local TIMES = "^\31\31" .. times(SKIP, 13) .. "\31" .. SKIP
   .. "()%d+()\31=?\31()%d+()\31()"
 local FLOW = "^" .. times(SKIP, 4) .. "[^\31]*f"
 
@@ -43,9 +44,10 @@ local function newJob() return { flags = "", id = "", createdAt = "", route = ""
   flow = "", edges = "", freed = "", waits = "", state = "", fence = "0",
   attempts = "", rev = 1, attempt = 0, countsAttempt = "1",
   settledFence = "", cancelAsked = "0", changeToken = "", keepsLane = "0",
-  durable = "0", progress = "", owner = "", claimedAt = "", startedAt = "",
+  progress = "", owner = "", claimedAt = "", startedAt = "",
   leaseEndsAt = "", attemptEndsAt = "", endedAt = "", keepUntil = "",
-  resultUntil = "", reason = "", result = "", uses = "" } end
+  resultUntil = "", reason = "", result = "", uses = "", durable = "0",
+  last = 0, unread = "" } end
 
 local function hasRare(job) return job.digest ~= "" or job.flow ~= "" or job.edges ~= "" or job.freed ~= ""
   or job.waits ~= "" end
@@ -122,13 +124,29 @@ local function specOf(job)
     job.laneStep, job.laneGates, job.flow, job.edges, job.freed, job.waits, job.tail }, US)
 end
 
+-- The head of a journal, before the flags: marks, last number, number and size of each unread entry.
+local JOURNAL_HEAD, NINE = "^(%d+),(%d+),([%d:.]*)(%l*)$", 57
+
+-- Marks, last number, unread entries and the flags themselves; nothing for what is no such text.
+local function journalIn(flags)
+  local first = byte(flags)
+  if not first or first > NINE then return "0", 0, "", flags end
+  local durable, last, unread, own = match(flags, JOURNAL_HEAD)
+  return durable, tonumber(last), unread, own
+end
+
+local function withJournal(durable, last, unread, flags)
+  if durable == "0" then return flags end
+  return concat({ durable, num(last), unread .. flags }, ",")
+end
+
 -- A state after its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
 -- it was. Answers whether it is one.
 local function readRest(job, text, at)
   job.attempts, job.flags, job.route, job.rev, job.rank, job.dueAt,
     job.ttlAt, job.attempt, job.countsAttempt, job.settledFence,
-    job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.durable,
-    job.progress, job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt,
+    job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.progress,
+    job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt,
     job.attemptEndsAt, job.endedAt, job.keepUntil, job.resultUntil,
     job.reason, job.result, job.uses = match(text, REST, at)
   local isRest = job.attempts and isNumber(job.rev)
@@ -139,7 +157,6 @@ local function readRest(job, text, at)
     and (job.settledFence == "=" or job.settledFence == "" or isNumber(job.settledFence))
     and (job.cancelAsked == "0" or job.cancelAsked == "1")
     and (job.keepsLane == "0" or job.keepsLane == "1")
-    and isNumber(job.durable)
     and (job.claimedAt == "" or isNumber(job.claimedAt))
     and (job.startedAt == "=" or job.startedAt == "" or isNumber(job.startedAt))
     and (job.leaseEndsAt == "" or isNumber(job.leaseEndsAt))
@@ -148,6 +165,8 @@ local function readRest(job, text, at)
     and (job.keepUntil == "" or isNumber(job.keepUntil))
     and (job.resultUntil == "" or isNumber(job.resultUntil))
   if not isRest then return false end
+  job.durable, job.last, job.unread, job.flags = journalIn(job.flags)
+  if not job.durable then return false end
   if job.settledFence == "=" then job.settledFence = job.fence end
   if job.startedAt == "=" then job.startedAt = job.claimedAt end
   if job.dueAt == "" then job.dueAt = job.specDueAt end
@@ -170,11 +189,12 @@ local function recallRest(job, text, at, alike)
   job.rev, job.rank, job.dueAt = known.rev, known.rank, known.dueAt
   job.ttlAt, job.attempt, job.countsAttempt = known.ttlAt, known.attempt, known.countsAttempt
   job.settledFence, job.cancelAsked, job.changeToken = known.settledFence, known.cancelAsked, known.changeToken
-  job.keepsLane, job.waits, job.durable = known.keepsLane, known.waits, known.durable
-  job.progress, job.owner, job.claimedAt = known.progress, known.owner, known.claimedAt
-  job.startedAt, job.leaseEndsAt, job.attemptEndsAt = known.startedAt, known.leaseEndsAt, known.attemptEndsAt
-  job.endedAt, job.keepUntil, job.resultUntil = known.endedAt, known.keepUntil, known.resultUntil
-  job.reason, job.result, job.uses = known.reason, known.result, known.uses
+  job.keepsLane, job.waits, job.progress = known.keepsLane, known.waits, known.progress
+  job.owner, job.claimedAt, job.startedAt = known.owner, known.claimedAt, known.startedAt
+  job.leaseEndsAt, job.attemptEndsAt, job.endedAt = known.leaseEndsAt, known.attemptEndsAt, known.endedAt
+  job.keepUntil, job.resultUntil, job.reason = known.keepUntil, known.resultUntil, known.reason
+  job.result, job.uses = known.result, known.uses
+  job.durable, job.last, job.unread = known.durable, known.last, known.unread
   if job.settledFence == "=" then job.settledFence = job.fence end
   if job.startedAt == "=" then job.startedAt = job.claimedAt end
   if job.dueAt == "" then job.dueAt = job.specDueAt end
@@ -195,13 +215,13 @@ end
 -- Whether a state is that of a job of a flow.
 local function isOfFlow(state) return find(state, FLOW) == 1 end
 
-local function restOf(job) return concat({ job.attempts, job.flags, job.route, job.rev,
-  job.rank == job.specRank and "" or job.rank,
+local function restOf(job) return concat({ job.attempts, withJournal(job.durable, job.last, job.unread, job.flags),
+  job.route, job.rev, job.rank == job.specRank and "" or job.rank,
   job.dueAt == job.specDueAt and "" or job.dueAt, job.ttlAt, job.attempt,
   job.countsAttempt,
   job.settledFence == job.fence and "=" or job.settledFence,
-  job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.durable,
-  job.progress, job.owner, job.claimedAt,
+  job.cancelAsked, job.changeToken, job.keepsLane, job.waits, job.progress,
+  job.owner, job.claimedAt,
   job.startedAt == job.claimedAt and "=" or job.startedAt, job.leaseEndsAt,
   job.attemptEndsAt, job.endedAt, job.keepUntil, job.resultUntil,
   job.reason, job.result, job.uses }, US) end
@@ -282,10 +302,11 @@ local function clearForReplay(job)
   job.cancelAsked, job.endedAt, job.keepUntil, job.resultUntil, job.reason, job.result = "0", "", "", "", "", ""
 end
 
-M.inputAt, M.inputBytes, M.newJob, M.flagsOf, M.readSpec = inputAt, inputBytes, newJob, flagsOf, readSpec
-M.readOwn, M.readTail, M.tailText, M.headOf, M.specOf = readOwn, readTail, tailText, headOf, specOf
-M.readRest, M.readState, M.isOfFlow, M.restOf, M.stateOf = readRest, readState, isOfFlow, restOf, stateOf
-M.cutTimes, M.fillEnding, M.fillFirst, M.sharedOf = cutTimes, fillEnding, fillFirst, sharedOf
-M.readPlain, M.keysIn, M.clearForLease, M.clearForPlace = readPlain, keysIn, clearForLease, clearForPlace
+M.inputAt, M.inputBytes, M.journalIn, M.newJob = inputAt, inputBytes, journalIn, newJob
+M.withJournal, M.flagsOf, M.readSpec, M.readOwn = withJournal, flagsOf, readSpec, readOwn
+M.readTail, M.tailText, M.headOf, M.specOf, M.readRest = readTail, tailText, headOf, specOf, readRest
+M.readState, M.isOfFlow, M.restOf, M.stateOf, M.cutTimes = readState, isOfFlow, restOf, stateOf, cutTimes
+M.fillEnding, M.fillFirst, M.sharedOf, M.readPlain = fillEnding, fillFirst, sharedOf, readPlain
+M.keysIn, M.clearForLease, M.clearForPlace = keysIn, clearForLease, clearForPlace
 M.clearForFinish, M.clearForReplay = clearForFinish, clearForReplay
 end)

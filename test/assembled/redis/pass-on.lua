@@ -3,11 +3,11 @@ module(function()
 local advance, AT_ONCE, clearForPlace = M.advance, M.AT_ONCE, M.clearForPlace
 local clearPassedDeadline, comeBack, countEnd = M.clearPassedDeadline, M.comeBack, M.countEnd
 local deferWork, edgesOf, endCounting, goAlong = M.deferWork, M.edgesOf, M.endCounting, M.goAlong
-local hasPassedOn, idOfNode, isFlow, isMember = M.hasPassedOn, M.idOfNode, M.isFlow, M.isMember
-local isTerminal, jobById, loadByIds, loadTargets = M.isTerminal, M.jobById, M.loadByIds, M.loadTargets
-local passingOf, PER_STEP, placeOf, readFreed = M.passingOf, M.PER_STEP, M.placeOf, M.readFreed
-local readWaits, RULES, split, tagsIn, tailOf, touch = M.readWaits, M.RULES, M.split, M.tagsIn, M.tailOf, M.touch
-local waitsText = M.waitsText
+local hasChildren, hasPassedOn, idOfNode, isFlow = M.hasChildren, M.hasPassedOn, M.idOfNode, M.isFlow
+local isMember, isTerminal, jobById, loadByIds = M.isMember, M.isTerminal, M.jobById, M.loadByIds
+local loadTargets, passingOf, PER_STEP, placeOf = M.loadTargets, M.passingOf, M.PER_STEP, M.placeOf
+local readFreed, readWaits, RULES, split, tagsIn = M.readFreed, M.readWaits, M.RULES, M.split, M.tagsIn
+local tailOf, touch, waitsText = M.tailOf, M.touch, M.waitsText
 
 -- What an end leads to comes into view, as whole jobs.
 local function loadWhole(c, passing)
@@ -46,8 +46,10 @@ local function depart(c, job, ended)
   flow.waits = waitsText(waits)
 end
 
--- What a change of a job means to its flow, after everything else of its unit. from: the state before it.
+-- What a change of a job means to its flow, and the end of a durable run to what it has started, after everything else
+-- of its unit. from: the state before it.
 local function follow(c, job, from, next)
+  if hasChildren(job) and (job.isGone or isTerminal(job.state) and not isTerminal(from)) then deferWork(c, job.id) end
   if job.waits == "" then return end
   if job.isGone then
     if isFlow(job) then deferWork(c, job.id) end

@@ -6,10 +6,11 @@ local nextArg, nextFlag, nextNumber, num, push, serve = M.nextArg, M.nextFlag, M
 local touch, writeCall = M.touch, M.writeCall
 
 local ENDED = "^" .. TAKE .. SKIP .. TAKE .. SKIP .. times(TAKE, 2) .. times(SKIP, 9)
-  .. TAKE .. times(SKIP, 8) .. times(TAKE, 2) .. "([^\31]*)"
+  .. TAKE .. times(SKIP, 7) .. times(TAKE, 2) .. "([^\31]*)"
 local LOOKED_AT_ONCE = 250
--- A job with one of these is listed in other indexes too, or may be a flow, so its spec is needed to delete it.
-local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
+-- A job with one of these is listed in other indexes too, has a journal, or may be a flow, so all of it is needed to
+-- delete it.
+local LISTED = "[%d" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
 
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}

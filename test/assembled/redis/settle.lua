@@ -1,11 +1,11 @@
 -- runs/settle
 module(function()
-local add2, after, appendEnded, apply, AT_ONCE = M.add2, M.after, M.appendEnded, M.apply, M.AT_ONCE
-local bundleOf, count, cutTimes, edgesIn, edgesInUses = M.bundleOf, M.count, M.cutTimes, M.edgesIn, M.edgesInUses
-local eventOf, fetch, fillEnding, finish, follow = M.eventOf, M.fetch, M.fillEnding, M.finish, M.follow
-local freeGates, giveBackUses, goAlong, handleById = M.freeGates, M.giveBackUses, M.goAlong, M.handleById
-local isBad, isKeptUntil, isOfFlow, jobOf, keep = M.isBad, M.isKeptUntil, M.isOfFlow, M.jobOf, M.keep
-local KEPT_FOREVER_AT, keysIn, leaveTargets = M.KEPT_FOREVER_AT, M.keysIn, M.leaveTargets
+local add2, after, appendEnded, appendEntries, apply = M.add2, M.after, M.appendEnded, M.appendEntries, M.apply
+local AT_ONCE, bundleOf, count, cutTimes, edgesIn = M.AT_ONCE, M.bundleOf, M.count, M.cutTimes, M.edgesIn
+local edgesInUses, eventOf, fetch, fillEnding, finish = M.edgesInUses, M.eventOf, M.fetch, M.fillEnding, M.finish
+local follow, freeGates, giveBackUses, goAlong = M.follow, M.freeGates, M.giveBackUses, M.goAlong
+local handleById, isBad, isKeptUntil, isOfFlow, jobOf = M.handleById, M.isBad, M.isKeptUntil, M.isOfFlow, M.jobOf
+local keep, KEPT_FOREVER_AT, keysIn, leaveTargets = M.keep, M.KEPT_FOREVER_AT, M.keysIn, M.leaveTargets
 local loadTargets, many, newList, nextArg, nextFlag = M.loadTargets, M.many, M.newList, M.nextArg, M.nextFlag
 local nextNumber, nextUnit, NONE, NOTE_MAX, NOTED = M.nextNumber, M.nextUnit, M.NONE, M.NOTE_MAX, M.NOTED
 local NOTED_UNREPORTED, noteOf, num, passingOf, push2 = M.NOTED_UNREPORTED, M.noteOf, M.num, M.passingOf, M.push2
@@ -254,12 +254,31 @@ local function refusalOf(c, h, id, fence)
   return job and job.settledFence == fence and "already" or "stale"
 end
 
+-- Seen and entries of a settle of a durable run.
+local function nextJournal(c)
+  local journal = { seen = nextArg(c) }
+  for i = 1, nextNumber(c) do
+    journal[i] = readFields(nextArg(c), "entry")
+  end
+  return journal
+end
+
+-- R2: why a settle that has seen so much is not applied.
+local function unseen(job, journal)
+  local seen = tonumber(journal.seen)
+  if not seen or seen == job.last then return nil end
+  return job.last > seen and "arrived" .. US .. num(job.last) or "stale"
+end
+
 -- One settle by the job's tables. Answers a refusal, or nothing and the job.
-local function settleOne(c, h, id, fence, next, attempts)
+local function settleOne(c, h, id, fence, next, attempts, journal)
   local job = jobOf(c, h)
   if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
   if job.cancelAsked == "1" and next.kind ~= "finish" then return "cancel-asked" end
+  local refusal = journal and unseen(job, journal)
+  if refusal then return refusal end
   touch(c, job)
+  if journal then appendEntries(c, job, journal) end
   local note = noteOf(job, attempts)
   if attempts ~= "" then job.attempts = attempts end
   job.settledFence = fence
@@ -268,12 +287,13 @@ local function settleOne(c, h, id, fence, next, attempts)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
-local function settleAny(c, series, h, id, attempts, result, hasEffects)
+local function settleAny(c, series, s, h, id, attempts, result)
   widen(c)
-  local unit, next = hasEffects and nextUnit(c), series.next
+  local journal = s.hasJournals and nextJournal(c)
+  local unit, next = s.hasEffects and nextUnit(c), series.next
   next.result = result
   local refusal = whole(c, unit and unit.isLate, function()
-    local refusal, job = settleOne(c, h, id, series.fence, next, attempts)
+    local refusal, job = settleOne(c, h, id, series.fence, next, attempts, journal)
     if not refusal and unit then refusal = submitUnit(c, false, unit) end
     if not refusal then follow(c, job, RUNNING, next) end
     return refusal
@@ -347,12 +367,12 @@ local function endMembers(c, seriesByKey, series, s, at, stop)
 end
 
 -- The general path: one settle, with its effects. Answers a refusal or nothing.
-local function endOne(c, series, s, at, hasEffects)
+local function endOne(c, series, s, at)
   local h, id, ended, result = c.args[s.before + at + 1], c.args[c.i], c.args[c.i], ""
   c.i = c.i + 1
   if s.hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
   if s.hasResults then result = nextArg(c) end
-  return settleAny(c, series, h, id, sub(ended, #id + 2), result, hasEffects)
+  return settleAny(c, series, s, h, id, sub(ended, #id + 2), result)
 end
 
 function OPERATIONS.settle(c)
@@ -363,16 +383,18 @@ function OPERATIONS.settle(c)
   c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
   while at < total do
     local length, series = nextNumber(c), seriesOf(seriesByKey, nextArg(c), nextArg(c))
-    local stop, hasEffects = at + length, nil
-    s.hasAttempts, s.hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
+    local stop, hasMore = at + length, nil
+    s.hasAttempts, s.hasResults, hasMore = nextFlag(c), nextFlag(c), nextArg(c)
+    s.hasEffects, s.hasJournals = hasMore == "1" or hasMore == "3", hasMore == "2" or hasMore == "3"
+    hasMore = hasMore ~= "0"
     while at < stop do
       local from = at
-      if not hasEffects and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end
+      if not hasMore and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end
       if at == stop then break end
       s.members = s.members or loadMembers(c, s, at + 1, total)
-      if not hasEffects and s.members[at + 1] then at = endMembers(c, seriesByKey, series, s, at, stop) end
+      if not hasMore and s.members[at + 1] then at = endMembers(c, seriesByKey, series, s, at, stop) end
       if at == from then
-        local refusal = endOne(c, series, s, at, hasEffects)
+        local refusal = endOne(c, series, s, at)
         at = at + 1
         if refusal then add2(refusals, at - 1, refusal) end
       end

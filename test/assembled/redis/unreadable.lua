@@ -1,9 +1,9 @@
 -- upkeep/unreadable
 module(function()
 local add2, contentOf, count, eachRoute, FREES = M.add2, M.contentOf, M.count, M.eachRoute, M.FREES
-local leavePage, nextArg, nextNumber, NONE, noteMove = M.leavePage, M.nextArg, M.nextNumber, M.NONE, M.noteMove
-local READS, readSpec, returnPermits, seqOf, serve = M.READS, M.readSpec, M.returnPermits, M.seqOf, M.serve
-local setHead, tagsIn, widen = M.setHead, M.tagsIn, M.widen
+local journalKeys, leavePage, nextArg, nextNumber = M.journalKeys, M.leavePage, M.nextArg, M.nextNumber
+local NONE, noteMove, READS, readSpec, returnPermits = M.NONE, M.noteMove, M.READS, M.readSpec, M.returnPermits
+local seqOf, serve, setHead, tagsIn, widen = M.seqOf, M.serve, M.setHead, M.tagsIn, M.widen
 
 local STATE_AND_ROUTE = "^" .. TAKE .. times(SKIP, 4) .. "([^\31]*)"
 local ENDED, DOC, TEXT_MAX = { COMPLETED, FAILED, CANCELLED, EXPIRED, SKIPPED }, "doc:", 16000
@@ -58,6 +58,7 @@ local function leaveIndexes(c, h, route)
     end
   end
   if call("ZREM", k.lease, h) == 1 then state = state or RUNNING end
+  if call("ZREM", k.wake, h) == 1 then state = state or SUSPENDED end
   for _, ending in ipairs(ENDED) do
     if call("ZREM", k.bad .. ending, h) == 1 then state = state or ending end
   end
@@ -118,7 +119,7 @@ local function keepUnreadableJob(c, h, spec, state, why)
   call("HDEL", k.spec, h)
   call("HDEL", k.state, h)
   if id ~= "" then call("HDEL", k.ids, id) end
-  call("UNLINK", k.log .. h)
+  call("UNLINK", k.log .. h, journalKeys(k, h))
   c.jobs[h], c.ids[id] = false, false
   keepUnreadable(c, h, id, why, text .. RS .. state)
 end

@@ -113,16 +113,21 @@ function READERS.shape(f, text)
     f.hasTags, f.hasLane, f.hasGates, f.waits, f.freed, f.content = match(text, SHAPE)
 end
 
-local GUARD = fields(4)
+local GUARD = fields(6)
 function READERS.guard(f, text)
-  f.states, f.rev, f.fence, f.rang = match(text, GUARD)
+  f.states, f.rev, f.fence, f.rang, f.mask, f.marks = match(text, GUARD)
 end
 
-local SCHEDULE = fields(13)
+local SCHEDULE = fields(14)
 function READERS.schedule(f, text)
   f.kind, f.event, f.due, f.rankBase, f.rankSlope, f.countsAttempt,
-    f.ttlMs, f.attempt, f.clearsPassedDeadline, f.keepsLane, f.input,
-    f.policy, f.meta = match(text, SCHEDULE)
+    f.ttlMs, f.attempt, f.clearsPassedDeadline, f.keepsLane, f.newRound,
+    f.input, f.policy, f.meta = match(text, SCHEDULE)
+end
+
+local SUSPEND = fields(6)
+function READERS.suspend(f, text)
+  f.kind, f.event, f.wake, f.countsAttempt, f.attempt, f.keepsLane = match(text, SUSPEND)
 end
 
 local HANDBACK = fields(3)
@@ -150,6 +155,16 @@ local FINISH = fields(8)
 function READERS.finish(f, text)
   f.kind, f.event, f.to, f.keepMs, f.keepResultMs, f.keepsLane, f.reason,
     f.result = match(text, FINISH)
+end
+
+local ENTRY = fields(5)
+function READERS.entry(f, text)
+  f.marks, f.unread, f.reads, f.key, f.body = match(text, ENTRY)
+end
+
+local APPEND = fields(7)
+function READERS.append(f, text)
+  f.countMax, f.sizeMax, f.marks, f.unread, f.reads, f.key, f.body = match(text, APPEND)
 end
 
 local HOLDER = fields(4)

@@ -8,12 +8,20 @@ import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../../store/packin
 import { readRoute, routeText } from "../packing/route-text.ts";
 import { rowsOf } from "../packing/value-text.ts";
 
+type Answer = [
+  ...[routes: string, due: string, finished: string, cancels: string],
+  ...[hasEvents?: number, signals?: string],
+];
+
 /** In front of the earliest clock: documents are due already. */
 const dueDocs = "0,";
 
-/** An answer: ready routes, earliest clock, finished ids, cancels, and 1 where the feed has grown. */
+/**
+ * An answer: ready routes, earliest clock, finished ids, cancels, 1 where the feed has grown, and journals that have
+ * grown.
+ */
 export function readHints(answer: unknown): Hints {
-  const [routes, due, finished, cancels, hasEvents] = answer as [string, string, string, string, number?];
+  const [routes, due, finished, cancels, hasEvents, signals] = answer as Answer;
   const hints = emptyHints();
   hints.hasEmitted = hasEvents === 1;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
@@ -22,10 +30,15 @@ export function readHints(answer: unknown): Hints {
   hints.hasDueDocs = hasDueDocs;
   if (clock !== "") hintDue(hints, Number(clock));
   if (finished !== "") hints.finished = readTexts(finished);
-  if (cancels !== "")
-    for (const [id, owner] of rowsOf<[string, string]>(readTexts(cancels), 2))
-      hints.cancels.push({ id, owner });
+  hints.cancels = leasesIn(cancels);
+  hints.signals = leasesIn(signals ?? "");
   return hints;
+}
+
+/** Ids of running jobs, each with its owner. */
+function leasesIn(list: string): Hints["cancels"] {
+  if (list === "") return [];
+  return rowsOf<[string, string]>(readTexts(list), 2).map(([id, owner]) => ({ id, owner }));
 }
 
 function readTexts(list: string): string[] {
@@ -40,10 +53,10 @@ export function writeTaken(sender: string, routes: readonly number[]): string {
 
 /** A published message: its sender, then the hint. An empty one only proves the right (enter.lua.ts). */
 export function readMessage(message: string): Hints {
-  const [head = "", finished = "", cancels = "", taken = ""] = message.split(itemEnd);
+  const [head = "", finished = "", cancels = "", taken = "", signals = ""] = message.split(itemEnd);
   const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
   return {
-    ...readHints([routes, due, finished, cancels]),
+    ...readHints([routes, due, finished, cancels, 0, signals]),
     hasPromoted: promoted !== "",
     hasEmitted: message !== "" && taken === "",
     taken: new Set(taken === "" ? [] : taken.split(",").map(readRoute)),

@@ -13,7 +13,7 @@ export const passOnLua = luaModule({
   name: "flows/pass-on",
   takes: [
     "advance AT_ONCE clearForPlace clearPassedDeadline comeBack countEnd deferWork edgesOf",
-    "endCounting goAlong hasPassedOn idOfNode isFlow isMember isTerminal jobById loadByIds",
+    "endCounting goAlong hasChildren hasPassedOn idOfNode isFlow isMember isTerminal jobById loadByIds",
     "loadTargets passingOf PER_STEP placeOf readFreed readWaits RULES split tagsIn tailOf touch",
     "waitsText",
   ],
@@ -56,8 +56,10 @@ local function depart(c, job, ended)
   flow.waits = waitsText(waits)
 end
 
--- What a change of a job means to its flow, after everything else of its unit. from: the state before it.
+-- What a change of a job means to its flow, and the end of a durable run to what it has started, after everything else
+-- of its unit. from: the state before it.
 local function follow(c, job, from, next)
+  if hasChildren(job) and (job.isGone or isTerminal(job.state) and not isTerminal(from)) then deferWork(c, job.id) end
   if job.waits == "" then return end
   if job.isGone then
     if isFlow(job) then deferWork(c, job.id) end

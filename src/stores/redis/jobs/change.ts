@@ -3,7 +3,7 @@ import { stateOfCode } from "../../../model/job/job-state.ts";
 import type { ChangeAnswer } from "../../../store/operations.ts";
 import type { Operation } from "../connection/call.ts";
 import { readHints } from "../feed/hint-text.ts";
-import { guardText, nextText } from "../packing/next-text.ts";
+import { appendText, guardText, nextText } from "../packing/next-text.ts";
 import { fieldEnd, packNullable, packText, unpackText } from "../packing/value-text.ts";
 
 export const changeIf: Operation<"changeIf"> = async (calls, changes) => {
@@ -11,10 +11,12 @@ export const changeIf: Operation<"changeIf"> = async (calls, changes) => {
   const args = [String(changes.length), ...changes.map(({ id }) => packText(id))];
   for (const { cases, token = null } of changes) {
     args.push(packNullable(token), String(cases.length));
-    for (const { guard, next, attempts = null } of cases)
-      args.push(guardText(guard), nextText(next), packNullable(attempts));
+    for (const { guard, next, attempts = null, append } of cases)
+      args.push(guardText(guard), nextText(next), packNullable(attempts), appendText(append));
   }
-  const [hints, answers] = (await calls.connection.write("mr1_change", args)) as [unknown, string[]];
+  const hasEntries = changes.some(({ cases }) => cases.some(({ append }) => append !== undefined));
+  const name = hasEntries ? "mr1_change_journals" : "mr1_change";
+  const [hints, answers] = (await calls.connection.write(name, args)) as [unknown, string[]];
   calls.hint(readHints(hints));
   return answers.map(answerOf);
 };
@@ -28,6 +30,9 @@ function answerOf(answer: string): ChangeAnswer {
     }
     case "already":
     case "changed":
+      return { kind, state: stateOfCode(Number(one)), rev: Number(two) };
+    case "repeated":
+    case "full":
       return { kind, state: stateOfCode(Number(one)), rev: Number(two) };
     case "key-held":
       return { kind, by: unpackText(one) };

@@ -26,6 +26,7 @@ local function whereIs(k, job)
   if state == RUNNING then return k.lease, earliest(job.leaseEndsAt, job.attemptEndsAt, job.deadlineAt), "" end
   if isTerminal(state) then return nil, nil, "" end
   local clock = earliest(job.deadlineAt, job.ttlAt)
+  if state == SUSPENDED then return clock ~= "" and k.wake or nil, clock, "" end
   if state == READY then return k.ready .. job.route, job.rank, clock end
   if state == SCHEDULED then
     return k.dueOf .. job.route, job.dueAt, clock == "" and "" or earliest(clock, job.dueAt)

@@ -16,8 +16,9 @@ const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "
 export const rulesLua = luaModule({
   name: "jobs/rules",
   takes: [
-    "after clearForFinish clearForLease clearForPlace clearForReplay emit deleteJob freeKey instant",
-    "isMember isTerminal KEPT_FOREVER_AT num readTail tailOf tailText takeKey touch withPassed",
+    "after beginRound clearForFinish clearForLease clearForPlace clearForReplay deleteJob emit freeKey",
+    "instant isMember isTerminal KEPT_FOREVER_AT num readTail tailOf tailText takeKey touch",
+    "withPassed",
   ],
   gives: [
     "advance placeOf clearPassedDeadline hasClockRung isHeld finish promote lease comeBack RULES",
@@ -83,14 +84,26 @@ local function place(c, job, next)
     edit(job, next)
     if next.attempt ~= "" then job.attempt = tonumber(next.attempt) end
     if next.clearsPassedDeadline == "1" then clearPassedDeadline(c, job) end
+    if next.newRound == "1" then beginRound(c, job) end
   end
   job.countsAttempt = next.countsAttempt
   advance(job, to)
 end
 
--- R2: whether this clock of a live job has rung.
+-- R1: a running job waits for an append or a time. It keeps its rank and its due time.
+local function suspend(c, job, next)
+  clearForPlace(job)
+  if next.wake ~= "" then job.ttlAt = num(instant(c, next.wake)) end
+  job.countsAttempt = next.countsAttempt
+  if next.attempt ~= "" then job.attempt = tonumber(next.attempt) end
+  if next.keepsLane == "1" and job.laneKey ~= "" then job.keepsLane = "1" end
+  advance(job, SUSPENDED)
+end
+
+-- R2: whether this clock of a live job has rung. The time to live of a suspended job is when it wakes.
 local function hasClockRung(c, job, clock)
   if isTerminal(job.state) then return false end
+  if (clock == "wake" or clock == "ttl") and (clock == "wake") ~= (job.state == SUSPENDED) then return false end
   local at = job[CLOCKS[clock]]
   return at ~= "" and tonumber(at) <= c.now
 end
@@ -101,6 +114,7 @@ local function isHeld(c, guard, job)
     and (guard.rev == "" or tonumber(guard.rev) == job.rev)
     and (guard.fence == "" or guard.fence == job.fence)
     and (guard.rang == "" or hasClockRung(c, job, guard.rang))
+    and (guard.mask == "" or bit.band(tonumber(job.durable), tonumber(guard.mask)) == tonumber(guard.marks))
 end
 
 -- R3: the end. A key is freed unless it is held by time; the gate of its group, unless the job keeps its lane. A member
@@ -134,6 +148,8 @@ local function lease(c, job, owner, endsAt, isStarted)
 end
 
 local function update(_, job, next)
+  -- A signal is no new rev: else every guard by rev would fail.
+  if next.event == SIGNALLED then return end
   if next.cancelAsked ~= "" then job.cancelAsked = next.cancelAsked end
   if next.rankBase ~= "" or next.rankSlope ~= "" then
     local base, slope = next.rankBase == "" and 0 or next.rankBase, next.rankSlope == "" and 1 or next.rankSlope
@@ -163,7 +179,8 @@ local function replay(c, job, next)
 end
 
 -- By the kind of a next; block (arrive.lua.ts) joins them.
-local RULES = { schedule = place, handBack = place, update = update, delete = delete, finish = finish }
+local RULES =
+  { schedule = place, handBack = place, suspend = suspend, update = update, delete = delete, finish = finish }
 
 -- Applies what the model computed (model/job/change.ts), and emits it, with the note of a settle. Guards were checked.
 local function apply(c, job, next, note)

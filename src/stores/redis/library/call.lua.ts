@@ -19,6 +19,8 @@
  *  lease   zset    running jobs by their earliest clock     page    hash  seq / 256 -> jobs left there
  *  clock   zset    waiting jobs with a deadline or ttl,     pages   zset  these, without the last one, which is
  *                  likewise                                               still being filled
+ *  wake    zset    suspended jobs that wake or have a       journal:h, known:h, others:h   of durable runs:
+ *                  deadline, likewise                                               durable/journal.lua.ts
  *  end:s:m list    what ended in state s in minute m        feed    stream  n-1: a = time, b = bundles of events,
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
@@ -41,7 +43,7 @@ local function init()
 end
 
 local KEYS = "meta route spec state ids due lease clock keep results feed counts uniq held doc docs "
-  .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping"
+  .. "docttl docdue page pages hint unreadable gate line lane waits use one opens top keeping wake"
 local names = {}
 local function keysOf(tag)
   local k = names[tag]
@@ -53,6 +55,7 @@ local function keysOf(tag)
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
   k.tag, k.log, k.dueOf = tag .. ":tag:", tag .. ":log:", tag .. ":due:"
   k.open, k.idle = tag .. ":open:", tag .. ":idle:"
+  k.journal, k.known, k.others = tag .. ":journal:", tag .. ":known:", tag .. ":others:"
   names[tag] = k
   return k
 end
@@ -109,7 +112,7 @@ end
 local function widen(c)
   if c.jobs then return end
   c.jobs, c.dirty, c.ids, c.uniq, c.docs, c.changed = {}, {}, {}, {}, {}, { ids = {}, uniq = {}, docs = {} }
-  c.bundleOf, c.zrem, c.gone, c.goneIds, c.logs = {}, {}, {}, {}, {}
+  c.bundleOf, c.zrem, c.gone, c.goneIds, c.unlinked = {}, {}, {}, {}, {}
 end
 
 -- What a function of the library may do: read alone; write; write also without memory, as what makes room must.

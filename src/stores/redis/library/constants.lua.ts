@@ -10,10 +10,9 @@ import { unchanged } from "../packing/argument-text.ts";
 import { flags } from "../packing/packed-fields.ts";
 import { lua, luaConstants, luaText } from "./lua.ts";
 
-const { submitted, replaced, promoted, claimed, started: begun, progress, freed } = eventCodes;
+const { submitted, replaced, promoted, claimed, started: begun, progress, freed, signalled } = eventCodes;
 const { "cancel-asked": asked } = eventCodes;
-/** No job of this store is suspended. */
-const { suspended: _, ...states } = stateCodes;
+const named = { submitted, replaced, promoted, claimed, started: begun, progress, freed, signalled };
 const { started, end } = uniqueHolds;
 
 export const constantsLua = lua`
@@ -30,8 +29,8 @@ local function times(text, n)
   return all
 end
 local US_BYTE = ${fieldEnd.charCodeAt(0)}
-${luaConstants(states)}
-${luaConstants({ submitted, replaced, promoted, claimed, started: begun, progress, freed, "cancel-asked": asked })}
+${luaConstants(stateCodes)}
+${luaConstants({ ...named, "cancel-asked": asked })}
 ${luaConstants(flags, "HAS_")}
 ${luaConstants({ started, end }, "HOLD_")}
 -- In the counts of a route: all its jobs.

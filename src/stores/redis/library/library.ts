@@ -6,6 +6,9 @@
 import { createHash } from "node:crypto";
 import { enterLua } from "../connection/enter.lua.ts";
 import { documentsLua } from "../documents/documents.lua.ts";
+import { journalLua } from "../durable/journal.lua.ts";
+import { readJournalLua } from "../durable/read-journal.lua.ts";
+import { recordEntriesLua } from "../durable/record-entries.lua.ts";
 import { emitLua } from "../feed/emit.lua.ts";
 import { arriveLua } from "../flows/arrive.lua.ts";
 import { flowPackingLua } from "../flows/flow-packing.lua.ts";
@@ -43,6 +46,7 @@ import { claimLua } from "../runs/claim.lua.ts";
 import { extendLua } from "../runs/extend.lua.ts";
 import { firstClaimsLua } from "../runs/first-claims.lua.ts";
 import { readyJobsLua } from "../runs/ready-jobs.lua.ts";
+import { recordLua } from "../runs/record.lua.ts";
 import { settleLua } from "../runs/settle.lua.ts";
 import { auditLanesLua } from "../upkeep/audit-lanes.lua.ts";
 import { auditLua } from "../upkeep/audit.lua.ts";
@@ -62,6 +66,7 @@ export const layoutVersion = 1;
 export const libraryModules: readonly LuaModule[] = inOrder([
   ...[enterLua],
   ...[documentsLua],
+  ...[journalLua, readJournalLua, recordEntriesLua],
   ...[emitLua],
   ...[arriveLua, flowPackingLua, freeManyLua, passOnLua, targetsLua],
   ...[
@@ -80,7 +85,7 @@ export const libraryModules: readonly LuaModule[] = inOrder([
   ...[callLua, clocksLua, commitLua, flushLua, valuesLua],
   ...[admitLua, gateCallsLua, gatesLua, keyGatesLua],
   ...[packingLua],
-  ...[claimLua, extendLua, firstClaimsLua, readyJobsLua, settleLua],
+  ...[claimLua, extendLua, firstClaimsLua, readyJobsLua, recordLua, settleLua],
   ...[auditLanesLua, auditLua, dueLua, pruneLua],
 ]);
 

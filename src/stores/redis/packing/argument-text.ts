@@ -21,6 +21,18 @@ export const putFields = [
   ...(["body", "emits"] as const),
 ] as const;
 
+/** What a record is made of, added up: only these parts are sent. ending: entries of which one sets that mark. */
+export const recordParts = {
+  progress: 1,
+  logs: 2,
+  entries: 4,
+  setsBack: 8,
+  effects: 16,
+  ending: 32,
+} as const;
+
+const entryFields = ["marks", "unread", "reads", "key", "body"] as const;
+
 /** Fields joined in one text. */
 export const argumentFields = {
   /** What jobs that were submitted alike share. due and deadline: +ms from now, or =instant. */
@@ -31,18 +43,26 @@ export const argumentFields = {
     "content",
   ],
   /** states: their codes in a row. rang: a clock by name. */
-  guard: ["states", "rev", "fence", "rang"],
+  guard: ["states", "rev", "fence", "rang", "mask", "marks"],
   /** What becomes of a job, by kind. */
   schedule: [
     ...(["kind", "event", "due", "rankBase", "rankSlope", "countsAttempt", "ttlMs", "attempt"] as const),
-    ...(["clearsPassedDeadline", "keepsLane", ...editFields] as const),
+    ...(["clearsPassedDeadline", "keepsLane", "newRound", ...editFields] as const),
   ],
+  suspend: ["kind", "event", "wake", "countsAttempt", "attempt", "keepsLane"],
   handBack: ["kind", "event", "countsAttempt"],
   update: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", "passesOn", ...editFields],
   /** need and slack: none where the counts stay. parents: edges, as a list. */
   block: ["kind", "event", "attempt", "need", "slack", "parents"],
   delete: ["kind", "event"],
   finish: ["kind", "event", "to", "keepMs", "keepResultMs", "keepsLane", "reason", "result"],
+  /**
+   * An entry of a journal. unread: its size, or nothing; reads: numbers by comma. What it is stored as follows the
+   * first three.
+   */
+  entry: [...entryFields],
+  /** The same by another than the run's worker. */
+  append: ["countMax", "sizeMax", ...entryFields],
   /** Records of a unique key, a document and a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],

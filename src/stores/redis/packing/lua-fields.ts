@@ -142,11 +142,20 @@ export const readSame = (rules: SameRules): string =>
     )
     .join("\n");
 
-/** Fields of a job, as a list, in which a value that equals another one's is the short text. */
-export function writeSame(names: readonly PackedName[], rules: SameRules): string {
+/**
+ * Fields of a job, as a list, in which a value that equals another one's is the short text. `others`: expressions of
+ * fields that are written otherwise.
+ */
+export function writeSame(
+  names: readonly PackedName[],
+  rules: SameRules,
+  others: Readonly<Partial<Record<PackedName, string>>> = {},
+): string {
   return wrapped(
     names.map((name) => {
       const rule = rules[name];
+      const other = others[name];
+      if (other !== undefined) return other;
       return rule === undefined
         ? `job.${name}`
         : `job.${name} == job.${rule.as} and ${luaText(rule.written)} or job.${name}`;

@@ -2,10 +2,10 @@
 import type { ChangeNext, Due, Edit, SettleNext } from "../../../model/job/change.ts";
 import { eventCodes } from "../../../model/events/event-kind.ts";
 import { stateCodes } from "../../../model/job/job-state.ts";
-import { notYetSupported } from "../../../model/error.ts";
-import type { Guard } from "../../../store/operations.ts";
+import type { Append, Guard } from "../../../store/operations.ts";
+import type { EntryPut } from "../../../store/records.ts";
 import { argumentText, unchanged } from "./argument-text.ts";
-import { packNullable, packValue } from "./value-text.ts";
+import { packNullable, packText, packValue } from "./value-text.ts";
 
 export function dueText(due: Due): string {
   return "at" in due ? `=${due.at}` : `+${due.inMs}`;
@@ -16,9 +16,9 @@ export function nextText(next: ChangeNext | SettleNext): string {
   switch (next.to) {
     case "scheduled": {
       const { rankBase, rankSlope, countsAttempt, ttlMs, attempt } = next;
-      const { clearsPassedDeadline = false, keepsLane = false } = next;
+      const { clearsPassedDeadline = false, keepsLane = false, newRound = false } = next;
       const placed = { event, due: dueText(next.due), rankBase, rankSlope, countsAttempt, ttlMs, attempt };
-      const asked = { ...placed, clearsPassedDeadline, keepsLane };
+      const asked = { ...placed, clearsPassedDeadline, keepsLane, newRound };
       return argumentText("schedule", { ...asked, ...editTexts(next.edit) });
     }
     case "ready":
@@ -28,8 +28,11 @@ export function nextText(next: ChangeNext | SettleNext): string {
       const updated = { event, cancelAsked, rankBase, rankSlope, passesOn };
       return argumentText("update", { ...updated, ...editTexts(next.edit) });
     }
-    case "suspended":
-      throw notYetSupported("A suspended job on Redis");
+    case "suspended": {
+      const { wake, countsAttempt, attempt, keepsLane = false } = next;
+      const wakeText = wake === null ? "" : dueText(wake);
+      return argumentText("suspend", { event, wake: wakeText, countsAttempt, attempt, keepsLane });
+    }
     case "blocked": {
       const { attempt, waits, parents } = next;
       const counts = { need: waits?.need, slack: waits?.slack };
@@ -52,7 +55,26 @@ function editTexts({ input, policy, meta }: Edit = {}): { input: string; policy:
   return { input: textOf(input), policy: textOf(policy), meta: textOf(meta) };
 }
 
-export function guardText({ states, rev, fence, rang }: Guard): string {
+export function guardText({ states, rev, fence, rang, marks }: Guard): string {
   const codes = states.map((state) => stateCodes[state]).join("");
-  return argumentText("guard", { states: codes, rev, fence, rang });
+  return argumentText("guard", { states: codes, rev, fence, rang, mask: marks?.mask, marks: marks?.is });
+}
+
+export function entryText(put: EntryPut): string {
+  return argumentText("entry", entryValues(put));
+}
+
+/** "" for a change without an entry. */
+export function appendText(append: Append | undefined): string {
+  if (append === undefined) return "";
+  const { entry, unreadMax } = append;
+  const bounds = { countMax: unreadMax?.count, sizeMax: unreadMax?.size };
+  return argumentText("append", { ...bounds, ...entryValues(entry) });
+}
+
+function entryValues({ key, body, marks = 0, unread = 0, reads = [] }: EntryPut) {
+  return {
+    ...{ marks: marks === 0 ? "" : marks, unread: unread === 0 ? "" : unread, reads: reads.join(",") },
+    ...{ key: packText(key), body: packText(body) },
+  };
 }

@@ -23,6 +23,8 @@ export type PackedName = JobFieldName | "flags" | "uses";
 
 /**
  * What a job has beyond a plain one; a plain job has no flag, so that its spec begins with the end of an empty field.
+ * In the state of a durable run its marks and the head of its journal stand before them (durable/journal.lua.ts), so
+ * that no other job has a byte more: the field `durable`, a comma, and so on.
  */
 export const flags = {
   ...{ key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" },
@@ -52,7 +54,12 @@ export const specFields: readonly PackedName[] = [...headFields, ...ownFields, .
 export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFields];
 
 const leaseFields = ["state", "fence", "id"] as const;
-const unpackedFields: readonly string[] = [...leaseFields, "attempts", "deadlineAt", "timerAt", "holds"];
+/** Stands before the flags of a state. */
+export const beforeFlags: JobFieldName = "durable";
+const unpackedFields: readonly string[] = [
+  ...leaseFields,
+  ...["attempts", "deadlineAt", "timerAt", "holds", beforeFlags],
+];
 /**
  * After state, fence and id. A settle sends id and attempts as one text, as they stand here side by side; and compares
  * what is before the uses, in which jobs of one kind differ.

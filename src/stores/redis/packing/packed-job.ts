@@ -10,6 +10,7 @@ import type { JobFieldName, JobRow } from "../../../store/job-fields.ts";
 import type { JobRecord, LeasedJob } from "../../../store/records.ts";
 import {
   asInSpec,
+  beforeFlags,
   initialText,
   repeatedInState,
   sameInSpec,
@@ -48,11 +49,22 @@ function fieldReader(name: JobFieldName): FieldReader {
     name,
     inSpec: specFields.indexOf(name),
     inShortSpec: shortSpecFields.indexOf(name),
-    inState: repeatedInState.includes(name) ? -1 : stateFields.indexOf(name),
+    inState: placeInState(name),
     same: same === undefined ? null : fieldReader(same.as),
     sameAt: sameAt === undefined ? null : { written: sameAt.written, place: stateFields.indexOf(sameAt.as) },
-    read: readerOf(name),
+    read: name === beforeFlags ? readMarks : readerOf(name),
   };
+}
+
+function placeInState(name: JobFieldName): number {
+  if (name === beforeFlags) return stateFields.indexOf("flags");
+  return repeatedInState.includes(name) ? -1 : stateFields.indexOf(name);
+}
+
+/** Flags without a number are those of a job that is not durable. */
+function readMarks(flags: string): number {
+  const marks = Number.parseInt(flags, 10);
+  return Number.isNaN(marks) ? 0 : marks;
 }
 
 function specText(spec: readonly string[], field: FieldReader): string {

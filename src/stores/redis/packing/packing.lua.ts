@@ -52,6 +52,8 @@ const leftOut = [...headFields.slice(shortHead.length), ...ownFields];
 const newFields = [...new Set([...firstFields, ...stateFields])].map(
   (name) => `${name} = ${initialOf(name)}`,
 );
+/** Of the journal of a durable run, which stands before the flags of a state (durable/journal.lua.ts). */
+const newHead = ['durable = "0"', "last = 0", 'unread = ""'];
 const leaseFields = stateFields.slice(0, -restFields.length);
 const ofLanes: readonly string[] = ["laneKey", "laneStep", "laneGates"];
 const rare = ["digest" as const, ...saidFields.filter((name) => !ofLanes.includes(name)), ...rareFields];
@@ -90,6 +92,8 @@ const flowPattern = fieldsPattern(
   { after: `${skipped}${flags.flow}` },
 );
 
+const markedFlags = "withJournal(job.durable, job.last, job.unread, job.flags)";
+
 /** The values of a template's holes between the parts of its text from the second on, in the order of the text. */
 function filled(...names: readonly PackedName[]): string {
   const inOrder = restFields.filter((name) => names.includes(name));
@@ -98,8 +102,9 @@ function filled(...names: readonly PackedName[]): string {
 
 export const packingLua = luaModule({
   name: "packing/packing",
+  takes: ["num"],
   gives: [
-    "inputAt inputBytes newJob flagsOf readSpec readOwn readTail tailText headOf specOf readRest",
+    "inputAt inputBytes journalIn newJob withJournal flagsOf readSpec readOwn readTail tailText headOf specOf readRest",
     "readState isOfFlow restOf stateOf cutTimes fillEnding fillFirst sharedOf readPlain keysIn",
     "clearForLease clearForPlace clearForFinish clearForReplay",
   ],
@@ -133,7 +138,7 @@ local function inputBytes(spec)
   return at and #spec - at + 1 or 0
 end
 
-local function newJob() return { ${wrapped(newFields)} } end
+local function newJob() return { ${wrapped([...newFields, ...newHead])} } end
 
 local function hasRare(job) return ${hasAny(rare)} end
 
@@ -190,12 +195,30 @@ local function specOf(job)
   return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US)
 end
 
+-- The head of a journal, before the flags: marks, last number, number and size of each unread entry.
+local JOURNAL_HEAD, NINE = "^(%d+),(%d+),([%d:.]*)(%l*)$", ${"9".charCodeAt(0)}
+
+-- Marks, last number, unread entries and the flags themselves; nothing for what is no such text.
+local function journalIn(flags)
+  local first = byte(flags)
+  if not first or first > NINE then return "0", 0, "", flags end
+  local durable, last, unread, own = match(flags, JOURNAL_HEAD)
+  return durable, tonumber(last), unread, own
+end
+
+local function withJournal(durable, last, unread, flags)
+  if durable == "0" then return flags end
+  return concat({ durable, num(last), unread .. flags }, ",")
+end
+
 -- A state after its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
 -- it was. Answers whether it is one.
 local function readRest(job, text, at)
   ${restIn.into("job")}
   local isRest = ${isSound(restFields, stateRules)}
   if not isRest then return false end
+  job.durable, job.last, job.unread, job.flags = journalIn(job.flags)
+  if not job.durable then return false end
   ${readSame(stateRules)}
   ${countedOf("job")}
   job.hasLines = find(job.flags, HAS_LINES, 1, true) ~= nil
@@ -212,6 +235,7 @@ local function recallRest(job, text, at, alike)
     alike[rest] = known
   end
   ${assigned("job", restFields, (name) => `known.${name}`)}
+  job.durable, job.last, job.unread = known.durable, known.last, known.unread
   ${readSame(stateRules)}
   job.hasLines = known.hasLines
   return true
@@ -229,7 +253,7 @@ end
 -- Whether a state is that of a job of a flow.
 local function isOfFlow(state) return find(state, FLOW) == 1 end
 
-local function restOf(job) return concat({ ${writeSame(restFields, stateRules)} }, US) end
+local function restOf(job) return concat({ ${writeSame(restFields, stateRules, { flags: markedFlags })} }, US) end
 
 local function stateOf(job) return concat({ ${inTable("job", leaseFields)}, restOf(job) }, US) end
 

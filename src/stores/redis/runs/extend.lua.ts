@@ -1,26 +1,23 @@
 /**
- * extend and record: what a running attempt writes while it runs, under its fence. The first report of its start and
- * its progress are emitted. A lease is never made shorter.
+ * extend: keeps the leases of running attempts. The first report of a start is emitted. A lease is never made shorter.
  *
- *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or
- *           UNCHANGED; "" for no end)
- *  answer   now, own hints, answers, and of other running jobs of the owner: handle, spec and state of each
- *  record   per write: handle, fence US id US, progress (or UNCHANGED), what takes the place of the last line that
- *           fits, lines, those
+ *  args     owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or
+ *           UNCHANGED; "" for no end), the last number of its journal that is known ("" for none)
+ *  answer   now, own hints, answers, of other running jobs of the owner: handle, spec and state of each; and the places
+ *           of leases whose journals hold more
  */
-import { storeLimits } from "../../../store/contract-limits.ts";
 import { pickPattern } from "../packing/lua-fields.ts";
 import { lua, luaModule } from "../library/lua.ts";
 
 export const extendLua = luaModule({
   name: "runs/extend",
   takes: [
-    "after emit fetch FREES handleById jobOf loadJobs many nextArg nextFlag nextNumber num recordsOf",
-    "serve touch writeCall WRITES",
+    "after emit fetch FREES handleById jobOf loadJobs nextArg nextFlag num recordsOf serve touch writeCall",
   ],
+  gives: ["leased"],
   source: lua`
 local LEASED = ${pickPattern(["fence", "id", "owner"])}
-local LINES_MAX, LOOKED_AT_ONCE = ${storeLimits.logLinesPerJobMax}, 500
+local LEASE_ARGS, LOOKED_AT_ONCE = 5, 500
 
 -- The job while this lease is the current one, else nothing and why not.
 local function leased(c, h, prefix)
@@ -58,13 +55,13 @@ end
 
 serve("extend", FREES, function(c)
   local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextFlag(c)
-  local handles, answers, named = {}, {}, {}
-  for i = c.i, #c.args, 4 do
+  local handles, answers, named, grown = {}, {}, {}, {}
+  for i = c.i, #c.args, LEASE_ARGS do
     handles[#handles + 1] = c.args[i]
   end
   loadJobs(c, handles)
   for i = 1, #handles do
-    local h, prefix, startedAgo, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
+    local h, prefix, startedAgo, endsIn, seen = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)
     named[prefix] = true
     local job, why = leased(c, h, prefix)
     if job then
@@ -75,48 +72,14 @@ serve("extend", FREES, function(c)
         job.startedAt = num(c.now - startedAgo)
         if isNews then emit(c, job, STARTED) end
       end
+      if seen ~= "" and job.last > tonumber(seen) then grown[#grown + 1] = i - 1 end
       if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
       why = job.cancelAsked == "1" and "cancel-asked" or "ok"
     end
     answers[i] = why
   end
   local others = wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {}
-  return { c.at, writeCall(c), answers, others }
-end)
-
-local function addLines(c, job, lines, overflow)
-  local key = c.k.log .. job.h
-  local room, kept = LINES_MAX - call("LLEN", key), {}
-  for i = 1, min(room, #lines) do
-    kept[i] = c.at .. US .. lines[i]
-  end
-  many("RPUSH", key, kept)
-  if #lines > room and overflow ~= "" then call("LSET", key, -1, c.at .. US .. overflow) end
-end
-
-serve("record", WRITES, function(c)
-  local answers = {}
-  while c.i <= #c.args do
-    local h, prefix, progress, overflow, lines = nextArg(c), nextArg(c), nextArg(c), nextArg(c), {}
-    for i = 1, nextNumber(c) do
-      lines[i] = nextArg(c)
-    end
-    local job, why = leased(c, h, prefix)
-    if job then
-      if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
-      if progress ~= UNCHANGED then
-        job.progress = progress
-        emit(c, job, PROGRESS)
-      end
-      if #lines > 0 then
-        job.hasLines = true
-        addLines(c, job, lines, overflow)
-      end
-    end
-    answers[#answers + 1] = why or "ok"
-  end
-  writeCall(c)
-  return answers
+  return { c.at, writeCall(c), answers, others, grown }
 end)
 `,
 });

@@ -1,5 +1,5 @@
-/** What a running attempt writes while it runs (extend.lua.ts). */
-import type { ExtendAnswer, RecordAnswer } from "../../../store/operations.ts";
+/** Renewals of leases (extend.lua.ts). */
+import type { Extend, ExtendAnswer } from "../../../store/operations.ts";
 import { unchanged, valueText } from "../packing/argument-text.ts";
 import type { Operation } from "../connection/call.ts";
 import { readHints } from "../feed/hint-text.ts";
@@ -13,23 +13,13 @@ export const extendIfLeased: Operation<"extendIfLeased"> = async (calls, request
   for (const lease of request.leases)
     args.push(
       ...[handleOf(lease.seq), leasePrefix(lease)],
-      ...[orUnchanged(lease.startedAgoMs), orUnchanged(lease.attemptEndsInMs)],
+      ...[orUnchanged(lease.startedAgoMs), orUnchanged(lease.attemptEndsInMs), valueText(lease.seen)],
     );
-  type Answer = [now: string, hints: unknown, answers: ExtendAnswer["answers"], others: string[]];
-  const [now, hints, answers, flat] = (await calls.connection.write("mr1_extend", args)) as Answer;
+  type Answer = [now: string, hints: unknown, ExtendAnswer["answers"], others: string[], grown: number[]];
+  const [now, hints, answers, flat, grown] = (await calls.connection.write("mr1_extend", args)) as Answer;
   calls.hint(readHints(hints));
   const others = readTexts(flat).flatMap((texts) => (texts === null ? [] : [leasedJobOf(texts)]));
-  return { answers, others, now: Number(now) };
-};
-
-export const recordIfLeased: Operation<"recordIfLeased"> = async ({ connection }, writes) => {
-  if (writes.length === 0) return [];
-  const args: string[] = [];
-  for (const write of writes) {
-    const { progress, logs = [], overflow } = write;
-    const next = progress === undefined ? unchanged : packText(progress);
-    args.push(handleOf(write.seq), leasePrefix(write), next);
-    args.push(overflow === undefined ? "" : packText(overflow), String(logs.length), ...logs.map(packText));
-  }
-  return (await connection.write("mr1_record", args)) as RecordAnswer[];
+  const answer = { answers, others, now: Number(now) };
+  if (grown.length === 0) return answer;
+  return { ...answer, grown: grown.map((place) => (request.leases[place] as Extend).id) };
 };

@@ -6,8 +6,9 @@
  * set too, and then go along their edges (targets.lua.ts).
  *
  *  args     shapes of the effects, number of settles, their handles, then series: how many, next (argument-text.ts;
- *           a finish without its result), fence, whether attempt logs, results and effects come, and per settle:
- *           id [US attempt log], [result], [a unit as in submit]
+ *           a finish without its result), fence, whether attempt logs and results come, and what else: effects (1),
+ *           a journal (2), both (3); and per settle: id [US attempt log], [result], [last number that was seen, "" for
+ *           any, number of entries, those], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
 import { takes } from "../library/path-branches.ts";
@@ -16,7 +17,7 @@ import { lua, luaModule } from "../library/lua.ts";
 export const settleLua = luaModule({
   name: "runs/settle",
   takes: [
-    "add2 after appendEnded apply AT_ONCE bundleOf count cutTimes edgesIn edgesInUses eventOf fetch",
+    "add2 after appendEnded appendEntries apply AT_ONCE bundleOf count cutTimes edgesIn edgesInUses eventOf fetch",
     "fillEnding finish follow freeGates giveBackUses goAlong handleById isBad isKeptUntil isOfFlow",
     "jobOf keep KEPT_FOREVER_AT keysIn leaveTargets loadTargets many newList nextArg nextFlag",
     "nextNumber nextUnit NONE NOTE_MAX NOTED NOTED_UNREPORTED noteOf num passingOf push2 readFields",
@@ -262,12 +263,31 @@ local function refusalOf(c, h, id, fence)
   return job and job.settledFence == fence and "already" or "stale"
 end
 
+-- Seen and entries of a settle of a durable run.
+local function nextJournal(c)
+  local journal = { seen = nextArg(c) }
+  for i = 1, nextNumber(c) do
+    journal[i] = readFields(nextArg(c), "entry")
+  end
+  return journal
+end
+
+-- R2: why a settle that has seen so much is not applied.
+local function unseen(job, journal)
+  local seen = tonumber(journal.seen)
+  if not seen or seen == job.last then return nil end
+  return job.last > seen and "arrived" .. US .. num(job.last) or "stale"
+end
+
 -- One settle by the job's tables. Answers a refusal, or nothing and the job.
-local function settleOne(c, h, id, fence, next, attempts)
+local function settleOne(c, h, id, fence, next, attempts, journal)
   local job = jobOf(c, h)
   if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
   if job.cancelAsked == "1" and next.kind ~= "finish" then return "cancel-asked" end
+  local refusal = journal and unseen(job, journal)
+  if refusal then return refusal end
   touch(c, job)
+  if journal then appendEntries(c, job, journal) end
   local note = noteOf(job, attempts)
   if attempts ~= "" then job.attempts = attempts end
   job.settledFence = fence
@@ -276,12 +296,13 @@ local function settleOne(c, h, id, fence, next, attempts)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
-local function settleAny(c, series, h, id, attempts, result, hasEffects)
+local function settleAny(c, series, s, h, id, attempts, result)
   widen(c)
-  local unit, next = hasEffects and nextUnit(c), series.next
+  local journal = s.hasJournals and nextJournal(c)
+  local unit, next = s.hasEffects and nextUnit(c), series.next
   next.result = result
   local refusal = whole(c, unit and unit.isLate, function()
-    local refusal, job = settleOne(c, h, id, series.fence, next, attempts)
+    local refusal, job = settleOne(c, h, id, series.fence, next, attempts, journal)
     if not refusal and unit then refusal = submitUnit(c, false, unit) end
     if not refusal then follow(c, job, RUNNING, next) end
     return refusal
@@ -355,12 +376,12 @@ local function endMembers(c, seriesByKey, series, s, at, stop)
 end
 
 -- The general path: one settle, with its effects. Answers a refusal or nothing.
-local function endOne(c, series, s, at, hasEffects)
+local function endOne(c, series, s, at)
   local h, id, ended, result = c.args[s.before + at + 1], c.args[c.i], c.args[c.i], ""
   c.i = c.i + 1
   if s.hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
   if s.hasResults then result = nextArg(c) end
-  return settleAny(c, series, h, id, sub(ended, #id + 2), result, hasEffects)
+  return settleAny(c, series, s, h, id, sub(ended, #id + 2), result)
 end
 
 function OPERATIONS.settle(c)
@@ -371,16 +392,18 @@ function OPERATIONS.settle(c)
   c.i, c.states, c.statesAt, c.done, c.keyHolders, c.freed = c.i + total, {}, 0, {}, {}, {}
   while at < total do
     local length, series = nextNumber(c), seriesOf(seriesByKey, nextArg(c), nextArg(c))
-    local stop, hasEffects = at + length, nil
-    s.hasAttempts, s.hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
+    local stop, hasMore = at + length, nil
+    s.hasAttempts, s.hasResults, hasMore = nextFlag(c), nextFlag(c), nextArg(c)
+    s.hasEffects, s.hasJournals = hasMore == "1" or hasMore == "3", hasMore == "2" or hasMore == "3"
+    hasMore = hasMore ~= "0"
     while at < stop do
       local from = at
-      if not hasEffects and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end
+      if not hasMore and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end
       if at == stop then break end
       s.members = s.members or loadMembers(c, s, at + 1, total)
-      if not hasEffects and s.members[at + 1] then at = endMembers(c, seriesByKey, series, s, at, stop) end
+      if not hasMore and s.members[at + 1] then at = endMembers(c, seriesByKey, series, s, at, stop) end
       if at == from then
-        local refusal = endOne(c, series, s, at, hasEffects)
+        local refusal = endOne(c, series, s, at)
         at = at + 1
         if refusal then add2(refusals, at - 1, refusal) end
       end

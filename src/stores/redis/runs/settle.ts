@@ -4,7 +4,7 @@ import type { Settle, SettleAnswer } from "../../../store/operations.ts";
 import { areAlike, isFinish } from "../../../store/path-predicates.ts";
 import { valueText } from "../packing/argument-text.ts";
 import type { Operation } from "../connection/call.ts";
-import { nextText } from "../packing/next-text.ts";
+import { entryText, nextText } from "../packing/next-text.ts";
 import { pushUnit, Shapes } from "../jobs/submit-text.ts";
 import { fieldEnd, handleOf, packNullable, packText, rowsOf, unpackText } from "../packing/value-text.ts";
 
@@ -21,10 +21,15 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
     const [kind, id] = said.split(fieldEnd);
-    answers[place] = (id === undefined ? { kind } : { kind, id: unpackText(id) }) as SettleAnswer;
+    answers[place] = refusalOf(kind as SettleAnswer["kind"], id);
   }
   return answers;
 };
+
+function refusalOf(kind: SettleAnswer["kind"], id: string | undefined): SettleAnswer {
+  if (kind === "arrived") return { kind, last: Number(id) };
+  return (id === undefined ? { kind } : { kind, id: unpackText(id) }) as SettleAnswer;
+}
 
 /** Settles in a row with one next and one fence. */
 class Series {
@@ -32,20 +37,21 @@ class Series {
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
   #fence = 0;
-  /** Whether attempt logs, results and effects come. */
+  /** Whether attempt logs, results, effects and journals come. */
   #parts = 0;
   #at = 0;
   #length = 0;
 
   add(settle: Settle): void {
-    const { id, fence, next, effects, attempts } = settle;
+    const { id, fence, next, journal, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
-    const parts = Number(attempts !== null) + 2 * Number(result !== "") + 4 * Number(effects !== undefined);
+    const extras = Number(effects !== undefined) + 2 * Number(journal !== undefined);
+    const parts = Number(attempts !== null) + 2 * Number(result !== "") + 4 * extras;
     if (parts !== this.#parts || fence !== this.#fence || !isSame(this.#last, next)) {
       this.end();
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      const flags = [attempts !== null, result !== "", effects !== undefined].map(valueText);
+      const flags = [attempts !== null, result !== "", extras].map(valueText);
       this.#at = this.args.push("0", text, String(fence), ...flags) - 6;
       this.#length = 0;
       this.#last = next;
@@ -55,6 +61,10 @@ class Series {
     this.#length += 1;
     this.args.push(attempts === null ? packText(id) : `${packText(id)}${fieldEnd}${packText(attempts)}`);
     if (result !== "") this.args.push(result);
+    if (journal !== undefined) {
+      const { seen, entries } = journal;
+      this.args.push(valueText(seen), String(entries.length), ...entries.map(entryText));
+    }
     if (effects === undefined) return;
     pushUnit(this.args, this.shapes, { jobs: [], ...effects }, true);
   }

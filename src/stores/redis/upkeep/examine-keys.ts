@@ -26,10 +26,12 @@ export interface PartitionCondition {
   readonly epoch: number;
   readonly layout: number;
   readonly kinds: readonly KeyCondition[];
-  /** Log lines and tags of jobs that are gone. */
+  /** Log lines, journals and tags of jobs that are gone. */
   readonly orphans: readonly string[];
 }
 
+/** Kinds of keys that belong to one job each, which their name ends with. */
+const ofOneJob = ["log", "journal", "known", "others"];
 const scanMax = 2000;
 const scanCount = 1000;
 const lookedIntoMax = 500;
@@ -84,16 +86,15 @@ async function examinePartition(
   const kinds: KeyCondition[] = [];
   for (const [kind, keys] of [...found].toSorted(([one], [other]) => (one < other ? -1 : 1)))
     kinds.push(await examineKind(ask, kind, [...keys]));
-  const traced = async (key: string, from: number): Promise<string[]> =>
-    from === 0 ? [key.slice(`${tag}:log:`.length)] : [];
+  const owned = async (key: string, from: number): Promise<string[]> =>
+    from === 0 ? [key.slice(key.lastIndexOf(":") + 1)] : [];
   const tagged = async (key: string, from: number): Promise<string[]> => {
     const range = [String(from), String(from + membersPerRead - 1)];
     return ((await ask("ZRANGE", [key, ...range]).catch(ifUsable)) ?? []) as string[];
   };
-  const orphans = [
-    ...(await orphansOf(ask, tag, found.get("log") ?? [], traced)),
-    ...(await orphansOf(ask, tag, found.get("tag") ?? [], tagged)),
-  ];
+  const orphans: string[] = [];
+  for (const kind of ofOneJob) orphans.push(...(await orphansOf(ask, tag, found.get(kind) ?? [], owned)));
+  orphans.push(...(await orphansOf(ask, tag, found.get("tag") ?? [], tagged)));
   return { number, epoch: Number(epoch ?? 0), layout: Number(layout ?? 0), kinds, orphans };
 }
 

@@ -24,8 +24,9 @@ local ENDED = ${pickPattern([
     ...(["endedAt", "keepUntil", "resultUntil"] as const),
   ])}
 local LOOKED_AT_ONCE = 250
--- A job with one of these is listed in other indexes too, or may be a flow, so its spec is needed to delete it.
-local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
+-- A job with one of these is listed in other indexes too, has a journal, or may be a flow, so all of it is needed to
+-- delete it.
+local LISTED = "[%d" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
 
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}

@@ -20,8 +20,8 @@ const ended = terminalStates.map(luaConstant).join(", ");
 export const unreadableLua = luaModule({
   name: "upkeep/unreadable",
   takes: [
-    "add2 contentOf count eachRoute FREES leavePage nextArg nextNumber NONE noteMove READS readSpec",
-    "returnPermits seqOf serve setHead tagsIn widen",
+    "add2 contentOf count eachRoute FREES journalKeys leavePage nextArg nextNumber NONE noteMove READS",
+    "readSpec returnPermits seqOf serve setHead tagsIn widen",
   ],
   gives: ["keepUnreadable meetUnreadable nameUnreadable keepUnreadableDoc"],
   source: lua`
@@ -78,6 +78,7 @@ local function leaveIndexes(c, h, route)
     end
   end
   if call("ZREM", k.lease, h) == 1 then state = state or RUNNING end
+  if call("ZREM", k.wake, h) == 1 then state = state or SUSPENDED end
   for _, ending in ipairs(ENDED) do
     if call("ZREM", k.bad .. ending, h) == 1 then state = state or ending end
   end
@@ -138,7 +139,7 @@ local function keepUnreadableJob(c, h, spec, state, why)
   call("HDEL", k.spec, h)
   call("HDEL", k.state, h)
   if id ~= "" then call("HDEL", k.ids, id) end
-  call("UNLINK", k.log .. h)
+  call("UNLINK", k.log .. h, journalKeys(k, h))
   c.jobs[h], c.ids[id] = false, false
   keepUnreadable(c, h, id, why, text .. RS .. state)
 end
