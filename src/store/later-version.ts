@@ -8,10 +8,7 @@ export const laterOperations = {
   importPage: () => Promise.reject(notYetSupported("importPage")),
 } satisfies Partial<Store>;
 
-/** Of a store that keeps no journals of durable runs yet. */
-export const laterJournals = {
-  readJournal: () => Promise.reject(notYetSupported("readJournal")),
-} satisfies Partial<Store>;
+/** Of a store in whose transactions nothing of a step is committed. */
 export const laterSlips = {
   commitSlip: () => Promise.reject(notYetSupported("commitSlip")),
 } satisfies Partial<TransactionStore>;
