@@ -297,8 +297,8 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     this.#checkNoView("work");
     const settings = readWorkerOptions(this.#services, options);
-    for (const { definition } of handlers) this.#services.knownSignals.learn(definition);
     const worker = new JobWorker(this.#services, this.#shared, handlers, settings);
+    for (const { definition } of handlers) this.#services.knownSignals.learn(definition);
     // The store must know the limits of these jobs before one of them runs.
     const defined = this.#services.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),

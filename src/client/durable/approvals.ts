@@ -23,6 +23,7 @@ import { TokenKeys } from "../../engine/durable/token-keys.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { refuse } from "../jobs/job-changes.ts";
+import { checkSignal } from "./signals.ts";
 
 type ApprovalsNeeds = Needs<"store" | "coder" | "platform" | "ids" | "reads" | "changes" | "policies">;
 
@@ -83,7 +84,7 @@ export class Approvals {
     const source = checkName(given.source, `${what}: source`);
     const expiresMs = durationMs(given.expires, `${what}: expires`);
     const record = await this.#mustRead(checkName(run, `${what}: run`));
-    this.#checkSignal(record, checkName(signal, `${what}: signal`));
+    checkSignal(this.#needs, record, checkName(signal, `${what}: signal`));
     const journal = await readRun(this.#needs, run);
     if (journal === null) throw notFound(run);
     const occurrence =
@@ -183,16 +184,6 @@ export class Approvals {
 
   #signalsOf({ policy, queue }: JobRecord): readonly string[] {
     return this.#needs.policies.read(policy, queue).durable ?? [];
-  }
-
-  #checkSignal(record: JobRecord, signal: string): void {
-    if (this.#signalsOf(record).includes(signal)) return;
-    const known = this.#signalsOf(record);
-    const takes = known.length === 0 ? "It takes none" : `It takes ${known.join(", ")}`;
-    throw new MillraceError(
-      "invalid-option",
-      `The job ${JSON.stringify(record.id)} takes no signal ${JSON.stringify(signal)}. ${takes}.`,
-    );
   }
 }
 

@@ -74,7 +74,7 @@ export class Signals {
         const record = await this.#needs.reads.add(id);
         if (record === null) throw notFound(id);
         checkIsJob(record, job?.name ?? null);
-        this.#checkSignal(record, name);
+        checkSignal(this.#needs, record, name);
         const { signals = this.#needs.knownSignals.of(record.name) } = (job ?? {}) as Partial<DurablePart>;
         checkValue(signals, name, value);
         const body = {
@@ -95,21 +95,26 @@ export class Signals {
   #encode(value: unknown): string | null {
     return value === undefined ? null : this.#needs.coder.encode(value, "signal");
   }
+}
 
-  #checkSignal({ id, name: job, policy, queue }: JobRecord, name: string): void {
-    const signals = this.#needs.policies.read(policy, queue).durable;
-    if (signals === null)
-      throw new MillraceError(
-        "not-durable",
-        `The job ${JSON.stringify(id)} of ${JSON.stringify(job)} is not durable, so it takes no signals.`,
-      );
-    if (signals.includes(name)) return;
-    const takes = signals.length === 0 ? "It takes none" : `It takes ${signals.join(", ")}`;
+/** Refuses a signal that the job cannot take. */
+export function checkSignal(
+  needs: Needs<"policies">,
+  { id, name: job, policy, queue }: JobRecord,
+  name: string,
+): void {
+  const signals = needs.policies.read(policy, queue).durable;
+  if (signals === null)
     throw new MillraceError(
-      "unknown-signal",
-      `The job ${JSON.stringify(id)} takes no signal ${JSON.stringify(name)}. ${takes}.`,
+      "not-durable",
+      `The job ${JSON.stringify(id)} of ${JSON.stringify(job)} is not durable, so it takes no signals.`,
     );
-  }
+  if (signals.includes(name)) return;
+  const takes = signals.length === 0 ? "It takes none" : `It takes ${signals.join(", ")}`;
+  throw new MillraceError(
+    "unknown-signal",
+    `The job ${JSON.stringify(id)} takes no signal ${JSON.stringify(name)}. ${takes}.`,
+  );
 }
 
 function checkValue(schemas: SignalSchemas | undefined, name: string, value: unknown): void {
