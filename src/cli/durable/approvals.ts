@@ -1,6 +1,6 @@
 /**
- * `millrace approvals`: the runs that wait for an approval; a token for one of them, what a token is for, and the answer
- * by it.
+ * `millrace approvals`: the runs that wait for an approval; a token for one of them, what a token is for, and the
+ * answer by it.
  */
 import type { RunStepView, WaitingRun } from "../../client/durable/runs.ts";
 import type { TokenLook } from "../../client/durable/approvals.ts";

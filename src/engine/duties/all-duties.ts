@@ -1,4 +1,4 @@
-/** The duties of a process that are on. A new duty is a file in this folder, a line here and one in duty-tuning.ts. */
+/** The duties of a process that are on. CONTRIBUTING, "Add a duty", names all places of a new one. */
 import type { Needs } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { attemptTimeoutDuty } from "./attempt-timeout-duty.ts";
