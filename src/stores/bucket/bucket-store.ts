@@ -192,7 +192,7 @@ async function openWriter(
     },
     inTransaction() {
       const sentence =
-        "A bucket cannot take part in a transaction of yours. Enqueue outside of it, or use SQLite or Postgres.";
+        "A bucket cannot take part in a transaction of yours. Enqueue outside of it and use step.run instead of step.runIn, or use SQLite or Postgres.";
       throw new MillraceError("not-in-transaction", sentence);
     },
     close: () => (closing ??= close()),
