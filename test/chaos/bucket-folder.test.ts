@@ -110,7 +110,8 @@ test("an opener removes the copy that a killed process left, and no other folder
   const notes = join(beside, "millrace-bucket-notes1");
   const living = join(beside, "millrace-bucket-living");
   for (const made of [left, notes, living]) mkdirSync(made, { recursive: true });
-  for (const file of ["lock.db", "store.db", "store.db-wal"]) writeFileSync(join(left, file), "");
+  for (const file of ["lock.db", "store.db", "store.db-wal", "store.db-wake"])
+    writeFileSync(join(left, file), "");
   for (const file of ["lock.db", "store.db", "read.me"]) writeFileSync(join(notes, file), "");
   writeFileSync(join(living, "store.db"), "");
   const mine = await open({ cacheFolder: beside });

@@ -2,15 +2,13 @@
  * What doctor says of a bucket. The store itself is read from a copy, so nothing is repaired, and the
  * process that writes to the bucket is not disturbed.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { countAttempts } from "../../client/metrics/count-attempts.ts";
 import { durationText } from "../../model/duration.ts";
 import { openBucketObjects, openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store } from "../../store/store.ts";
 import { bucketError } from "../../stores/bucket/bucket-errors.ts";
-import { cacheError } from "../../stores/bucket/copy/cache-folder.ts";
+import { makeCacheFolder } from "../../stores/bucket/copy/cache-folder.ts";
 import { examineBucket } from "../../stores/bucket/restore/examine.ts";
 import type { BucketCondition } from "../../stores/bucket/restore/examine.ts";
 import { costOf } from "../../stores/bucket/prices.ts";
@@ -27,9 +25,8 @@ export interface ExaminedBucket {
 }
 
 export async function openExamined(platform: Platform, url: string): Promise<ExaminedBucket> {
-  const folder = makeFolder(platform.temporaryFolder);
-  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
-  const path = join(folder, "store.db");
+  const folder = makeCacheFolder(null, platform);
+  const { path } = folder;
   try {
     const objects = await openBucketObjects(platform, url, { bucket: { view: true } });
     let condition: BucketCondition;
@@ -47,20 +44,12 @@ export async function openExamined(platform: Platform, url: string): Promise<Exa
           : { ...copy, describe: async () => describedAs(await copy.describe(), condition) },
       async close() {
         await copy?.close();
-        removeFolder();
+        folder.remove();
       },
     };
   } catch (error) {
-    removeFolder();
+    folder.remove();
     throw bucketError(error, "did-not-happen");
-  }
-}
-
-function makeFolder(parent: string): string {
-  try {
-    return mkdtempSync(join(parent, "millrace-doctor-"));
-  } catch (error) {
-    throw cacheError(parent, error);
   }
 }
 

@@ -15,7 +15,8 @@ const lockFile = "lock.db";
 const storeFile = "store.db";
 const ownFiles: ReadonlySet<string> = new Set([
   lockFile,
-  ...["", "-wal", "-shm", "-journal"].map((end) => `${storeFile}${end}`),
+  // Doctor opens its copy as a SQLite store, which has a wake file.
+  ...["", "-wal", "-shm", "-journal", "-wake"].map((end) => `${storeFile}${end}`),
 ]);
 /** A younger folder may belong to a process that has not locked it yet. */
 const youngMs = 60_000;
