@@ -176,6 +176,32 @@ test("a writer that lives is not displaced unasked; if asked, it acknowledges no
   await next.close();
 });
 
+test("a clean-up of the old writer that is under way takes nothing from a restored store", async () => {
+  const world = aBucketWorld(folder);
+  const store = await world.open();
+  await world.submit(store, 110);
+  await store.close();
+  const until = numberOf((await world.names(markPrefix))[0] as string);
+  const old = await world.names(chunkPrefix);
+  const objects = world.bucket.open();
+  const raced: Objects = {
+    put: async (name, bytes, ifAbsent) => {
+      const answer = await objects.put(name, bytes, ifAbsent);
+      // It has listed what it removes before there was another mark.
+      if (name.startsWith(logPrefix)) await objects.remove(old);
+      return answer;
+    },
+    get: (name) => objects.get(name),
+    list: (prefix, after) => objects.list(prefix, after),
+    remove: (names) => objects.remove(names),
+    close: () => objects.close(),
+  };
+  await restoreBucket(raced, { platform: world.platform, until, takes: true, cacheFolder: folder });
+  const heir = await world.open();
+  expect(await jobsOf(heir)).toHaveLength(110);
+  await heir.close();
+});
+
 test("a copy that follows the log goes through a restore", async () => {
   const world = aBucketWorld(folder);
   const path = aFile();

@@ -185,23 +185,18 @@ async function putRestored(
   }
 }
 
-/** Those that the mark has and that were not written since stay as they are. */
+/** All of them anew: an earlier one may be removed meanwhile by a clean-up of the writer that is taken over. */
 async function putChunks(
   objects: Objects,
   replica: Replica,
   label: number,
   platform: Platform,
 ): Promise<[number, number][]> {
-  const { mark, changedChunks, pageCount, pageSize, descriptor } = replica;
+  const { pageCount, pageSize, descriptor } = replica;
   const size = pagesPerChunk * pageSize;
   const chunks: [number, number][] = [];
   const raw = Buffer.allocUnsafeSlow(size);
   for (let no = 0; no * pagesPerChunk < pageCount; no++) {
-    const known = changedChunks.has(no) ? undefined : mark?.chunks[no];
-    if (known !== undefined) {
-      chunks.push([...known]);
-      continue;
-    }
     const got = readSync(descriptor, raw, 0, size, no * size);
     const bytes = await platform.compress(raw.subarray(0, got), chunkLevel);
     await objects.put(chunkName(no, label), bytes, false);
