@@ -19,7 +19,15 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../../src/store/operations.ts";
-import type { Doc, FeedRecord, Gate, GatePut, JobRecord, StateCount } from "../../src/store/records.ts";
+import type {
+  Doc,
+  Entry,
+  FeedRecord,
+  Gate,
+  GatePut,
+  JobRecord,
+  StateCount,
+} from "../../src/store/records.ts";
 
 /** What the caller knows: an answer, that nothing happened, or nothing. */
 export type Seen = "ok" | "failed" | "unknown";
@@ -110,10 +118,23 @@ export type GateAct = Base & {
   until: number | null;
 };
 
+/** What somebody who answers by a token was told. */
+export type TokenAnswer = Base & {
+  readonly kind: "token-answer";
+  readonly run: string;
+  readonly round: number;
+  /** Under which the journal accepts it. */
+  readonly key: string;
+  /** When the token, and the key that signed it, stop being accepted, by the store's clock; null for never. */
+  readonly expiresAt: number;
+  readonly keyEndsAt: number | null;
+  said: "accepted" | "refused" | null;
+};
+
 /** A process begins to work, and what all its workers offer. */
 export type Work = Base & { readonly kind: "work"; readonly capabilities: readonly string[] };
 
-export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop | GateAct | Work;
+export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop | GateAct | TokenAnswer | Work;
 
 /** E: a handler began or ended. */
 export interface Effect {
@@ -138,6 +159,20 @@ export interface Effect {
   readonly wasAborted?: boolean;
 }
 
+/** The function of a step of a durable run began. */
+export interface StepRun {
+  readonly id: string;
+  readonly round: number;
+  readonly call: string;
+  readonly atUs: number;
+}
+
+/** The journal of a durable run, whole. */
+export interface KeptJournal {
+  readonly id: string;
+  readonly entries: readonly Entry[];
+}
+
 /** S, read when nothing runs any more. */
 export interface Snapshot {
   readonly jobs: readonly JobRecord[];
@@ -148,12 +183,15 @@ export interface Snapshot {
   readonly kv: readonly Doc[];
   readonly schedules: readonly Doc[];
   readonly gates: readonly Gate[];
+  readonly journals: readonly KeptJournal[];
   readonly now: number;
 }
 
 export interface Evidence {
   readonly operations: readonly Operation[];
   readonly effects: readonly Effect[];
+  /** Left out where no durable runs are. */
+  readonly steps?: readonly StepRun[];
   readonly snapshot: Snapshot;
   /** No fault was injected: no lease may be lost, no settle refused. */
   readonly isFaultFree: boolean;

@@ -1,7 +1,7 @@
 /**
  * What must hold of every run, by the numbers under which tests and comments speak of it. Only those that the history
- * checker can see are listed; the others (transactions) have tests of their own. Each has at
- * least one planted violation, which check-history.test.ts proves to be found.
+ * checker can see are listed; the others (transactions) have tests of their own. Each has at least one planted
+ * violation, which check-history.test.ts proves to be found.
  */
 export const invariants = {
   1: "an acknowledged job is kept, or was deleted by somebody who may",
@@ -53,6 +53,14 @@ export const invariants = {
   56: "a job is claimed only by a worker that offers all that it requires",
   57: "of a lane only the first ready job is claimed, whatever its name",
   58: "of a map with a cap no more items are free at once, at any time",
+  59: "a step whose result was acknowledged does not run again in its round",
+  60: "nothing stays suspended while its journal holds more than was seen",
+  61: "an entry is appended once by its key, a journal is what was acknowledged, and a signal is read at most once",
+  62: "a suspended job holds no lease",
+  63: "nothing wakes before its time, or much later",
+  64: "what a run has invoked ends with it, at most 5 s later",
+  66: "a token answers once, not late and not under a retired key",
+  68: "a run that ends badly has undone its steps, each once, in reverse order of their records",
 } as const satisfies Readonly<Record<number, string>>;
 
 export type Invariant = keyof typeof invariants;

@@ -2,6 +2,7 @@
  * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it
  * carried. Nothing is judged here.
  */
+import { hasMark } from "../../src/model/durable/durable-marks.ts";
 import type { EventKind } from "../../src/model/events/event-kind.ts";
 import type { JobState } from "../../src/model/job/job-state.ts";
 import { readMeta } from "../../src/model/job/job-meta.ts";
@@ -9,16 +10,18 @@ import { routeOf } from "../../src/model/routing/route.ts";
 import type { RouteContent } from "../../src/model/routing/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
-import type { JobRecord, NewJob } from "../../src/store/records.ts";
+import type { Entry, JobRecord, NewJob } from "../../src/store/records.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
 import type { Invariant } from "./invariants.ts";
+import { readJournalActs } from "./journal-acts.ts";
+import type { JournalAct } from "./journal-acts.ts";
 import { readLane } from "./lane-of.ts";
 import type { Lane } from "./lane-of.ts";
 import { OperatorActs } from "./operator-acts.ts";
 
 /** News of a running attempt, which leave the job as it was, and what is about no job. */
 const changesNothing: ReadonlySet<EventKind> = new Set([
-  ...(["started", "progress"] as const),
+  ...(["started", "progress", "signalled"] as const),
   ...(["queue-changed", "queue-empty", "worker-joined", "worker-left"] as const),
 ]);
 
@@ -40,6 +43,7 @@ export interface Lease {
   readonly fence: number;
   readonly rev: number;
   readonly attempt: number;
+  readonly durable: number;
   readonly dueAt: number;
   readonly claimedAt: number;
   readonly leaseMs: number;
@@ -54,7 +58,8 @@ export interface FencedWrite {
   readonly id: string;
   readonly seq: number;
   readonly fence: number;
-  readonly answer: SettleAnswer["kind"] | "appended" | null;
+  /** A record that appended is `ok`. */
+  readonly answer: SettleAnswer["kind"] | null;
   readonly call: StoreCall;
   /** Of an extend: store time of the answer, and what was added to it. */
   readonly now?: number;
@@ -79,6 +84,13 @@ export interface Ledger {
   readonly lanes: ReadonlyMap<string, Lane>;
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
+  /** Ids of runs that may have counted their attempts anew. */
+  readonly setBack: ReadonlySet<string>;
+  /** Ids of runs whose ending has begun, which clears a requested cancel. */
+  readonly ending: ReadonlySet<string>;
+  /** What was done to journals, in the order of the calls. */
+  readonly journalActs: readonly JournalAct[];
+  readonly journals: ReadonlyMap<string, readonly Entry[]>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
   readonly acts: OperatorActs;
   /** Ids that were submitted more than once: handlers cannot tell their lives apart. */
@@ -142,6 +154,9 @@ export function openLedger(evidence: Evidence): Ledger {
   const reborn = new Set<string>();
   for (const [id, events] of timelines)
     if (events.filter(({ kind }) => kind === "submitted").length > 1) reborn.add(id);
+  const journalActs = readJournalActs(evidence.operations);
+  const isEnding = ({ entries }: JournalAct): boolean =>
+    entries.some(({ marks = 0 }) => hasMark(marks, "isEnding"));
   const effects = new Map<string, Effect[]>();
   for (const effect of evidence.effects) pushTo(effects, leaseKey(effect), effect);
   return {
@@ -154,6 +169,10 @@ export function openLedger(evidence: Evidence): Ledger {
     lanes: readLanes(specs),
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
+    setBack: new Set(evidence.operations.flatMap(setBackBy)),
+    ending: new Set(journalActs.filter(isEnding).map(({ id }) => id)),
+    journalActs,
+    journals: new Map(evidence.snapshot.journals.map(({ id, entries }) => [id, entries])),
     effects,
     acts: new OperatorActs(evidence.operations),
     reborn,
@@ -183,10 +202,15 @@ function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
           pushTo(specs, answer.ids[place] as string, job);
       }
     }
-  } else if (operation.kind === "settleIfLeased") {
+  } else if (operation.kind === "settleIfLeased" || operation.kind === "recordIfLeased") {
     for (const { effects } of operation.request)
       for (const job of effects?.jobs ?? []) pushTo(specs, job.id, job);
   }
+}
+
+function setBackBy(operation: Operation): readonly string[] {
+  if (operation.kind !== "recordIfLeased") return [];
+  return operation.request.flatMap(({ id, setsBack }) => (setsBack === true ? [id] : []));
 }
 
 function readRoutes(specs: ReadonlyMap<string, readonly NewJob[]>): Map<number, RouteAsks> {
@@ -212,8 +236,8 @@ function readLeases(call: Operation, leases: Lease[]): void {
   const isAdopted = call.kind === "extendIfLeased";
   const jobs = call.kind === "claim" ? call.answer?.jobs : call.answer?.others;
   const { owner, leaseMs } = call.request;
-  for (const { id, seq, fence, rev, attempt, dueAt, claimedAt } of jobs ?? [])
-    leases.push({ id, seq, fence, rev, attempt, dueAt, claimedAt, leaseMs, owner, isAdopted, call });
+  for (const { id, seq, fence, rev, attempt, durable, dueAt, claimedAt } of jobs ?? [])
+    leases.push({ id, seq, fence, rev, attempt, durable, dueAt, claimedAt, leaseMs, owner, isAdopted, call });
 }
 
 /** What was locked was not written. */
@@ -230,7 +254,7 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
       const answer = call.answer?.[index];
       if (isLocked(answer)) continue;
       const kind = typeof answer === "object" ? answer.kind : (answer ?? null);
-      writes.push({ what: "record", id, seq, fence, answer: kind, call });
+      writes.push({ what: "record", id, seq, fence, answer: kind === "appended" ? "ok" : kind, call });
     }
   } else if (call.kind === "extendIfLeased") {
     const { leaseMs } = call.request;

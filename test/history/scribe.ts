@@ -2,8 +2,14 @@
  * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the
  * engine and a store would do. A test then bends one thing.
  */
+import { appendChange, resume } from "../../src/engine/durable/append-change.ts";
+import { durableMarks, roundOf } from "../../src/model/durable/durable-marks.ts";
+import { writeEntry } from "../../src/model/durable/entry-text.ts";
+import type { EntryText } from "../../src/model/durable/entry-text.ts";
+import { ownKey } from "../../src/model/durable/journal-entry.ts";
+import type { EntryBody } from "../../src/model/durable/journal-entry.ts";
 import { appendAttempt } from "../../src/model/job/attempt-log.ts";
-import type { ChangeNext } from "../../src/model/job/change.ts";
+import type { ChangeNext, Suspend } from "../../src/model/job/change.ts";
 import type { EventKind } from "../../src/model/events/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job/job-state.ts";
 import { isTerminal, terminalStates } from "../../src/model/job/job-state.ts";
@@ -12,6 +18,7 @@ import { routeOf } from "../../src/model/routing/route.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
 import type {
   Doc,
+  Entry,
   FeedEvent,
   FeedRecord,
   Gate,
@@ -23,7 +30,16 @@ import type {
 import { isBornBlocked } from "../../src/store/rules/flow/member.ts";
 import { aGate, aJob, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
-import type { Effect, Evidence, GateAct, Operation, Purge, StoreCall } from "./history.ts";
+import type {
+  Effect,
+  Evidence,
+  GateAct,
+  Operation,
+  Purge,
+  StepRun,
+  StoreCall,
+  TokenAnswer,
+} from "./history.ts";
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 type Tale = Mutable<JobRecord> & Pick<NewJob, "requires" | "gates">;
@@ -40,6 +56,8 @@ export class Scribe {
   now = 1000;
   isFaultFree = false;
   readonly gates = new Map<string, Gate>();
+  readonly journals = new Map<string, Entry[]>();
+  readonly steps: StepRun[] = [];
   leftovers: Record<string, number> = {};
   #order = 0;
   #seq = 0;
@@ -233,7 +251,7 @@ export class Scribe {
         dueAt,
         claimedAt: this.now,
         deadlineAt: null,
-        durable: 0,
+        durable: job.durable,
         route: this.#routeOf(id),
       });
       events.push({ kind: "claimed", id, rev, state: "running", attempt, extra: null });
@@ -248,6 +266,11 @@ export class Scribe {
       nextDueInMs: null,
       now: this.now,
     });
+  }
+
+  #ended({ id, fence, attempt }: Tale, how: Effect["how"] & string): void {
+    const by = { actor: "p1", atUs: this.now * 1000, wasAborted: false };
+    this.effects.push({ kind: "ended", id, fence, attempt, how, ...by });
   }
 
   /** A settle by the handler's end: an ok one changes the job, any other answer leaves it. */
@@ -272,16 +295,7 @@ export class Scribe {
         : to === "completed"
           ? "returned"
           : "threw";
-    this.effects.push({
-      kind: "ended",
-      id,
-      fence,
-      attempt: job.attempt,
-      actor: "p1",
-      atUs: this.now * 1000,
-      how,
-      wasAborted: false,
-    });
+    this.#ended(job, how);
     const next = isRetry ? schedule(inMs) : finish(to, { reason });
     const settle = {
       id,
@@ -312,6 +326,89 @@ export class Scribe {
     if (effects !== undefined) events.push(this.#born(effects));
     this.emit(...events);
     return call;
+  }
+
+  /** Entries of the run's worker. */
+  record(id: string, ...bodies: readonly EntryBody[]): StoreCall {
+    const { seq, fence } = this.job(id);
+    const entries = bodies.map((body) => writeEntry({ key: ownKey(body), body }));
+    this.#append(id, entries);
+    const answer = { kind: "appended", last: this.journal(id).length, at: this.now };
+    return this.call("recordIfLeased", [{ id, seq, fence, entries }], [answer]);
+  }
+
+  journal(id: string): Entry[] {
+    const entries = this.journals.get(id) ?? [];
+    this.journals.set(id, entries);
+    return entries;
+  }
+
+  #append(id: string, entries: readonly EntryText[]): void {
+    const journal = this.journal(id);
+    for (const { key, body, marks = 0 } of entries) {
+      journal.push({ number: journal.length + 1, at: this.now, key, body });
+      this.job(id).durable |= marks | durableMarks.hasJournal;
+    }
+  }
+
+  /** A run waits, until then or for ever, with what it has seen of its journal. */
+  suspend(id: string, wakeInMs: number | null = null, seen = this.journal(id).length): StoreCall {
+    const job = this.job(id);
+    const { seq, fence } = job;
+    this.#ended(job, "snoozed");
+    const next: Suspend = {
+      ...{ to: "suspended", event: "suspended", countsAttempt: 1, attempt: 0 },
+      wake: wakeInMs === null ? null : { inMs: wakeInMs },
+    };
+    const settle = { id, seq, fence, next, attempts: null, journal: { seen, entries: [] } };
+    const call = this.call("settleIfLeased", [settle], [{ kind: "ok" }]);
+    job.ttlAt = wakeInMs === null ? null : this.now + wakeInMs;
+    job.attempt = 0;
+    this.change(id, "suspended", "suspended");
+    return call;
+  }
+
+  /** Of somebody else: it resumes a run that is suspended. */
+  send(id: string, key: string, body: EntryBody, given: { readonly resumes?: boolean } = {}): StoreCall {
+    const { state: from } = this.job(id);
+    const resumes = from === "suspended" && given.resumes !== false;
+    const change = appendChange(id, { entry: writeEntry({ key, body }) });
+    this.#append(id, [writeEntry({ key, body })]);
+    const { rev, attempt } = this.job(id);
+    const state = resumes ? "ready" : from;
+    const applied = from === "suspended" ? 0 : 1;
+    const answer = { kind: "ok", applied, from, state, rev: resumes ? rev + 1 : rev };
+    const call = this.call("changeIf", [change], [answer]);
+    if (resumes) this.change(id, "resumed", "ready");
+    else this.emit({ kind: "signalled", id, rev, state: from, attempt, extra: null });
+    return call;
+  }
+
+  /** By the duty, because its time has come. */
+  wake(id: string): void {
+    const { rev } = this.job(id);
+    const cases = [{ guard: { states: ["suspended"], rang: "wake" }, next: resume }];
+    const answer = { kind: "ok", applied: 0, from: "suspended", state: "ready", rev: rev + 1 };
+    this.call("changeIf", [{ id, cases }], [answer]);
+    this.change(id, "resumed", "ready");
+  }
+
+  /** A step's function begins. */
+  step(id: string, call: string): void {
+    this.steps.push({ id, round: roundOf(this.job(id).durable), call, atUs: this.now * 1000 });
+  }
+
+  /** What somebody is told who answers by a token. */
+  answerByToken(run: string, key: string, given: Partial<TokenAnswer> = {}): void {
+    const invokedUs = this.now * 1000;
+    this.now += 1;
+    const expiry = { expiresAt: this.now + 1000, keyEndsAt: null };
+    this.operations.push({
+      ...{ kind: "token-answer", actor: "p1", seen: "ok", order: null, run, round: 0, key },
+      ...{ invokedUs, answeredUs: this.now * 1000, said: "accepted" },
+      ...expiry,
+      ...given,
+    });
   }
 
   extend(id: string, answer: "ok" | "stale" = "ok"): void {
@@ -352,6 +449,7 @@ export class Scribe {
     return {
       operations: this.operations,
       effects: this.effects,
+      steps: this.steps,
       snapshot: {
         jobs,
         stateCounts: recount(jobs),
@@ -360,6 +458,7 @@ export class Scribe {
         kv: this.kv,
         schedules: this.schedules,
         gates: [...this.gates.values()],
+        journals: [...this.journals].map(([id, entries]) => ({ id, entries })),
         now: this.now,
       },
       isFaultFree: this.isFaultFree,

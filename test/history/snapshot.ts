@@ -2,13 +2,14 @@
  * S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd
  * sizes.
  */
+import { hasMark } from "../../src/model/durable/durable-marks.ts";
 import { keyUsesOf } from "../../src/store/rules/gates/lane.ts";
 import type { FeedRecord, Gate, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { withoutGates } from "../../src/store/state-counts.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
-import { findAll, readAllDocs } from "../support/walk.ts";
-import type { Snapshot } from "./history.ts";
+import { findAll, readAllDocs, readWholeJournal } from "../support/walk.ts";
+import type { KeptJournal, Snapshot } from "./history.ts";
 
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
   const jobs = await findAll(store, {}, 500, 10_000);
@@ -20,6 +21,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
     kv: await readAllDocs(store, "kv", "", 500),
     schedules: await readAllDocs(store, "schedule", "", 500),
     gates: await readGates(store, jobs),
+    journals: await readJournals(store, jobs),
     now: (await store.describe()).now,
   };
 }
@@ -32,6 +34,15 @@ async function readGates(store: Store, jobs: readonly JobRecord[]): Promise<read
   const keys = [...named].filter((key) => !put.has(key));
   if (keys.length === 0) return gates;
   return [...gates, ...(await store.readGates({ keys })).gates];
+}
+
+async function readJournals(store: Store, jobs: readonly JobRecord[]): Promise<KeptJournal[]> {
+  const journals: KeptJournal[] = [];
+  for (const { id } of jobs.filter(({ durable }) => hasMark(durable, "hasJournal"))) {
+    const found = await readWholeJournal(store, { id, after: 0, max: 500 });
+    if (found.kind === "ok") journals.push({ id, entries: found.entries });
+  }
+  return journals;
 }
 
 /** The feeds of all partitions, by time and numbered anew. */

@@ -1,8 +1,8 @@
 /**
  * Jobs and flows that a durable run starts.
  *
- *  step.invoke    a flow of its own, whose id follows from the call: a job becomes a flow of one node. It is made in the
- *                 step that appends `opened` to the journal. Its end leaves deferred work (rule R4), which appends
+ *  step.invoke    a flow of its own, whose id follows from the call: a job becomes a flow of one node. It is made in
+ *                 the step that appends `opened` to the journal. Its end leaves deferred work (rule R4), which appends
  *                 `child` to the journal and then ends the flow. So a crash between the two repeats the append, whose
  *                 key is accepted once.
  *  step.enqueue   a job whose id follows from the call. It lives on when the run ends

@@ -71,7 +71,7 @@ function* applicationsAreToldTheTruth(ledger: Ledger): Generator<Violation> {
 
 function jobsOf(operation: Ledger["evidence"]["operations"][number]): readonly NewJob[] {
   if (operation.kind === "submit") return operation.request.flatMap(({ jobs }) => jobs);
-  if (operation.kind === "settleIfLeased")
+  if (operation.kind === "settleIfLeased" || operation.kind === "recordIfLeased")
     return operation.request.flatMap(({ effects }) => effects?.jobs ?? []);
   return [];
 }

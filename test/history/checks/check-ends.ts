@@ -1,6 +1,6 @@
 /** How it all ends: invariants 8, 22, 46, 47, 50, 51, 54 and 55. */
 import { isTerminal } from "../../../src/model/job/job-state.ts";
-import type { FeedRecord } from "../../../src/store/records.ts";
+import type { FeedRecord, JobRecord } from "../../../src/store/records.ts";
 import { recount, sortStateCounts } from "../../support/walk.ts";
 import { lifeKey, pushTo, runsNoHandler } from "../ledger.ts";
 import type { FencedWrite, Ledger, Violation } from "../ledger.ts";
@@ -19,9 +19,15 @@ export function* checkEnds(ledger: Ledger): Generator<Violation> {
 
 function* everythingEnded(ledger: Ledger): Generator<Violation> {
   const { jobs, now } = ledger.evidence.snapshot;
-  for (const { id, state, dueAt } of jobs)
-    if (!isTerminal(state) && !(state === "scheduled" && dueAt > now))
-      yield { invariant: 8, id, message: `${id} is still ${state} after everything had time to end` };
+  const isLater = ({ state, dueAt, ttlAt }: JobRecord): boolean =>
+    (state === "scheduled" && dueAt > now) || (state === "suspended" && (ttlAt ?? 0) > now);
+  for (const job of jobs)
+    if (!isTerminal(job.state) && !isLater(job))
+      yield {
+        invariant: 8,
+        id: job.id,
+        message: `${job.id} is still ${job.state} after everything had time to end`,
+      };
 }
 
 function* statesAgree(ledger: Ledger): Generator<Violation> {

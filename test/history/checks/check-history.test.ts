@@ -13,6 +13,7 @@ import { plantedGates, trueGates } from "../planted/planted-gates.ts";
 import { plantedLanes, trueLanes } from "../planted/planted-lanes.ts";
 import { plantedLives } from "../planted/planted-lives.ts";
 import { plantedOwners } from "../planted/planted-owners.ts";
+import { plantedRuns, trueRuns } from "../planted/planted-runs.ts";
 import { plantedSchedules, trueSchedules } from "../planted/planted-schedules.ts";
 import { Scribe } from "../scribe.ts";
 import { revokeChange } from "../../../src/model/job/operate.ts";
@@ -125,7 +126,7 @@ const trueHistories: Record<string, Write> = {
 };
 
 describe("true histories", () => {
-  const all = { ...trueHistories, ...trueGates, ...trueLanes, ...trueSchedules, ...trueFlows };
+  const all = { ...trueHistories, ...trueGates, ...trueLanes, ...trueSchedules, ...trueFlows, ...trueRuns };
   test.each(Object.entries(all))("%s is accepted", (_name, write) => {
     expect(found(write)).toEqual([]);
   });
@@ -138,6 +139,7 @@ const planted: readonly Planted[] = [
   ...plantedLanes,
   ...plantedSchedules,
   ...plantedFlows,
+  ...plantedRuns,
 ];
 
 describe("planted violations", () => {

@@ -5,8 +5,10 @@
 import { checkAcceptance } from "./check-acceptance.ts";
 import { checkCapabilities } from "./check-capabilities.ts";
 import { checkClosed } from "./check-closed.ts";
+import { checkDurableRuns } from "./check-durable-runs.ts";
 import { checkEnds } from "./check-ends.ts";
 import { checkFlows } from "./check-flows.ts";
+import { checkJournals } from "./check-journals.ts";
 import { checkLimits } from "./check-limits.ts";
 import { checkOrder } from "./check-order.ts";
 import { checkOwnership } from "./check-ownership.ts";
@@ -31,6 +33,8 @@ const checks = [
   checkFlows,
   checkDeletion,
   checkSchedules,
+  checkJournals,
+  checkDurableRuns,
 ];
 
 export function checkHistory(evidence: Evidence): readonly Violation[] {

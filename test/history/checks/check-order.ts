@@ -1,13 +1,9 @@
 /** Order and punctuality: invariants 26, 31 and 32. */
 import type { ClaimRequest } from "../../../src/store/operations.ts";
+import { calmSince, promptMs } from "../calm.ts";
 import type { Ledger, Violation } from "../ledger.ts";
 import { isBetter, walkReady } from "../ready-order.ts";
 import type { Claimed, Waiting } from "../ready-order.ts";
-
-/** The promote duty sleeps at most 1.5 s; the rest is for calls on their way. */
-const promoteMaxMs = 3000;
-/** After the healing the longest backoff of a duty and the longest hanging call still have to pass. */
-const recoveryMs = 130_000;
 
 export function* checkOrder(ledger: Ledger): Generator<Violation> {
   yield* dueJobsArePromoted(ledger);
@@ -15,15 +11,15 @@ export function* checkOrder(ledger: Ledger): Generator<Violation> {
 }
 
 function* dueJobsArePromoted(ledger: Ledger): Generator<Violation> {
-  const { isFaultFree, healedAt, slackMs = 0 } = ledger.evidence;
-  if (healedAt === null && !isFaultFree) return;
-  const calmSince = isFaultFree ? 0 : (healedAt ?? 0) + recoveryMs;
+  const { slackMs = 0 } = ledger.evidence;
+  const calm = calmSince(ledger.evidence);
+  if (calm === null) return;
   for (const [id, events] of ledger.timelines) {
     for (const [index, event] of events.entries()) {
       const next = events[index + 1];
       if (event.state !== "scheduled" || next === undefined || next.kind !== "promoted") continue;
       const dueAt = Number(event.extra);
-      if (dueAt > calmSince && next.at - dueAt > promoteMaxMs + slackMs)
+      if (dueAt > calm && next.at - dueAt > promptMs + slackMs)
         yield {
           invariant: 26,
           id,

@@ -1,5 +1,6 @@
 /** The life of each job by its events: invariants 15, 18 to 21, 23 to 25, 27 and, for a single job, 45. */
 import { readAttemptLog } from "../../../src/model/job/attempt-log.ts";
+import type { EndReason } from "../../../src/model/job/end-reason.ts";
 import { canMove, isTerminal } from "../../../src/model/job/job-state.ts";
 import type { JobState } from "../../../src/model/job/job-state.ts";
 import { defaultAttempts, defaultBackoff, plannedDelayMs } from "../../../src/model/job/retry-policy.ts";
@@ -11,7 +12,7 @@ import type { Ledger, TimelineEvent, Violation } from "../ledger.ts";
 export function* checkTimelines(ledger: Ledger): Generator<Violation> {
   for (const [id, events] of ledger.timelines) {
     yield* arrowsAreKept(id, events);
-    yield* cancelledJobsAreNotClaimed(id, events);
+    if (!ledger.ending.has(id)) yield* cancelledJobsAreNotClaimed(id, events);
     yield* attemptsAreCounted(ledger, id, events);
     yield* delaysAreInBounds(ledger, id, events);
     if (runsNoHandler(ledger, id)) continue;
@@ -77,7 +78,10 @@ function* attemptsAreCounted(
   let attempt = 0;
   let counts: readonly number[] = [1];
   let extra = 0;
+  const isSetBack = ledger.setBack.has(id);
   for (const event of events) {
+    // A run that gets further counts its attempts anew, without an event.
+    if (isSetBack && event.kind !== "claimed") attempt = event.attempt;
     switch (event.kind) {
       case "claimed": {
         if (!counts.includes(event.attempt - attempt))
@@ -92,6 +96,11 @@ function* attemptsAreCounted(
         counts = [1];
         break;
       }
+      case "suspended":
+        // The settle says what the next claim counts, and may set the attempt.
+        attempt = event.attempt;
+        counts = [0, 1];
+        break;
       case "snoozed":
       case "throttled":
       case "handed-back":
@@ -132,13 +141,30 @@ function* failuresHaveReasons(
     const isThrottled =
       event.extra === "throttles-exhausted" &&
       specs.some((spec) => throttlesBefore(events, event) >= (policyOf(spec).throttlesMax ?? Infinity));
-    if (!(isExhausted && event.attempt >= least) && !isFinal && !isThrottled)
+    const isRuns = durableReasons.has(event.extra as EndReason) || isEndingOf(ledger, id, event.extra);
+    if (!(isExhausted && event.attempt >= least) && !isFinal && !isThrottled && !isRuns)
       yield {
         invariant: 21,
         id,
         message: `${id} failed after attempt ${event.attempt} with the reason ${event.extra}`,
       };
   }
+}
+
+/** Ends of durable runs that need no used-up attempts. */
+const durableReasons: ReadonlySet<EndReason> = new Set([
+  "step-failed",
+  "diverged",
+  "journal-full",
+  "undo-failed",
+]);
+
+/** Whether the journal of a run says that it was to end so. */
+function isEndingOf({ journals }: Ledger, id: string, reason: TimelineEvent["extra"]): boolean {
+  return (journals.get(id) ?? []).some(({ key, body }) => {
+    const ending = key === "ending" ? (JSON.parse(body) as { readonly reason?: unknown }) : null;
+    return ending !== null && ending.reason === reason;
+  });
 }
 
 const throttlesBefore = (events: readonly TimelineEvent[], end: TimelineEvent): number =>
@@ -183,6 +209,8 @@ function* delaysAreInBounds(
 function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEvent[]): Generator<Violation> {
   const record = ledger.records.get(id);
   if (record === undefined || events.some(({ kind }) => kind === "deleted")) return;
+  // A run that gets further, or waits, empties its attempt log.
+  if (ledger.setBack.has(id) || events.some(({ kind }) => kind === "suspended")) return;
   const log = readAttemptLog(record.attempts);
   const entries = log.entries.filter(({ outcome }) => outcome !== "completed" && outcome !== "expired");
   const { dropped } = log;
