@@ -157,6 +157,7 @@ export type { CallJobOptions } from "./client/jobs/calls.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/jobs/job-handle.ts";
 export type {
   DeleteAnswer,
+  DeleteOptions,
   EditJobOptions,
   JobPage,
   Jobs,

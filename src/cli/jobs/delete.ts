@@ -32,6 +32,8 @@ export const deleteJob = command({
       if (answer === "not-found") throw noSuchJob(id);
       if (answer === "running")
         throw new MillraceError("job-changed", `The job ${shown} runs; cancel or revoke it first.`);
+      if (answer === "has-undo")
+        throw new MillraceError("job-changed", `The run ${shown} has steps to undo; cancel it instead.`);
       if (answer === "flow-member")
         throw new MillraceError("flow-member", `The job ${shown} goes with its flow; delete that.`);
     }),

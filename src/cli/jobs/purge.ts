@@ -12,8 +12,9 @@ export const purge = command({
   async run({ options, withStore, answer }) {
     if (!hasFilter(options)) throw wrong("give a filter such as --state completed or --queue Q");
     const answers = await withStore((mill) => mill.jobs.delete(queryOf(options)));
-    const { deleted, running, "flow-member": members } = answers;
+    const { deleted, running, "flow-member": members, "has-undo": undos } = answers;
     const stay = members === 0 ? "" : `, ${members} stay with their flows`;
-    answer(answers, `${deleted} deleted, ${running} run and stay${stay}`);
+    const undo = undos === 0 ? "" : `, ${undos} have steps to undo and stay: cancel them`;
+    answer(answers, `${deleted} deleted, ${running} run and stay${stay}${undo}`);
   },
 });

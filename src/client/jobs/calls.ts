@@ -40,6 +40,7 @@ type CallsNeeds = Needs<
   | "submitter"
   | "queuePolicies"
   | "policies"
+  | "strideMs"
 >;
 
 /** @typeParam In the input of the job. */

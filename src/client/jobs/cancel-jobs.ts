@@ -8,7 +8,8 @@ import { callKeys } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
 import type { Needs } from "../../engine/services.ts";
 import { cancelsChanged } from "../../engine/fleet/change-numbers.ts";
-import { liveStates } from "../../model/job/job-state.ts";
+import { hasMark } from "../../model/durable/durable-marks.ts";
+import { isTerminal, liveStates } from "../../model/job/job-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
 import { checkOptions, invalidOption } from "../../model/option.ts";
 import type { JobRecord } from "../../store/records.ts";
@@ -18,7 +19,10 @@ import type { JobChanges } from "./job-changes.ts";
 import { overStates } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 
-/** `signalled`: the job runs, and its worker is asked to abort the handler. */
+/**
+ * `signalled`: the job runs, and its worker is asked to abort the handler; or it is a durable run that first undoes its
+ * steps.
+ */
 export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
 /** How often each answer occurred. */
 export type Answers<Answer extends string> = Readonly<Record<Answer, number>>;
@@ -44,14 +48,17 @@ export async function cancelJobs(
 
   const cancelOne = async (first: JobRecord): Promise<CancelAnswer> => {
     let owner: string | null = null;
+    const isEnding = hasMark(first.durable, "isEnding") && !isTerminal(first.state);
     const answer = await changes.changeAsRead(first, (record) => {
-      const { policy, queue, attempts, cancelAsked } = record;
+      const policy = needs.policies.read(record.policy, record.queue);
       ({ owner } = record);
-      return cancelChanges({ policy: needs.policies.read(policy, queue), attempts, cancelAsked }, reason);
+      return cancelChanges({ ...record, policy }, reason, needs.strideMs);
     });
-    if (!isMade(answer)) return answer.kind === "gone" ? "not-found" : "finished";
+    if (answer.kind === "gone") return "not-found";
+    // A run that undoes its steps ends by itself.
+    if (!isMade(answer)) return isEnding && answer.kind === "changed" ? "signalled" : "finished";
     if (answer.state === "cancelled") return "cancelled";
-    if (owner !== null) workers.add(owner);
+    if (answer.state === "running" && owner !== null) workers.add(owner);
     return "signalled";
   };
 
@@ -77,17 +84,19 @@ export async function cancelJobs(
 
 /** Cancels a job unless it is running or has ended. */
 export async function cancelWaiting(
-  needs: Needs<"policies">,
+  needs: Needs<"policies" | "strideMs">,
   changes: JobChanges,
   id: string,
   reason: string,
 ): Promise<void> {
   const found = await changes.read(id);
   if (found === null) return;
-  await changes.changeAsRead(found, ({ policy, queue, attempts, cancelAsked }) =>
-    cancelChanges({ policy: needs.policies.read(policy, queue), attempts, cancelAsked }, reason).filter(
-      ({ states }) => !states.includes("running"),
-    ),
+  await changes.changeAsRead(found, (record) =>
+    cancelChanges(
+      { ...record, policy: needs.policies.read(record.policy, record.queue) },
+      reason,
+      needs.strideMs,
+    ).filter(({ states }) => !states.includes("running")),
   );
 }
 

@@ -3,6 +3,7 @@
  * overwritten. Many jobs are read page by page: each page is changed in one batch before the next one is read, and no
  * page is begun after the caller has given up.
  */
+import { operatorCases } from "../../engine/durable/end-case.ts";
 import type { Needs } from "../../engine/services.ts";
 import type { Store } from "../../store/store.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
@@ -52,10 +53,7 @@ export class JobChanges {
   }
 
   change(id: string, changes: readonly OperatorChange[]): Promise<ChangeAnswer> {
-    return this.#needs.changes.add({
-      id,
-      cases: changes.map(({ states, next, attempts = null }) => ({ guard: { states }, next, attempts })),
-    });
+    return this.#needs.changes.add({ id, cases: operatorCases(changes) });
   }
 
   /**
@@ -72,12 +70,8 @@ export class JobChanges {
     for (let tries = 1; record !== null; tries++) {
       const { id, rev }: JobRecord = record;
       const changes = make(record);
-      const cases = changes.map(({ states, next, attempts = null }) => ({
-        guard: { states, rev },
-        next,
-        attempts,
-      }));
-      const answer = await this.#needs.changes.add({ id, token, cases });
+      if (changes.length === 0) return { kind: "changed", state: record.state, rev };
+      const answer = await this.#needs.changes.add({ id, token, cases: operatorCases(changes, rev) });
       const isAgain =
         answer.kind === "changed" && changes.some(({ states }) => states.includes(answer.state));
       if (!isAgain || tries === triesMax) return answer;

@@ -13,7 +13,9 @@ import { readMeta, writeMeta } from "../../model/job/job-meta.ts";
 import { parsePolicy, writePolicy } from "../../model/job/job-policy.ts";
 import type { Due, Edit } from "../../model/job/change.ts";
 import type { Duration } from "../../model/duration.ts";
+import { marksAsRead, mayDelete } from "../../model/durable/end-run.ts";
 import { MillraceError } from "../../model/error.ts";
+import { isTerminal } from "../../model/job/job-state.ts";
 import { checkName } from "../../model/name.ts";
 import {
   editChange,
@@ -61,8 +63,11 @@ type JobsNeeds = Needs<
  * or attempts.
  */
 export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "flow-member" | "not-found";
-/** `running`: it runs, or is a flow that has not ended. `flow-member`: it is deleted with its flow. */
-export type DeleteAnswer = "deleted" | "running" | "flow-member" | "not-found";
+/**
+ * `running`: it runs, or is a flow that has not ended. `flow-member`: it is deleted with its flow. `has-undo`: it is a
+ * durable run that has steps to undo; cancel it, or delete it with `force`.
+ */
+export type DeleteAnswer = "deleted" | "running" | "flow-member" | "has-undo" | "not-found";
 export interface WhenOptions {
   delay?: Duration;
   runAt?: Date | number;
@@ -71,10 +76,20 @@ export interface WhenOptions {
 export interface RetryJobOptions extends WhenOptions, CallOptions {
   /** Whether the replay opens a new round of attempts (default) or allows only one more attempt. */
   resetAttempts?: boolean;
+  /**
+   * Of a durable job: the run begins anew instead of going on where it failed. A run that had completed, whose steps
+   * were undone, or that gets another input always begins anew.
+   */
+  fromStart?: boolean;
   /** Replaces the input. */
   input?: unknown;
   /** For a filter: how many jobs come back per second; their due times are spread accordingly. */
   perSecond?: number;
+}
+
+export interface DeleteOptions extends CallOptions {
+  /** Also durable runs that have steps to undo: their undos never run. */
+  force?: boolean;
 }
 
 export interface EditJobOptions {
@@ -111,7 +126,9 @@ export interface LogLine {
 const retryAnswers = [
   ...["replayed", "unfinished", "key-held", "flow-member", "not-found"],
 ] as const satisfies RetryAnswer[];
-const deleteAnswers = ["deleted", "running", "flow-member", "not-found"] as const satisfies DeleteAnswer[];
+const deleteAnswers = [
+  ...["deleted", "running", "flow-member", "has-undo", "not-found"],
+] as const satisfies DeleteAnswer[];
 
 export class Jobs {
   readonly #needs: JobsNeeds;
@@ -212,9 +229,10 @@ export class Jobs {
     options: RetryJobOptions = {},
   ): Promise<RetryAnswer | Answers<RetryAnswer>> {
     return this.#act("retry", target, options, async (isOver) => {
-      const known = ["delay", "runAt", "resetAttempts", "input", "perSecond", ...callKeys];
+      const known = ["delay", "runAt", "resetAttempts", "fromStart", "input", "perSecond", ...callKeys];
       checkOptions(options, "retry", known);
       const { perSecond } = options;
+      const isFromStart = checkBoolean(options.fromStart ?? false, "retry: fromStart");
       const resetsAttempts = checkBoolean(options.resetAttempts ?? true, "retry: resetAttempts");
       if (perSecond !== undefined && !(perSecond >= 0.001 && perSecond <= 1_000_000))
         throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
@@ -230,10 +248,10 @@ export class Jobs {
       const retryOne = async (record: JobRecord): Promise<RetryAnswer> => {
         if (isOfFlow(record)) return isPlain ? members.retry(record) : "flow-member";
         const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
-        const answer = await this.#changes.changeAsRead(record, ({ policy, attempts }) => [
+        const answer = await this.#changes.changeAsRead(record, (read) => [
           replayChange(
-            { policy: this.#needs.policies.read(policy), attempts },
-            { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) },
+            { ...read, policy: this.#needs.policies.read(read.policy) },
+            { due, resetsAttempts, strideMs, isFromStart, ...(edit === undefined ? {} : { edit }) },
           ),
         ]);
         if (isMade(answer)) return "replayed";
@@ -249,15 +267,23 @@ export class Jobs {
    * jobs. Only the event `deleted` remains. A flow that has ended is deleted by its id with all of its members; a
    * member is never deleted alone.
    */
-  delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
-  delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
-  delete(target: string | JobQuery, limit: CallOptions = {}): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
-    return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
-      checkCallOptions(limit, "delete");
+  delete(id: string, options?: DeleteOptions): Promise<DeleteAnswer>;
+  delete(query: JobQuery, options?: DeleteOptions): Promise<Answers<DeleteAnswer>>;
+  delete(
+    target: string | JobQuery,
+    options: DeleteOptions = {},
+  ): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
+    return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, options, (isOver) => {
+      checkOptions(options, "delete", ["force", ...callKeys]);
+      const isForced = checkBoolean(options.force ?? false, "delete: force");
       const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
         const change = deleteChangeOf(record);
         if (change === null) return "flow-member";
-        const answer = await this.#changes.change(record.id, [change]);
+        const { durable } = record;
+        const run = { policy: this.#needs.policies.read(record.policy), durable };
+        if (!isForced && !isTerminal(record.state) && !mayDelete(run)) return "has-undo";
+        const changes = run.policy.durable === null ? [change] : [{ ...change, marks: marksAsRead(durable) }];
+        const answer = await this.#changes.change(record.id, changes);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
       if (typeof target === "string") return this.#deleteOne(target, deleteOne);
@@ -324,8 +350,11 @@ export class Jobs {
     return this.#actOn("revoke", id, limit, async () => {
       checkCallOptions(limit, "revoke");
       const record = await this.#changes.mustRead(id);
-      const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
-        revokeChanges({ policy: this.#needs.policies.read(policy, queue), attempts, cancelAsked }),
+      const answer = await this.#changes.changeAsRead(record, (read) =>
+        revokeChanges(
+          { ...read, policy: this.#needs.policies.read(read.policy, read.queue) },
+          this.#needs.strideMs,
+        ),
       );
       refuse(answer, id);
     });

@@ -130,7 +130,7 @@ function errorOf({ name, attempts, reason }: JobRecord, state: TerminalState): s
 
 /** Cancels the flows of a run that has ended or was deleted. */
 export async function endChildren(
-  needs: Needs<"store" | "log" | "changes" | "reads" | "policies">,
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
   run: string,
 ): Promise<void> {
   let cursor: string | null = null;

@@ -5,7 +5,7 @@
 import { afterTimeout } from "../../model/job/after-run.ts";
 import type { Needs } from "../services.ts";
 import { modelSources } from "../policies/model-sources.ts";
-import { dueDuty, policyOfDue } from "./due-duty.ts";
+import { dueDuty } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
@@ -29,8 +29,7 @@ export function attemptTimeoutDuty(
     name: "attempt-timeout",
     clock: "attempt",
     decide(job, now) {
-      const ended = { ...job, policy: policyOfDue(needs, job) };
-      const { next, attempts } = afterTimeout(ended, modelSources(needs, now, job.owner ?? ""));
+      const { next, attempts } = afterTimeout(job, modelSources(needs, now, job.owner ?? ""));
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "attempt" },
         next,

@@ -8,11 +8,21 @@ import type { JobState } from "../../model/job/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
+import { endCase } from "../durable/end-case.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
+
+/** A due job with its policy, and that of its queue. */
+export interface DecidedJob extends Omit<DueJob, "policy"> {
+  readonly policy: DecidedPolicy;
+}
+
+export type DueDutyNeeds = Needs<
+  "store" | "platform" | "log" | "ids" | "changes" | "queuePolicies" | "policies" | "strideMs"
+>;
 
 interface DueDutyOptions {
   readonly tuning: Tuning;
@@ -21,13 +31,10 @@ interface DueDutyOptions {
   /** Called for each job whose change was applied, with its new state. */
   readonly applied?: (job: DueJob, state: JobState) => void;
   /** @returns the change for one job, or null to leave the job for now. */
-  readonly decide: (job: DueJob, now: number) => ChangeCase | null;
+  readonly decide: (job: DecidedJob, now: number) => ChangeCase | null;
 }
 
-export function dueDuty(
-  needs: Needs<"store" | "platform" | "log" | "ids" | "changes" | "queuePolicies">,
-  options: DueDutyOptions,
-): Duty {
+export function dueDuty(needs: DueDutyNeeds, options: DueDutyOptions): Duty {
   const { name, tuning, clock } = options;
   const quarantine = new Quarantine(needs.platform, (id) => needs.ids.placement?.ofId(id) ?? null);
   let cursor: string | null = null;
@@ -46,8 +53,11 @@ export function dueDuty(
       for (const job of due.jobs) {
         if (quarantine.has(job.id)) continue;
         try {
-          const decided = options.decide(job, due.now);
-          if (decided !== null) changes.push({ id: job.id, cases: [decided] });
+          const policy = policyOfDue(needs, job);
+          const decided = options.decide({ ...job, policy }, due.now);
+          if (decided === null) continue;
+          const run = { policy, durable: job.durable };
+          changes.push({ id: job.id, cases: [endCase(run, needs.strideMs, decided)] });
         } catch (error) {
           undecided += 1;
           quarantine.failed(job.id, error);
@@ -73,10 +83,6 @@ export function dueDuty(
   };
 }
 
-/** The policy of a due job, with that of its queue. */
-export function policyOfDue(
-  needs: Needs<"queuePolicies" | "policies">,
-  { policy, route }: DueJob,
-): DecidedPolicy {
+function policyOfDue(needs: Needs<"queuePolicies" | "policies">, { policy, route }: DueJob): DecidedPolicy {
   return needs.policies.read(policy, needs.queuePolicies.queueAt(route));
 }

@@ -4,31 +4,27 @@
  */
 import { afterExpiry } from "../../model/job/after-run.ts";
 import { liveStates } from "../../model/job/job-state.ts";
-import type { Needs } from "../services.ts";
-import { dueDuty, policyOfDue } from "./due-duty.ts";
+import { dueDuty } from "./due-duty.ts";
+import type { DueDutyNeeds } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-type ExpiryDutiesNeeds = Needs<
-  "store" | "platform" | "log" | "ids" | "changes" | "queuePolicies" | "policies"
->;
-
-export function deadlineDuty(needs: ExpiryDutiesNeeds, tuning: Tuning): Duty {
+export function deadlineDuty(needs: DueDutyNeeds, tuning: Tuning): Duty {
   return expiryDuty(needs, tuning, "deadline");
 }
 
-export function timeToLiveDuty(needs: ExpiryDutiesNeeds, tuning: Tuning): Duty {
+export function timeToLiveDuty(needs: DueDutyNeeds, tuning: Tuning): Duty {
   return expiryDuty(needs, tuning, "ttl");
 }
 
-function expiryDuty(needs: ExpiryDutiesNeeds, tuning: Tuning, clock: "deadline" | "ttl"): Duty {
+function expiryDuty(needs: DueDutyNeeds, tuning: Tuning, clock: "deadline" | "ttl"): Duty {
   return dueDuty(needs, {
     tuning,
     name: clock === "deadline" ? "deadline" : "time-to-live",
     clock,
-    decide: (job) => ({
+    decide: ({ policy }) => ({
       guard: { states: liveStates, rang: clock },
-      next: afterExpiry(policyOfDue(needs, job), clock),
+      next: afterExpiry(policy, clock),
     }),
   });
 }

@@ -27,7 +27,7 @@ const namedPerWalkMax = 20;
 const namedMax = 10_000;
 
 export function indexAuditDuty(
-  needs: Needs<"store" | "platform" | "log" | "changes" | "reads" | "leadership" | "policies">,
+  needs: Needs<"store" | "platform" | "log" | "changes" | "reads" | "leadership" | "policies" | "strideMs">,
   tuning: Tuning,
 ): Duty {
   const quarantine = new Quarantine(needs.platform);

@@ -10,6 +10,7 @@ import type { Change } from "../../store/operations.ts";
 import type { StateCount } from "../../store/records.ts";
 import { withoutGates } from "../../store/state-counts.ts";
 import type { Needs } from "../services.ts";
+import { endCase } from "../durable/end-case.ts";
 import { answersWithin } from "../calls/settles-within.ts";
 import { readWorkers, servingWorkers } from "../fleet/registration.ts";
 import { applyChanges } from "./apply-changes.ts";
@@ -28,7 +29,9 @@ const name = "no-handler";
 type Orphans = Required<Pick<StateCount, "queue" | "name" | "requires">>;
 
 export function noHandlerDuty(
-  needs: Needs<"platform" | "log" | "store" | "ids" | "policies" | "noHandlerGraceMs" | "changes">,
+  needs: Needs<
+    "platform" | "log" | "store" | "ids" | "policies" | "noHandlerGraceMs" | "changes" | "strideMs"
+  >,
   tuning: Tuning,
 ): Duty {
   const { noHandlerGraceMs } = needs;
@@ -48,8 +51,12 @@ export function noHandlerDuty(
     else cursors.set(item, page.cursor);
     const late = page.jobs.filter(({ id, dueAt }) => dueAt <= before && !quarantine.has(id));
     const changes = late.map((job): Change => {
-      const next = afterNoHandler(needs.policies.read(job.policy, job.queue));
-      return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
+      const policy = needs.policies.read(job.policy, job.queue);
+      const decided = {
+        guard: { states: ["ready"], rev: job.rev },
+        next: afterNoHandler(policy),
+      } as const;
+      return { id: job.id, cases: [endCase({ policy, durable: job.durable }, needs.strideMs, decided)] };
     });
     const { applied, appliedIn, errors, outcomes } = await applyChanges(needs, changes, {
       name,

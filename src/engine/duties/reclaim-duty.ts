@@ -8,7 +8,7 @@ import { afterCrash, lostLeases } from "../../model/job/after-run.ts";
 import type { Needs } from "../services.ts";
 import type { HeldLeases } from "../attempts/held-leases.ts";
 import { modelSources } from "../policies/model-sources.ts";
-import { dueDuty, policyOfDue } from "./due-duty.ts";
+import { dueDuty } from "./due-duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
@@ -41,8 +41,7 @@ export function reclaimDuty(
     },
     decide(job, now) {
       if (leases.isHeldHere(job)) return null;
-      const ended = { ...job, policy: policyOfDue(needs, job) };
-      const { next, attempts } = afterCrash(ended, job.started, modelSources(needs, now, job.owner ?? ""));
+      const { next, attempts } = afterCrash(job, job.started, modelSources(needs, now, job.owner ?? ""));
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "lease" },
         next,

@@ -43,7 +43,7 @@ import {
   membersPage,
 } from "./members.ts";
 
-type DeferredWorkNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads" | "coder">;
+type DeferredWorkNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads" | "coder" | "strideMs">;
 
 /** What became of one due document. */
 export interface DeferredWorkEnd {

@@ -24,7 +24,7 @@ import type { Needs } from "../services.ts";
 import { allMembers, cancelBelow, changeAsRead, flowMetaOf, isStandIn, membersPage } from "./members.ts";
 import { partJob } from "./plan-flow.ts";
 
-type LostMembersNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads">;
+type LostMembersNeeds = Needs<"log" | "store" | "policies" | "changes" | "reads" | "strideMs">;
 
 const reason: EndReason<"failed"> = "record-unreadable";
 /** A flow whose members end while they are counted is counted again, so often; then by the next walk. */

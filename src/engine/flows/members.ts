@@ -3,6 +3,7 @@
  * is done page by page, each under the guard of what was read; whatever moved on meanwhile is left to the next page or
  * look.
  */
+import { hasMark } from "../../model/durable/durable-marks.ts";
 import { edgesOfStep } from "../../model/flow/edge.ts";
 import { flowQueue, memberTag, rootOf } from "../../model/flow/flow-meta.ts";
 import type { FlowMeta } from "../../model/flow/flow-meta.ts";
@@ -14,12 +15,13 @@ import type { JobState } from "../../model/job/job-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
 import type { OperatorChange } from "../../model/job/operate.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
-import type { Change, ChangeAnswer } from "../../store/operations.ts";
+import type { ChangeAnswer } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
+import { operatorCases } from "../durable/end-case.ts";
 import { cancelsChanged } from "../fleet/change-numbers.ts";
 
-type MembersNeeds = Needs<"store" | "log" | "changes" | "policies">;
+type MembersNeeds = Needs<"store" | "log" | "changes" | "policies" | "strideMs">;
 
 const pageMax = 500;
 const scanMax = 10_000;
@@ -67,12 +69,7 @@ export function changeAsRead(
   { id, rev }: Pick<JobRecord, "id" | "rev">,
   changes: readonly OperatorChange[],
 ): Promise<ChangeAnswer> {
-  const cases: Change["cases"] = changes.map(({ states, next, attempts = null }) => ({
-    guard: { states, rev },
-    next,
-    attempts,
-  }));
-  return needs.changes.add({ id, cases });
+  return needs.changes.add({ id, cases: operatorCases(changes, rev) });
 }
 
 /**
@@ -100,8 +97,12 @@ export interface CancelHow {
 }
 
 /** Whether a cancel has something left to do about this member. */
-export function isToCancel({ state, cancelAsked }: JobRecord, { pendingOnly = false }: CancelHow): boolean {
-  if (isTerminal(state) || cancelAsked) return false;
+export function isToCancel(
+  { state, cancelAsked, durable }: JobRecord,
+  { pendingOnly = false }: CancelHow,
+): boolean {
+  // A run that undoes its steps is to end anyway.
+  if (isTerminal(state) || cancelAsked || hasMark(durable, "isEnding")) return false;
   return !(pendingOnly && state === "running");
 }
 
@@ -132,14 +133,13 @@ export async function cancelMembers(
 }
 
 function cancelsOf(
-  needs: Needs<"policies">,
+  needs: Needs<"policies" | "strideMs">,
   record: JobRecord,
   { reason, pendingOnly = false }: CancelHow,
 ): readonly OperatorChange[] {
   if (flowMetaOf(record).part !== undefined) return [closeChange(record, reason)];
-  const { attempts, cancelAsked } = record;
   const policy = needs.policies.read(record.policy, record.queue);
-  const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
+  const changes = cancelChanges({ ...record, policy }, reason, needs.strideMs);
   return pendingOnly ? changes.filter(({ states }) => !states.includes("running")) : changes;
 }
 

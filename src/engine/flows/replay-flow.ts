@@ -242,14 +242,10 @@ function letGo(
     : { states: ["blocked"], next };
 }
 
-function replayAfter(
-  needs: Needs<"strideMs" | "policies">,
-  { policy, queue, attempts }: JobRecord,
-  inMs: number,
-): ReplayChange {
-  const decided = needs.policies.read(policy, queue);
+function replayAfter(needs: Needs<"strideMs" | "policies">, record: JobRecord, inMs: number): ReplayChange {
+  const policy = needs.policies.read(record.policy, record.queue);
   const options = { due: { inMs }, resetsAttempts: true, strideMs: needs.strideMs };
-  return replayChange({ policy: decided, attempts }, options);
+  return replayChange({ ...record, policy }, options);
 }
 
 /** Whether this is an item of a map that lets up to N run at once. */

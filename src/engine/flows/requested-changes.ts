@@ -88,7 +88,7 @@ async function carryOut(needs: RequestNeeds, given: Doc): Promise<DeferredWorkEn
 }
 
 async function cancelFlow(
-  needs: Needs<"store" | "log" | "changes" | "reads" | "policies">,
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
   { id, body }: Doc,
 ): Promise<string> {
   const how = JSON.parse(body) as CancelHow;

@@ -20,6 +20,7 @@ import type { ScheduleState } from "../../model/schedule/schedule-state.ts";
 import { cancelChanges } from "../../model/job/operate.ts";
 import type { Doc, DocPut, JobRecord, NewJob } from "../../store/records.ts";
 import type { Needs } from "../services.ts";
+import { operatorCases } from "../durable/end-case.ts";
 import { cancelsChanged } from "../fleet/change-numbers.ts";
 import { jobOfTemplate } from "../submit/job-template.ts";
 import { foundSchedule, partitionOfDoc, readable, schedulePut } from "./schedule-docs.ts";
@@ -50,7 +51,7 @@ const togetherJobsMax = 200;
 
 /** Looks at each of these; one that fails leaves the others alone. */
 export async function fireSchedules(
-  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "submitter" | "policies">,
+  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "submitter" | "policies" | "strideMs">,
   docs: readonly Doc[],
   now: number,
 ): Promise<readonly PromiseSettledResult<Look>[]> {
@@ -111,7 +112,7 @@ function fired({ schedule: { name }, decision, jobs }: Firing, now: number): Loo
 }
 
 async function decideFiring(
-  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "policies">,
+  needs: Needs<"store" | "log" | "ids" | "changes" | "reads" | "policies" | "strideMs">,
   doc: Doc,
   now: number,
 ): Promise<Firing | Look> {
@@ -191,23 +192,16 @@ async function put(needs: Needs<"store">, doc: DocPut): Promise<boolean> {
 }
 
 async function cancelJob(
-  needs: Needs<"store" | "log" | "changes" | "reads" | "policies">,
+  needs: Needs<"store" | "log" | "changes" | "reads" | "policies" | "strideMs">,
   id: string,
 ): Promise<void> {
   const record = await needs.reads.add(id);
   if (record === null) return;
-  const { attempts, cancelAsked, rev } = record;
   const policy = needs.policies.read(record.policy);
   const reason: EndReason<"cancelled"> = "next-tick";
-  const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
-  const answer = await needs.changes.add({
-    id,
-    cases: changes.map(({ states, next, attempts: log = null }) => ({
-      guard: { states, rev },
-      next,
-      attempts: log,
-    })),
-  });
+  const changes = cancelChanges({ ...record, policy }, reason, needs.strideMs);
+  if (changes.length === 0) return;
+  const answer = await needs.changes.add({ id, cases: operatorCases(changes, record.rev) });
   const isRunning = answer.kind === "ok" && answer.state === "running";
   if (isRunning && record.owner !== null) await cancelsChanged(needs, new Set([record.owner]));
 }

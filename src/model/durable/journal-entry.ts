@@ -15,6 +15,7 @@
  *            decided   an approval was decided by signals
  *            rang      the time of a wait is over         raced    a race is won; its other branches are closed
  *            undone    an undo of a step has run          stuck    an undo failed, and runs again later or never
+ *            over      a run that is a member of a flow has ended well, or undone its steps: a replay begins anew
  *            gave-up   the run failed because this call had failed: a retry of the run asks the call again
  *  foreign   signal    somebody sent a signal             child    an invoked job has ended
  *            ending    the run is to end badly, after its undos
@@ -72,6 +73,7 @@ export type EntryBody =
       readonly retryInMs: number | null;
     } & OfCall)
   | ({ readonly kind: "gave-up" } & OfCall)
+  | { readonly kind: "over" }
   | {
       readonly kind: "signal";
       readonly name: string;
@@ -132,6 +134,7 @@ const isOwn: Readonly<Record<EntryKind, boolean>> = {
   undone: true,
   stuck: true,
   "gave-up": true,
+  over: true,
   signal: false,
   child: false,
   ending: false,
@@ -170,7 +173,8 @@ export function ownKey(body: EntryBody, life = 0): string {
 function keyOfLife(body: EntryBody): string {
   switch (body.kind) {
     case "version":
-      return "version";
+    case "over":
+      return body.kind;
     case "patched":
       return `patched:${body.name}`;
     case "refused":

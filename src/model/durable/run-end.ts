@@ -3,6 +3,8 @@
  *
  *   rests                 suspended, or scheduled; its attempts count anew
  *   continues             a new round with another input
+ *   is replayed, and was  a new round with the same input
+ *   over before
  *   diverged              failed
  *   an entry is unasked   handed back once, then failed as diverged
  *   its version is gone   scheduled: another worker may have the code
@@ -34,13 +36,13 @@ export function afterRest(
 
 /** The run goes on with a new round: another input and an empty journal, but for signals that nobody has read. */
 export function afterContinue(policy: DecidedPolicy, input: string, strideMs: number): Schedule {
+  return { ...beginAnew(policy, strideMs), edit: { input } };
+}
+
+/** The run begins a new round with the same input. */
+export function beginAnew(policy: DecidedPolicy, strideMs: number): Schedule {
   const due = { inMs: 0 };
-  return {
-    ...scheduleOf(policy, due, "resumed", strideMs),
-    ...countsAnew,
-    newRound: true,
-    edit: { input },
-  };
+  return { ...scheduleOf(policy, due, "resumed", strideMs), ...countsAnew, newRound: true };
 }
 
 export function afterDiverged(ended: EndedAttempt, difference: Difference, sources: Sources): Decision {

@@ -5,6 +5,10 @@
 import { afterCancel, afterCancelAsked, defaultCancelReason, handBack } from "./after-run.ts";
 import { noteCancelReason, noteNewRound } from "./attempt-log.ts";
 import type { ChangeNext, Due, Edit, Schedule } from "./change.ts";
+import { hasMark } from "../durable/durable-marks.ts";
+import { endRun } from "../durable/end-run.ts";
+import type { EndedRun } from "../durable/end-run.ts";
+import type { NewEntry } from "../durable/journal-entry.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 import { terminalStates, waitingStates } from "./job-state.ts";
 import type { JobState } from "./job-state.ts";
@@ -16,14 +20,17 @@ export interface OperatorChange {
   readonly next: ChangeNext;
   /** The new packed attempt log; unchanged if absent. */
   readonly attempts?: string;
+  /** For a durable run: of its field `durable`, these bits are still so. */
+  readonly marks?: { readonly mask: number; readonly is: number };
+  /** For a durable run: appended to its journal. */
+  readonly append?: NewEntry;
 }
 
 export interface ReplayChange extends OperatorChange {
   readonly next: Schedule;
 }
 
-interface CancellableJob {
-  readonly policy: DecidedPolicy;
+interface CancellableJob extends EndedRun {
   readonly attempts: string | null;
   readonly cancelAsked: boolean;
 }
@@ -31,12 +38,18 @@ interface CancellableJob {
 /**
  * A cancel ends a queued job at once. The handler of a running job is notified and decides how the job ends. Until then
  * the reason is in the attempt log, so the change is guarded by the log that was read. A second cancel without a reason
- * keeps the first reason.
+ * keeps the first reason. A durable run that undoes its steps is to end anyway: there is nothing to change.
  */
-export function cancelChanges(job: CancellableJob, reason: string | undefined): readonly OperatorChange[] {
+export function cancelChanges(
+  job: CancellableJob,
+  reason: string | undefined,
+  strideMs: number,
+): readonly OperatorChange[] {
+  if (hasMark(job.durable, "isEnding")) return [];
   const isRepeat = job.cancelAsked && reason === undefined;
+  const cancelled = afterCancel(job.policy, reason ?? defaultCancelReason);
   return [
-    { states: waitingStates, next: afterCancel(job.policy, reason ?? defaultCancelReason) },
+    { states: waitingStates, ...endRun(job, cancelled, strideMs) },
     {
       states: ["running"],
       next: { to: "same", event: "cancel-asked", cancelAsked: true },
@@ -87,6 +100,8 @@ interface ReplayOptions {
   readonly resetsAttempts: boolean;
   readonly edit?: Edit;
   readonly strideMs: number;
+  /** Of a durable run: it remembers nothing. */
+  readonly isFromStart?: boolean;
 }
 
 /**
@@ -94,7 +109,7 @@ interface ReplayOptions {
  * such a change is guarded by the log that was read.
  */
 export function replayChange(
-  { policy, attempts }: Pick<CancellableJob, "policy" | "attempts">,
+  { policy, attempts, state, durable }: Omit<CancellableJob, "cancelAsked"> & { readonly state: JobState },
   options: ReplayOptions,
 ): ReplayChange {
   const next: Schedule = {
@@ -107,12 +122,23 @@ export function replayChange(
     clearsPassedDeadline: true,
     ...(options.resetsAttempts ? { attempt: 0 } : {}),
     ...(options.edit === undefined ? {} : { edit: options.edit }),
+    ...(policy.durable !== null && beginsAnew(state, durable, options) ? { newRound: true } : {}),
   };
   return {
     states: terminalStates,
     next,
     ...(options.resetsAttempts ? { attempts: noteNewRound(attempts) } : {}),
   };
+}
+
+/**
+ * A run that failed goes on where it stood. It has nothing to go on from if it had completed, if its steps were undone,
+ * or if it gets another input.
+ */
+function beginsAnew(state: JobState, durable: number, { isFromStart, edit }: ReplayOptions): boolean {
+  return (
+    isFromStart === true || edit?.input !== undefined || state === "completed" || hasMark(durable, "isEnding")
+  );
 }
 
 /**
@@ -128,8 +154,9 @@ export const revokeChange: OperatorChange = {
  * If the cancel of the job was requested, the revoke ends the job: no worker is left to act on the cancel, and the job
  * must not run again. Guarded by the record that was read.
  */
-export function revokeChanges(job: CancellableJob): readonly OperatorChange[] {
-  return [job.cancelAsked ? { states: ["running"], next: afterCancelAsked(job) } : revokeChange];
+export function revokeChanges(job: CancellableJob, strideMs: number): readonly OperatorChange[] {
+  if (!job.cancelAsked) return [revokeChange];
+  return [{ states: ["running"], ...endRun(job, afterCancelAsked(job), strideMs) }];
 }
 
 export const deleteChange: OperatorChange = {

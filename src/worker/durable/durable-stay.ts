@@ -33,6 +33,7 @@ import {
   afterUnasked,
   afterUndos,
   afterVersionMissing,
+  beginAnew,
 } from "../../model/durable/run-end.ts";
 import type { Ending } from "../../model/durable/undo-plan.ts";
 import { chooseVersion } from "../../model/durable/version-choice.ts";
@@ -116,6 +117,9 @@ export class DurableStay implements Stay {
     try {
       const page = await this.#readPage();
       if (page === null) return null;
+      // A flow replays its members without a look at their journals.
+      if (page.entries.some(({ body }) => body.kind === "over"))
+        return { next: beginAnew(attempt.policy, this.#needs.strideMs), attempts: null };
       const { durable } = definition as JobDefinition & DurablePart;
       const { older } = this.#handler;
       const offered = { current: durable.version, older: [...(older?.keys() ?? [])] };

@@ -361,6 +361,7 @@ export class RunExecution {
       case "undone":
       case "stuck":
       case "gave-up":
+      case "over":
         return false;
       case "opened":
         if (call !== null) {
@@ -778,7 +779,9 @@ export class RunExecution {
     const starts = this.#starts;
     this.#isInFlight = true;
     this.#isSuspending = true;
-    const request = { seen: this.cursor.seen, entries: pending, starts, rest };
+    // While undos run nothing is delivered any more.
+    const seen = this.#isUndoing ? this.cursor.known : this.cursor.seen;
+    const request = { seen, entries: pending, starts, rest };
     const { answer } = await this.#persist(() => this.#journal.suspend(request));
     this.#isInFlight = false;
     this.#isSuspending = false;

@@ -21,6 +21,9 @@ import { afterCancel } from "../../model/job/after-run.ts";
 import type { Decision } from "../../model/job/after-run.ts";
 import type { EndReason } from "../../model/job/end-reason.ts";
 import { MillraceError } from "../../model/error.ts";
+import { endRun } from "../../model/durable/end-run.ts";
+import { hasMark } from "../../model/durable/durable-marks.ts";
+import type { NewEntry } from "../../model/durable/journal-entry.ts";
 import { writeEntry } from "../../model/durable/entry-text.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import type { Effects } from "../../store/records.ts";
@@ -34,7 +37,16 @@ import type { LoopStalls } from "../lease/loop-stalls.ts";
 import type { RouteMap } from "../claim/route-map.ts";
 
 export type SettlingNeeds = Needs<
-  "platform" | "log" | "repeated" | "ids" | "limits" | "strideMs" | "backoffs" | "settles" | "reads"
+  | "platform"
+  | "log"
+  | "repeated"
+  | "ids"
+  | "limits"
+  | "strideMs"
+  | "backoffs"
+  | "settles"
+  | "records"
+  | "reads"
 >;
 
 export interface SettlingOptions {
@@ -44,9 +56,6 @@ export interface SettlingOptions {
   /** Called with every attempt whose handler was called, once it is over. */
   readonly observers: readonly AttemptObserver[];
 }
-
-/** Of the settle of a durable run that appends nothing. */
-const noEntries = { seen: null, entries: [] } as const;
 
 export class Settling {
   readonly #needs: SettlingNeeds;
@@ -89,6 +98,49 @@ export class Settling {
   }
 
   settle(attempt: Attempt, decision: Decision): void {
+    if (attempt.policy.durable !== null && decision.hasUndone !== true)
+      return this.#endRun(attempt, decision);
+    this.#settle(attempt, decision);
+  }
+
+  /** A bad end of a durable run whose steps have undos: the run is to undo them first. */
+  #endRun(attempt: Attempt, decision: Decision): void {
+    const { policy, job } = attempt;
+    const { strideMs } = this.#needs;
+    const run = { policy, durable: job.durable };
+    const { next, append } = endRun(run, decision.next, strideMs);
+    if (append === undefined) return this.#settle(attempt, { ...decision, next });
+    attempt.phase = "settling";
+    this.#count += 1;
+    const lost = (): void => this.answered(attempt, { kind: "stale" });
+    void this.#appendEnding(attempt, decision).then(
+      (ended) => {
+        if (ended === null) return lost();
+        this.#count -= 1;
+        this.#settle(attempt, ended);
+      },
+      (error: unknown) => this.failed(attempt, error),
+    );
+  }
+
+  /** @returns what is settled after it; null if the lease is lost. */
+  async #appendEnding(attempt: Attempt, decision: Decision): Promise<Decision | null> {
+    // The reason of a cancel may still be on its way.
+    if (attempt.hasCalls) await new Promise<void>((resolve) => attempt.whenCallsEnd(resolve));
+    const decided = attempt.cancelAsked ? withCancelReason(attempt, decision) : decision;
+    const { policy, job } = attempt;
+    const run = { policy, durable: job.durable };
+    const { next, append } = endRun(run, decided.next, this.#needs.strideMs);
+    const { id, seq, fence } = job;
+    const entries = append === undefined ? [] : [writeEntry(append)];
+    // By itself, because a store refuses every settle but an end while a cancel is requested.
+    const answer = await this.#needs.records.append({ id, seq, fence, entries });
+    return typeof answer === "object" && answer.kind === "appended"
+      ? { next, attempts: decided.attempts }
+      : null;
+  }
+
+  #settle(attempt: Attempt, decision: Decision): void {
     attempt.phase = "settling";
     this.#count += 1;
     const { to } = decision.next;
@@ -161,14 +213,10 @@ export class Settling {
     if (next.event !== "completed")
       describeEnd(this.#needs.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const plain = { id, seq, fence, next, attempts };
-    const { entry } = decision;
     const settle: Settle =
       attempt.policy.durable === null
         ? plain
-        : {
-            ...plain,
-            journal: entry === undefined ? noEntries : { seen: null, entries: [writeEntry(entry)] },
-          };
+        : { ...plain, journal: { seen: null, entries: lastEntries(attempt, decision).map(writeEntry) } };
     attempt.settled = next;
     this.#needs.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
   }
@@ -184,3 +232,12 @@ export class Settling {
     this.end(attempt, endByError(this.#needs, attempt, error));
   }
 }
+
+/** What the journal of a durable run gets with its end. */
+function lastEntries({ isMember, job }: Attempt, { next, entry, hasUndone }: Decision): readonly NewEntry[] {
+  const entries = entry === undefined ? [] : [entry];
+  const isOver = isMember && (next.to === "completed" || hasUndone === true);
+  return isOver && hasMark(job.durable, "hasJournal") ? [...entries, over] : entries;
+}
+
+const over: NewEntry = { key: "over", body: { kind: "over" } };
