@@ -219,6 +219,7 @@ describe("operating", () => {
       deleted: 3,
       running: 0,
       "flow-member": 0,
+      "has-undo": 0,
       "not-found": 0,
     });
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { running: 1 } });

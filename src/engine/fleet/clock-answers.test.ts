@@ -149,6 +149,6 @@ describe("a due clock", () => {
     readers = [];
     await advance(2000);
     expect(await runUntil(platform, store.readJobs([doomed.id]))).toMatchObject([{ state: "expired" }]);
-    expect(readers).toEqual([0, 0, 0, 0]);
+    expect(readers).toEqual([0, 0, 0, 0, 0]);
   });
 });
