@@ -3,7 +3,7 @@
 -- has_grown: one of the entries was new.
 CREATE FUNCTION @append_v1(p_now int8, j @waiting, p_entries jsonb, p_foreign bool,
   OUT job @waiting, OUT last int4, OUT has_grown bool) LANGUAGE plpgsql AS $$
-DECLARE v_entry jsonb; v_key text; v_marks int8;
+DECLARE v_entry jsonb; v_key text; v_marks int4;
 BEGIN
   last := coalesce((
     SELECT CASE WHEN e.seq = j.seq THEN greatest(e.number, 0) END FROM @entry e
@@ -24,7 +24,7 @@ BEGIN
       FROM (SELECT DISTINCT r::int4 AS number FROM jsonb_array_elements_text(v_entry->'reads') r) r
       WHERE e.seq = j.seq AND e.number = r.number AND e.unread IS NOT NULL;
     END IF;
-    v_marks := coalesce((v_entry->>'marks')::int8, 0);
+    v_marks := coalesce((v_entry->>'marks')::int4, 0);
     j.durable := j.durable | v_marks;
     -- The undos of the run are not to be stopped by what ended it.
     IF v_marks & 4 <> 0 THEN

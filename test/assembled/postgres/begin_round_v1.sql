@@ -1,6 +1,6 @@
 -- A new round of job j: its unread entries stay, with new numbers, and the newest keys of others. Answers its field
 -- durable.
-CREATE FUNCTION @begin_round_v1(j @waiting) RETURNS int8 LANGUAGE plpgsql AS $$
+CREATE FUNCTION @begin_round_v1(j @waiting) RETURNS int4 LANGUAGE plpgsql AS $$
 DECLARE v_number int4; v_next int4 := 0;
 BEGIN
   INSERT INTO @entry

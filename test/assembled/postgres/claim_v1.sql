@@ -13,7 +13,7 @@ DECLARE
   -- The jobs of a batch, a list for each field.
   l_id text; l_seq int8[]; l_fence int8[]; l_route int8[]; l_rev int4[]; l_attempt int4[];
   l_input text; l_policy text; l_meta text; l_attempts text; l_created_at int8[]; l_due_at int8[];
-  l_deadline_at int8[]; l_durable int8[];
+  l_deadline_at int8[]; l_durable int4[];
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4;
   v_places tid[]; v_count int4; v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8;
   v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
@@ -331,17 +331,16 @@ BEGIN
         v_begun := least(v_starts, v_count);
         v_starts := v_starts - v_begun;
         INSERT INTO @leased (
-          seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+          seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
           cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
           settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
           result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
           change_token, waits, attempts, progress, owner, reason, result)
-        SELECT seq, created_at, route, rank, due_at, greatest(fence, v_fence) + 1, durable, rev + 1,
-        attempt + counts_attempt, 3, 1, cancel_asked, CASE holds WHEN -1 THEN 0 ELSE holds END, keeps_lane, id,
-        input, unique_hold, lane_step, deadline_at, NULL, least(v_ends, deadline_at), settled_fence, now,
-        begun_at, v_ends, NULL, ended_at, keep_until, result_until, digest, unique_key, lane_key, lane_gates,
-        flow, edges, freed, tags, policy, meta, change_token, waits, attempts, progress, p_owner, reason,
-        result
+        SELECT seq, created_at, route, rank, due_at, greatest(fence, v_fence) + 1, rev + 1, attempt + counts_attempt,
+        durable, 3, 1, cancel_asked, CASE holds WHEN -1 THEN 0 ELSE holds END, keeps_lane, id, input,
+        unique_hold, lane_step, deadline_at, NULL, least(v_ends, deadline_at), settled_fence, now, begun_at,
+        v_ends, NULL, ended_at, keep_until, result_until, digest, unique_key, lane_key, lane_gates, flow,
+        edges, freed, tags, policy, meta, change_token, waits, attempts, progress, p_owner, reason, result
         FROM (SELECT now AS begun_at, * FROM @waiting WHERE ctid = ANY (v_places[:v_begun]) UNION ALL SELECT NULL, *
             FROM @waiting WHERE ctid = ANY (v_places[v_begun + 1:])) w;
         DELETE FROM @waiting WHERE ctid = ANY (v_places);

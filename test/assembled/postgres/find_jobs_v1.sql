@@ -8,7 +8,7 @@ CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting b
     seq int8, id text, created_at int8, unique_key text, lane_key text, lane_step int8, lane_gates text,
     flow text, edges text, tags text, policy text, meta text, input text, state int2, rev int4, rank int8,
     due_at int8, deadline_at int8, ttl_at int8, attempt int4, counts_attempt int2, fence int8,
-    cancel_asked int2, keeps_lane int2, waits text, durable int8, attempts text, progress text, owner text,
+    cancel_asked int2, keeps_lane int2, waits text, durable int4, attempts text, progress text, owner text,
     claimed_at int8, started_at int8, lease_ends_at int8, attempt_ends_at int8, ended_at int8,
     keep_until int8, reason text, result text, route int8)
   LANGUAGE plpgsql STABLE AS $$
@@ -171,7 +171,7 @@ BEGIN
         CASE WHEN v_rows = v_chunk THEN v_below END, NULL::text, NULL::int8, NULL::text, NULL::text,
         NULL::int8, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,
         NULL::int2, NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int4, NULL::int2,
-        NULL::int8, NULL::int2, NULL::int2, NULL::text, NULL::int8, NULL::text, NULL::text, NULL::text,
+        NULL::int8, NULL::int2, NULL::int2, NULL::text, NULL::int4, NULL::text, NULL::text, NULL::text,
         NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::text, NULL::text,
         NULL::int8;
       RETURN;

@@ -34,12 +34,12 @@ BEGIN
   WITH ended AS (DELETE FROM @waiting WHERE ctid = ANY (v_places) RETURNING *),
   kept AS (
     INSERT INTO @history (
-      seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+      seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
       cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
       settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
       result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
       change_token, waits, attempts, progress, owner, reason, result)
-    SELECT seq, created_at, route, rank, due_at, fence, durable, rev + 1, attempt, v_to, counts_attempt,
+    SELECT seq, created_at, route, rank, due_at, fence, rev + 1, attempt, durable, v_to, counts_attempt,
     cancel_asked, 0, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, NULL,
     settled_fence, claimed_at, started_at, NULL, NULL, p_now, p_now + (p_end->>'keepMs')::int8,
     result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,

@@ -4,7 +4,7 @@ CREATE FUNCTION @read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8,
   RETURNS TABLE (now int8, next_clock int8, timer int8,
     id text, seq int8, fence int8, route int8, state int2, rev int4, attempt int4, policy text,
     attempts text, owner text, cancel_asked int2, started_at int8, lease_ends_at int8,
-    attempt_ends_at int8, deadline_at int8, ttl_at int8, durable int8)
+    attempt_ends_at int8, deadline_at int8, ttl_at int8, durable int4)
   LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
@@ -57,5 +57,5 @@ BEGIN
   RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::int8,
     NULL::text, NULL::int8, NULL::int8, NULL::int8, NULL::int2, NULL::int4, NULL::int4, NULL::text,
     NULL::text, NULL::text, NULL::int2, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
-    NULL::int8;
+    NULL::int4;
 END $$;

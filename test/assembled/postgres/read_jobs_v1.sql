@@ -4,7 +4,7 @@ CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (
     seq int8, id text, created_at int8, unique_key text, lane_key text, lane_step int8, lane_gates text,
     flow text, edges text, tags text, policy text, meta text, input text, state int2, rev int4, rank int8,
     due_at int8, deadline_at int8, ttl_at int8, attempt int4, counts_attempt int2, fence int8,
-    cancel_asked int2, keeps_lane int2, waits text, durable int8, attempts text, progress text, owner text,
+    cancel_asked int2, keeps_lane int2, waits text, durable int4, attempts text, progress text, owner text,
     claimed_at int8, started_at int8, lease_ends_at int8, attempt_ends_at int8, ended_at int8,
     keep_until int8, reason text, result text, route int8)
   LANGUAGE plpgsql STABLE

@@ -1,7 +1,7 @@
 -- A page of the journal of each job, in the order of the call: up to p_maxes[i] entries after the number p_afters[i],
 -- whose numbers have no gaps. p_fences: null to read without a lease. p_bytes: a page ends when its bodies reach this.
 CREATE FUNCTION @read_journal_v1(p_now int8, p_ids text[], p_seqs int8[], p_fences int8[], p_afters int4[],
-  p_maxes int4[], p_bytes int8) RETURNS TABLE (now int8, kind text, last int4, durable int8, ats int8[], keys text,
+  p_maxes int4[], p_bytes int8) RETURNS TABLE (now int8, kind text, last int4, durable int4, ats int8[], keys text,
     bodies text, slip_keys text, slip_bodies text)
   LANGUAGE plpgsql STABLE
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off

@@ -6,7 +6,7 @@
 CREATE FUNCTION @record_v1(p_now int8, p_commit text,
   p_routes int8[], p_queues text, p_names text, p_requires text, p_gates text, p_lanes text, p_scopes text,
   p_ids text, p_seqs int8[], p_fences int8[], p_resets int4[], p_writes int4[], p_keys text, p_bodies text,
-  p_marks int8[], p_unreads int8[], p_readers int4[], p_reads int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
+  p_marks int4[], p_unreads int8[], p_readers int4[], p_reads int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -14,8 +14,8 @@ DECLARE
   now int8 := coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8);
   v_ids text[] := string_to_array(p_ids, E'\x1e', E'\x02');
   v_keys text[] := string_to_array(p_keys, E'\x1e', E'\x02');
-  v_seqs int8[]; v_durables int8[]; v_lasts int4[]; v_mark int8; v_put int8; v_fresh int8; v_lost jsonb;
-  f_writes int4[]; f_lasts int4[]; f_marks int8[]; f_places int4[]; f_numbers int4[]; u_writes int4[]; u_marks int8[];
+  v_seqs int8[]; v_durables int4[]; v_lasts int4[]; v_mark int4; v_put int8; v_fresh int8; v_lost jsonb;
+  f_writes int4[]; f_lasts int4[]; f_marks int4[]; f_places int4[]; f_numbers int4[]; u_writes int4[]; u_marks int4[];
   v_single jsonb; v_answer jsonb; v_answers jsonb; v_events text; v_defers bool := false;
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;

@@ -74,7 +74,7 @@ BEGIN
         WITH ORDINALITY a(id, seq, fence, o)
       WHERE l.id = ANY (v_asked[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq
         AND l.fence = coalesce(a.fence, p_fences[1])
-      RETURNING l.seq, l.created_at, l.route, l.rank, l.due_at, l.fence, l.durable, l.rev, l.attempt, l.counts_attempt,
+      RETURNING l.seq, l.created_at, l.route, l.rank, l.due_at, l.fence, l.rev, l.attempt, l.durable, l.counts_attempt,
       l.cancel_asked, l.holds, l.keeps_lane, l.id, l.input, l.unique_hold, l.lane_step, l.deadline_at,
       l.ttl_at, l.claimed_at, l.started_at, l.result_until, l.digest, l.unique_key, l.lane_key, l.lane_gates,
       l.flow, l.edges, l.freed, l.tags, l.policy, l.meta, l.change_token, l.waits, l.attempts, l.progress,
@@ -82,12 +82,12 @@ BEGIN
         a.o::int4 + v_from - 1 AS at),
     kept AS (
       INSERT INTO @history (
-        seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+        seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
         cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
         settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
         result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
         change_token, waits, attempts, progress, owner, reason, result)
-      SELECT seq, created_at, route, rank, due_at, fence, durable, rev + 1, attempt, v_state, counts_attempt,
+      SELECT seq, created_at, route, rank, due_at, fence, rev + 1, attempt, durable, v_state, counts_attempt,
       cancel_asked, 0, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, NULL, fence,
       claimed_at, started_at, NULL, NULL, now,
       CASE WHEN (flow IS NOT NULL AND waits IS NOT NULL) THEN 8640000000000000 ELSE now + v_keep END,

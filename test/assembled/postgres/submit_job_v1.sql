@@ -58,7 +58,7 @@ BEGIN
     END IF;
     IF NOT v_mayexist THEN
       INSERT INTO @waiting (
-        seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+        seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
         cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
         settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
         result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
@@ -68,7 +68,7 @@ BEGIN
       EXIT;
     END IF;
     INSERT INTO @waiting (
-      seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+      seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
       cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
       settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
       result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,

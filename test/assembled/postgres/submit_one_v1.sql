@@ -23,13 +23,13 @@ BEGIN
       ARRAY[p_gates::text], NULL, NULL);
   END IF;
   INSERT INTO @waiting (
-    seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+    seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
     cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
     settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
     result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
     change_token, waits, attempts, progress, owner, reason, result)
   VALUES (
-    nextval('@job_seq'), v_now, p_route, p_rank_base + p_rank_slope * v_due_at, v_due_at, 0, 0, 1, 0,
+    nextval('@job_seq'), v_now, p_route, p_rank_base + p_rank_slope * v_due_at, v_due_at, 0, 1, 0, 0,
     v_state, 1, 0, 0, 0, p_id, p_input, NULL, NULL, v_deadline_at, v_ttl_at, v_timer_at, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p_policy, p_meta, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL);

@@ -76,13 +76,13 @@ BEGIN
     END IF;
     IF v_alike AND coalesce(p_lane_key, p_waits) IS NULL THEN
       INSERT INTO @waiting (
-        seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+        seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
         cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
         settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
         result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
         change_token, waits, attempts, progress, owner, reason, result)
       SELECT coalesce(v_seqs[i], nextval('@job_seq')), now, p_routes[coalesce(p_route_at[i], 1)],
-      coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * now, now, 0, 0, 1, 0, 2, 1, 0, 0, 0,
+      coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * now, now, 0, 1, 0, 0, 2, 1, 0, 0, 0,
       v_id[i], v_input[i], NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
       NULL, NULL, NULL, NULL, NULL, NULL, NULL, v_tags[i], v_policy[i], v_meta[i], NULL, NULL, NULL, NULL,
       NULL, NULL, NULL
@@ -94,13 +94,13 @@ BEGIN
     ELSIF p_waits IS NOT NULL THEN
       WITH made AS (
         INSERT INTO @waiting (
-          seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+          seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
           cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
           settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
           result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
           change_token, waits, attempts, progress, owner, reason, result)
         SELECT coalesce(v_seqs[i], nextval('@job_seq')), now, p_routes[coalesce(p_route_at[i], 1)],
-        coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at, c.due_at, 0, 0, 1, 0, c.state,
+        coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at, c.due_at, 0, 1, 0, 0, c.state,
         1, 0, 0, 0, v_id[i], v_input[i], NULL, coalesce(p_lane_step[k], NULL), c.deadline_at, c.ttl_at,
         least(CASE c.state WHEN 1 THEN c.due_at END, c.deadline_at, c.ttl_at), NULL, NULL, NULL, NULL, NULL,
         NULL, NULL, NULL, NULL, NULL, v_lane_key[k], v_lane_gates[k], v_flow[k], v_edges[k], v_freed[k],
@@ -131,13 +131,13 @@ BEGIN
     ELSIF p_lane_key IS NULL THEN
       WITH made AS (
         INSERT INTO @waiting (
-          seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+          seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
           cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
           settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
           result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
           change_token, waits, attempts, progress, owner, reason, result)
         SELECT coalesce(v_seqs[i], nextval('@job_seq')), now, p_routes[coalesce(p_route_at[i], 1)],
-        coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at, c.due_at, 0, 0, 1, 0, c.state,
+        coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at, c.due_at, 0, 1, 0, 0, c.state,
         1, 0, 0, 0, v_id[i], v_input[i], NULL, NULL, c.deadline_at, c.ttl_at,
         least(CASE c.state WHEN 1 THEN c.due_at END, c.deadline_at, c.ttl_at), NULL, NULL, NULL, NULL, NULL,
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v_tags[i], v_policy[i], v_meta[i], NULL,
@@ -164,13 +164,13 @@ BEGIN
     ELSE
       WITH made AS (
         INSERT INTO @waiting (
-          seq, created_at, route, rank, due_at, fence, durable, rev, attempt, state, counts_attempt,
+          seq, created_at, route, rank, due_at, fence, rev, attempt, durable, state, counts_attempt,
           cancel_asked, holds, keeps_lane, id, input, unique_hold, lane_step, deadline_at, ttl_at, timer_at,
           settled_fence, claimed_at, started_at, lease_ends_at, attempt_ends_at, ended_at, keep_until,
           result_until, digest, unique_key, lane_key, lane_gates, flow, edges, freed, tags, policy, meta,
           change_token, waits, attempts, progress, owner, reason, result)
         SELECT coalesce(v_seqs[i], nextval('@job_seq')), now, p_routes[coalesce(p_route_at[i], 1)],
-        coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at, c.due_at, 0, 0, 1, 0, c.state,
+        coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at, c.due_at, 0, 1, 0, 0, c.state,
         1, 0, 0, 0, v_id[i], v_input[i], NULL, coalesce(p_lane_step[i], NULL), c.deadline_at, c.ttl_at,
         least(CASE c.state WHEN 1 THEN c.due_at END, c.deadline_at, c.ttl_at), NULL, NULL, NULL, NULL, NULL,
         NULL, NULL, NULL, NULL, NULL, v_lane_key[i], v_lane_gates[i], NULL, NULL, NULL, v_tags[i], v_policy[i],

@@ -52,7 +52,7 @@ export const entrySql = sql`
 -- has_grown: one of the entries was new.
 CREATE FUNCTION @append_v1(p_now int8, j @waiting, p_entries jsonb, p_foreign bool,
   OUT job @waiting, OUT last int4, OUT has_grown bool) LANGUAGE plpgsql AS $$
-DECLARE v_entry jsonb; v_key text; v_marks int8;
+DECLARE v_entry jsonb; v_key text; v_marks int4;
 BEGIN
   last := ${lastEntry("j.seq")};
   has_grown := false;
@@ -69,7 +69,7 @@ BEGIN
       FROM (SELECT DISTINCT r::int4 AS number FROM jsonb_array_elements_text(v_entry->'reads') r) r
       WHERE e.seq = j.seq AND e.number = r.number AND e.unread IS NOT NULL;
     END IF;
-    v_marks := coalesce((v_entry->>'marks')::int8, 0);
+    v_marks := coalesce((v_entry->>'marks')::int4, 0);
     j.durable := j.durable | v_marks;
     -- The undos of the run are not to be stopped by what ended it.
     IF v_marks & ${isEnding} <> 0 THEN
@@ -117,7 +117,7 @@ $$;
 
 -- A new round of job j: its unread entries stay, with new numbers, and the newest keys of others. Answers its field
 -- durable.
-CREATE FUNCTION @begin_round_v1(j @waiting) RETURNS int8 LANGUAGE plpgsql AS $$
+CREATE FUNCTION @begin_round_v1(j @waiting) RETURNS int4 LANGUAGE plpgsql AS $$
 DECLARE v_number int4; v_next int4 := 0;
 BEGIN
   INSERT INTO @entry

@@ -26,7 +26,7 @@ END $$;
 
 -- Refuses the commit of a slip whose lease is not the current one any more.
 CREATE FUNCTION @check_slip_v1() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE v_durable int8;
+DECLARE v_durable int4;
 BEGIN
   SELECT durable INTO v_durable FROM @leased
   WHERE id = NEW.id AND seq = NEW.seq AND fence = NEW.fence FOR KEY SHARE;

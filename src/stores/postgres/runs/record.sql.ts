@@ -129,15 +129,15 @@ END $$;
 CREATE FUNCTION @record_v1(p_now int8, p_commit text,
   ${declareRouteLists},
   p_ids text, p_seqs int8[], p_fences int8[], p_resets int4[], p_writes int4[], p_keys text, p_bodies text,
-  p_marks int8[], p_unreads int8[], p_readers int4[], p_reads int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
+  p_marks int4[], p_unreads int8[], p_readers int4[], p_reads int4[], p_singles jsonb) RETURNS text LANGUAGE plpgsql
   ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE
   now int8 := ${timeNow};
   v_ids text[] := ${texts("p_ids")};
   v_keys text[] := ${texts("p_keys")};
-  v_seqs int8[]; v_durables int8[]; v_lasts int4[]; v_mark int8; v_put int8; v_fresh int8; v_lost jsonb;
-  f_writes int4[]; f_lasts int4[]; f_marks int8[]; f_places int4[]; f_numbers int4[]; u_writes int4[]; u_marks int8[];
+  v_seqs int8[]; v_durables int4[]; v_lasts int4[]; v_mark int4; v_put int8; v_fresh int8; v_lost jsonb;
+  f_writes int4[]; f_lasts int4[]; f_marks int4[]; f_places int4[]; f_numbers int4[]; u_writes int4[]; u_marks int4[];
   v_single jsonb; v_answer jsonb; v_answers jsonb; v_events text; v_defers bool := false;
 BEGIN
   ${setCommit}
