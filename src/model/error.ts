@@ -124,7 +124,7 @@ export const errorCatalogue = {
   "invalid-flow": entry(
     400,
     false,
-    "The graph of a flow cannot work: a circle, an unknown or doubled name, a doubled edge, a join that wants too much.",
+    "The graph has a cycle, an unknown or duplicate node, a duplicate edge, or a join that can never be satisfied.",
   ),
   "flow-closed": entry(
     409,

@@ -161,21 +161,21 @@ describe("a planned graph", () => {
   test("refuses cycles of any length", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 50 }), fc.nat(), graphs, (length, shift, others) => {
-        const circle = Array.from({ length }, (_, at) => node(`c${at}`, [`c${(at + 1) % length}`]));
-        const turned = [...circle.slice(shift % length), ...circle.slice(0, shift % length)];
-        expect(() => planGraph([...others, ...turned], whole)).toThrow(refused(/circle/));
+        const cycle = Array.from({ length }, (_, at) => node(`c${at}`, [`c${(at + 1) % length}`]));
+        const turned = [...cycle.slice(shift % length), ...cycle.slice(0, shift % length)];
+        expect(() => planGraph([...others, ...turned], whole)).toThrow(refused(/cycle/));
       }),
     );
   });
 
-  test("refuses a circle through a part", () => {
+  test("refuses a cycle through a part", () => {
     const inner = node("p.x", ["p"], { within: "p" });
-    expect(() => plan(node("p", [], { part: group }), inner)).toThrow(refused(/circle/));
+    expect(() => plan(node("p", [], { part: group }), inner)).toThrow(refused(/cycle/));
     const outer = [node("p", ["q"], { part: group }), node("p.x", [], { within: "p" }), node("q", ["p"])];
-    expect(() => plan(...outer)).toThrow(refused(/circle/));
+    expect(() => plan(...outer)).toThrow(refused(/cycle/));
   });
 
-  test("refuses unknown and doubled names, doubled edges and joins of more than there are", () => {
+  test("refuses unknown and duplicate nodes, duplicate edges and joins that can never be satisfied", () => {
     expect(() => plan(node("a", ["b"]))).toThrow(refused(/no node of this flow/));
     expect(() => plan(node("a"), node("a"))).toThrow(refused(/Two nodes/));
     expect(() => plan(node("a"), node("b", ["a", ["a", "failure"]]))).toThrow(refused(/twice/));

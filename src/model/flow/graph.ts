@@ -348,7 +348,7 @@ function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
   if (free.length === nodes.size) return;
   const stuck = [...nodes.keys()].filter((path) => (waits.get(path) ?? 0) > 0).slice(0, 5);
   throw invalidFlow(
-    `These nodes wait for each other in a circle: ${stuck.map((path) => JSON.stringify(path)).join(", ")}.`,
+    `These nodes wait for each other in a cycle: ${stuck.map((path) => JSON.stringify(path)).join(", ")}.`,
   );
 }
 

@@ -68,7 +68,7 @@ describe("describing what was thrown", () => {
     expect(describeError(thrown)).toEqual(record);
   });
 
-  test("a circle of causes ends", () => {
+  test("a cycle of causes ends", () => {
     const error = new Error("round");
     error.cause = error;
     let depth = 0;
@@ -82,13 +82,13 @@ describe("describing what was thrown", () => {
     };
     const revoked = Proxy.revocable({}, {});
     revoked.revoke();
-    const circle: Record<string, unknown> = {};
-    circle["self"] = circle;
+    const cycle: Record<string, unknown> = {};
+    cycle["self"] = cycle;
     const hostile: unknown[] = [
       Object.defineProperty({}, "message", { get: throwing }),
       new Proxy({}, { get: throwing, has: throwing, ownKeys: throwing }),
       revoked.proxy,
-      circle,
+      cycle,
       { toJSON: throwing },
       { value: 10n },
       Object.assign(() => undefined, { toString: throwing }),
