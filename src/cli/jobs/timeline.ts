@@ -56,8 +56,8 @@ export function timelineOf(
 }
 
 /**
- * Stands after all that a worker wrote of the job, even if its own time is earlier: a worker only estimates the clock
- * of the store.
+ * The end comes after everything that a worker wrote about the job, even if its own time is earlier: a worker only
+ * estimates the clock of the store.
  */
 function endOfJob(job: JobView, endedAt: Date, written: readonly { readonly at: Date }[]): Moment {
   const why = job.reason === null ? "" : `: ${escapeText(reasonText(job))}`;

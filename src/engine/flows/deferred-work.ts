@@ -1,8 +1,8 @@
 /**
- * Deferred work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A
- * document says only which job it is about; what is to be done follows from how that job stands now, so that doing it
- * twice does no harm and a process that dies leaves it to the next. The document goes behind the deed, under the
- * version that was read, or that the deed itself has made of it.
+ * Deferred work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). The
+ * document says only which job it is about. What is to be done follows from the present state of that job. So doing it
+ * twice does no harm, and if a process dies, the next one does it. The document is deleted after the work is done, and
+ * only if nobody has written a later version of it.
  *
  *   the job                                      what is done
  *   is gone                                      the flow was pruned or deleted: so are its members
@@ -51,7 +51,7 @@ export interface DeferredWorkEnd {
 }
 
 interface Payment extends DeferredWorkEnd {
-  /** How often paying has itself left the deferred work anew, each time one version higher. */
+  /** How often the work itself has written its document again, each time one version higher. */
   readonly renewed: number;
 }
 
@@ -67,7 +67,7 @@ export async function doDeferredWork(
   const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
     const end = ends[at];
     if (end?.status !== "fulfilled") return [];
-    // One that somebody else has left anew meanwhile has a higher version, and stays.
+    // If another process has written the document again meanwhile, its version is higher, and it stays.
     const doc = { kind, id, guard: { version: version + end.value.renewed } };
     const isLater = end.value.outcome === postponed;
     return [isLater ? { ...doc, body: "", due: { inMs: postponedMs } } : { ...doc, body: null }];
@@ -87,7 +87,7 @@ async function pay(needs: DeferredWorkNeeds, id: string): Promise<Payment> {
   }
 }
 
-/** Null where the job has moved on meanwhile and has to be looked at again. */
+/** @returns null if the job has changed meanwhile, so that it is read again. */
 async function decide(needs: DeferredWorkNeeds, record: JobRecord): Promise<string | null> {
   if (record.waits === null) return "settled";
   const waits = readWaits(record.waits);
@@ -100,7 +100,7 @@ async function decide(needs: DeferredWorkNeeds, record: JobRecord): Promise<stri
   return "settled";
 }
 
-/** Under the rev that was read: a replay may have made another decision of it since. */
+/** Guarded by the rev that was read, because a replay may have changed the job since. */
 async function endAsRead(needs: Needs<"changes">, record: JobRecord, next: Finish): Promise<string | null> {
   const answer = await changeAsRead(needs, record, [{ states: ["blocked"], next }]);
   return answer.kind === "changed" ? null : next.to;
@@ -131,7 +131,7 @@ async function decidePart(
   return end === null ? "waited" : end.to;
 }
 
-/** Frees the next items of a map with a cap. @returns false where the map has to be looked at again. */
+/** Frees the next items of a map with a cap. @returns false if the map has to be read again. */
 async function goOnInMap(
   needs: Needs<"changes" | "reads">,
   map: JobRecord,
@@ -162,7 +162,7 @@ async function cancelRest(
     if (await close(needs, id, restReason)) await cancelBelow(needs, id, { reason: restReason });
     return;
   }
-  // Its nodes are numbered: no other member of the flow has to be looked at, unless a handler has added some.
+  // Its nodes are numbered, so their ids are known without a search, unless a handler has added some.
   const total = waits.members?.total ?? 0;
   const ids = [...Array.from({ length: total }, (_, at) => `${id}.${at}`), `${id}.${expanderName}`];
   const found = await cancelByIds(needs, ids, restReason);
@@ -191,17 +191,17 @@ async function cancelByIds(
     const records = read.filter((record): record is JobRecord => record !== null);
     if (left === ids) found = records.length;
     const moved = await cancelMembers(needs, records, { reason });
-    // Closed before: a node that is added behind the look at the others would be forgotten.
+    // Closed first: otherwise a node that is added after this read would be missed.
     for (const { id, meta, state } of records)
       if (flowMetaOf({ meta }).part !== undefined && !isTerminal(state))
         await cancelBelow(needs, id, { reason });
-    // What moved on between the look and the change is looked at again.
+    // Jobs that changed between the read and the change are read again.
     left = moved.map(({ id }) => id);
   }
   return found;
 }
 
-/** The flow is gone, so its members go; those that still live are looked for again later. */
+/** The flow is gone, so its members are deleted. Those that still live are deleted by a later pass. */
 async function deleteMembers(needs: Needs<"store" | "changes">, id: string): Promise<string> {
   for await (const page of allMembers(needs, id))
     await Promise.all(

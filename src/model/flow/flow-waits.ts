@@ -8,7 +8,7 @@
  * need     how many more ends must meet it before it is freed
  * slack    how many more ends may miss it; below 0 it can never be freed
  * passed   how many of its edges its own end has gone along
- * defers     1: that it was freed leaves deferred work (a flow is decided, the siblings of a race are cancelled)
+ * defers   1: its freeing leaves deferred work (a flow is decided, the siblings of a race are cancelled)
  * total    how many members the flow has had; the next five counts say how many have ended in which state
  */
 import { stateCodes } from "../job/job-state.ts";

@@ -5,8 +5,8 @@ local nextArg, nextClock, nextNumber, noteHead, num = M.nextArg, M.nextClock, M.
 local promote, push, push2, READS, recordsOf, serve = M.promote, M.push, M.push2, M.READS, M.recordsOf, M.serve
 local touch, whereIs, writeCall, WRITES = M.touch, M.whereIs, M.writeCall, M.WRITES
 
--- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
--- another time than its job's is set right. Answers how many were promoted.
+-- Promotes the longest due jobs of one route. Deletes an entry whose job is not scheduled there, and corrects an entry
+-- whose time is not its job's. Answers how many were promoted.
 local function promoteRoute(c, route, most)
   local key, promoted = c.k.dueOf .. route, 0
   local handles = call("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
@@ -44,7 +44,7 @@ end)
 
 local LOOK_MAX, LOOKED_AT_ONCE = 2000, 200
 
--- Whether an entry of an index is that of a job which belongs there, at its time.
+-- Whether the job of an index entry belongs there, at the time of the entry.
 local function isPlaced(c, job, key, score)
   if not job then return false end
   local own, at, clock = whereIs(c.k, job)
@@ -52,9 +52,9 @@ local function isPlaced(c, job, key, score)
   return own == key and tonumber(at) == tonumber(score)
 end
 
--- Rung jobs of one index after the cursor, in order; stops at wanted matches or LOOK_MAX entries, and then returns
--- where.
-local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
+-- Jobs of one index, after the cursor and in order, whose clock is due. Stops at wanted matches or LOOK_MAX entries,
+-- and then returns the cursor.
+local function dueJobsOf(c, key, clock, wanted, fromScore, fromHandle, out)
   local at, looked, matched = 0, 0, 0
   local from = fromScore == "" and "-inf" or fromScore
   while true do
@@ -101,7 +101,7 @@ serve("read_due", READS, function(c)
   local clock, wanted, fromScore, fromHandle = nextArg(c), nextNumber(c), nextArg(c), nextArg(c)
   local found, stop = {}, nil
   for _, key in ipairs(indexesOf(c.k, clock)) do
-    local stopped = rungOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
+    local stopped = dueJobsOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
     if stopped and (not stop or isEarlier(stopped, stop)) then stop = stopped end
   end
   table.sort(found, isEarlier)

@@ -1,7 +1,7 @@
 /**
- * Submit (submit.lua.ts): series of plain jobs travel without asking for an answer; units that may meet something
- * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to
- * be answered. Members of a flow that differ in their ids and inputs alone travel without the rest of their bodies.
+ * Submit (submit.lua.ts). Plain jobs are sent as series, which have one answer together. Units that may be refused are
+ * answered one by one. If a queue of plain jobs is draining, the call does nothing and is sent again with an answer for
+ * each unit. Members of a flow that differ only in their ids and inputs are sent without the rest of their bodies.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../../store/operations.ts";
 import { choosePath } from "../../../store/paths.ts";
@@ -21,7 +21,7 @@ import {
 } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "../packing/value-text.ts";
 
-/** In place of the answers. */
+/** Returned instead of the answers. */
 const draining = "draining";
 
 export const submit: Operation<"submit"> = async (calls, units) => {
@@ -40,7 +40,7 @@ async function send(
 ): Promise<SubmitAnswer[] | null> {
   const shapes = new Shapes();
   const steps: string[] = [];
-  const series = new PlainStretch(steps);
+  const series = new PlainSeries(steps);
   for (const [index, unit] of units.entries()) {
     if (arePlain[index] === true) {
       const checks = unit.checks ?? [];
@@ -71,8 +71,8 @@ function isChecked({ checks }: SubmitUnit): boolean {
   return checks !== undefined && checks.length > 0;
 }
 
-/** @returns where the number of args after them belongs. */
-function pushChecks(steps: string[], series: PlainStretch, checks: readonly DocCheck[]): number {
+/** @returns the index at which the number of the following arguments is to be put. */
+function pushChecks(steps: string[], series: PlainSeries, checks: readonly DocCheck[]): number {
   series.end();
   const behind = steps.push(String(-checks.length), "") - 1;
   for (const { kind, id, version } of checks) steps.push(docField(kind, id), String(version));
@@ -80,10 +80,10 @@ function pushChecks(steps: string[], series: PlainStretch, checks: readonly DocC
 }
 
 /**
- * Plain jobs of one shape in a row. One that has the lead of the job before it begins a series whose jobs share
- * theirs.
+ * Plain jobs of one shape in a row. If a job has the same lead as the one before it, a series begins whose jobs share
+ * their lead.
  */
-class PlainStretch {
+class PlainSeries {
   readonly #steps: string[];
   #shape: string | null = null;
   #last: NewJob | null = null;

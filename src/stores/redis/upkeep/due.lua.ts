@@ -1,5 +1,5 @@
 /**
- * Time passing: promotion of what is due (R5), and the reading of clocks that rang.
+ * Time passing: promotion of what is due (R5), and the reading of clocks that are due.
  *
  *  promote    max -> now, own hints, count, more, next clock
  *  read_due   clock by name, max, cursor (score and handle; "" and "" for the head)
@@ -15,8 +15,8 @@ export const dueLua = luaModule({
     "push2 READS recordsOf serve touch whereIs writeCall WRITES",
   ],
   source: lua`
--- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
--- another time than its job's is set right. Answers how many were promoted.
+-- Promotes the longest due jobs of one route. Deletes an entry whose job is not scheduled there, and corrects an entry
+-- whose time is not its job's. Answers how many were promoted.
 local function promoteRoute(c, route, most)
   local key, promoted = c.k.dueOf .. route, 0
   local handles = call("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
@@ -54,7 +54,7 @@ end)
 
 local LOOK_MAX, LOOKED_AT_ONCE = 2000, 200
 
--- Whether an entry of an index is that of a job which belongs there, at its time.
+-- Whether the job of an index entry belongs there, at the time of the entry.
 local function isPlaced(c, job, key, score)
   if not job then return false end
   local own, at, clock = whereIs(c.k, job)
@@ -62,9 +62,9 @@ local function isPlaced(c, job, key, score)
   return own == key and tonumber(at) == tonumber(score)
 end
 
--- Rung jobs of one index after the cursor, in order; stops at wanted matches or LOOK_MAX entries, and then returns
--- where.
-local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
+-- Jobs of one index, after the cursor and in order, whose clock is due. Stops at wanted matches or LOOK_MAX entries,
+-- and then returns the cursor.
+local function dueJobsOf(c, key, clock, wanted, fromScore, fromHandle, out)
   local at, looked, matched = 0, 0, 0
   local from = fromScore == "" and "-inf" or fromScore
   while true do
@@ -111,7 +111,7 @@ serve("read_due", READS, function(c)
   local clock, wanted, fromScore, fromHandle = nextArg(c), nextNumber(c), nextArg(c), nextArg(c)
   local found, stop = {}, nil
   for _, key in ipairs(indexesOf(c.k, clock)) do
-    local stopped = rungOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
+    local stopped = dueJobsOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
     if stopped and (not stop or isEarlier(stopped, stop)) then stop = stopped end
   end
   table.sort(found, isEarlier)

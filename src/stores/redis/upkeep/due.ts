@@ -1,4 +1,4 @@
-/** Time passing (due.lua.ts): promotion of what is due, and the reading of clocks that rang. */
+/** Time passing (due.lua.ts): promotion of what is due, and the reading of clocks that are due. */
 import { dueJobOf, untilMs } from "../../../store/due-job.ts";
 import { repair } from "./unreadable.ts";
 import type { Operation } from "../connection/call.ts";

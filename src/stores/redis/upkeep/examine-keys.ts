@@ -1,7 +1,7 @@
 /**
  * The keys of a store on one server, by kind: how many, how much is in them, how large they are, and which of them
- * belong to jobs that are gone. The walk is in small steps (SCAN), so the server goes on working, and ends after a
- * written number of them.
+ * belong to jobs that are gone. The walk takes small steps (SCAN), so that the server can answer others in between, and
+ * ends after a fixed number of steps.
  */
 import { isMillraceError } from "../../../model/error.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -13,11 +13,11 @@ export interface KeyCondition {
   /** The first word after the tag: "spec", "ready", "tag". */
   readonly kind: string;
   readonly keys: number;
-  /** Fields, members or items, of those that were looked into. */
+  /** Fields, members or items of the keys that were read. */
   readonly entries: number;
-  /** Null where the server does not say. */
+  /** Null if the server does not say. */
   readonly bytes: number | null;
-  /** There were more keys than were looked into. */
+  /** Not all keys of the kind were read. */
   readonly isPartial: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface PartitionCondition {
   readonly orphans: readonly string[];
 }
 
-/** Kinds of keys that belong to one job each, which their name ends with. */
+/** Kinds of keys of which each belongs to one job. The name ends with the job's handle. */
 const ofOneJob = ["log", "journal", "known", "others"];
 const scanMax = 2000;
 const scanCount = 1000;
@@ -46,7 +46,7 @@ const lengths: Readonly<Record<string, string>> = {
   string: "STRLEN",
 };
 
-/** Empty where the user may not walk the keys. */
+/** Empty if the user has no right to walk the keys. */
 export async function readKeys(ask: Ask, prefix: string): Promise<readonly PartitionCondition[]> {
   const begin = `{${prefix}:`;
   const pattern = `${begin.replace(/[*?[\]\\]/g, String.raw`\$&`)}*`;
@@ -118,12 +118,12 @@ async function lengthOf(ask: Ask, key: string): Promise<number> {
   return command === undefined ? 0 : Number(await ask(command, [key]).catch(nullIfRefused));
 }
 
-/** A key of another type than the store's has no size here; the store itself says what is wrong with it. */
+/** A key whose type is not the store's is left out; the store itself reports it. */
 function ifUsable(error: unknown): null {
   return isMillraceError(error, "not-a-store") ? null : nullIfRefused(error);
 }
 
-/** Of these keys, those that belong only to jobs which are gone: they may be unlinked. */
+/** @returns those of the keys whose jobs are gone, so that they may be unlinked. */
 async function orphansOf(
   ask: Ask,
   tag: string,

@@ -1,6 +1,6 @@
 /**
- * How much memory the server of a partition uses, for whatever lies there, and how many are connected to it. A server
- * is known by the name that it gave itself when it started, because several partitions may lie on it.
+ * How much memory the server of a partition uses in all, and how many clients it has. Several partitions may be on one
+ * server, so a server is identified by the run id that it chose at its start.
  */
 import type { StoreMeasure } from "../../../store/store.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -8,7 +8,7 @@ import { nullIfRefused, readInfo } from "../connection/server-check.ts";
 
 const nameLength = 12;
 
-/** Nothing where this user may not ask. */
+/** Empty if the user has no right to ask. */
 export async function measureServer(ask: Connection["ask"]): Promise<readonly StoreMeasure[]> {
   const answer = await ask("INFO", []).catch(nullIfRefused);
   if (answer === null) return [];

@@ -40,7 +40,7 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
     ends = [];
   };
   const answers = settles.map((settle): SettleAnswer => {
-    // Whoever names the job again finds it as this settle leaves it.
+    // A later settle of the call that names the same job gets it as this one leaves it.
     const job = jobs.take(settle.seq);
     const path = choosePath(sqlitePaths.settle, settle, job?.waits ?? null);
     if (path !== "general" && job !== undefined && isLeased(job, settle)) {
@@ -59,7 +59,7 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
 
 const noMembers: ReadonlyMap<number, Member> = new Map();
 
-/** Of those that are members of flows, where their ends go. */
+/** The flow fields of those that are members of flows: the edges along which their ends go. */
 function readMembers({ statements }: Step, jobs: readonly Lease[]): ReadonlyMap<number, Member> {
   const members = jobs.filter(({ waits }) => waits !== null);
   if (members.length === 0) return noMembers;
@@ -69,7 +69,7 @@ function readMembers({ statements }: Step, jobs: readonly Lease[]): ReadonlyMap<
   );
 }
 
-/** Live jobs, each of which is taken once, by its seq. They are mostly taken in their order, and then need no map. */
+/** Live jobs by seq. They are mostly taken in the order in which they were read, and then no map is made. */
 class LeasesBySeq {
   readonly rows: readonly Lease[];
   #next = 0;
@@ -94,7 +94,7 @@ class LeasesBySeq {
   }
 }
 
-/** The live jobs of these settles: whole ones, but only the leases of those that end plainly. */
+/** The live jobs of these settles. Of those that end plainly only the lease is read. */
 function readSettled(step: Step, settles: readonly Settle[]): LeasesBySeq {
   const { statements } = step;
   const ends: number[] = [];
@@ -104,17 +104,17 @@ function readSettled(step: Step, settles: readonly Settle[]): LeasesBySeq {
     (choosePath(sqlitePaths.settle, settle, null) === "general" ? others : ends).push(settle.seq);
   }
   const rows = readLeases(step, ends);
-  // A lane and edges are part of the spec, which is read for those that have them.
+  // A lane and edges are in the spec, so the spec is read only for jobs that have them.
   for (const row of readLiveStates(statements, others)) {
     const isWhole = hasLanes(step, row.route) || row.waits !== null;
     rows.push(isWhole ? (readLive(statements, row.seq) ?? row) : row);
   }
-  // A job that is named twice, to end plainly and otherwise, is taken once all the same.
+  // A job may be named twice, to end plainly and otherwise; it is read once.
   const areMixed = ends.length > 0 && others.length > 0;
   return new LeasesBySeq(areMixed ? [...new Map(rows.map((row) => [row.seq, row])).values()] : rows);
 }
 
-/** `known` is the live job with this seq, where it was read and is unchanged since. */
+/** `known`: the live job with this seq, if it was read and has not changed since. */
 export function settleGeneral(step: Step, settle: Settle, known?: JobRow): SettleAnswer {
   const row = known?.id === settle.id ? known : readNamed(step.statements, settle);
   if (typeof row === "string") return { kind: row };
