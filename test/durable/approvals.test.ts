@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
 import { signToken } from "../../src/engine/durable/approval-token.ts";
 import { handler, job, Millrace } from "../../src/index.ts";
+import { testMillrace } from "../../src/testing/index.ts";
 
 const expense = job("expense", {
   input: z.object({ of: z.number() }),
@@ -126,4 +127,42 @@ test("wrong calls are refused with a code", async () => {
   await expect(approvals.token(run.id, "manager", { ...options, sauce: 1 } as never)).rejects.toMatchObject({
     code: "invalid-option",
   });
+});
+
+test("an approval whose time is over escalates once, and then the same time counts again", async () => {
+  const remind = job<string>("remind");
+  const asked = job<null, string>("asked", {
+    signals: { manager: z.object({ ok: z.boolean() }) },
+    durable: { version: 1 },
+  });
+  const t = await testMillrace({
+    handlers: [
+      handler(remind, () => {}),
+      handler(asked, async ({ step }) => {
+        const { approved, timedOut } = await step.approval("manager", {
+          timeout: "1d",
+          escalate: remind.with("please decide"),
+        });
+        return timedOut ? "timed out" : approved ? "approved" : "declined";
+      }),
+    ],
+  });
+  const [late, inTime] = [await t.enqueue(asked, null), await t.enqueue(asked, null)];
+  await t.drain();
+  await t.clock.advance("1d");
+  await t.drain();
+  expect(t.completed(remind).map(({ input }) => input)).toEqual(["please decide", "please decide"]);
+  expect(t.completed(asked)).toEqual([]);
+  await t.mill.signal(inTime.id, "manager", { ok: true });
+  await t.clock.advance("1d");
+  await t.drain();
+  const results = t.completed(asked).map(({ id, result }) => [id, result]);
+  expect(new Map(results as [string, unknown][])).toEqual(
+    new Map([
+      [late.id, "timed out"],
+      [inTime.id, "approved"],
+    ]),
+  );
+  expect(t.completed(remind)).toHaveLength(2);
+  await t.close();
 });

@@ -31,6 +31,7 @@ import type { Needs } from "../services.ts";
 import { appendChange } from "./append-change.ts";
 import type { AnyJob, Submission } from "../submit/job-definition.ts";
 import { readEnqueueOptions } from "../submit/job-options.ts";
+import type { EnqueueOptions } from "../submit/job-options.ts";
 
 type ChildrenNeeds = Needs<"ids" | "planner">;
 
@@ -40,11 +41,14 @@ export interface Parent extends Invoker {
   readonly createdAt: number;
 }
 
+/** Options of a job that a run starts; its id follows from the call. */
+export type ChildOptions<In> = Omit<EnqueueOptions<In>, "id" | "repeatOf">;
+
 /** What `step.invoke` and `step.enqueue` take. */
 export interface Child {
   readonly job: AnyJob | Flow;
   readonly input: unknown;
-  readonly options?: Submission["options"];
+  readonly options?: Submission["options"] | undefined;
 }
 
 /** The node of an invoked job. */
@@ -74,7 +78,7 @@ export async function planInvoke(
   return { jobs: planned.jobs.map((each) => known(each, parent)) };
 }
 
-function flowOf(job: AnyJob, input: unknown, options: Submission["options"]): Flow {
+function flowOf(job: AnyJob, input: unknown, options: Child["options"]): Flow {
   const flow = new Flow(job.name);
   flow.add(onlyNode, job, input as never, options as never);
   return flow;

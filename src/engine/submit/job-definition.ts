@@ -111,11 +111,8 @@ export function job<
     durable: DurableOptions;
   },
 ): DurableJobDefinition<SchemaInput<Input>, SchemaOutput<Input>, Read<Result>, Written<Result>, Schemas>;
-export function job<
-  In = unknown,
-  Result = unknown,
-  const Schemas extends SignalSchemas = Record<never, never>,
->(
+// With the types of input and result given, TypeScript infers no signals: any name is a signal then.
+export function job<In = unknown, Result = unknown, const Schemas extends SignalSchemas = SignalSchemas>(
   name: string,
   options: PlainOptions<In> & {
     input?: undefined;

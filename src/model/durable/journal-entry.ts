@@ -13,6 +13,7 @@
  *            failed    a step failed and runs again later
  *            arrived   a wait took a signal               refused  a signal has the wrong shape: no wait takes it
  *            decided   an approval was decided by signals
+ *            escalated the time of an approval was over once: a job is enqueued, and the time counts again
  *            rang      the time of a wait is over         raced    a race is won; its other branches are closed
  *            undone    an undo of a step has run          stuck    an undo failed, and runs again later or never
  *            over      a run that is a member of a flow has ended well, or undone its steps: a replay begins anew
@@ -63,6 +64,7 @@ export type EntryBody =
   | { readonly kind: "refused"; readonly signal: number; readonly why: string }
   | ({ readonly kind: "decided"; readonly signals: readonly number[]; readonly approved: boolean } & OfCall)
   | ({ readonly kind: "rang" } & OfCall)
+  | ({ readonly kind: "escalated"; readonly endsInMs: number } & OfCall)
   | ({ readonly kind: "raced"; readonly winner: string } & OfCall)
   | ({ readonly kind: "undone" } & OfCall)
   | ({
@@ -129,6 +131,7 @@ const isOwn: Readonly<Record<EntryKind, boolean>> = {
   arrived: true,
   refused: true,
   decided: true,
+  escalated: true,
   rang: true,
   raced: true,
   undone: true,
@@ -182,6 +185,7 @@ function keyOfLife(body: EntryBody): string {
     case "failed":
     case "stuck":
       return `${body.kind}:${body.attempt}:${body.call}`;
+    case "escalated":
     case "opened":
     case "undone":
     case "gave-up":

@@ -69,6 +69,9 @@ function applyTo(step: Draft, body: Extract<EntryBody, { readonly call: string }
     case "failed":
       Object.assign(step, { failures: body.attempt, error: body.error, until: at + body.retryInMs });
       break;
+    case "escalated":
+      step.until = at + body.endsInMs;
+      break;
     case "error":
       Object.assign(step, { failures: step.failures + 1, error: body.error });
       end("failed");

@@ -26,6 +26,8 @@ export interface CallPlan {
   readonly where?: (value: unknown) => boolean;
   /** Of an approval. */
   readonly needed?: number;
+  /** Of an approval: the job that is enqueued when the time is over once. */
+  readonly escalation?: Start;
   /** What the handler gets once the time is over; left out for nothing. */
   readonly rang?: () => Settlement;
   /** What the handler gets of a failure that was recorded. */
@@ -49,6 +51,8 @@ export class LiveCall implements AskedCall {
   isSettled = false;
   /** What settles it is on its way into the journal. */
   isDecided = false;
+  /** Its entry `escalated` is there, or on its way. */
+  isEscalated = false;
   /** Its entry `opened` is there, or on its way. */
   isOpened = false;
   wakeAt: number | null = null;

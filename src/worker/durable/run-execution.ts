@@ -369,6 +369,12 @@ export class RunExecution {
           call.wakeAt = body.endsAt ?? (body.endsInMs === undefined ? null : at + body.endsInMs);
         }
         return false;
+      case "escalated":
+        if (call !== null) {
+          call.isEscalated = true;
+          call.wakeAt = at + body.endsInMs;
+        }
+        return false;
       case "failed":
         if (call !== null) {
           call.attempt = body.attempt;
@@ -517,7 +523,8 @@ export class RunExecution {
       case "each":
         return;
     }
-    if (isOver) this.decided(call, { kind: "rang", call: key, as });
+    if (isOver && plan.escalation !== undefined && !call.isEscalated) this.#escalates(call, plan.escalation);
+    else if (isOver) this.decided(call, { kind: "rang", call: key, as });
     else if (!call.isOpened) this.#opens(call);
   }
 
@@ -533,6 +540,15 @@ export class RunExecution {
       ...(endsInMs === undefined ? {} : { endsInMs }),
       ...(endsAt === undefined ? {} : { endsAt }),
     });
+  }
+
+  #escalates(call: LiveCall, escalation: Start): void {
+    const { key, kind: as, plan } = call;
+    call.isEscalated = true;
+    // Until its entry is delivered the time is not over again.
+    call.wakeAt = Infinity;
+    this.#starts.push(escalation);
+    this.record({ kind: "escalated", call: key, as, endsInMs: plan.endsInMs ?? 0 });
   }
 
   protected decided(call: LiveCall, body: EntryBody): void {

@@ -5,6 +5,9 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
+import type { Child } from "../../engine/durable/children.ts";
+import type { Flow } from "../../engine/flows/flow.ts";
+import type { AnyJob } from "../../engine/submit/job-definition.ts";
 import { branchPrefix, CallScope, itemPrefix } from "../../model/durable/call-key.ts";
 import { derivedUuid, stepIdempotencyKey } from "../../model/durable/derived-id.ts";
 import type { RunName } from "../../model/durable/derived-id.ts";
@@ -25,7 +28,7 @@ import { StepFailed, WaitTimedOut } from "./durable-errors.ts";
 import { LiveCall } from "./live-call.ts";
 import type { CallPlan } from "./live-call.ts";
 import type { RunCodec, RunExecution } from "./run-execution.ts";
-import type { RunJournal } from "./run-journal.ts";
+import type { RunJournal, Start } from "./run-journal.ts";
 import type { ApprovalOptions, Step, StepContext, StepOptions, WaitOptions } from "./step.ts";
 
 const scopes = new AsyncLocalStorage<{ readonly owner: StepCalls; readonly scope: CallScope }>();
@@ -163,12 +166,13 @@ export class StepCalls implements AnyStep {
   };
 
   readonly approval: AnyStep["approval"] = (signal, options: ApprovalOptions<unknown>) => {
-    const { of = 1, timeout, approves = isOk } = options;
-    return this.#ask("approval", signal, () => ({
+    const { of = 1, timeout, approves = isOk, escalate } = options;
+    return this.#ask("approval", signal, (key) => ({
       signal,
       where: approves,
       needed: checkWhole(of, "step.approval: of", 1, 100),
       endsInMs: durationMs(timeout, "step.approval: timeout"),
+      ...(escalate === undefined ? {} : { escalation: this.#startOf(`escalate:${key}`, escalate, false) }),
       rang: () => ({ kind: "value", value: { approved: false, answers: [], timedOut: true } }),
     })) as Promise<never>;
   };
@@ -224,15 +228,19 @@ export class StepCalls implements AnyStep {
     return results;
   };
 
-  readonly enqueue: AnyStep["enqueue"] = (job, input) =>
+  readonly enqueue: AnyStep["enqueue"] = (job, input, options) =>
     this.#ask("enqueue", job.name, (key) => ({
-      start: { call: key, id: this.#parts.childId(key), submission: { job, input }, isAwaited: false },
+      start: this.#startOf(key, { job, input, options: options as Child["options"] }, false),
     })) as Promise<string>;
 
-  readonly invoke: AnyStep["invoke"] = (job, input) =>
+  readonly invoke = ((job: AnyJob | Flow, input: unknown, options: Child["options"]) =>
     this.#ask("invoke", job.name, (key) => ({
-      start: { call: key, id: this.#parts.childId(key), submission: { job, input }, isAwaited: true },
-    })) as Promise<never>;
+      start: this.#startOf(key, { job, input, options }, true),
+    }))) as AnyStep["invoke"];
+
+  #startOf(call: string, submission: Child, isAwaited: boolean): Start {
+    return { call, id: this.#parts.childId(call), submission, isAwaited };
+  }
 
   patched(name: string): boolean {
     return this.#execution.patched(checkName(name, "step.patched: name"));

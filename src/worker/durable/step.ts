@@ -2,6 +2,8 @@
  * `step`: what the handler of a durable job gets beside its context. Each method is a call of the run: its result is
  * recorded before the handler gets it, and a run that comes back gets the recorded result.
  */
+import type { ChildOptions } from "../../engine/durable/children.ts";
+import type { Flow } from "../../engine/flows/flow.ts";
 import type { AnyJob, AnySubmission, InputOf, ResultOf } from "../../engine/submit/job-definition.ts";
 import type { Duration } from "../../model/duration.ts";
 import type { RetryOptions } from "../../model/job/retry-policy.ts";
@@ -104,10 +106,20 @@ export interface Step<Signals = Record<never, never>> {
     work: (item: Item, step: Step<Signals>) => Promise<Result>,
     options?: { concurrency?: number },
   ): Promise<Result[]>;
-  /** @returns the id of the new job. */
-  enqueue<Job extends AnyJob>(job: Job, input: InputOf<Job>): Promise<string>;
-  /** Starts the job and waits for its end. */
-  invoke<Job extends AnyJob>(job: Job, input: InputOf<Job>): Promise<ResultOf<Job>>;
+  /** Starts a job that lives on without the run. @returns the id of the new job. */
+  enqueue<Job extends AnyJob>(
+    job: Job,
+    input: InputOf<Job>,
+    options?: ChildOptions<InputOf<Job>>,
+  ): Promise<string>;
+  /** Starts the job and waits for its end. It is cancelled if the run ends before. */
+  invoke<Job extends AnyJob>(
+    job: Job,
+    input: InputOf<Job>,
+    options?: ChildOptions<InputOf<Job>>,
+  ): Promise<ResultOf<Job>>;
+  /** The same with a flow. @returns the results of its last nodes, by their names. */
+  invoke(flow: Flow): Promise<Readonly<Record<string, unknown>>>;
   /** False for a run that has taken the old way before. */
   patched(name: string): boolean;
   now(): Date;
