@@ -6,13 +6,16 @@ local isKnownKey, isTerminal, jobOf, leaveTargets = M.isKnownKey, M.isTerminal, 
 local loadJobs, nextArg, nextNumber, readFields, serve = M.loadJobs, M.nextArg, M.nextNumber, M.readFields, M.serve
 local takerOf, takeTargets, touch, WRITES, writeCall = M.takerOf, M.takeTargets, M.touch, M.WRITES, M.writeCall
 
-local CASE_ARGS = 4
+local CASE_ARGS, KEY_OF_APPEND = 4, "^" .. times(SKIP, 5) .. TAKE
 
--- The journal knows the key of an entry of one of these cases.
+-- The journal knows the key of an entry of one of these cases, which mostly have the same.
 local function isRepeated(c, job, cases)
+  local last
   for n = 0, cases - 1 do
     local append = c.args[c.i + n * CASE_ARGS + CASE_ARGS - 1]
-    if append ~= "" and isKnownKey(c, job, readFields(append, "append").key) then return true end
+    local key = append ~= "" and match(append, KEY_OF_APPEND)
+    if key and key ~= last and isKnownKey(c, job, key) then return true end
+    last = key
   end
   return false
 end

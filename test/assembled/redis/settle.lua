@@ -6,13 +6,13 @@ local edgesInUses, eventOf, fetch, fillEnding, finish = M.edgesInUses, M.eventOf
 local follow, freeGates, giveBackUses, goAlong = M.follow, M.freeGates, M.giveBackUses, M.goAlong
 local handleById, isBad, isKeptUntil, isOfFlow, jobOf = M.handleById, M.isBad, M.isKeptUntil, M.isOfFlow, M.jobOf
 local keep, KEPT_FOREVER_AT, keysIn, leaveTargets = M.keep, M.KEPT_FOREVER_AT, M.keysIn, M.leaveTargets
-local loadTargets, many, newList, nextArg, nextFlag = M.loadTargets, M.many, M.newList, M.nextArg, M.nextFlag
-local nextNumber, nextUnit, NONE, NOTE_MAX, NOTED = M.nextNumber, M.nextUnit, M.NONE, M.NOTE_MAX, M.NOTED
-local NOTED_UNREPORTED, noteOf, num, passingOf, push2 = M.NOTED_UNREPORTED, M.noteOf, M.num, M.passingOf, M.push2
-local readFields, readRest, readShapes, readWaits = M.readFields, M.readRest, M.readShapes, M.readWaits
-local recall, restOf, returnPermits, seqOf, split = M.recall, M.restOf, M.returnPermits, M.seqOf, M.split
-local submitUnit, takeTargets, touch, whole, widen = M.submitUnit, M.takeTargets, M.touch, M.whole, M.widen
-local withPassed, writeRecords = M.withPassed, M.writeRecords
+local loadJobs, loadTargets, many, newList, nextArg = M.loadJobs, M.loadTargets, M.many, M.newList, M.nextArg
+local nextFlag, nextNumber, nextUnit, NONE, NOTE_MAX = M.nextFlag, M.nextNumber, M.nextUnit, M.NONE, M.NOTE_MAX
+local NOTED, NOTED_UNREPORTED, noteOf, num, passingOf = M.NOTED, M.NOTED_UNREPORTED, M.noteOf, M.num, M.passingOf
+local push2, readFields, readRest, readShapes = M.push2, M.readFields, M.readRest, M.readShapes
+local readWaits, recall, restOf, returnPermits, seqOf = M.readWaits, M.recall, M.restOf, M.returnPermits, M.seqOf
+local slice, split, submitUnit, takeTargets, touch = M.slice, M.split, M.submitUnit, M.takeTargets, M.touch
+local whole, widen, withPassed, writeRecords = M.whole, M.widen, M.withPassed, M.writeRecords
 
 -- Which no state has after its id.
 local NO_ENDING = { rest = HOLE, isPlain = false }
@@ -387,6 +387,11 @@ function OPERATIONS.settle(c)
     s.hasAttempts, s.hasResults, hasMore = nextFlag(c), nextFlag(c), nextArg(c)
     s.hasEffects, s.hasJournals = hasMore == "1" or hasMore == "3", hasMore == "2" or hasMore == "3"
     hasMore = hasMore ~= "0"
+    -- Every settle with a journal takes the general path.
+    if s.hasJournals and length > 1 then
+      widen(c)
+      loadJobs(c, slice(c.args, s.before + at + 1, s.before + stop))
+    end
     while at < stop do
       local from = at
       if not hasMore and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end

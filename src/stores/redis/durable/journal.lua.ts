@@ -70,12 +70,9 @@ local function isFull(job, append)
   return count > tonumber(append.countMax) or size > tonumber(append.sizeMax)
 end
 
--- Answers whether it was new. The job was touched. The deadline and a requested cancel must not stop the undos of a run
+-- An entry whose key is new; the job was touched. The deadline and a requested cancel must not stop the undos of a run
 -- that is ending.
 local function appendEntry(c, job, entry, isForeign)
-  job.durable = withMark(job.durable, "")
-  local known = knownAs(c, job, entry.key)
-  if known == "" or known and isForeign then return false end
   job.durable, job.last = withMark(job.durable, entry.marks), job.last + 1
   if entry.unread ~= "" then job.unread = job.unread .. num(job.last) .. ":" .. entry.unread .. "." end
   if entry.reads ~= "" then job.unread = withoutRead(job.unread, entry.reads) end
@@ -87,14 +84,17 @@ local function appendEntry(c, job, entry, isForeign)
     end
     job.cancelAsked = "0"
   end
-  return true
 end
 
 -- Own entries. Answers whether one of them was new.
 local function appendEntries(c, job, entries)
   local isNew = false
   for _, entry in ipairs(entries) do
-    isNew = appendEntry(c, job, entry, false) or isNew
+    job.durable = withMark(job.durable, "")
+    if knownAs(c, job, entry.key) ~= "" then
+      appendEntry(c, job, entry, false)
+      isNew = true
+    end
   end
   return isNew
 end

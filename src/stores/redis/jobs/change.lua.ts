@@ -7,6 +7,11 @@
  *           US rev, key-held US id, or gone
  */
 import { lua, luaModule } from "../library/lua.ts";
+import { captured, fieldsPattern, skipped } from "../packing/lua-fields.ts";
+import { argumentFields } from "../packing/argument-text.ts";
+
+const { append } = argumentFields;
+const keyOfAppend = fieldsPattern([...append.slice(0, append.indexOf("key")).map(() => skipped), captured]);
 
 export const changeLua = luaModule({
   name: "jobs/change",
@@ -16,13 +21,16 @@ export const changeLua = luaModule({
     "writeCall",
   ],
   source: lua`
-local CASE_ARGS = 4
+local CASE_ARGS, KEY_OF_APPEND = 4, ${keyOfAppend}
 
--- The journal knows the key of an entry of one of these cases.
+-- The journal knows the key of an entry of one of these cases, which mostly have the same.
 local function isRepeated(c, job, cases)
+  local last
   for n = 0, cases - 1 do
     local append = c.args[c.i + n * CASE_ARGS + CASE_ARGS - 1]
-    if append ~= "" and isKnownKey(c, job, readFields(append, "append").key) then return true end
+    local key = append ~= "" and match(append, KEY_OF_APPEND)
+    if key and key ~= last and isKnownKey(c, job, key) then return true end
+    last = key
   end
   return false
 end

@@ -19,9 +19,9 @@ export const settleLua = luaModule({
   takes: [
     "add2 after appendEnded appendEntries apply AT_ONCE bundleOf count cutTimes edgesIn edgesInUses eventOf fetch",
     "fillEnding finish follow freeGates giveBackUses goAlong handleById isBad isKeptUntil isOfFlow",
-    "jobOf keep KEPT_FOREVER_AT keysIn leaveTargets loadTargets many newList nextArg nextFlag",
+    "jobOf keep KEPT_FOREVER_AT keysIn leaveTargets loadJobs loadTargets many newList nextArg nextFlag",
     "nextNumber nextUnit NONE NOTE_MAX NOTED NOTED_UNREPORTED noteOf num passingOf push2 readFields",
-    "readRest readShapes readWaits recall restOf returnPermits seqOf split submitUnit takeTargets",
+    "readRest readShapes readWaits recall restOf returnPermits seqOf slice split submitUnit takeTargets",
     "touch whole widen withPassed writeRecords",
   ],
   source: lua`
@@ -396,6 +396,11 @@ function OPERATIONS.settle(c)
     s.hasAttempts, s.hasResults, hasMore = nextFlag(c), nextFlag(c), nextArg(c)
     s.hasEffects, s.hasJournals = hasMore == "1" or hasMore == "3", hasMore == "2" or hasMore == "3"
     hasMore = hasMore ~= "0"
+    -- Every settle with a journal takes the general path.
+    if s.hasJournals and length > 1 then
+      widen(c)
+      loadJobs(c, slice(c.args, s.before + at + 1, s.before + stop))
+    end
     while at < stop do
       local from = at
       if not hasMore and not (s.members and s.members[at + 1]) then at = endSet(c, series, s, at, stop) end

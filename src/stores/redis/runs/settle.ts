@@ -36,6 +36,7 @@ class Series {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
+  #text = "";
   #fence = 0;
   /** Whether attempt logs, results, effects and journals come. */
   #parts = 0;
@@ -47,14 +48,14 @@ class Series {
     const result = isFinish(next) ? packNullable(next.result) : "";
     const extras = Number(effects !== undefined) + 2 * Number(journal !== undefined);
     const parts = Number(attempts !== null) + 2 * Number(result !== "") + 4 * extras;
-    if (parts !== this.#parts || fence !== this.#fence || !isSame(this.#last, next)) {
+    if (parts !== this.#parts || fence !== this.#fence || !this.#isLikeLast(next)) {
       this.end();
-      // A finish goes without its result, so that endings with different results still look alike.
-      const text = nextText(isFinish(next) ? { ...next, result: null } : next);
+      const text = textOf(next);
       const flags = [attempts !== null, result !== "", extras].map(valueText);
       this.#at = this.args.push("0", text, String(fence), ...flags) - 6;
       this.#length = 0;
       this.#last = next;
+      this.#text = text;
       this.#fence = fence;
       this.#parts = parts;
     }
@@ -69,12 +70,19 @@ class Series {
     pushUnit(this.args, this.shapes, { jobs: [], ...effects }, true);
   }
 
+  #isLikeLast(next: SettleNext): boolean {
+    const last = this.#last;
+    if (last === null || last === next) return last !== null;
+    return isFinish(last) && isFinish(next) ? areAlike(last, next) : textOf(next) === this.#text;
+  }
+
   /** Says how long the last series is. */
   end(): void {
     if (this.#length > 0) this.args[this.#at] = String(this.#length);
   }
 }
 
-function isSame(one: SettleNext | null, other: SettleNext): boolean {
-  return one !== null && isFinish(one) && isFinish(other) ? areAlike(one, other) : one === other;
+/** A finish goes without its result, so that endings with different results still look alike. */
+function textOf(next: SettleNext): string {
+  return nextText(isFinish(next) ? { ...next, result: null } : next);
 }
