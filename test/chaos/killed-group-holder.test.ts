@@ -21,7 +21,8 @@ const folder = mkdtempSync(join(tmpdir(), "millrace-groups-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const database = useTestDatabase();
 const redis = useSharedRedis();
-const [keys, perKey, kills] = [["a", "b", "c", "d"], 60, 4];
+/** `perRound`: jobs of each kind and key that are enqueued before each kill, so that there is always work to go on with. */
+const [keys, perRound, kills] = [["a", "b", "c", "d"], 12, 4];
 
 let files = 0;
 const urls: [store: string, url: () => string][] = [
@@ -72,16 +73,18 @@ describe.each(urls)("on %s", (_store, place) => {
   test("what dies with its worker keeps its place, and no key runs more than it may", async () => {
     const url = place();
     const mill = closeLater(await Millrace.open(url, { log: false }));
-    for (const definition of [fifo, keyed])
-      await mill.enqueueMany(
-        Array.from({ length: perKey }, (_, n) => keys.map((key) => definition.with({ key, n }))).flat(),
-      );
+    const enqueueRound = async (round: number): Promise<void> => {
+      const numbers = Array.from({ length: perRound }, (_, n) => round * perRound + n);
+      for (const definition of [fifo, keyed])
+        await mill.enqueueMany(numbers.flatMap((n) => keys.map((key) => definition.with({ key, n }))));
+    };
     const alive = [1, 2, 3].map(() => start(url));
     const all = [...alive];
     await Promise.all(all.map(({ isReady }) => isReady));
     const ran = (): Run[] => all.flatMap(({ runs }) => [...runs.values()]);
     for (let killed = 0; killed < kills; killed++) {
       const before = ran().length;
+      await enqueueRound(killed);
       await until("they go on", () => ran().length > before + 30);
       await alive.shift()!.kill();
       const next = start(url);
@@ -89,7 +92,7 @@ describe.each(urls)("on %s", (_store, place) => {
       all.push(next);
     }
     const isOver = async (): Promise<boolean> =>
-      ((await mill.jobs.counts())["default"]?.completed ?? 0) === 2 * keys.length * perKey;
+      ((await mill.jobs.counts())["default"]?.completed ?? 0) === 2 * keys.length * perRound * kills;
     await until("all are done", isOver);
     await Promise.all(alive.map(({ kill }) => kill()));
     for (const key of keys) {

@@ -25,7 +25,8 @@ describe("the demo", () => {
     forget(store);
     expect(out).toMatch(/^Millrace demo: /);
     expect(out).toMatch(status);
-    expect(out).toMatch(/\nemail +\d/);
+    // The queue of its first jobs; a machine that is busy may not come to those of the others.
+    expect(out).toMatch(/\nreminders +\d/);
     expect(out).not.toContain("\u001b");
     const [failed, waiting] = [/ show (\S+)/, / explain (\S+)/].map((hint) => hint.exec(out)?.[1] as string);
     expect((await sayJson(["show", failed as string, "--store", store]))["job"]).toMatchObject({
