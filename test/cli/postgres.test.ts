@@ -131,10 +131,10 @@ describe("doctor on Postgres", () => {
     );
   });
 
-  test("names missing indexes and functions, and tables full of dead rows", async () => {
+  test("names missing indexes, functions and triggers, and tables full of dead rows", async () => {
     const store = storeIn("ill");
     await sayJson(["migrate", "--store", store]);
-    await database.query(`DROP INDEX ill.waiting_ready; DROP FUNCTION ill.prune_kept_v1;
+    await database.query(`DROP INDEX ill.waiting_ready; DROP FUNCTION ill.prune_kept_v1; DROP TRIGGER slip_fence ON ill.slip;
       ALTER TABLE ill.payload SET (autovacuum_enabled = off);
       INSERT INTO ill.payload SELECT number, 'x' FROM generate_series(1, 60000) number; DELETE FROM ill.payload`);
     let out = "";
@@ -145,9 +145,10 @@ describe("doctor on Postgres", () => {
     });
     expect(out).toMatch(/FINDING +schema: The index waiting_ready is missing/);
     expect(out).toMatch(/FINDING +schema: The function prune_kept_v1 is missing/);
+    expect(out).toMatch(/FINDING +schema: The trigger slip_fence is missing/);
     expect(out).toMatch(/FINDING +bloat: The table payload holds about 60000 dead rows/);
     expect(out).toMatch(/VACUUM ill\.payload/);
-    expect(out).toMatch(/3 findings\n$/);
+    expect(out).toMatch(/4 findings\n$/);
   });
 
   test("names the transaction that has been open for long, and who holds it", async () => {

@@ -27,7 +27,9 @@ BEGIN
         RETURN '{"kind": "stale"}';
       END IF;
     END IF;
-    SELECT (a.job).* INTO j FROM @append_v1(p_now, j, v_journal->'entries', false) a;
+    IF v_journal->'entries' <> '[]' THEN
+      SELECT (a.job).* INTO j FROM @append_v1(p_now, j, v_journal->'entries', false) a;
+    END IF;
   END IF;
   j.settled_fence := j.fence;
   v_note := CASE WHEN j.started_at IS NULL THEN '!' ELSE '' END
