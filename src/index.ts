@@ -150,8 +150,13 @@ export type { DutyPass } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
 export type { StandardSchema } from "./engine/submit/standard-schema.ts";
 export type { CloseReport } from "./client/millrace.ts";
-export type { Enqueuer, HandlesOf, PublishedJob } from "./client/jobs/enqueuer.ts";
-export type { SignalAnswer, SignalOptions, SignalRefusal } from "./client/durable/signals.ts";
+export type { Enqueuer, EnqueuerInTransaction, HandlesOf, PublishedJob } from "./client/jobs/enqueuer.ts";
+export type {
+  BroadcastTarget,
+  SignalAnswer,
+  SignalOptions,
+  SignalRefusal,
+} from "./client/durable/signals.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { CallJobOptions } from "./client/jobs/calls.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/jobs/job-handle.ts";

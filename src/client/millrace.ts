@@ -41,13 +41,13 @@ import type { WorkerOptions } from "../worker/worker-settings.ts";
 import { Approvals } from "./durable/approvals.ts";
 import { Runs } from "./durable/runs.ts";
 import { Signals } from "./durable/signals.ts";
-import type { SignalAnswer, SignalOptions } from "./durable/signals.ts";
+import type { BroadcastTarget, SignalAnswer, SignalOptions } from "./durable/signals.ts";
 import { Calls } from "./jobs/calls.ts";
 import type { CallJobOptions } from "./jobs/calls.ts";
 import { readDutyViews } from "./workers/duty-views.ts";
 import type { DutyView } from "./workers/duty-views.ts";
 import { checkSubmissions, enqueuerIn, publishBy } from "./jobs/enqueuer.ts";
-import type { Enqueuer, HandlesOf, PublishedJob, ToHandles } from "./jobs/enqueuer.ts";
+import type { Enqueuer, EnqueuerInTransaction, HandlesOf, PublishedJob, ToHandles } from "./jobs/enqueuer.ts";
 import { listen, openEvents } from "./open-events.ts";
 import type { EventsOptions, EventStream } from "./open-events.ts";
 import { explainJob } from "./explain/explain-job.ts";
@@ -221,9 +221,14 @@ export class Millrace implements Enqueuer {
    * transaction of a known library or, on Postgres, any `{ query(text, values) }` that runs in one and returns its
    * rows.
    */
-  in(connection: unknown): Enqueuer {
+  in(connection: unknown): EnqueuerInTransaction {
     this.#checkOpen();
-    return enqueuerIn(this.#services, this.#toHandles, this.flows, connection);
+    const { flows } = this;
+    return enqueuerIn(
+      this.#services,
+      { toHandles: this.#toHandles, flows, signals: this.#signals },
+      connection,
+    );
   }
 
   /**
@@ -280,8 +285,25 @@ export class Millrace implements Enqueuer {
     value: SentOf<Job>[Name],
     options?: SignalOptions,
   ): Promise<SignalAnswer>;
+  /** The same for a run that may not be there yet: it is started, with the signal in its journal, in one step. */
+  signal(
+    submission: AnySubmission,
+    name: string,
+    value?: unknown,
+    options?: SignalOptions,
+  ): Promise<SignalAnswer>;
   async signal(...given: readonly unknown[]): Promise<SignalAnswer> {
     this.#checkOpen();
+    const [first] = given;
+    if (typeof first === "object" && first !== null && "job" in first) {
+      const [submission, signal, sent, how] = given as [
+        AnySubmission,
+        string,
+        unknown,
+        SignalOptions | undefined,
+      ];
+      return this.#signals.sendWithStart(submission, signal, sent, how);
+    }
     const [job, id, name, value, options] = typeof given[0] === "string" ? [null, ...given] : given;
     return this.#signals.send(
       job as AnyJob | null,
@@ -290,6 +312,20 @@ export class Millrace implements Enqueuer {
       value,
       options as SignalOptions | undefined,
     );
+  }
+
+  /**
+   * Sends a signal to every run that lives now and has the tag, or is a node of the flow. A process that dies meanwhile
+   * leaves the rest to another one. @returns how many runs have the signal.
+   */
+  async broadcast(
+    target: BroadcastTarget,
+    name: string,
+    value?: unknown,
+    options?: SignalOptions,
+  ): Promise<{ readonly runs: number }> {
+    this.#checkOpen();
+    return this.#signals.broadcast(target, name, value, options);
   }
 
   /** Starts a worker in this process, and the background duties with the first one. */

@@ -2,23 +2,31 @@
  * Sends a signal to a durable run: one guarded append to its journal. A suspended run goes on by it; any other run
  * keeps it until one of its waits takes it. A key is accepted once, so a call may be repeated.
  */
-import { appendChange } from "../../engine/durable/append-change.ts";
+import {
+  appendOf,
+  broadcastKind,
+  carryOutBroadcast,
+  keptSignal,
+  sendTo,
+} from "../../engine/durable/kept-signals.ts";
+import type { Broadcast, Sent } from "../../engine/durable/kept-signals.ts";
 import type { DurablePart, SignalSchemas } from "../../engine/durable/durable-definition.ts";
 import { callKeys, withinLimit } from "../../engine/calls/call-limit.ts";
 import type { CallOptions } from "../../engine/calls/call-limit.ts";
 import type { Needs } from "../../engine/services.ts";
 import { checkDefinition } from "../../engine/submit/job-definition.ts";
-import type { AnyJob } from "../../engine/submit/job-definition.ts";
+import type { AnyJob, AnySubmission } from "../../engine/submit/job-definition.ts";
+import { refusalError } from "../../engine/submit/refusal-error.ts";
 import { checkSchema } from "../../engine/submit/standard-schema.ts";
 import type { StandardSchema } from "../../engine/submit/standard-schema.ts";
-import { writeEntry } from "../../model/durable/entry-text.ts";
 import { journalLimits } from "../../model/durable/journal-entry.ts";
 import { MillraceError } from "../../model/error.ts";
 import { isTerminal } from "../../model/job/job-state.ts";
 import { checkName } from "../../model/name.ts";
 import { checkOptions } from "../../model/option.ts";
-import type { ChangeAnswer } from "../../store/operations.ts";
-import type { JobRecord } from "../../store/records.ts";
+import { memberTag } from "../../model/flow/flow-meta.ts";
+import type { ChangeAnswer, SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
+import type { JobRecord, NewJob } from "../../store/records.ts";
 import { checkIsJob } from "../jobs/check-is-job.ts";
 
 export interface SignalOptions extends CallOptions {
@@ -40,9 +48,22 @@ export type SignalAnswer =
 /** `finished`: the job has ended. `buffer-full`: too many signals wait that no wait has taken. */
 export type SignalRefusal = "finished" | "buffer-full";
 
-type SignalsNeeds = Needs<"platform" | "coder" | "ids" | "reads" | "changes" | "policies" | "knownSignals">;
+/** Which runs a broadcast is for. */
+export type BroadcastTarget = { readonly tag: string } | { readonly flow: string };
 
-const unreadMax = { count: journalLimits.unreadSignalsMax, size: journalLimits.unreadBytesMax };
+type SignalsNeeds = Needs<
+  | "platform"
+  | "coder"
+  | "ids"
+  | "reads"
+  | "changes"
+  | "policies"
+  | "knownSignals"
+  | "store"
+  | "log"
+  | "planner"
+  | "submitter"
+>;
 
 export class Signals {
   readonly #needs: SignalsNeeds;
@@ -60,41 +81,140 @@ export class Signals {
   ): Promise<SignalAnswer> {
     if (job !== null) checkDefinition(job, "signal");
     checkName(id, "signal: id");
-    checkName(name, "signal: name");
-    const { key = this.#needs.ids.mint(), source } = checkOptions(options, "signal", [
-      ...["key", "source"],
-      ...callKeys,
-    ]) as SignalOptions;
-    checkName(key, "signal: key");
-    if (source !== undefined) checkName(source, "signal: source");
-    const { platform } = this.#needs;
+    const read = this.#read("signal", name, options);
     return withinLimit(options, {
-      ...{ platform, what: "signal", isWrite: true },
+      ...{ platform: this.#needs.platform, what: "signal", isWrite: true },
       run: async () => {
         const record = await this.#needs.reads.add(id);
         if (record === null) throw notFound(id);
         checkIsJob(record, job?.name ?? null);
         checkSignal(this.#needs, record, name);
         const { signals = this.#needs.knownSignals.of(record.name) } = (job ?? {}) as Partial<DurablePart>;
-        checkValue(signals, name, value);
-        const body = {
-          ...{ kind: "signal" as const, name, value: this.#encode(value) },
-          ...(source === undefined ? {} : { source }),
-        };
-        const entry = writeEntry({ key: `signal:${key}`, body });
-        if ((entry.unread ?? 0) > unreadMax.size)
-          throw new MillraceError(
-            "payload-too-large",
-            `The signal is larger than ${unreadMax.size} characters: send a reference to its data.`,
-          );
-        return answerOf(await this.#needs.changes.add(appendChange(id, { entry, unreadMax })), id);
+        const sent = this.#sent(read, signals, value);
+        return answerOf(await sendTo(this.#needs, id, sent), id);
       },
     });
   }
 
-  #encode(value: unknown): string | null {
-    return value === undefined ? null : this.#needs.coder.encode(value, "signal");
+  /** Starts the run, unless it is there, and gives it the signal, in one step. */
+  async sendWithStart(
+    submission: AnySubmission,
+    name: string,
+    value: unknown,
+    options: SignalOptions = {},
+  ): Promise<SignalAnswer> {
+    const read = this.#read("signal", name, options);
+    const { job } = submission;
+    checkDefinition(job, "signal");
+    checkTakes(job, name);
+    const sent = this.#sent(read, (job as unknown as DurablePart).signals, value);
+    const { ids, planner, submitter, store } = this.#needs;
+    const { jobs } = ids.placed({ jobs: [await planner.plan(submission)] });
+    const planned = jobs[0] as NewJob;
+    const doc = keptSignal(this.#needs, planned.id, sent);
+    const unit = { jobs: [planned], docs: [doc] };
+    const answer = await submitter.submit(unit, options);
+    if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
+    // A unique key may be held by another run: the signal is for that one, and the kept one is taken back.
+    const [run] = answer.ids as readonly [string];
+    const made = await sendTo(this.#needs, run, sent);
+    await store.putDocs([{ kind: doc.kind, id: doc.id, body: null, guard: "any" }]);
+    const isOurs = made.kind === "repeated" && answer.hows[0] === "created";
+    return isOurs ? { kind: "buffered" } : answerOf(made, run);
   }
+
+  /** Sent when the caller's transaction commits. Nothing about the run is known before, so it is checked later. */
+  async sendIn(
+    submit: (unit: SubmitUnit) => Promise<SubmitAnswer>,
+    target: string | AnySubmission,
+    {
+      name,
+      value,
+      options = {},
+    }: { readonly name: string; readonly value: unknown; readonly options?: SignalOptions },
+  ): Promise<string> {
+    const read = this.#read("signal", name, options);
+    if (typeof target === "string") {
+      const sent = this.#sent(read, undefined, value);
+      await submit({ jobs: [], docs: [keptSignal(this.#needs, checkName(target, "signal: id"), sent)] });
+      return target;
+    }
+    checkDefinition(target.job, "signal");
+    checkTakes(target.job, name);
+    const planned = await this.#needs.planner.plan(target);
+    const sent = this.#sent(read, (target.job as unknown as DurablePart).signals, value);
+    const unit = { jobs: [planned], docs: [keptSignal(this.#needs, planned.id, sent)] };
+    const answer = await submit(unit);
+    if (answer.kind === "refused") throw refusalError(answer, unit.jobs);
+    return planned.id;
+  }
+
+  /** Gives the signal to every run that lives now and has the tag, or is a node of the flow. */
+  async broadcast(
+    target: BroadcastTarget,
+    name: string,
+    value: unknown,
+    options: SignalOptions = {},
+  ): Promise<{ readonly runs: number }> {
+    const what = "broadcast";
+    const { tag, flow } = checkOptions(target, what, ["tag", "flow"]) as Record<string, unknown>;
+    if ((tag === undefined) === (flow === undefined))
+      throw new MillraceError("invalid-option", `${what}: give either a tag or a flow.`);
+    const read = this.#read(what, name, options);
+    const { store, ids } = this.#needs;
+    const chosen =
+      tag === undefined ? memberTag(checkName(flow, `${what}: flow`)) : checkName(tag, `${what}: tag`);
+    const body: Broadcast = { ...this.#sent(read, undefined, value), tag: chosen, cursor: null, count: 0 };
+    const put = { kind: broadcastKind, id: ids.mint(), body: JSON.stringify(body), guard: "absent" as const };
+    return withinLimit(options, {
+      ...{ platform: this.#needs.platform, what, isWrite: true },
+      run: async () => {
+        const [answer] = await store.putDocs([{ ...put, due: { inMs: leftMs } }]);
+        const version = answer?.version ?? 0;
+        const doc = { kind: put.kind, id: put.id, body: put.body, version, dueAt: null, expiresAt: null };
+        return { runs: await carryOutBroadcast(this.#needs, doc) };
+      },
+    });
+  }
+
+  #read(what: string, name: unknown, options: SignalOptions): Omit<Sent, "value"> {
+    const { key = this.#needs.ids.mint(), source } = checkOptions(options, what, [
+      ...["key", "source"],
+      ...callKeys,
+    ]) as SignalOptions;
+    return {
+      name: checkName(name, `${what}: name`),
+      key: checkName(key, `${what}: key`),
+      ...(source === undefined ? {} : { source: checkName(source, `${what}: source`) }),
+    };
+  }
+
+  /** Refuses a value that no run could take. */
+  #sent(read: Omit<Sent, "value">, schemas: SignalSchemas | undefined, value: unknown): Sent {
+    checkValue(schemas, read.name, value);
+    const text = value === undefined ? null : this.#needs.coder.encode(value, "signal");
+    const sent = { ...read, value: text };
+    if ((appendOf(sent).entry.unread ?? 0) <= journalLimits.unreadBytesMax) return sent;
+    throw new MillraceError(
+      "payload-too-large",
+      `The signal is larger than ${journalLimits.unreadBytesMax} characters: send a reference to its data.`,
+    );
+  }
+}
+
+/** The duty goes on with a broadcast whose sender has not ended it after this time. */
+const leftMs = 5000;
+
+/** As `checkSignal`, of a run that is about to start. */
+function checkTakes(job: AnyJob, name: string): void {
+  const { durable, signals } = job as AnyJob & Partial<DurablePart>;
+  if (durable === null || signals === undefined)
+    throw new MillraceError("not-durable", `The job ${JSON.stringify(job.name)} is not durable.`);
+  if (Object.hasOwn(signals, name)) return;
+  throw new MillraceError(
+    "unknown-signal",
+    `The job ${JSON.stringify(job.name)} takes no signal ${JSON.stringify(name)}.`,
+  );
 }
 
 /** Refuses a signal that the job cannot take. */

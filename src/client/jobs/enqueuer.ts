@@ -13,6 +13,7 @@ import type { TopicDefinition } from "../../engine/topics/topic-definition.ts";
 import { MillraceError } from "../../model/error.ts";
 import { storeLimits } from "../../store/contract-limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../../store/operations.ts";
+import type { SignalOptions, Signals } from "../durable/signals.ts";
 import type { FlowRun, Flows, SubmitFlowOptions } from "../flows/flows.ts";
 import type { JobHandle } from "./job-handle.ts";
 
@@ -49,6 +50,20 @@ export interface Enqueuer {
   ): Promise<readonly PublishedJob[]>;
   /** Submits a flow: all of its nodes or none. */
   submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun>;
+}
+
+/** What `mill.in(connection)` does: all of it commits or rolls back with the caller's rows. */
+export interface EnqueuerInTransaction extends Enqueuer {
+  /**
+   * Sends a signal to a durable run, or to one that is started with it. It is delivered after the commit. @returns the
+   * id of the run.
+   */
+  signal(
+    run: string | AnySubmission,
+    name: string,
+    value?: unknown,
+    options?: Pick<SignalOptions, "key" | "source">,
+  ): Promise<string>;
 }
 
 /** Makes the handles of an accepted unit; throws if the unit was refused. */
@@ -94,10 +109,13 @@ export function checkSubmissions(submissions: readonly AnySubmission[]): void {
 /** Enqueues on the caller's own connection. */
 export function enqueuerIn(
   needs: Needs<"store" | "publishing" | "planner" | "submitter">,
-  toHandles: ToHandles,
-  flows: Flows,
+  {
+    toHandles,
+    flows,
+    signals,
+  }: { readonly toHandles: ToHandles; readonly flows: Flows; readonly signals: Signals },
   connection: unknown,
-): Enqueuer {
+): EnqueuerInTransaction {
   const store = needs.store.inTransaction(connection);
   const submitting: Submitting = {
     needs,
@@ -119,5 +137,7 @@ export function enqueuerIn(
     },
     publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
     submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),
+    signal: (run, name, value, options) =>
+      signals.sendIn(submitting.submit, run, { name, value, ...(options === undefined ? {} : { options }) }),
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Due documents: work that is due by the store's clock and kept as a document until it is done. Schedules fire and
  * backfills take their steps (engine/schedules/); deferred work and requested changes of flows are done
- * (engine/flows/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
+ * (engine/flows/), and signals of transactions and for many runs are delivered (engine/durable/). Every step is guarded by its document's version, so a second process does no harm; the alarm keeps
  * the others from trying at once. Documents that are not due are never read. A document that fails is quarantined
  * alone.
  */
@@ -9,6 +9,7 @@ import type { Doc } from "../../store/records.ts";
 import { deferredKind } from "../../store/rules/flow/arrive.ts";
 import type { Needs } from "../services.ts";
 import { cancelKind, carryOutAll } from "../flows/requested-changes.ts";
+import { broadcastKind, carryOutBroadcasts, deliverSignals, signalKind } from "../durable/kept-signals.ts";
 import { doDeferredWork } from "../flows/deferred-work.ts";
 import { replayKind } from "../flows/replay-flow.ts";
 import { stepBackfills } from "../schedules/backfills.ts";
@@ -37,6 +38,8 @@ const steps: readonly (readonly [
   [deferredKind, doDeferredWork],
   [cancelKind, carryOutAll],
   [replayKind, carryOutAll],
+  [signalKind, deliverSignals],
+  [broadcastKind, carryOutBroadcasts],
 ];
 
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
