@@ -6,10 +6,10 @@ export type JournalStore = keyof typeof hasJournals;
 
 export const hasJournals = {
   // SQLite on a file, in a thread and in memory.
-  sqlite: false,
+  sqlite: true,
 
   // SQLite whose commits go to object storage.
-  bucket: false,
+  bucket: true,
 
   postgres: true,
 

@@ -639,7 +639,7 @@ function signalOf({ entry, as, isBounded }: SignalShape, id: string): Change {
     case "any":
       return { id, cases: [resumes({}), stays([...others, ...terminalStates])] };
     case "suspended":
-      return { id, token: `token ${entry.key}`, cases: [resumes({})] };
+      return { id, token: "the token", cases: [resumes({})] };
     case "ending":
       return { id, cases: [resumes({ marks: isPlain! }), stays(others, { marks: isPlain! })] };
     case "cancel":
@@ -647,7 +647,11 @@ function signalOf({ entry, as, isBounded }: SignalShape, id: string): Change {
         id,
         cases: [
           { guard: { states: waiting, marks: isPlain! }, next: finish("cancelled") },
-          { guard: { states: waiting, marks: hasBegun! }, next: finish("failed"), append },
+          {
+            guard: { states: waiting, marks: hasBegun! },
+            next: finish("cancelled", { reason: "ended" }),
+            append,
+          },
           stays(["running"]),
         ],
       };

@@ -44,8 +44,9 @@ export const isReady = `state = ${ready}`;
 export const isScheduled = `state = ${scheduled}`;
 export const isRunning = `state = ${running}`;
 export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state < ${suspended}`;
+export const isSuspended = `state = ${suspended}`;
 /** Apart from the others, so that neither a flood of wakes nor one of due jobs is read for the other's sake. */
-export const isWaking = `state = ${suspended} AND timer_at IS NOT NULL`;
+export const isWaking = `${isSuspended} AND timer_at IS NOT NULL`;
 export const isNotCompleted = `state <> ${completed}`;
 /** Of a finished job: it holds its group on. */
 export const isKeeping = "keeps_lane = 1";

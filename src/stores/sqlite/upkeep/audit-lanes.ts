@@ -9,7 +9,14 @@ import { addPermits } from "../limits/key-gates.ts";
 import { readValue } from "../connection/connection.ts";
 import { flushLanes, refreshLane } from "../groups/lanes.ts";
 import { readLanes } from "../jobs/job-rows.ts";
-import { isKeeping, isLanedRoute, isReady, isRunning, isScheduled } from "../connection/schema.ts";
+import {
+  isKeeping,
+  isLanedRoute,
+  isReady,
+  isRunning,
+  isScheduled,
+  isSuspended,
+} from "../connection/schema.ts";
 import type { Step } from "../connection/transaction.ts";
 import { releaseLanes } from "../groups/waiting-lanes.ts";
 import { sql } from "../../../store/sql.ts";
@@ -38,7 +45,8 @@ const wrongLanes = sql`SELECT l.key FROM millrace_lane l LEFT JOIN millrace_line
     OR (i.seq IS NULL AND l.queue IS NULL)`;
 /** No input. Answer: jobs that hold permits of keys. */
 const holders = sql`SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
-    WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))
+    WHERE j.${laned} AND s.lane_gates IS NOT NULL
+      AND (${isRunning} OR ((${isScheduled} OR ${isSuspended}) AND j.keeps_lane = 1))
   UNION ALL SELECT h.state, h.keeps_lane, s.lane_gates FROM millrace_history h INDEXED BY millrace_history_keeping
     JOIN millrace_spec s ON s.seq = h.seq WHERE h.${isKeeping} AND s.lane_gates IS NOT NULL`;
 const readHeld = "SELECT key, held FROM millrace_permit";
